@@ -1,0 +1,26 @@
+"""Distances between sets: pure functions (B, N, D), (B, M, D) -> (B,)."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from desp.distances.chamfer import chamfer, chamfer_of_sets
+from desp.distances.hungarian import assign, hungarian, hungarian_of_sets, nearest_hungarian
+from desp.distances.pairwise import huber_pairs
+from desp.settings import Distance
+
+SET_DISTANCES: dict[Distance, Callable[[Tensor, Tensor], Tensor]] = {
+    "chamfer": chamfer,
+    "hungarian": hungarian,
+}
+
+__all__ = [
+    "SET_DISTANCES",
+    "assign",
+    "chamfer",
+    "chamfer_of_sets",
+    "huber_pairs",
+    "hungarian",
+    "hungarian_of_sets",
+    "nearest_hungarian",
+]

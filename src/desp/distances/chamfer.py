@@ -1,0 +1,55 @@
+"""Chamfer distance: every element to its nearest in the other set, both ways."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from desp.distances.pairwise import huber_pairs
+from desp.errors import DataError
+from desp.sets import SetBatch
+
+
+def chamfer(
+    a: Float[Tensor, "b n d"],
+    b: Float[Tensor, "b m d"],
+    a_presence: Bool[Tensor, "b n"] | None = None,
+    b_presence: Bool[Tensor, "b m"] | None = None,
+) -> Float[Tensor, " b"]:
+    """Mean distance from `a` to its nearest in `b`, plus the same from `b` to `a` (paper, L_C, as means).
+
+    Without masks all rows take part, padding included. With masks only present elements do; sizes may differ.
+
+    Raises:
+        DataError: one of two sets is empty and the other is not (both empty: 0).
+    """
+    pairs = huber_pairs(a, b)
+    if a_presence is None and b_presence is None and a.shape[1] and b.shape[1]:
+        return pairs.amin(dim=2).mean(dim=1) + pairs.amin(dim=1).mean(dim=1)
+    return _masked(pairs, _full(a, a_presence), _full(b, b_presence))
+
+
+def chamfer_of_sets(a: SetBatch, b: SetBatch) -> Float[Tensor, " b"]:
+    """Chamfer distance of the present elements of two batches of sets."""
+    return chamfer(a.elements, b.elements, a.presence, b.presence)
+
+
+def _full(values: Tensor, presence: Tensor | None) -> Tensor:
+    if presence is not None:
+        return presence
+    return torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
+
+
+def _masked(pairs: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    row_count, column_count = rows.sum(dim=1), columns.sum(dim=1)
+    if bool(((row_count == 0) != (column_count == 0)).any()):
+        raise DataError(
+            "Chamfer distance between an empty and a non-empty set is not defined. "
+            "Compare sizes first, or pad both sets with zero vectors."
+        )
+    if pairs.shape[1] == 0 or pairs.shape[2] == 0:
+        return pairs.new_zeros(pairs.shape[0])
+    infinite = pairs.masked_fill(~(rows.unsqueeze(2) & columns.unsqueeze(1)), torch.inf)
+    # Rows of absent elements are all infinite: replaced before the sum, as infinity has no gradient.
+    nearest_a = torch.where(rows, infinite.amin(dim=2), 0.0).sum(dim=1) / row_count.clamp(min=1)
+    nearest_b = torch.where(columns, infinite.amin(dim=1), 0.0).sum(dim=1) / column_count.clamp(min=1)
+    return nearest_a + nearest_b

@@ -1,0 +1,118 @@
+"""Hungarian distance: the cheapest one-to-one assignment, by scipy in a pool of threads."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from desp.distances.pairwise import huber_pairs
+from desp.errors import DataError
+from desp.sets import SetBatch
+
+# Below this many multiplications a batch is solved faster by one thread than by handing it out.
+WORTH_A_POOL = 2_000_000
+
+
+def hungarian(
+    a: Float[Tensor, "b n d"], b: Float[Tensor, "b m d"], *, pad_with_zeros: bool = False
+) -> Float[Tensor, " b"]:
+    """Mean distance of the pairs of the best assignment (paper, L_H, as mean), differentiable in both sets.
+
+    Args:
+        a, b: sets of equal size; all rows take part, padding included.
+        pad_with_zeros: allow different sizes by adding zero vectors to the smaller set.
+
+    Raises:
+        DataError: different sizes without `pad_with_zeros`, or NaN in a set.
+    """
+    if a.shape[1] != b.shape[1]:
+        if not pad_with_zeros:
+            raise DataError(
+                f"Hungarian distance needs sets of equal size, got {a.shape[1]} and {b.shape[1]} elements. "
+                "Pass pad_with_zeros=True to fill the smaller one with zero vectors."
+            )
+        size = max(a.shape[1], b.shape[1])
+        a, b = _pad(a, size), _pad(b, size)
+    if a.shape[1] == 0:
+        return a.new_zeros(a.shape[0])
+    pairs = huber_pairs(a, b)
+    columns = assign(pairs)
+    return pairs.gather(2, columns.unsqueeze(-1)).squeeze(-1).mean(dim=1)
+
+
+def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False) -> Float[Tensor, " b"]:
+    """Hungarian distance of two batches of sets; the mean is over the padded rows.
+
+    Raises:
+        DataError: sets of different sizes without `pad_with_zeros`.
+    """
+    if not pad_with_zeros and bool((a.sizes != b.sizes).any()):
+        raise DataError(
+            "Hungarian distance needs sets of equal size, and at least one pair differs. "
+            "Pass pad_with_zeros=True to fill the smaller one with zero vectors."
+        )
+    return hungarian(a.packed().elements, b.packed().elements, pad_with_zeros=True)
+
+
+@torch.no_grad()
+def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
+    """The column of every row in the cheapest assignment.
+
+    scipy releases the interpreter lock, so a pool of threads solves large batches on all cores.
+
+    Raises:
+        DataError: NaN among the costs.
+    """
+    array = costs.detach().to("cpu", torch.float64).numpy()
+    if np.isnan(array).any():
+        bad = int(np.isnan(array).any(axis=(1, 2)).nonzero()[0][0])
+        raise DataError(f"Assignment {bad} of the batch has NaN among its costs: one of its two sets holds NaN.")
+    heavy = array.shape[0] > 1 and array.shape[0] * array.shape[1] ** 3 > WORTH_A_POOL
+    solutions = list(_pool().map(_solve, array)) if heavy else [_solve(item) for item in array]
+    columns = np.stack(solutions) if solutions else np.zeros(array.shape[:2], dtype=np.int64)
+    return torch.from_numpy(columns).to(costs.device)
+
+
+@torch.no_grad()
+def nearest_hungarian(
+    sets: Float[Tensor, "b n d"], candidates: Float[Tensor, "m n d"]
+) -> Float[Tensor, " b"]:
+    """The smallest Hungarian distance of each set to any of `candidates`, exactly.
+
+    The mean over nearest neighbours, in either direction, never exceeds the Hungarian distance. Candidates are
+    therefore tried in the order of that bound, and a set is done once the next bound exceeds its best distance:
+    one or two assignments a set in place of M.
+    """
+    repeated = sets.unsqueeze(1)
+    pairs = huber_pairs(repeated, candidates.unsqueeze(0))  # (B, M, N, N)
+    bounds = torch.maximum(pairs.amin(dim=-1).mean(dim=-1), pairs.amin(dim=-2).mean(dim=-1))
+    order = bounds.argsort(dim=1)
+    best = torch.full((len(sets),), torch.inf, dtype=sets.dtype, device=sets.device)
+    for place in range(len(candidates)):
+        column = order[:, place]
+        # A set with NaN is never "done" by comparison, so it reaches `assign`, which names the problem.
+        open_ = (~(bounds.gather(1, column.unsqueeze(1)).squeeze(1) >= best)).nonzero().squeeze(1)
+        if len(open_) == 0:
+            break
+        costs = pairs[open_, column[open_]]
+        value = costs.gather(2, assign(costs).unsqueeze(-1)).squeeze(-1).mean(dim=1)
+        best[open_] = torch.minimum(best[open_], value)
+    return best
+
+
+def _solve(costs: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> "np.ndarray":
+    return linear_sum_assignment(costs)[1]
+
+
+def _pad(sets: Tensor, size: int) -> Tensor:
+    return torch.nn.functional.pad(sets, (0, 0, 0, size - sets.shape[1]))
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="desp-assign")

@@ -1,0 +1,21 @@
+"""The element distance that all set distances share."""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.errors import DataError
+
+
+def huber_pairs(a: Float[Tensor, "*b n d"], b: Float[Tensor, "*b m d"]) -> Float[Tensor, "*b n m"]:
+    """Huber distance (delta 1), mean over features, between all elements of `a` and all of `b`.
+
+    On data in [0, 1] it is half the mean squared difference.
+    """
+    if a.shape[-1] != b.shape[-1]:
+        raise DataError(
+            f"Elements of both sets must have the same features, got {a.shape[-1]} and {b.shape[-1]}."
+        )
+    left, right = a.unsqueeze(-2), b.unsqueeze(-3)
+    left, right = left.broadcast_to(*left.shape[:-2], b.shape[-2], a.shape[-1]), right
+    return F.smooth_l1_loss(left, right.expand_as(left), beta=1.0, reduction="none").mean(dim=-1)

@@ -1,0 +1,7 @@
+"""Set energies: energy(x, y) -> (B,), lower is better, blind to the order of elements."""
+
+from desp.energies.base import SetEnergy
+from desp.energies.deep_sets import DeepSetsEnergy
+from desp.energies.set_encoder import SetEncoderEnergy
+
+__all__ = ["DeepSetsEnergy", "SetEncoderEnergy", "SetEnergy"]

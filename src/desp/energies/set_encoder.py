@@ -1,0 +1,34 @@
+"""E_SE, the set encoder energy (equation 9)."""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from desp.energies.base import SetEnergy
+from desp.nn import SetEncoder
+from desp.settings import SetEncoderSettings
+
+
+class SetEncoderEnergy(SetEnergy):
+    """Huber distance between the set's code g(Y) and the input's code h(x), mean over latent features.
+
+    Args:
+        channels: features of one row of a padded set.
+        settings: widths, depth, length of the code.
+        input_encoder: h(x), from inputs to codes (B, latent).
+    """
+
+    def __init__(self, channels: int, settings: SetEncoderSettings, input_encoder: nn.Module) -> None:
+        super().__init__(input_encoder)
+        self.set_encoder = SetEncoder(
+            channels,
+            settings.hidden,
+            settings.latent,
+            settings.layers,
+            settings.pooling,
+            settings.divide_by_size,
+        )
+
+    def score(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        """The energy of padded sets for encoded inputs."""
+        return F.smooth_l1_loss(self.set_encoder(y), code, beta=1.0, reduction="none").mean(dim=-1)

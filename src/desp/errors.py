@@ -1,0 +1,40 @@
+"""Every error a user can cause, with the fix in its message.
+
+All derive from `DespError`, so callers can catch one type; the command line shows the message without a
+traceback and exits with status 2.
+"""
+
+
+class DespError(Exception):
+    """Something outside the library is not as it must be. The message says what to do."""
+
+
+class DataError(DespError, ValueError):
+    """A dataset, a set or an input that cannot be used."""
+
+
+class SettingsError(DespError, ValueError):
+    """A setting outside its range, or two settings that contradict each other."""
+
+
+class RecipeError(DespError, KeyError):
+    """A recipe that does not exist."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes
+        return str(self.args[0]) if self.args else ""
+
+
+class RunError(DespError, RuntimeError):
+    """A run folder that is missing, belongs to something else, or is incomplete."""
+
+
+class CheckpointError(RunError):
+    """A checkpoint or saved predictor that is damaged or does not fit."""
+
+
+class NonFiniteError(DespError, ArithmeticError):
+    """Training produced NaN or infinity."""
+
+
+class MissingExtraError(DespError, ImportError):
+    """An optional dependency is needed and not installed."""

@@ -1,0 +1,7 @@
+"""Estimators: losses that fit an energy to data."""
+
+from desp.estimators.base import Estimator
+from desp.estimators.contrastive import ContrastiveEstimator
+from desp.estimators.set_risk import SetRiskEstimator
+
+__all__ = ["ContrastiveEstimator", "Estimator", "SetRiskEstimator"]

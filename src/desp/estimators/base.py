@@ -1,0 +1,24 @@
+"""What an estimator is."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Estimator(nn.Module, ABC):
+    """A loss with the modules it trains.
+
+    `forward` returns the loss itself. Distributed wrappers average the gradients of what their `forward`
+    returns; were it an energy from which a chain took gradients, that averaging would silently not happen.
+    """
+
+    capturable: bool = True
+    """Whether forward and backward can be recorded as a CUDA graph (no work on the host in between)."""
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
+    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+        """The loss of a batch of inputs and padded sets, and detached numbers worth logging."""

@@ -1,0 +1,38 @@
+"""Maximum likelihood by contrast (equations 3 to 5)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.energies import SetEnergy
+from desp.estimators.base import Estimator
+from desp.samplers import ChainEngine
+from desp.settings import ContrastiveSettings, Engine
+
+
+class ContrastiveEstimator(Estimator):
+    """Lowers the energy of real sets and raises that of the model's own.
+
+    The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin
+    chain (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite
+    on the data and flat elsewhere.
+    """
+
+    def __init__(self, energy: SetEnergy, settings: ContrastiveSettings, engine: Engine = "auto") -> None:
+        super().__init__()
+        self.energy = energy
+        self.settings = settings
+        self.engine = ChainEngine(energy, engine)
+
+    def forward(
+        self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
+    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+        """Mean energy of noised data minus mean energy of samples."""
+        noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
+        real = y + self.settings.data_noise * noise
+        code = self.energy.encode(x)
+        sampled, _ = self.engine.run(self.settings.chain, code.detach(), torch.zeros_like(y), generator)
+        energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
+        real_energy, sampled_energy = energies.view(2, -1).mean(dim=1)
+        statistics = {"energy_real": real_energy.detach(), "energy_sampled": sampled_energy.detach()}
+        return real_energy - sampled_energy, statistics

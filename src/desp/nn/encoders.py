@@ -1,0 +1,78 @@
+"""Encoders: of sets into one vector, and of inputs."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from desp.nn.mlp import MLP
+from desp.nn.pooling import make_pool
+from desp.settings import Pooling
+
+
+class SetEncoder(nn.Module):
+    """g(Y): an MLP on every element, then a pooling (Zhang et al. 2019, used by E_SE).
+
+    Args:
+        features: features of one element.
+        hidden: width of the hidden layers.
+        out: length of the code.
+        layers: linear layers.
+        pooling: how elements are pooled.
+        divide_by_size: divide element features by N before pooling.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        hidden: int,
+        out: int,
+        layers: int = 3,
+        pooling: Pooling = "fspool",
+        divide_by_size: bool = False,
+    ) -> None:
+        super().__init__()
+        self.mlp = MLP([features, *[hidden] * (layers - 1), out])
+        self.pool = make_pool(pooling, out)
+        self.divide_by_size = divide_by_size
+
+    def forward(
+        self, sets: Float[Tensor, "b n d"], presence: Bool[Tensor, "b n"] | None = None
+    ) -> Float[Tensor, "b o"]:
+        """Encode (B, N, D) sets as (B, O) codes."""
+        values = self.mlp(sets)
+        if self.divide_by_size:
+            values = values / max(sets.shape[1], 1)
+        return self.pool(values, presence)
+
+
+class PresenceSetEncoder(nn.Module):
+    """h(x) for inputs that are sets themselves, given as (B, N, D + 1) with presence as last feature."""
+
+    def __init__(self, features: int, hidden: int, out: int) -> None:
+        super().__init__()
+        self.encoder = SetEncoder(features, hidden, out)
+
+    def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
+        """Encode the present elements; absent ones do not count."""
+        return self.encoder(x[..., :-1], x[..., -1] > 0.5)
+
+
+class InputScaling(nn.Module):
+    """Inputs brought to mean 0 and deviation 1, with the numbers saved among the weights."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("deviation", torch.ones(shape))
+
+    def set_from(self, mean: Tensor, deviation: Tensor) -> None:
+        """Take the statistics of the training inputs; a constant input keeps its unit."""
+        self.mean.copy_(mean)
+        self.deviation.copy_(torch.where(deviation > 1e-8, deviation, torch.ones_like(deviation)))
+
+    def forward(self, x: Float[Tensor, "b *shape"]) -> Float[Tensor, "b *shape"]:
+        """Standardise."""
+        return (x - self.mean) / self.deviation

@@ -1,0 +1,120 @@
+"""Permutation-invariant poolings (B, N, H) -> (B, H), with an optional mask of present elements."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from desp.settings import Pooling
+
+
+class Pool(nn.Module, ABC):
+    """Turns features of elements into features of the set. An empty set pools to zero."""
+
+    @abstractmethod
+    def forward(
+        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+    ) -> Float[Tensor, "b h"]:
+        """Pool over elements; with `presence`, over the present ones only."""
+
+
+class SumPool(Pool):
+    """The sum over elements."""
+
+    def forward(
+        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+    ) -> Float[Tensor, "b h"]:
+        """Sum."""
+        return _kept(values, presence).sum(dim=1)
+
+
+class MeanPool(Pool):
+    """The mean over elements."""
+
+    def forward(
+        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+    ) -> Float[Tensor, "b h"]:
+        """Mean."""
+        total = _kept(values, presence).sum(dim=1)
+        if presence is None:
+            return total / max(values.shape[1], 1)
+        return total / presence.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+class MaxPool(Pool):
+    """The largest value over elements."""
+
+    def forward(
+        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+    ) -> Float[Tensor, "b h"]:
+        """Maximum."""
+        if values.shape[1] == 0:
+            return values.new_zeros(values.shape[0], values.shape[2])
+        if presence is None:
+            return values.amax(dim=1)
+        largest = values.masked_fill(~presence.unsqueeze(-1), -torch.inf).amax(dim=1)
+        return torch.where(presence.any(dim=1, keepdim=True), largest, torch.zeros_like(largest))
+
+
+class FSPool(Pool):
+    """Featurewise sort pooling (Zhang et al. 2019).
+
+    Every feature is sorted over the elements, descending, and summed with weights that are a piecewise-linear
+    function of the normalised rank. Ties go by index (a stable sort), so that ranks are a permutation even
+    when hundreds of padded rows are identical; without that, a chain started at zero would never separate them.
+
+    Args:
+        features: H.
+        pieces: linear pieces of the weight function; it has one knot more.
+    """
+
+    def __init__(self, features: int, pieces: int = 20) -> None:
+        super().__init__()
+        self.pieces = pieces
+        self.knots = nn.Parameter(torch.randn(features, pieces + 1))
+
+    def forward(
+        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+    ) -> Float[Tensor, "b h"]:
+        """Sort each feature and take the weighted sum."""
+        if values.shape[1] == 0:
+            return values.new_zeros(values.shape[0], values.shape[2])
+        if presence is None:
+            ordered = values.sort(dim=1, descending=True, stable=True).values
+            return (ordered * self.rank_weights(values.shape[1])).sum(dim=1)
+        hidden = ~presence.unsqueeze(-1)
+        # Absent rows sort behind all others; they are zeroed afterwards, as infinity times zero is NaN.
+        order = values.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)
+        ordered = values.masked_fill(hidden, 0.0).gather(1, order)
+        return (ordered * self._weights_at(_normalised_ranks(presence))).sum(dim=1)
+
+    def rank_weights(self, size: int) -> Float[Tensor, "n h"]:
+        """The weight of every rank of a set of `size` elements: the knots, interpolated once."""
+        positions = torch.linspace(0, 1, size, device=self.knots.device, dtype=self.knots.dtype)
+        return self._weights_at(positions)
+
+    def _weights_at(self, positions: Float[Tensor, "*n"]) -> Float[Tensor, "*n h"]:
+        scaled = positions * self.pieces
+        left = scaled.floor().clamp(0, self.pieces - 1)
+        fraction = (scaled - left).unsqueeze(-1)
+        index = left.long()
+        return self.knots.T[index] * (1 - fraction) + self.knots.T[index + 1] * fraction
+
+
+def _normalised_ranks(presence: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
+    """Rank over (size - 1) for each set, clamped to 1 behind its end; 0 for a set of one element."""
+    last = (presence.sum(dim=1, keepdim=True) - 1).clamp(min=1)
+    ranks = torch.arange(presence.shape[1], device=presence.device).unsqueeze(0)
+    return (ranks / last).clamp(max=1.0)
+
+
+def _kept(values: Tensor, presence: Tensor | None) -> Tensor:
+    return values if presence is None else values.masked_fill(~presence.unsqueeze(-1), 0.0)
+
+
+def make_pool(kind: Pooling, features: int) -> Pool:
+    """Build the pooling named `kind` for `features` features."""
+    if kind == "fspool":
+        return FSPool(features)
+    return {"mean": MeanPool, "max": MaxPool, "sum": SumPool}[kind]()

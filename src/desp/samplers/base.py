@@ -1,0 +1,74 @@
+"""What a chain needs and what it tells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.energies import SetEnergy
+
+Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From sets (B, N, C) to their energies (B,) and the gradient of each energy in its set (B, N, C)."""
+
+Record = Literal["nothing", "trace", "trajectory"]
+"""How much of a chain to keep: only its end, energies and gradient norms too, or all its sets too."""
+
+
+@dataclass(frozen=True)
+class ChainInfo:
+    """What happened on the way.
+
+    Attributes:
+        energies: (T, B), the energy wherever a gradient was taken; None if nothing was recorded.
+        gradient_norms: (T, B), the norm of each of these gradients; None if nothing was recorded.
+        trajectory: (T + 1, B, N, C), start and result included; None unless asked for.
+    """
+
+    energies: Float[Tensor, "t b"] | None = None
+    gradient_norms: Float[Tensor, "t b"] | None = None
+    trajectory: Float[Tensor, "t1 b n c"] | None = None
+
+
+class ChainRecorder:
+    """Collects a `ChainInfo` step by step."""
+
+    def __init__(self, record: Record, start: Tensor) -> None:
+        self._record = record
+        self._energies: list[Tensor] = []
+        self._norms: list[Tensor] = []
+        self._sets: list[Tensor] = [start] if record == "trajectory" else []
+
+    def add(self, y: Tensor, energy: Tensor, gradient: Tensor) -> None:
+        """Note one step: the sets it ended with, and the energy and gradient it used."""
+        if self._record == "nothing":
+            return
+        self._energies.append(energy.detach())
+        self._norms.append(gradient.detach().flatten(1).norm(dim=1))
+        if self._record == "trajectory":
+            self._sets.append(y.detach())
+
+    def info(self) -> ChainInfo:
+        """The record so far."""
+        if self._record == "nothing" or not self._energies:
+            return ChainInfo()
+        return ChainInfo(
+            torch.stack(self._energies),
+            torch.stack(self._norms),
+            torch.stack(self._sets) if self._sets else None,
+        )
+
+
+def eager_gradient(energy: SetEnergy, code: Tensor) -> Gradient:
+    """The gradient of `energy` in the set, by plain autograd; works under `no_grad`."""
+
+    def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            leaf = y.detach().requires_grad_()
+            values = energy.score(code, leaf)
+            (slope,) = torch.autograd.grad(values.sum(), leaf)
+        return values.detach(), slope
+
+    return gradient

@@ -1,0 +1,141 @@
+"""How a chain is run: step by step, or as one CUDA graph with a compiled gradient.
+
+A chain is hundreds of tiny kernels, and launching them one by one leaves a GPU idle for most of the time. The
+graph engine records the whole chain once and replays it: the sampler, the energy and the noise are the same,
+only the launching is not. Weights are read in place, so a graph stays valid while they are trained.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from desp.energies import SetEnergy
+from desp.errors import SettingsError
+from desp.samplers.base import ChainInfo, Gradient, Record, eager_gradient
+from desp.samplers.langevin import LangevinSampler
+from desp.settings import Engine, LangevinSettings
+
+logger = logging.getLogger(__name__)
+
+# Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
+GRAPHS_KEPT = 8
+
+
+class ChainEngine:
+    """Runs Langevin chains of one energy.
+
+    Args:
+        energy: the energy; its parameters must stay where they are in memory (training in place is fine).
+        engine: ``eager``, ``graph``, or ``auto``: graph on CUDA, eager elsewhere.
+    """
+
+    def __init__(self, energy: SetEnergy, engine: Engine = "auto") -> None:
+        self.energy = energy
+        self.requested = engine
+        self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
+        self._compiled: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+
+    def name(self, device: torch.device) -> str:
+        """The engine that chains on `device` use: ``eager`` or ``graph``."""
+        if self.requested == "graph" and device.type != "cuda":
+            raise SettingsError("engine 'graph' needs a CUDA device; use --engine eager or auto.")
+        return "graph" if device.type == "cuda" and self.requested != "eager" else "eager"
+
+    @torch.no_grad()
+    def run(
+        self,
+        settings: LangevinSettings,
+        code: Tensor,
+        start: Tensor,
+        generator: torch.Generator,
+        record: Record = "nothing",
+    ) -> tuple[Tensor, ChainInfo]:
+        """Run one chain for each row of `code` (B, ...) from `start` (B, N, C); see `LangevinSampler.sample`."""
+        sampler = LangevinSampler(settings)
+        if self.name(start.device) == "eager":
+            return sampler.sample(eager_gradient(self.energy, code), start, generator, record)
+        if torch.cuda.is_current_stream_capturing():
+            # Part of a larger graph: the chain's kernels are recorded there.
+            return sampler.sample(self.compiled_gradient(code), start, generator, record)
+        return self._graph(sampler, code, start, record).replay(code, start, generator)
+
+    def compiled_gradient(self, code: Tensor) -> Gradient:
+        """The gradient as one compiled function, shared by all chains of this energy."""
+        if self._compiled is None:
+            self._compiled = torch.compile(self._functional_gradient, fullgraph=True, dynamic=False)
+        compiled = self._compiled
+        return lambda y: compiled(code, y)
+
+    def _functional_gradient(self, code: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        # torch.func.grad compiles as a whole, where autograd.grad would break the graph.
+        def total(sets: Tensor) -> tuple[Tensor, Tensor]:
+            values = self.energy.score(code, sets)
+            return values.sum(), values
+
+        slope, values = torch.func.grad(total, has_aux=True)(y)
+        return values, slope
+
+    def _graph(self, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
+        key = (sampler.settings, code.shape, start.shape, code.dtype, start.dtype, start.device, record)
+        if key not in self._graphs:
+            logger.info("capturing a chain of %d steps for sets %s", sampler.settings.steps, tuple(start.shape))
+            self._graphs[key] = _ChainGraph(self, sampler, code, start, record)
+            if len(self._graphs) > GRAPHS_KEPT:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(key)
+        return self._graphs[key]
+
+
+class _ChainGraph:
+    """One captured chain with its own copies of input and start."""
+
+    def __init__(
+        self, engine: ChainEngine, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record
+    ) -> None:
+        self.code, self.start = code.clone(), start.clone()
+        self.generator = torch.Generator(device=start.device)
+        gradient = engine.compiled_gradient(self.code)
+        warm_up(lambda: gradient(self.start))
+        self.graph = torch.cuda.CUDAGraph()
+        self.graph.register_generator_state(self.generator)
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.result, self.info = sampler.sample(gradient, self.start, self.generator, record)
+
+    def replay(self, code: Tensor, start: Tensor, generator: torch.Generator) -> tuple[Tensor, ChainInfo]:
+        self.code.copy_(code)
+        self.start.copy_(start)
+        with borrowed_generator(self.generator, generator):
+            self.graph.replay()
+        return self.result.clone(), _clone_info(self.info)
+
+
+class borrowed_generator:  # noqa: N801 - reads as a statement
+    """Let a graph's own generator continue where `source` is, and hand its progress back afterwards."""
+
+    def __init__(self, own: torch.Generator, source: torch.Generator) -> None:
+        self.own, self.source = own, source
+
+    def __enter__(self) -> None:
+        self.own.manual_seed(self.source.initial_seed())
+        self.own.set_offset(self.source.get_offset())
+
+    def __exit__(self, *_: object) -> None:
+        self.source.set_offset(self.own.get_offset())
+
+
+def warm_up(work: Callable[[], object], times: int = 3) -> None:
+    """Run `work` on a side stream, as CUDA graphs ask: compilation and allocation happen here."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(times):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+def _clone_info(info: ChainInfo) -> ChainInfo:
+    parts = (info.energies, info.gradient_norms, info.trajectory)
+    return ChainInfo(*(None if part is None else part.clone() for part in parts))

@@ -1,0 +1,67 @@
+"""Langevin chains and the stochastic-then-deterministic prediction (equations 5 and 6)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, Record
+from desp.settings import LangevinSettings
+
+
+def langevin_step(
+    y: Float[Tensor, "b n c"],
+    gradient: Gradient,
+    noise: Float[Tensor, "b n c"] | None,
+    settings: LangevinSettings,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One transition: noise and a gradient step, in the order that `settings` name.
+
+    Args:
+        y: where the chain is.
+        gradient: energies and gradients of sets.
+        noise: what to add, already scaled; None for a deterministic step (equation 6b).
+        settings: step size and order.
+
+    Returns:
+        The new sets, and the energies (B,) and gradients (B, N, C) that were used.
+    """
+    if noise is not None and settings.noise_first:
+        y = y + noise
+    energy, slope = gradient(y)
+    y = y - settings.step_size * slope
+    if noise is not None and not settings.noise_first:
+        y = y + noise
+    return y, energy, slope
+
+
+@dataclass(frozen=True)
+class LangevinSampler:
+    """T transitions, the first S with noise; no Metropolis step, and only the last sets are kept.
+
+    S = T is the training-time chain of equation 5, S < T the prediction of equation 6, S = 0 plain descent.
+    """
+
+    settings: LangevinSettings
+
+    @torch.no_grad()
+    def sample(
+        self,
+        gradient: Gradient,
+        start: Float[Tensor, "b n c"],
+        generator: torch.Generator,
+        record: Record = "trace",
+    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
+        """Run the chain from `start` (zeros, in the paper's code) and return its end and its record."""
+        recorder = ChainRecorder(record, start)
+        y = start
+        for step in range(self.settings.steps):
+            noise = None
+            if step < self.settings.stochastic_steps and self.settings.noise_scale > 0:
+                noise = self.settings.noise_scale * torch.randn(
+                    y.shape, generator=generator, device=y.device, dtype=y.dtype
+                )
+            y, energy, slope = langevin_step(y, gradient, noise, self.settings)
+            recorder.add(y, energy, slope)
+        return y, recorder.info()

@@ -1,0 +1,204 @@
+"""Sets of different sizes as tensors: the only place that knows how padding works.
+
+`SetBatch` is the currency of the project: a padded tensor and a mask. A `Padding` turns it into the single
+tensor that energies see and samplers move, and back.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from desp.errors import DataError
+from desp.settings import PaddingSettings
+
+
+def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
+    """Read anything that looks like a list of element vectors as a float tensor (n, d).
+
+    Raises:
+        DataError: not two-dimensional, not numeric, or not finite. `where` names the culprit in the message.
+    """
+    try:
+        elements = torch.as_tensor(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(
+            f"{where}: expected a list of equally long lists of numbers, one for each element ({error})."
+        ) from error
+    if elements.dtype == torch.bool or elements.is_complex():
+        raise DataError(f"{where}: expected real numbers, got {elements.dtype}. Convert them to float first.")
+    if elements.dim() != 2 and elements.numel() == 0:
+        elements = elements.reshape(0, 0)  # [] says nothing of the feature count; the batch knows it
+    if elements.dim() != 2:
+        raise DataError(
+            f"{where}: expected two dimensions (elements, features), got shape {tuple(elements.shape)}. "
+            "A single feature is written [[1.0], [2.0]]."
+        )
+    if not torch.isfinite(elements).all():
+        row = int((~torch.isfinite(elements)).any(dim=1).nonzero()[0])
+        raise DataError(f"{where}: element {row} holds NaN or infinity. Remove or repair it.")
+    return elements if elements.is_floating_point() else elements.to(torch.get_default_dtype())
+
+
+@dataclass(frozen=True)
+class SetBatch:
+    """B sets, padded to N elements of D features.
+
+    Attributes:
+        elements: (B, N, D); rows of absent elements are zero.
+        presence: (B, N); true where an element belongs to its set.
+    """
+
+    elements: Float[Tensor, "b n d"]
+    presence: Bool[Tensor, "b n"]
+
+    @classmethod
+    def from_ragged(
+        cls, sets: Sequence[Any], max_size: int | None = None, features: int | None = None
+    ) -> "SetBatch":
+        """Pad a list of (n_i, D) sets.
+
+        Args:
+            sets: tensors, arrays or nested lists; a set may be empty.
+            max_size: N; the largest set if not given.
+            features: D; needed only when every set is empty.
+
+        Raises:
+            DataError: no sets, different feature counts, a set larger than `max_size`, NaN.
+        """
+        if len(sets) == 0:
+            raise DataError("Expected at least one set, got an empty list.")
+        tensors = [as_set(item, f"set {index}") for index, item in enumerate(sets)]
+        features = _common_features(tensors, features)
+        size = max((len(item) for item in tensors), default=0) if max_size is None else max_size
+        first = tensors[0]
+        elements = first.new_zeros(len(tensors), size, features)
+        presence = torch.zeros(len(tensors), size, dtype=torch.bool, device=first.device)
+        for index, item in enumerate(tensors):
+            if len(item) > size:
+                raise DataError(
+                    f"set {index} has {len(item)} elements, but at most {size} are allowed. "
+                    "Raise max_size, or leave the set out."
+                )
+            if len(item):
+                elements[index, : len(item)] = item
+                presence[index, : len(item)] = True
+        return cls(elements, presence)
+
+    def to_ragged(self) -> list[Float[Tensor, "_ d"]]:
+        """Give the sets back as a list of (n_i, D) tensors, absent elements left out."""
+        return [rows[mask] for rows, mask in zip(self.elements, self.presence, strict=True)]
+
+    def packed(self) -> "SetBatch":
+        """Zero absent rows and move them behind the present ones, order kept."""
+        order = torch.argsort((~self.presence).to(torch.uint8), dim=1, stable=True)
+        presence = self.presence.gather(1, order)
+        elements = self.elements.gather(1, order.unsqueeze(-1).expand_as(self.elements))
+        return SetBatch(elements * presence.unsqueeze(-1), presence)
+
+    def to(self, device: torch.device | str) -> "SetBatch":
+        """Move both tensors to `device`."""
+        return SetBatch(self.elements.to(device), self.presence.to(device))
+
+    @property
+    def sizes(self) -> Int[Tensor, " b"]:
+        """Number of present elements of each set, (B,)."""
+        return self.presence.sum(dim=1)
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    @property
+    def max_size(self) -> int:
+        """N, the padded size."""
+        return self.elements.shape[1]
+
+    @property
+    def features(self) -> int:
+        """D, the features of one element."""
+        return self.elements.shape[2]
+
+
+def _common_features(tensors: Sequence[Tensor], features: int | None) -> int:
+    for index, item in enumerate(tensors):
+        if len(item) == 0:
+            continue
+        features = item.shape[1] if features is None else features
+        if item.shape[1] != features:
+            raise DataError(
+                f"set {index} has {item.shape[1]} features an element, expected {features}. "
+                "All elements of all sets must have the same features."
+            )
+    if features is None:
+        raise DataError("All sets are empty, so the number of features is unknown. Pass features=D.")
+    return features
+
+
+class Padding(ABC):
+    """A way to write a `SetBatch` as one tensor (B, N, C) in which absence is expressed by values."""
+
+    @abstractmethod
+    def channels(self, features: int) -> int:
+        """C for elements of D features."""
+
+    @abstractmethod
+    def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
+        """Write sets as a tensor."""
+
+    @abstractmethod
+    def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
+        """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed."""
+
+
+class ZeroPadding(Padding):
+    """Absent elements are zero vectors; whatever is near zero is absent (Polygons and Digits)."""
+
+    def __init__(self, threshold: float = 0.015, rule: str = "every") -> None:
+        self.threshold = threshold
+        self.rule = rule
+
+    def channels(self, features: int) -> int:
+        """C = D."""
+        return features
+
+    def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
+        """The padded elements themselves."""
+        return sets.elements * sets.presence.unsqueeze(-1)
+
+    def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
+        """Keep what is farther than the threshold from zero, in every or in any coordinate."""
+        far = values.abs() > self.threshold
+        presence = far.all(dim=-1) if self.rule == "every" else far.any(dim=-1)
+        return SetBatch(values * presence.unsqueeze(-1), presence)
+
+
+class PresencePadding(Padding):
+    """A last feature says whether an element is there: 1 present, 0 absent (set-MNIST, CLEVR)."""
+
+    def __init__(self, threshold: float = 0.5) -> None:
+        self.threshold = threshold
+
+    def channels(self, features: int) -> int:
+        """C = D + 1."""
+        return features + 1
+
+    def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
+        """Elements with the presence joined as last column."""
+        presence = sets.presence.unsqueeze(-1).to(sets.elements.dtype)
+        return torch.cat([sets.elements * presence, presence], dim=-1)
+
+    def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
+        """Keep rows whose last column exceeds the threshold, and drop that column."""
+        presence = values[..., -1] > self.threshold
+        return SetBatch(values[..., :-1] * presence.unsqueeze(-1), presence)
+
+
+def make_padding(settings: PaddingSettings) -> Padding:
+    """Build the padding that `settings` name."""
+    if settings.kind == "zero":
+        return ZeroPadding(settings.threshold, settings.rule)
+    return PresencePadding(settings.threshold)
