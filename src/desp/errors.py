@@ -38,3 +38,7 @@ class NonFiniteError(DespError, ArithmeticError):
 
 class MissingExtraError(DespError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+class TrainingInterrupted(DespError):
+    """Training was stopped by a signal, after saving where it was."""

@@ -19,6 +19,7 @@ Pooling = Literal["fspool", "mean", "max", "sum"]
 Distance = Literal["chamfer", "hungarian"]
 Engine = Literal["auto", "eager", "graph"]
 Device = Literal["auto", "cpu", "cuda"]
+InputKind = Literal["vector", "set", "image"]
 
 
 def _require(condition: bool, setting: str, expected: str, got: object) -> None:

@@ -1,5 +1,6 @@
 """The element distance that all set distances share."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -16,6 +17,5 @@ def huber_pairs(a: Float[Tensor, "*b n d"], b: Float[Tensor, "*b m d"]) -> Float
         raise DataError(
             f"Elements of both sets must have the same features, got {a.shape[-1]} and {b.shape[-1]}."
         )
-    left, right = a.unsqueeze(-2), b.unsqueeze(-3)
-    left, right = left.broadcast_to(*left.shape[:-2], b.shape[-2], a.shape[-1]), right
-    return F.smooth_l1_loss(left, right.expand_as(left), beta=1.0, reduction="none").mean(dim=-1)
+    left, right = torch.broadcast_tensors(a.unsqueeze(-2), b.unsqueeze(-3))
+    return F.smooth_l1_loss(left, right, beta=1.0, reduction="none").mean(dim=-1)

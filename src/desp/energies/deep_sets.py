@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from desp.energies.base import SetEnergy
+from desp.energies.base import SetEnergy, Tables
 from desp.nn import MLP, make_pool
 from desp.settings import DeepSetsSettings
 
@@ -33,11 +33,19 @@ class DeepSetsEnergy(SetEnergy):
         nn.init.kaiming_normal_(self.lower)
         self.divide_by_size = settings.divide_by_size
 
-    def score(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+    def tables(self, size: int) -> Tables:
+        """Pooling weights and the triangular matrix."""
+        return (*self.pool.tables(size), self.lower.tril())
+
+    def score(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+    ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
+        *pool_tables, lower = self.tables(y.shape[1]) if tables is None else tables
         if code.dim() == 2:
             code = code.unsqueeze(1).expand(-1, y.shape[1], -1)
         values = self.element_mlp(torch.cat([code, y], dim=-1))
         if self.divide_by_size:
             values = values / max(y.shape[1], 1)
-        return (self.set_mlp(self.pool(values)) @ self.lower.tril()).square().sum(dim=-1)
+        pooled = self.pool(values, tables=tuple(pool_tables))
+        return (self.set_mlp(pooled) @ lower).square().sum(dim=-1)

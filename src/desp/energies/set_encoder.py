@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from desp.energies.base import SetEnergy
+from desp.energies.base import SetEnergy, Tables
 from desp.nn import SetEncoder
 from desp.settings import SetEncoderSettings
 
@@ -29,6 +29,13 @@ class SetEncoderEnergy(SetEnergy):
             settings.divide_by_size,
         )
 
-    def score(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+    def tables(self, size: int) -> Tables:
+        """Pooling weights."""
+        return self.set_encoder.pool.tables(size)
+
+    def score(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+    ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
-        return F.smooth_l1_loss(self.set_encoder(y), code, beta=1.0, reduction="none").mean(dim=-1)
+        set_code = self.set_encoder(y, tables=tables)
+        return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1)

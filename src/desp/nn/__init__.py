@@ -1,12 +1,13 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
-from desp.nn.encoders import InputScaling, PresenceSetEncoder, SetEncoder
+from desp.nn.encoders import ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder
 from desp.nn.mlp import MLP
 from desp.nn.pooling import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
 
 __all__ = [
     "MLP",
     "FSPool",
+    "ImageEncoder",
     "InputScaling",
     "MaxPool",
     "MeanPool",

@@ -36,13 +36,16 @@ class SetEncoder(nn.Module):
         self.divide_by_size = divide_by_size
 
     def forward(
-        self, sets: Float[Tensor, "b n d"], presence: Bool[Tensor, "b n"] | None = None
+        self,
+        sets: Float[Tensor, "b n d"],
+        presence: Bool[Tensor, "b n"] | None = None,
+        tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b o"]:
-        """Encode (B, N, D) sets as (B, O) codes."""
+        """Encode (B, N, D) sets as (B, O) codes; `presence` and `tables` go to the pooling."""
         values = self.mlp(sets)
         if self.divide_by_size:
             values = values / max(sets.shape[1], 1)
-        return self.pool(values, presence)
+        return self.pool(values, presence, tables)
 
 
 class PresenceSetEncoder(nn.Module):
@@ -76,3 +79,26 @@ class InputScaling(nn.Module):
     def forward(self, x: Float[Tensor, "b *shape"]) -> Float[Tensor, "b *shape"]:
         """Standardise."""
         return (x - self.mean) / self.deviation
+
+
+class ImageEncoder(nn.Module):
+    """h(x) for small images: strided convolutions, then the mean over places.
+
+    Args:
+        channels: colours of the image.
+        hidden: channels of the widest layer.
+        out: length of the code.
+    """
+
+    def __init__(self, channels: int, hidden: int, out: int) -> None:
+        super().__init__()
+        widths = [channels, hidden // 4, hidden // 2, hidden, hidden]
+        layers: list[nn.Module] = []
+        for before, after in zip(widths[:-1], widths[1:], strict=True):
+            layers += [nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1), nn.LeakyReLU(0.01)]
+        self.layers = nn.Sequential(*layers)
+        self.out = nn.Linear(hidden, out)
+
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o"]:
+        """Encode images."""
+        return self.out(self.layers(x).mean(dim=(2, 3)))

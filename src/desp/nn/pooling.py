@@ -14,18 +14,33 @@ class Pool(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+        self,
+        values: Float[Tensor, "b n h"],
+        presence: Bool[Tensor, "b n"] | None = None,
+        tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
-        """Pool over elements; with `presence`, over the present ones only."""
+        """Pool over elements; with `presence`, over the present ones only.
+
+        `tables`, from `tables(N)`, spares computing them again; without `presence` only.
+        """
+
+    def tables(self, size: int) -> tuple[Tensor, ...]:
+        """What the pooling of sets of `size` elements derives from its weights alone."""
+        del size
+        return ()
 
 
 class SumPool(Pool):
     """The sum over elements."""
 
     def forward(
-        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+        self,
+        values: Float[Tensor, "b n h"],
+        presence: Bool[Tensor, "b n"] | None = None,
+        tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Sum."""
+        del tables
         return _kept(values, presence).sum(dim=1)
 
 
@@ -33,9 +48,13 @@ class MeanPool(Pool):
     """The mean over elements."""
 
     def forward(
-        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+        self,
+        values: Float[Tensor, "b n h"],
+        presence: Bool[Tensor, "b n"] | None = None,
+        tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Mean."""
+        del tables
         total = _kept(values, presence).sum(dim=1)
         if presence is None:
             return total / max(values.shape[1], 1)
@@ -46,9 +65,13 @@ class MaxPool(Pool):
     """The largest value over elements."""
 
     def forward(
-        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+        self,
+        values: Float[Tensor, "b n h"],
+        presence: Bool[Tensor, "b n"] | None = None,
+        tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Maximum."""
+        del tables
         if values.shape[1] == 0:
             return values.new_zeros(values.shape[0], values.shape[2])
         if presence is None:
@@ -75,24 +98,28 @@ class FSPool(Pool):
         self.knots = nn.Parameter(torch.randn(features, pieces + 1))
 
     def forward(
-        self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None = None
+        self,
+        values: Float[Tensor, "b n h"],
+        presence: Bool[Tensor, "b n"] | None = None,
+        tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Sort each feature and take the weighted sum."""
         if values.shape[1] == 0:
             return values.new_zeros(values.shape[0], values.shape[2])
         if presence is None:
             ordered = values.sort(dim=1, descending=True, stable=True).values
-            return (ordered * self.rank_weights(values.shape[1])).sum(dim=1)
+            (weights,) = tables or self.tables(values.shape[1])
+            return (ordered * weights).sum(dim=1)
         hidden = ~presence.unsqueeze(-1)
         # Absent rows sort behind all others; they are zeroed afterwards, as infinity times zero is NaN.
         order = values.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)
         ordered = values.masked_fill(hidden, 0.0).gather(1, order)
         return (ordered * self._weights_at(_normalised_ranks(presence))).sum(dim=1)
 
-    def rank_weights(self, size: int) -> Float[Tensor, "n h"]:
+    def tables(self, size: int) -> tuple[Float[Tensor, "n h"]]:
         """The weight of every rank of a set of `size` elements: the knots, interpolated once."""
         positions = torch.linspace(0, 1, size, device=self.knots.device, dtype=self.knots.dtype)
-        return self._weights_at(positions)
+        return (self._weights_at(positions),)
 
     def _weights_at(self, positions: Float[Tensor, "*n"]) -> Float[Tensor, "*n h"]:
         scaled = positions * self.pieces

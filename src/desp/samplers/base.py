@@ -61,13 +61,15 @@ class ChainRecorder:
         )
 
 
-def eager_gradient(energy: SetEnergy, code: Tensor) -> Gradient:
-    """The gradient of `energy` in the set, by plain autograd; works under `no_grad`."""
+def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
+    """The gradient of `energy` in sets of `size` rows, by plain autograd; works under `no_grad`."""
+    with torch.no_grad():
+        tables = energy.tables(size)
 
     def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             leaf = y.detach().requires_grad_()
-            values = energy.score(code, leaf)
+            values = energy.score(code, leaf, tables)
             (slope,) = torch.autograd.grad(values.sum(), leaf)
         return values.detach(), slope
 

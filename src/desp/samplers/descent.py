@@ -34,12 +34,12 @@ class UnrolledDescent(nn.Module):
         differentiable = torch.is_grad_enabled()
         start = self.start.unsqueeze(0).expand(code.shape[0], -1, -1)
         recorder = ChainRecorder(record, start.detach())
-        y = start
+        y, tables = start, energy.tables(start.shape[1])
         for _ in range(self.steps):
             with torch.enable_grad():
                 if not y.requires_grad:
                     y = y.detach().requires_grad_()
-                values = energy.score(code, y)
+                values = energy.score(code, y, tables)
                 (slope,) = torch.autograd.grad(values.sum(), y, create_graph=differentiable)
                 y = y - self.step_size * slope
             y = y if differentiable else y.detach()

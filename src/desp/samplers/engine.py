@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from desp.energies import SetEnergy
+from desp.energies import SetEnergy, Tables
 from desp.errors import SettingsError
 from desp.samplers.base import ChainInfo, Gradient, Record, eager_gradient
 from desp.samplers.langevin import LangevinSampler
@@ -36,7 +36,7 @@ class ChainEngine:
         self.energy = energy
         self.requested = engine
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
-        self._compiled: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+        self._compiled: Callable[[Tensor, Tensor, Tables], tuple[Tensor, Tensor]] | None = None
 
     def name(self, device: torch.device) -> str:
         """The engine that chains on `device` use: ``eager`` or ``graph``."""
@@ -56,23 +56,24 @@ class ChainEngine:
         """Run one chain for each row of `code` (B, ...) from `start` (B, N, C); see `LangevinSampler.sample`."""
         sampler = LangevinSampler(settings)
         if self.name(start.device) == "eager":
-            return sampler.sample(eager_gradient(self.energy, code), start, generator, record)
+            gradient = eager_gradient(self.energy, code, start.shape[1])
+            return sampler.sample(gradient, start, generator, record)
         if torch.cuda.is_current_stream_capturing():
             # Part of a larger graph: the chain's kernels are recorded there.
-            return sampler.sample(self.compiled_gradient(code), start, generator, record)
+            return sampler.sample(self.compiled_gradient(code, start.shape[1]), start, generator, record)
         return self._graph(sampler, code, start, record).replay(code, start, generator)
 
-    def compiled_gradient(self, code: Tensor) -> Gradient:
-        """The gradient as one compiled function, shared by all chains of this energy."""
+    def compiled_gradient(self, code: Tensor, size: int) -> Gradient:
+        """The gradient in sets of `size` rows by a compiled function that all chains of this energy share."""
         if self._compiled is None:
             self._compiled = torch.compile(self._functional_gradient, fullgraph=True, dynamic=False)
-        compiled = self._compiled
-        return lambda y: compiled(code, y)
+        compiled, tables = self._compiled, self.energy.tables(size)
+        return lambda y: compiled(code, y, tables)
 
-    def _functional_gradient(self, code: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def _functional_gradient(self, code: Tensor, y: Tensor, tables: Tables) -> tuple[Tensor, Tensor]:
         # torch.func.grad compiles as a whole, where autograd.grad would break the graph.
         def total(sets: Tensor) -> tuple[Tensor, Tensor]:
-            values = self.energy.score(code, sets)
+            values = self.energy.score(code, sets, tables)
             return values.sum(), values
 
         slope, values = torch.func.grad(total, has_aux=True)(y)
@@ -97,11 +98,13 @@ class _ChainGraph:
     ) -> None:
         self.code, self.start = code.clone(), start.clone()
         self.generator = torch.Generator(device=start.device)
-        gradient = engine.compiled_gradient(self.code)
-        warm_up(lambda: gradient(self.start))
+        size = start.shape[1]
+        warm_up(lambda: engine.compiled_gradient(self.code, size)(self.start))
         self.graph = torch.cuda.CUDAGraph()
         self.graph.register_generator_state(self.generator)
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            # The tables are part of the graph: they follow the weights from one replay to the next.
+            gradient = engine.compiled_gradient(self.code, size)
             self.result, self.info = sampler.sample(gradient, self.start, self.generator, record)
 
     def replay(self, code: Tensor, start: Tensor, generator: torch.Generator) -> tuple[Tensor, ChainInfo]:

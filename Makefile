@@ -1,0 +1,57 @@
+# Everything happens in .venv, made with $(PYTHON). `make` alone lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Errors only.
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+# Worker processes of pytest.
+JOBS ?= 2
+
+# Stamps: a second `make` does nothing while these are newer than what was installed from.
+DEMO_READY := $(VENV)/.installed-demo
+DEV_READY := $(VENV)/.installed
+SOURCES_OF_SETUP := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint docs format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(DEV_READY) ## make .venv with everything for development
+
+demo: $(DEMO_READY) ## train a small model, predict, and draw the result
+	$(BIN)/desp demo
+
+test: lint docs ## all checks: style, types, docs, tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not long and not gpu"
+
+lint: $(DEV_READY) ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(DEV_READY) ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+format: $(DEV_READY) ## repair style where a tool can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove caches and built files (not .venv, not runs/)
+	rm -rf build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The demo needs only the pictures; a development set-up serves it as well.
+$(DEMO_READY): $(SOURCES_OF_SETUP) | $(BIN)/python
+	@echo "Installing into $(VENV), about a minute ..."
+	$(PIP) install -c constraints.txt -e '.[viz]'
+	@touch $@
+
+$(DEV_READY): $(SOURCES_OF_SETUP) | $(BIN)/python
+	@echo "Installing into $(VENV), about a minute ..."
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $(DEMO_READY) $@

@@ -1,0 +1,67 @@
+"""desp: predict sets when more than one answer is right.
+
+An *energy* scores a set for an input, an *estimator* fits the energy to data, a *sampler* turns it into
+predictions. `EnergyPredictor` ties the three together.
+"""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from desp.errors import DespError
+    from desp.predictors import EnergyPredictor, Prediction
+    from desp.sets import SetBatch
+    from desp.settings import (
+        ContrastiveSettings,
+        DeepSetsSettings,
+        LangevinSettings,
+        PaddingSettings,
+        PredictorSettings,
+        SetEncoderSettings,
+        SetRiskSettings,
+        TrainingSettings,
+    )
+
+# Where each public name lives. Loaded on first use: importing torch takes seconds, `desp --help` must not.
+_HOMES = {
+    "ContrastiveSettings": "desp.settings",
+    "DeepSetsSettings": "desp.settings",
+    "DespError": "desp.errors",
+    "EnergyPredictor": "desp.predictors",
+    "LangevinSettings": "desp.settings",
+    "PaddingSettings": "desp.settings",
+    "Prediction": "desp.predictors",
+    "PredictorSettings": "desp.settings",
+    "SetBatch": "desp.sets",
+    "SetEncoderSettings": "desp.settings",
+    "SetRiskSettings": "desp.settings",
+    "TrainingSettings": "desp.settings",
+}
+
+__all__ = [
+    "ContrastiveSettings",
+    "DeepSetsSettings",
+    "DespError",
+    "EnergyPredictor",
+    "LangevinSettings",
+    "PaddingSettings",
+    "Prediction",
+    "PredictorSettings",
+    "SetBatch",
+    "SetEncoderSettings",
+    "SetRiskSettings",
+    "TrainingSettings",
+    "__version__",
+]
+
+try:
+    __version__ = version("desp")
+except PackageNotFoundError:  # used from a checkout that was never installed
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'desp' has no attribute '{name}'")

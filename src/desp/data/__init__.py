@@ -1,0 +1,19 @@
+"""Data: everything that yields inputs with their sets."""
+
+from desp.data.base import Batch, BatchSource, DatasetSource, GeneratedSource, collate
+from desp.data.digits import draw_digits
+from desp.data.files import DataFile, read_data_file
+from desp.data.polygons import draw_polygons, polygon
+
+__all__ = [
+    "Batch",
+    "BatchSource",
+    "DataFile",
+    "DatasetSource",
+    "GeneratedSource",
+    "collate",
+    "draw_digits",
+    "draw_polygons",
+    "polygon",
+    "read_data_file",
+]

@@ -1,0 +1,193 @@
+"""Where batches come from: generated on the device, or collected from any torch dataset."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from desp.errors import DataError
+from desp.randomness import make_generator
+from desp.sets import SetBatch
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B inputs with their sets.
+
+    Attributes:
+        x: (B, ...) inputs.
+        sets: B sets.
+    """
+
+    x: Tensor
+    sets: SetBatch
+
+
+class BatchSource(ABC):
+    """An endless stream of batches in which batch k is always the same.
+
+    What the k-th batch holds depends on the seed, the process and k alone, so a resumed run goes on exactly
+    where it was.
+    """
+
+    @abstractmethod
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        """Batches number `first`, `first` + 1, ...; another `attempt` is another stream."""
+
+
+class GeneratedSource(BatchSource):
+    """Batches drawn whole, on the training device.
+
+    Args:
+        draw: draws a batch of a size with a generator, on the generator's device.
+        batch_size: B.
+        seed: of the stream.
+        device: where to draw.
+        process: number of this process, so that each draws its own data.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[int, torch.Generator], Batch],
+        batch_size: int,
+        seed: int,
+        device: torch.device | str = "cpu",
+        process: int = 0,
+    ) -> None:
+        self.draw, self.batch_size, self.seed = draw, batch_size, seed
+        self.device, self.process = device, process
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        """Draw one batch after another."""
+        step = first
+        while True:
+            path = (self.seed, "data", attempt, step, self.process)
+            yield self.draw(self.batch_size, make_generator(*path, device=self.device))
+            step += 1
+
+
+class DatasetSource(BatchSource):
+    """Batches from a torch dataset of (input, set) pairs.
+
+    A map-style dataset is shuffled anew in every pass. Passes follow each other without a seam: a batch may
+    hold the end of one and the beginning of the next, so all batches have the same size, also when the dataset
+    is smaller than a batch. An iterable dataset is read in its own order, again and again.
+
+    Args:
+        dataset: yields (input, set); sets may differ in size.
+        batch_size: B, in each process.
+        max_size: the padded set size.
+        features: features of one element.
+        seed: of the order.
+        process, processes: this process and how many there are; they share the data out.
+        workers: processes that load items.
+    """
+
+    def __init__(
+        self,
+        dataset: "Dataset[Any]",
+        batch_size: int,
+        *,
+        max_size: int,
+        features: int,
+        seed: int = 0,
+        process: int = 0,
+        processes: int = 1,
+        workers: int = 0,
+    ) -> None:
+        self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
+        self.max_size, self.features = max_size, features
+        self.process, self.processes, self.workers = process, processes, workers
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        """Collect one batch after another."""
+        if isinstance(self.dataset, IterableDataset):
+            items = islice(self._repeated(), first * self.batch_size * self.processes, None)
+            while True:
+                together = list(islice(items, self.batch_size * self.processes))
+                yield self._collate(together[self.process :: self.processes])
+        loader = DataLoader(
+            self.dataset,
+            batch_sampler=_SeamlessOrder(self, first, attempt),
+            collate_fn=self._collate,
+            num_workers=self.workers,
+        )
+        yield from loader
+
+    def _repeated(self) -> Iterator[Any]:
+        while True:
+            count = 0
+            for item in self.dataset:
+                count += 1
+                yield item
+            if count == 0:
+                raise DataError("The dataset is empty: it must yield at least one (input, set) pair.")
+
+    def _collate(self, items: Sequence[Any]) -> Batch:
+        return collate(items, self.max_size, self.features)
+
+
+class _SeamlessOrder(Iterable[list[int]]):
+    """Index lists for a batch sampler: shuffled passes, cut into batches across their seams."""
+
+    def __init__(self, source: DatasetSource, first: int, attempt: int) -> None:
+        self.source, self.first, self.attempt = source, first, attempt
+        self.length = len(source.dataset)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        source = self.source
+        step = self.first
+        epoch, order = -1, torch.empty(0, dtype=torch.int64)
+        while True:
+            start = (step * source.processes + source.process) * source.batch_size
+            batch = []
+            for place in range(start, start + source.batch_size):
+                if place // self.length != epoch:
+                    epoch = place // self.length
+                    generator = make_generator(source.seed, "order", self.attempt, epoch)
+                    order = torch.randperm(self.length, generator=generator)
+                batch.append(int(order[place % self.length]))
+            yield batch
+            step += 1
+
+
+def collate(items: Sequence[Any], max_size: int | None = None, features: int | None = None) -> Batch:
+    """Join (input, set) pairs into a batch.
+
+    Raises:
+        DataError: an item is not a pair, inputs differ in shape, or a set is not usable.
+    """
+    inputs, sets = [], []
+    for index, item in enumerate(items):
+        if not isinstance(item, Sequence) or len(item) != 2:
+            raise DataError(
+                f"Item {index} of the batch is not an (input, set) pair but {type(item).__name__}. "
+                "A dataset must return two values: the input x and its set."
+            )
+        inputs.append(as_input(item[0]))
+        sets.append(item[1])
+    shapes = {tuple(value.shape) for value in inputs}
+    if len(shapes) > 1:
+        raise DataError(f"All inputs must have the same shape, got {sorted(shapes)} in one batch.")
+    return Batch(torch.stack(inputs), SetBatch.from_ragged(sets, max_size, features))
+
+
+def as_input(value: Any) -> Tensor:
+    """Read an input x as a float tensor.
+
+    Raises:
+        DataError: not numeric, or not finite.
+    """
+    try:
+        x = torch.as_tensor(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"An input must be a number, a tensor, or nested lists of numbers ({error}).") from error
+    x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    if not torch.isfinite(x).all():
+        raise DataError("An input holds NaN or infinity. Remove or repair it.")
+    return x

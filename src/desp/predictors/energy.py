@@ -1,0 +1,393 @@
+"""The predictor made of an energy, an estimator and a sampler: DESP, and direct risk."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from desp.data.base import Batch, BatchSource, DatasetSource, as_input
+from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.errors import CheckpointError, DataError, RunError, SettingsError
+from desp.estimators import ContrastiveEstimator, Estimator, SetRiskEstimator
+from desp.nn import InputScaling
+from desp.predictors.base import Prediction, SetPredictor
+from desp.predictors.shape import DataShape, InputStatistics, inspect_dataset
+from desp.randomness import derive_seed, make_generator
+from desp.samplers import ChainEngine, ChainInfo, Record, UnrolledDescent
+from desp.scaling import FeatureScaling
+from desp.sets import SetBatch, make_padding
+from desp.settings import (
+    ContrastiveSettings,
+    Device,
+    Engine,
+    LangevinSettings,
+    PredictorSettings,
+    SetRiskSettings,
+    TrainingSettings,
+    from_json,
+    to_json,
+)
+from desp.training import Trainer, TrainingListener, TrainingOutcome
+from desp.training.loop import make_accelerator
+
+# Chains that run at once. A fixed number also means that a captured chain is used again and again.
+CHAINS_AT_ONCE = 1000
+
+
+class EnergyPredictor(SetPredictor):
+    """Set prediction by an energy: the method of the paper, and anything made of the same parts.
+
+    Args:
+        settings: energy, estimator, sampler, padding; the defaults suit small sets of a few features.
+        input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
+        engine: how chains run; ``auto`` picks what suits the device.
+        device: where to run.
+    """
+
+    def __init__(
+        self,
+        settings: PredictorSettings | None = None,
+        *,
+        input_encoder: nn.Module | None = None,
+        engine: Engine = "auto",
+        device: Device = "auto",
+    ) -> None:
+        self.settings = settings or PredictorSettings()
+        self.engine, self.device_choice = engine, device
+        self.padding = make_padding(self.settings.padding)
+        self._own_encoder = input_encoder
+        self._shape: DataShape | None = None
+        self._network: EnergyNetwork | None = None
+        self._chains: ChainEngine | None = None
+
+    # -- parts -----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> DataShape:
+        """Shapes of inputs and sets, known once the predictor is fitted or loaded."""
+        if self._shape is None:
+            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
+        return self._shape
+
+    @property
+    def network(self) -> "EnergyNetwork":
+        """The modules that are trained and saved."""
+        if self._network is None:
+            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
+        return self._network
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.network.parameters()).device
+
+    def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
+        """Make the modules for data of `shape`, with weights drawn from `seed`."""
+        channels = self.padding.channels(shape.features)
+        # Layers draw their first weights from torch's global generator; it is put back afterwards.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "weights"))
+            encoder = self._own_encoder or default_input_encoder(
+                shape.input_kind, shape.input_shape, self.settings.energy
+            )
+            energy = make_energy(self.settings.energy, channels, shape.input_shape, encoder)
+            descent = None
+            if isinstance(self.settings.estimator, SetRiskSettings):
+                risk = self.settings.estimator
+                descent = UnrolledDescent(shape.max_size, channels, risk.steps, risk.step_size)
+        if statistics is not None and isinstance(encoder, nn.Sequential) and isinstance(encoder[0], InputScaling):
+            encoder[0].set_from(statistics.mean, statistics.deviation)
+        self._shape, self._network = shape, EnergyNetwork(energy, descent)
+        self._chains = ChainEngine(energy, self.engine)
+
+    # -- training --------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        dataset: "Dataset[Any]",
+        training: TrainingSettings | None = None,
+        *,
+        validation: Callable[["EnergyPredictor"], float] | None = None,
+        seed: int = 0,
+        folder: str | Path | None = None,
+        resume: bool = False,
+        listener: TrainingListener | None = None,
+    ) -> TrainingOutcome:
+        """Fit to a torch dataset of (input, set) pairs; sets may differ in size.
+
+        Args:
+            dataset: map-style or iterable; inputs are numbers, vectors, or what `input_encoder` takes.
+            training: length, batch size, learning rate and so on.
+            validation: scores this predictor; used every `training.validate_every` steps.
+            seed: of weights, noise and the order of data.
+            folder: keeps checkpoints and a log, so that training can be resumed.
+            resume: go on from the newest checkpoint in `folder`.
+            listener: told of progress.
+
+        Raises:
+            DataError: the dataset cannot be used; the message says which item and why.
+        """
+        training = training or TrainingSettings()
+        scaling = self.settings.scaling == "auto"
+        shape, statistics = inspect_dataset(dataset, max_size=self.settings.max_size, scaling=scaling)
+        self.build(shape, seed=seed, statistics=statistics)
+        folder = Path(folder) if folder is not None else None
+        accelerator = make_accelerator(self.device_choice, training, folder)
+        source = DatasetSource(
+            dataset,
+            training.batch_size,
+            max_size=shape.max_size,
+            features=shape.features,
+            seed=seed,
+            process=accelerator.process_index,
+            processes=accelerator.num_processes,
+            workers=training.data_workers,
+        )
+        return self.train(
+            source,
+            training,
+            accelerator,
+            validation=validation,
+            seed=seed,
+            folder=folder,
+            resume=resume,
+            listener=listener,
+        )
+
+    def train(
+        self,
+        source: BatchSource,
+        training: TrainingSettings,
+        accelerator: Accelerator,
+        *,
+        validation: Callable[["EnergyPredictor"], float] | None = None,
+        seed: int = 0,
+        folder: Path | None = None,
+        resume: bool = False,
+        listener: TrainingListener | None = None,
+    ) -> TrainingOutcome:
+        """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
+        trainer = Trainer(
+            self.make_estimator(),
+            source,
+            lambda batch: self.prepare(batch, accelerator.device),
+            training,
+            accelerator,
+            seed=seed,
+            folder=folder,
+            validate=None if validation is None else lambda: validation(self),
+            listener=listener,
+            engine=self.engine,
+        )
+        outcome = trainer.fit(resume)
+        self.network.load_state_dict(outcome.weights)
+        return outcome
+
+    def make_estimator(self) -> Estimator:
+        """The estimator that the settings name, on this predictor's modules."""
+        settings = self.settings.estimator
+        if isinstance(settings, ContrastiveSettings):
+            return ContrastiveEstimator(self.network.energy, settings, self.engine)
+        if self.network.descent is None:
+            raise SettingsError("Direct risk needs a learned start; build the predictor with its settings.")
+        return SetRiskEstimator(self.network.energy, self.network.descent, settings)
+
+    def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+        """From a batch in the user's units to the tensors that estimators take."""
+        x = batch.x.reshape(len(batch.x), *self.shape.input_shape)
+        return x.to(device), self.encode_sets(batch.sets.to(device))
+
+    def encode_sets(self, sets: SetBatch) -> Tensor:
+        """Sets in the user's units as the padded tensor (B, N, C) that energies see."""
+        return self.padding.encode(SetBatch(self.shape.scaling.scale(sets.elements), sets.presence))
+
+    def decode_sets(self, values: Tensor) -> SetBatch:
+        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
+        sets = self.padding.decode(values)
+        elements = self.shape.scaling.unscale(sets.elements) * sets.presence.unsqueeze(-1)
+        return SetBatch(elements, sets.presence)
+
+    # -- prediction ------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def predict(
+        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: LangevinSettings | None = None
+    ) -> Prediction | list[Prediction]:
+        """`samples` sets for one input, or for each input of a batch.
+
+        Args:
+            x: one input, or a batch of them.
+            samples: K.
+            seed: the same seed gives the same sets.
+            sampler: another chain than the predictor's own.
+
+        Raises:
+            DataError: `x` does not look like the inputs the predictor was fitted to.
+        """
+        if samples < 1:
+            raise SettingsError(f"samples must be at least 1, got {samples}.")
+        batch, single = self._as_batch(x)
+        repeated = batch.repeat_interleave(samples, dim=0)
+        values, _ = self.sample(repeated, make_generator(seed, "predict", device=self.device), sampler=sampler)
+        energies = self._scores(repeated, values).cpu().view(-1, samples)
+        ragged = [item.cpu() for item in self.decode_sets(values).to_ragged()]
+        predictions = [
+            Prediction(ragged[i * samples : (i + 1) * samples], energies[i]) for i in range(len(batch))
+        ]
+        return predictions[0] if single else predictions
+
+    @torch.no_grad()
+    def energy(self, x: Any, sets: Any) -> Tensor:
+        """The energy (B,) of given sets for a batch of inputs, or of one set (a number) for one input.
+
+        Args:
+            x: one input, or a batch.
+            sets: one set (n, D), or as many sets as inputs.
+        """
+        batch, single = self._as_batch(x)
+        given = sets if isinstance(sets, SetBatch) else self._pad([sets] if single else list(sets))
+        if len(given) != len(batch):
+            raise DataError(f"Expected one set for each of {len(batch)} inputs, got {len(given)} sets.")
+        energies = self._scores(batch, self.encode_sets(given.to(self.device))).cpu()
+        return energies[0] if single else energies
+
+    @torch.no_grad()
+    def sample(
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        *,
+        sampler: LangevinSettings | None = None,
+        record: Record = "nothing",
+    ) -> tuple[Tensor, ChainInfo]:
+        """One raw padded set (B, N, C) for each row of `x`, with the chain's record.
+
+        `predict` is the friendly form; scores of protocol ``paper`` need the raw one.
+        """
+        parts = [
+            self._sample_part(part, generator, sampler or self.settings.sampler, record, whole=len(x))
+            for part in x.split(CHAINS_AT_ONCE)
+        ]
+        return torch.cat([values for values, _ in parts]), _join([info for _, info in parts])
+
+    def _sample_part(
+        self, x: Tensor, generator: torch.Generator, sampler: LangevinSettings, record: Record, whole: int
+    ) -> tuple[Tensor, ChainInfo]:
+        count = len(x)
+        network = self.network
+        if network.descent is not None:
+            return network.descent(network.energy, network.energy.encode(x), record)
+        # Few chains are run plainly: capturing costs seconds. Many are run in captured parts of one size.
+        many = whole >= CHAINS_AT_ONCE
+        if many and count < CHAINS_AT_ONCE:
+            x = torch.cat([x, x[:1].expand(CHAINS_AT_ONCE - count, *x.shape[1:])])
+        chains = self._chains if many and self._chains else ChainEngine(network.energy, "eager")
+        channels = self.padding.channels(self.shape.features)
+        start = torch.zeros(len(x), self.shape.max_size, channels, device=x.device)
+        values, info = chains.run(sampler, network.energy.encode(x), start, generator, record)
+        return values[:count], _first(info, count)
+
+    def _scores(self, x: Tensor, values: Tensor) -> Tensor:
+        parts = zip(x.split(CHAINS_AT_ONCE), values.split(CHAINS_AT_ONCE), strict=True)
+        return torch.cat([self.network.energy(inputs, sets) for inputs, sets in parts])
+
+    def _pad(self, sets: list[Any]) -> SetBatch:
+        return SetBatch.from_ragged(sets, self.shape.max_size, self.shape.features)
+
+    def _as_batch(self, x: Any) -> tuple[Tensor, bool]:
+        """Inputs as (B, ...) on the right device, and whether only one was given."""
+        x = as_input(x).to(self.device, next(self.network.parameters()).dtype)
+        wanted = self.shape.input_shape
+        if wanted == (1,) and x.dim() == 0:
+            x = x.reshape(1)
+        if tuple(x.shape) == wanted:
+            return x.unsqueeze(0), True
+        if tuple(x.shape[1:]) == wanted:
+            return x, False
+        raise DataError(
+            f"Expected one input of shape {wanted} or a batch (B, {', '.join(map(str, wanted))}), "
+            f"got shape {tuple(x.shape)}."
+        )
+
+    # -- saving ----------------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        """Settings and shapes as JSON values."""
+        shape = to_json(self.shape)
+        return {"settings": to_json(self.settings), "shape": shape, "own_encoder": self._own_encoder is not None}
+
+    def weights(self) -> dict[str, Tensor]:
+        """All parameters and buffers."""
+        return self.network.state_dict()
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], weights: dict[str, Tensor], **options: Any) -> Self:
+        """Build a fitted predictor.
+
+        Raises:
+            CheckpointError: the encoder it was made with is not given, or weights do not fit.
+        """
+        if config.get("own_encoder") and options.get("input_encoder") is None:
+            raise CheckpointError(
+                "This predictor was made with an input encoder of your own. Pass it again: "
+                "from_pretrained(folder, input_encoder=MyEncoder())."
+            )
+        predictor = cls(from_json(PredictorSettings, config["settings"]), **options)
+        shape = config["shape"]
+        scaling = FeatureScaling(tuple(shape["scaling"]["offset"]), tuple(shape["scaling"]["span"]))
+        predictor.build(
+            DataShape(
+                input_shape=tuple(shape["input_shape"]),
+                features=shape["features"],
+                max_size=shape["max_size"],
+                scaling=scaling,
+                input_kind=shape["input_kind"],
+            )
+        )
+        try:
+            predictor.network.load_state_dict(weights)
+        except RuntimeError as error:
+            raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
+        predictor.network.to(default_device(predictor.device_choice))
+        return predictor
+
+
+class EnergyNetwork(nn.Module):
+    """What is trained and saved: the energy, and for direct risk the learned start.
+
+    Estimators hold the same modules under the same names, so that their weights can be exchanged.
+    """
+
+    def __init__(self, energy: SetEnergy, descent: UnrolledDescent | None) -> None:
+        super().__init__()
+        self.energy = energy
+        self.descent = descent
+
+
+def default_device(choice: Device) -> torch.device:
+    """The device for predictions."""
+    if choice == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
+    return torch.device(choice)
+
+
+def _first(info: ChainInfo, count: int) -> ChainInfo:
+    parts = (info.energies, info.gradient_norms, info.trajectory)
+    return ChainInfo(*(None if part is None else part[:, :count] for part in parts))
+
+
+def _join(infos: list[ChainInfo]) -> ChainInfo:
+    if infos[0].energies is None:
+        return ChainInfo()
+
+    def joined(name: str) -> Tensor | None:
+        parts = [getattr(info, name) for info in infos]
+        return None if parts[0] is None else torch.cat(parts, dim=1)
+
+    return ChainInfo(joined("energies"), joined("gradient_norms"), joined("trajectory"))

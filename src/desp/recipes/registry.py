@@ -1,0 +1,86 @@
+"""The list of recipes."""
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from desp.errors import RecipeError
+from desp.settings import RunSettings
+
+Table = Literal["toy", "mnist", "clevr", "celeba"]
+Protocol = Literal["paper", "ours"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named run.
+
+    Attributes:
+        name: what to type.
+        build: makes the settings.
+        table: the table of the paper it belongs to; None if to none.
+        task: what is predicted.
+        system: the method, by its name in tables.
+        protocol: ``paper`` where settings and scoring are the paper's, else ``ours``.
+        expected: the score to expect.
+        minutes: training time on one H200 GPU, or on two CPU cores where `hardware` says so.
+        hardware: what `minutes` were measured on.
+    """
+
+    name: str
+    build: Callable[[], RunSettings]
+    table: Table | None
+    task: str
+    system: str
+    protocol: Protocol
+    expected: float | None
+    minutes: float | None
+    hardware: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of the recipe's docstring."""
+        return (inspect.getdoc(self.build) or "").split("\n")[0]
+
+
+_RECIPES: dict[str, Recipe] = {}
+
+
+def recipe(
+    *,
+    table: Table | None,
+    task: str,
+    system: str,
+    protocol: Protocol,
+    expected: float | None = None,
+    minutes: float | None = None,
+    hardware: str = "H200",
+) -> Callable[[Callable[[], RunSettings]], Callable[[], RunSettings]]:
+    """Register the decorated function as a recipe under its name, with dashes for underscores."""
+
+    def register(build: Callable[[], RunSettings]) -> Callable[[], RunSettings]:
+        name = build.__name__.replace("_", "-")
+        _RECIPES[name] = Recipe(name, build, table, task, system, protocol, expected, minutes, hardware)
+        return build
+
+    return register
+
+
+def all_recipes() -> list[Recipe]:
+    """Every recipe, in the order of the tables."""
+    return list(_RECIPES.values())
+
+
+def get_recipe(name: str) -> Recipe:
+    """The recipe called `name`.
+
+    Raises:
+        RecipeError: there is none; near names are suggested.
+    """
+    if name not in _RECIPES:
+        near = difflib.get_close_matches(name, _RECIPES, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise RecipeError(f"There is no recipe '{name}'. {hint}`desp recipes` lists all of them.")
+    return _RECIPES[name]

@@ -1,0 +1,103 @@
+"""Energy and score against the share of stochastic steps, as in the paper's figure."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from desp.errors import RunError
+from desp.report.figures.points import Points
+from desp.report.figures.style import (
+    FRAME,
+    MUTED,
+    PREDICTION,
+    TRUTH,
+    ImageFormat,
+    new_figure,
+    plain_axes,
+    render,
+    save,
+    style,
+)
+from desp.report.folder import WRITTEN_BY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw_ablation(ablation: dict[str, Any], path: Path) -> None:
+    """Write the picture of an ablation to `path`, as PNG.
+
+    Raises:
+        RunError: the ablation has no rows.
+        MissingExtraError: matplotlib is not installed.
+    """
+    save(Path(path), ablation_picture(ablation, "png"))
+
+
+def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg") -> bytes:
+    """Energy on the left axis, score on the right, against S/T.
+
+    Raises:
+        RunError: the ablation has no rows.
+        MissingExtraError: matplotlib is not installed.
+    """
+    ratio, energy, score = _columns(ablation)
+    name = str(ablation.get("score_name") or "score")
+    real = ablation.get("real_data")
+    with style():
+        figure = new_figure(5.6, 3.2)
+        left = figure.add_subplot()
+        plain_axes(left)
+        right = left.twinx()
+        _line(left, ratio, energy, TRUTH, "o", "-")
+        _line(right, ratio, score, PREDICTION, "s", "--")
+        if isinstance(real, int | float):
+            right.axhline(real, color=MUTED, linewidth=1, linestyle=":")
+            right.annotate(
+                "real data",
+                (0.0, real),
+                xycoords=("axes fraction", "data"),
+                xytext=(4, 3),
+                textcoords="offset points",
+                fontsize=8,
+                color=MUTED,
+            )
+        left.set_xlabel("S/T, share of steps with noise")
+        left.set_ylabel("energy", color=TRUTH)
+        right.set_ylabel(name, color=PREDICTION, parse_math=False)
+        left.tick_params(axis="y", colors=TRUTH)
+        right.tick_params(axis="y", colors=PREDICTION, length=0)
+        right.spines["top"].set_visible(False)
+        right.spines["right"].set_color(FRAME)
+        _score_scale(right, np.append(score, real) if isinstance(real, int | float) else score)
+        return render(figure, image_format)
+
+
+def _columns(ablation: dict[str, Any]) -> tuple[Points, Points, Points]:
+    rows = [row for row in ablation.get("rows") or [] if row.get("ratio") is not None]
+    if not rows:
+        raise RunError(f"ablation.json has no rows. Write it again with `{WRITTEN_BY['ablation.json']}`.")
+    rows.sort(key=lambda row: row["ratio"])
+    ratio, energy, score = (
+        np.asarray([row.get(key) for row in rows], dtype=np.float64) for key in ("ratio", "energy", "score")
+    )
+    return ratio, energy, score
+
+
+def _line(axes: "Axes", x: Points, y: Points, colour: str, marker: str, line: str) -> None:
+    """Marker and dashes differ beside the colour, so that the two lines survive a black-and-white print."""
+    axes.plot(x, y, color=colour, marker=marker, linestyle=line, markersize=5, linewidth=1.6)
+
+
+def _score_scale(axes: "Axes", score: Points) -> None:
+    """Scores that span more than a decade are read on a logarithmic scale; others from zero."""
+    known = score[np.isfinite(score)]
+    if known.size == 0 or known.min() <= 0:
+        return
+    if known.max() / known.min() > 10:
+        axes.set_yscale("log")
+        axes.minorticks_off()
+    else:
+        axes.set_ylim(bottom=0)
+        axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=False)

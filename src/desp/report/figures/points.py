@@ -1,0 +1,143 @@
+"""Sets as arrays of points, and the window through which they are seen."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desp.errors import RunError
+from desp.report.folder import WRITTEN_BY
+
+Points = NDArray[np.float64]
+
+# Predictions may leave the truth's window by this share of it; what lies farther out is counted, not drawn.
+_REACH = 0.5
+_MARGIN = 0.06
+
+
+def as_points(value: Any) -> Points:
+    """A set from a JSON file as (n, D); an empty one has shape (0, 0).
+
+    Raises:
+        RunError: not a list of equally long lists of numbers.
+    """
+    try:
+        points = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise RunError(_not_a_set(str(error))) from error
+    if points.size == 0:
+        return np.zeros((0, 0))
+    if points.ndim != 2:
+        raise RunError(_not_a_set(f"got shape {points.shape}"))
+    return points
+
+
+def _not_a_set(reason: str) -> str:
+    return (
+        f"A set in samples.json is not a list of equally long lists of numbers: {reason}. "
+        f"Write the file again with `{WRITTEN_BY['samples.json']}`."
+    )
+
+
+def by_angle(points: Points) -> Points:
+    """Order points by their angle around their centroid, so that a line through them is a simple polygon."""
+    centred = points[:, :2] - points[:, :2].mean(axis=0)
+    return points[np.argsort(np.arctan2(centred[:, 1], centred[:, 0]), kind="stable")]
+
+
+@dataclass(frozen=True)
+class Axes2D:
+    """What the features of an element mean for a picture.
+
+    Attributes:
+        names: of the features; may be fewer than there are.
+        closed: the points of a set are the corners of a polygon.
+        image_rows: the first feature is an image row, which grows downwards.
+    """
+
+    names: tuple[str, ...] = ()
+    closed: bool = False
+    image_rows: bool = False
+
+    @classmethod
+    def from_samples(cls, samples: dict[str, Any]) -> "Axes2D":
+        """Read the `axes` entry of samples.json."""
+        axes = samples.get("axes") or {}
+        names = tuple(str(name) for name in axes.get("names") or ())
+        return cls(names, bool(axes.get("closed")), bool(axes.get("image_rows")))
+
+    def name(self, feature: int) -> str:
+        """The name of a feature, counted from 0."""
+        return self.names[feature] if feature < len(self.names) else f"feature {feature + 1}"
+
+    def across_and_up(self) -> tuple[int, int]:
+        """Which features run across and up the picture."""
+        return (1, 0) if self.image_rows else (0, 1)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of the feature space that all panels of a picture show.
+
+    Attributes:
+        low: smallest shown value of each feature, (D,).
+        high: largest shown value of each feature, (D,).
+    """
+
+    low: Points
+    high: Points
+
+    @property
+    def features(self) -> int:
+        """D; 0 when no set has any element."""
+        return len(self.low)
+
+    def outside(self, points: Points) -> int:
+        """How many points the window does not show, NaN among them. Only drawn features count."""
+        if len(points) == 0:
+            return 0
+        shown = points[:, : min(2, self.features)]
+        inside = (shown >= self.low[: shown.shape[1]]) & (shown <= self.high[: shown.shape[1]])
+        return int((~inside.all(axis=1)).sum())
+
+
+def window(truth: Iterable[Points], predictions: Iterable[Points]) -> Window:
+    """The window that shows all of the truth, and predictions unless they lie far from it."""
+    true, predicted = _stack(truth), _stack(predictions)
+    if true.size == 0:
+        true, predicted = predicted, true
+    if true.size == 0:
+        return Window(np.zeros(0), np.zeros(0))
+    low, high = _range(true)
+    if predicted.shape[1:] == true.shape[1:] and predicted.size:
+        reach = _REACH * _extent(low, high)
+        other_low, other_high = _range(predicted)
+        low = np.minimum(low, np.maximum(other_low, low - reach))
+        high = np.maximum(high, np.minimum(other_high, high + reach))
+    margin = _MARGIN * _extent(low, high)
+    return Window(low - margin, high + margin)
+
+
+def _stack(sets: Iterable[Points]) -> Points:
+    filled = [points for points in sets if len(points)]
+    if not filled:
+        return np.zeros((0, 0))
+    features = min(points.shape[1] for points in filled)
+    return np.concatenate([points[:, :features] for points in filled])
+
+
+def _range(points: Points) -> tuple[Points, Points]:
+    """Smallest and largest finite value of each feature; 0 and 1 where there is none."""
+    finite = np.isfinite(points)
+    low = np.where(finite, points, np.inf).min(axis=0)
+    high = np.where(finite, points, -np.inf).max(axis=0)
+    known = finite.any(axis=0)
+    return np.where(known, low, 0.0), np.where(known, high, 1.0)
+
+
+def _extent(low: Points, high: Points) -> Points:
+    """Size of a range; where it is a single value, something to stand on."""
+    size = high - low
+    return np.where(size > 0, size, np.maximum(np.abs(high), 1.0))

@@ -1,0 +1,124 @@
+"""How every picture looks, and how it becomes bytes.
+
+Figures are built directly, without pyplot: no window system, no global state, no figure to close. An SVG for
+the page has its colours replaced by CSS variables, so that it follows the reader's light or dark theme.
+"""
+
+import io
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from desp.extras import require
+from desp.storage import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ImageFormat = Literal["png", "svg"]
+
+# Okabe and Ito's colours, distinguishable with any colour vision.
+TRUTH = "#0072b2"
+PREDICTION = "#d55e00"
+EXTRA = "#009e73"
+INK = "#1f2328"
+MUTED = "#6e7781"
+FRAME = "#d0d7de"
+TINT = "#eef4f9"
+COLOUR_MAP = "cividis"
+
+_CSS_NAMES = {
+    TRUTH: "var(--truth)",
+    PREDICTION: "var(--prediction)",
+    EXTRA: "var(--extra)",
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    FRAME: "var(--frame)",
+    TINT: "var(--tint)",
+}
+
+_RC = {
+    "axes.edgecolor": FRAME,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.titlecolor": INK,
+    "axes.unicode_minus": True,
+    "figure.dpi": 100,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "legend.edgecolor": FRAME,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "desp",
+    "text.color": INK,
+    "text.usetex": False,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
+
+
+def style() -> Any:
+    """A context in which figures must be built and rendered; afterwards matplotlib is as it was.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    return require("matplotlib", "viz", "draw pictures").rc_context(_RC)
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of `width` by `height` inches."""
+    require("matplotlib", "viz", "draw pictures")
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def plain_axes(axes: "Axes") -> None:
+    """Leave only the left and lower edge, and a faint grid."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.grid(visible=True, color=FRAME, linewidth=0.5, alpha=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+
+
+def render(figure: "Figure", image_format: ImageFormat, dpi: int = 160) -> bytes:
+    """Turn a figure into a PNG with white ground, or a transparent SVG to be put inside a page."""
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        # A letter the font lacks: a browser finds another font, and a PNG shows a box.
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
+        if image_format == "png":
+            figure.savefig(buffer, format="png", dpi=dpi, facecolor="white", bbox_inches="tight", pad_inches=0.1)
+            return buffer.getvalue()
+        figure.savefig(buffer, format="svg", dpi=dpi, transparent=True, bbox_inches="tight", pad_inches=0.04)
+    return _for_page(buffer.getvalue().decode("utf-8")).encode("utf-8")
+
+
+def save(path: Path, image: bytes) -> None:
+    """Write the bytes of a picture, atomically."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(image)
+
+    write_atomically(path, write)
+
+
+def _for_page(svg: str) -> str:
+    """Strip what only a file of its own needs, and let colours and fonts follow the page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(<svg\b[^>]*?)\sxmlns:xlink="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?)\sxmlns="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?)\swidth="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?)\sheight="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same names in every figure, and nothing refers to them
+    svg = svg.replace("xlink:href=", "href=").replace("'DejaVu Sans'", "var(--font)")
+    for colour, name in _CSS_NAMES.items():
+        svg = svg.replace(colour, name)
+    return re.sub(r">\s*\n\s*<", "><", svg)

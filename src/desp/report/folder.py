@@ -1,0 +1,140 @@
+"""What a run folder holds, as plain Python values."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from desp.errors import RunError
+
+# The command that writes each file of a run folder, for messages and for the gaps of a page.
+WRITTEN_BY = {
+    "settings.json": "desp train",
+    "log.jsonl": "desp train",
+    "summary.json": "desp train",
+    "evaluation.json": "desp evaluate RUN",
+    "samples.json": "desp evaluate RUN",
+    "ablation.json": "desp ablate RUN",
+}
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything a run wrote down; what it has not written yet is None.
+
+    Attributes:
+        folder: where it was read from.
+        recipe: name of the recipe.
+        seed: the run's seed.
+        settings: all settings, nested.
+        log: ordinary lines of the log, in order of steps.
+        validations: lines of the log that hold a validation score, in order of steps.
+        summary: how training went; None while it goes on.
+        finished: when the summary was written.
+        evaluation: scores, as rows and details.
+        samples: predictions beside the truth, for pictures.
+        ablation: scores over the share of stochastic steps.
+    """
+
+    folder: Path
+    recipe: str
+    seed: int | None
+    settings: dict[str, Any]
+    log: tuple[dict[str, Any], ...]
+    validations: tuple[dict[str, Any], ...]
+    summary: dict[str, Any] | None
+    finished: datetime | None
+    evaluation: dict[str, Any] | None
+    samples: dict[str, Any] | None
+    ablation: dict[str, Any] | None
+
+
+def read_run(folder: Path) -> RunRecord:
+    """Read the run in `folder`.
+
+    Raises:
+        RunError: the folder is missing, holds no run, or one of its files is damaged.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise RunError(f"There is no folder {folder}. Pass the folder that `desp train` wrote.")
+    head = _read_object(folder / "settings.json")
+    if head is None:
+        raise RunError(
+            f"{folder} is not a run folder: it has no settings.json. Pass the folder that `desp train` wrote."
+        )
+    lines = _read_log(folder / "log.jsonl")
+    summary = _read_object(folder / "summary.json")
+    settings = head.get("settings")
+    return RunRecord(
+        folder=folder,
+        recipe=str(head.get("recipe", "unnamed")),
+        seed=head.get("seed"),
+        settings=settings if isinstance(settings, dict) else {},
+        log=_by_step([line for line in lines if "validation_score" not in line]),
+        validations=_by_step([line for line in lines if "validation_score" in line]),
+        summary=summary,
+        finished=None if summary is None else _written(folder / "summary.json"),
+        evaluation=_read_object(folder / "evaluation.json"),
+        samples=_read_object(folder / "samples.json"),
+        ablation=_read_object(folder / "ablation.json"),
+    )
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object in `path`, or None if there is no such file."""
+    if not path.exists():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunError(
+            f"{path} is damaged: {error}. Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
+        ) from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
+    if not isinstance(value, dict):
+        raise RunError(
+            f"{path} is damaged: expected a JSON object, got {type(value).__name__}. "
+            f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
+        )
+    return value
+
+
+def _read_log(path: Path) -> list[dict[str, Any]]:
+    """All lines of the log. The last may be half written: training may be writing it this moment."""
+    if not path.exists():
+        return []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
+    records = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:  # broken JSON, or broken UTF-8
+            if number == len(lines):
+                break
+            raise RunError(_broken_line(path, number, str(error))) from error
+        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+            raise RunError(_broken_line(path, number, "expected an object with a whole number 'step'"))
+        records.append(record)
+    return records
+
+
+def _broken_line(path: Path, number: int, reason: str) -> str:
+    return f"{path}, line {number} is damaged: {reason}. Delete that line, or train again from a checkpoint."
+
+
+def _by_step(lines: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Sorted by step; where a step was run twice (after going back to a checkpoint), the later line counts."""
+    latest = {line["step"]: line for line in lines}
+    return tuple(latest[step] for step in sorted(latest))
+
+
+def _written(path: Path) -> datetime:
+    return datetime.fromtimestamp(path.stat().st_mtime, tz=UTC)

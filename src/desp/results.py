@@ -1,0 +1,136 @@
+"""Measured numbers: one JSON file a run, and the tables made of them. Nothing here loads torch."""
+
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from desp.errors import RunError
+from desp.recipes import PUBLISHED, get_recipe
+from desp.recipes.published import published_value
+from desp.storage import write_json
+
+Row = dict[str, Any]
+
+
+def result_path(folder: Path, recipe: str, seed: int) -> Path:
+    """Where the result of a recipe and seed lies."""
+    return folder / f"{recipe}-seed{seed}.json"
+
+
+def write_result(folder: Path, result: dict[str, Any]) -> Path:
+    """Record the result of a run; an older one of the same recipe and seed is replaced."""
+    path = result_path(folder, result["recipe"], result["seed"])
+    write_json(path, result)
+    return path
+
+
+def read_results(folder: Path) -> list[dict[str, Any]]:
+    """All results in `folder`, by name.
+
+    Raises:
+        RunError: a file is damaged or lacks what a result must have.
+    """
+    results = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+            for name in ("recipe", "seed", "scores", "real_data"):
+                result[name]
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise RunError(f"{path} is damaged or no result ({error!r}). Delete or record it again.") from error
+        results.append(result)
+    return results
+
+
+def rows_of(results: list[dict[str, Any]]) -> list[Row]:
+    """Table rows of the results of one recipe, averaged over seeds.
+
+    The row `score` is the table's number: of the sampler's raw output for protocol ``paper``, of the sets that
+    a user gets for ``ours``. The other of the two stands beside it under a name of its own.
+    """
+    if not results:
+        return []
+    recipe = get_recipe(results[0]["recipe"])
+    main, other = ("raw", "returned") if recipe.protocol == "paper" else ("returned", "raw")
+    rows = []
+    for scoring in (main, other):
+        for metric in _metrics(results, scoring):
+            protocol = recipe.protocol if scoring == main else "ours"
+            name = metric if scoring == main or metric not in results[0]["scores"][main] else f"{metric}_{scoring}"
+            values = [result["scores"][scoring][metric] for result in results]
+            rows.append(_row(results, recipe.name, name, protocol, values, real=_real(results, metric)))
+    return rows
+
+
+def table_rows(results: list[dict[str, Any]]) -> list[Row]:
+    """The paper's tables: every published cell, measured or not, then what only we measure."""
+    by_recipe: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for result in results:
+        by_recipe[result["recipe"]].append(result)
+    measured = [row for recipe in by_recipe.values() for row in rows_of(recipe)]
+    measured = [row for row in measured if row["table"] is not None]
+    done = {(row["table"], row["task"], row["system"], row["metric"]) for row in measured if row["protocol"] == "paper"}
+    open_rows = [
+        _empty_row(cell.table, cell.task, cell.system, cell.metric, cell.value)
+        for cell in PUBLISHED
+        if (cell.table, cell.task, cell.system, cell.metric) not in done
+    ]
+    order = {"toy": 0, "mnist": 1, "clevr": 2, "celeba": 3}
+    return sorted(measured + open_rows, key=lambda row: (order[row["table"]], row["task"], row["system"]))
+
+
+def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:
+    names = [set(result["scores"].get(scoring, {})) for result in results]
+    return sorted(set.intersection(*names))
+
+
+def _real(results: list[dict[str, Any]], metric: str) -> float | None:
+    values = [result["real_data"].get(metric) for result in results]
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _row(
+    results: list[dict[str, Any]],
+    recipe_name: str,
+    metric: str,
+    protocol: str,
+    values: list[float | None],
+    real: float | None,
+) -> Row:
+    recipe = get_recipe(recipe_name)
+    known = [value for value in values if value is not None]
+    plain_metric = metric.removesuffix("_raw").removesuffix("_returned")
+    return {
+        "table": recipe.table,
+        "task": recipe.task,
+        "system": recipe.system,
+        "recipe": recipe.name,
+        "protocol": protocol,
+        "metric": metric,
+        "value": statistics.fmean(known) if known else None,
+        "std": statistics.stdev(known) if len(known) > 1 else None,
+        "seeds": [result["seed"] for result in results],
+        "paper": published_value(recipe.table, recipe.task, recipe.system, plain_metric),
+        "real_data": real,
+        "data": results[0].get("data"),
+    }
+
+
+def _empty_row(table: str, task: str, system: str, metric: str, paper: float) -> Row:
+    return {
+        "table": table,
+        "task": task,
+        "system": system,
+        "recipe": None,
+        "protocol": "paper",
+        "metric": metric,
+        "value": None,
+        "std": None,
+        "seeds": [],
+        "paper": paper,
+        "real_data": None,
+        "data": None,
+    }

@@ -1,0 +1,102 @@
+"""What a task is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.predictors import DataShape, EnergyPredictor
+from desp.predictors.shape import InputStatistics
+from desp.settings import LangevinSettings, TrainingSettings
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a predictor.
+
+    Attributes:
+        raw: metrics of the sampler's raw output, as the paper scores it.
+        returned: metrics of the sets that a user gets: absent elements removed, zero-padded again.
+        real_data: the same metrics for fresh real sets; what a perfect model would get.
+        details: further numbers, such as statistics for each input.
+        energy: mean energy of the predictions.
+    """
+
+    raw: dict[str, float]
+    returned: dict[str, float]
+    real_data: dict[str, float]
+    details: dict[str, Any] = field(default_factory=dict)
+    energy: float | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """An input to show, with true sets for it."""
+
+    label: str
+    input: Any
+    x: Tensor
+    truth: list[Tensor]
+
+
+class Task(ABC):
+    """A prediction problem."""
+
+    name: str
+    data_label: str
+    """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
+    axes: dict[str, Any]
+    """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
+
+    @abstractmethod
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
+        """Shapes of inputs and sets, and how to standardise inputs."""
+
+    @abstractmethod
+    def source(self, training: TrainingSettings, seed: int, accelerator: Accelerator) -> BatchSource:
+        """The training data."""
+
+    @abstractmethod
+    def read_input(self, value: Any, where: str, folder: Path) -> Tensor:
+        """An input as a user writes it in a file, as a tensor.
+
+        Raises:
+            DataError: it is not an input of this task; `where` names the place.
+        """
+
+    @abstractmethod
+    def evaluate(
+        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: LangevinSettings | None = None
+    ) -> Evaluation:
+        """Score a predictor on fresh test data; `samples` predictions an input where that matters."""
+
+    @abstractmethod
+    def examples(self, seed: int) -> list[Example]:
+        """A few inputs to show in a report."""
+
+    def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
+        """A quick score for early stopping; None if the task has no validation data."""
+        del seed
+        return None
+
+
+class GeneratedTask(Task):
+    """A task whose training data are drawn afresh for every batch."""
+
+    data_label = "generated"
+
+    @abstractmethod
+    def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
+        """Draw a batch on the generator's device."""
+
+    def source(self, training: TrainingSettings, seed: int, accelerator: Accelerator) -> BatchSource:
+        """Fresh batches, made on the training device."""
+        return GeneratedSource(
+            self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index
+        )

@@ -1,0 +1,131 @@
+"""A user's own data, with a part held out for scoring."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.data.base import BatchSource, DatasetSource
+from desp.data.files import DataFile, read_data_file
+from desp.distances import chamfer
+from desp.errors import DataError
+from desp.metrics import size_rmse
+from desp.predictors import DataShape, EnergyPredictor, inspect_dataset
+from desp.predictors.shape import InputStatistics
+from desp.randomness import make_generator
+from desp.sets import SetBatch
+from desp.settings import FilesSettings, LangevinSettings, TrainingSettings
+from desp.tasks.base import Evaluation, Example, Task
+
+VALIDATION_EXAMPLES = 200
+SHOWN = 5
+
+
+class FilesTask(Task):
+    """Score: Chamfer distance to the held-out sets, in scaled units, padding and presence included.
+
+    With several right answers one prediction may be right and still far from the one answer in the file, so
+    the distance of the nearest of K predictions stands beside it.
+    """
+
+    name = "files"
+
+    def __init__(self, settings: FilesSettings, seed: int) -> None:
+        if not settings.path:
+            raise DataError("No data file was given. Pass --data FILE (JSON lines or npz).")
+        self.path = Path(settings.path)
+        self.data_label = self.path.name
+        data = read_data_file(self.path)
+        if len(data) < 2:
+            raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
+        order = torch.randperm(len(data), generator=make_generator(seed, "held out")).tolist()
+        count = min(max(1, round(settings.held_out * len(data))), len(data) - 1)
+        self.held_out, self.train_part = data.part(order[:count]), data.part(order[count:])
+        self.whole = data
+        features = data.sets[0].shape[1]
+        self.axes = {
+            "names": [f"feature {i + 1}" for i in range(features)],
+            "closed": False,
+            "image_rows": False,
+        }
+
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
+        """Taken from the whole file, so that held-out sets fit too; only sizes and ranges are used."""
+        kind = self.whole.input_format.kind
+        return inspect_dataset(self.whole, max_size=max_size, scaling=scaling, input_kind=kind)
+
+    def source(self, training: TrainingSettings, seed: int, accelerator: Accelerator) -> BatchSource:
+        """The examples that are not held out."""
+        shape, _ = self.shape(None, False)
+        return DatasetSource(
+            self.train_part,
+            training.batch_size,
+            max_size=shape.max_size,
+            features=shape.features,
+            seed=seed,
+            process=accelerator.process_index,
+            processes=accelerator.num_processes,
+            workers=training.data_workers,
+        )
+
+    def read_input(self, value: Any, where: str, folder: Path) -> Tensor:
+        """An input as in the data file."""
+        return self.whole.input_format.read(value, folder, where)
+
+    def examples(self, seed: int) -> list[Example]:
+        """The first held-out examples."""
+        del seed
+        some = self.held_out.part(range(min(SHOWN, len(self.held_out))))
+        return [
+            Example(label=f"held-out example {i + 1}", input=x.tolist() if x.numel() <= 64 else None, x=x, truth=[y])
+            for i, (x, y) in enumerate(zip(some.inputs, some.sets, strict=True))
+        ]
+
+    def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
+        """Chamfer distance of one prediction each, on up to 200 held-out examples."""
+        some = self.held_out.part(range(min(VALIDATION_EXAMPLES, len(self.held_out))))
+
+        def score(predictor: EnergyPredictor) -> float:
+            return float(_distances(predictor, some, 1, seed, None)[0].mean())
+
+        return score
+
+    def evaluate(
+        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: LangevinSettings | None = None
+    ) -> Evaluation:
+        """Distances and size errors on the held-out part."""
+        distances, sizes, energy = _distances(predictor, self.held_out, samples, seed, sampler)
+        true_sizes = torch.tensor([len(item) for item in self.held_out.sets]).repeat_interleave(samples)
+        score = {"score": float(distances.mean()), "score_best_of_k": float(distances.amin(dim=1).mean())}
+        return Evaluation(
+            raw={},
+            returned={
+                **score,
+                "size_rmse": size_rmse(sizes, true_sizes),
+                "right_size": float((sizes == true_sizes).double().mean()),
+            },
+            real_data={},
+            details={"held_out": len(self.held_out), "samples": samples},
+            energy=energy,
+        )
+
+
+def _distances(
+    predictor: EnergyPredictor, data: DataFile, samples: int, seed: int, sampler: LangevinSettings | None
+) -> tuple[Tensor, Tensor, float]:
+    """(M, K) Chamfer distances of predictions to the held-out sets, their sizes, and their mean energy."""
+    device = predictor.device
+    x = data.inputs.to(device).repeat_interleave(samples, dim=0)
+    raw, info = predictor.sample(
+        x, make_generator(seed, "held-out chains", device=device), sampler=sampler, record="trace"
+    )
+    returned = predictor.decode_sets(raw).packed()
+    truth = SetBatch.from_ragged(data.sets, predictor.shape.max_size, predictor.shape.features).to(device)
+    target = predictor.encode_sets(truth).repeat_interleave(samples, dim=0)
+    parts = zip(predictor.encode_sets(returned).split(500), target.split(500), strict=True)
+    distances = torch.cat([chamfer(a, b) for a, b in parts])
+    energy = float(info.energies[-1].mean()) if info.energies is not None else float("nan")
+    return distances.view(-1, samples).cpu(), returned.sizes.cpu(), energy

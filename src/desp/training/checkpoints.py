@@ -1,0 +1,136 @@
+"""Checkpoints: single safetensors files, written atomically, checked when read."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from desp.errors import CheckpointError
+from desp.storage import write_atomically
+
+FORMAT = "1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Named tensors, and JSON values about them."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+    def group(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with ``prefix/``, without it."""
+        start = f"{prefix}/"
+        return {name[len(start) :]: value for name, value in self.tensors.items() if name.startswith(start)}
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint so that `path` is never half a file."""
+    tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
+    metadata = {"format": FORMAT, "state": json.dumps(checkpoint.state), "digest": _digest(tensors)}
+    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata))
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises:
+        CheckpointError: missing, cut short, changed since it was written, or not one of ours.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"There is no checkpoint at {path}.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        state = json.loads(metadata["state"])
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or not a checkpoint ({error}). Delete it; the one before it is used then."
+        ) from error
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} has checkpoint format {metadata.get('format')}, this version reads {FORMAT}. "
+            "Train again, or use the version that wrote it."
+        )
+    if metadata.get("digest") != _digest(tensors):
+        raise CheckpointError(
+            f"{path} was changed or damaged after it was written: its checksum does not fit. "
+            "Delete it; the one before it is used then."
+        )
+    return Checkpoint(tensors, state)
+
+
+class CheckpointStore:
+    """The checkpoints of one run: the newest few, and the best."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder = folder
+        self.keep = keep
+
+    def save(self, step: int, checkpoint: Checkpoint) -> Path:
+        """Write the checkpoint of `step` and drop those that are no longer needed."""
+        path = self.folder / f"step-{step:08d}.safetensors"
+        save_checkpoint(path, checkpoint)
+        for old in self.steps()[: -self.keep]:
+            old.unlink()
+        return path
+
+    def save_best(self, checkpoint: Checkpoint) -> None:
+        """Write the checkpoint with the best validation score so far."""
+        save_checkpoint(self.best, checkpoint)
+
+    @property
+    def best(self) -> Path:
+        """Where the best checkpoint is, if there is one."""
+        return self.folder / "best.safetensors"
+
+    def steps(self) -> list[Path]:
+        """The checkpoints of this run, oldest first."""
+        return sorted(
+            path for path in self.folder.glob("step-*") if re.fullmatch(r"step-\d+\.safetensors", path.name)
+        )
+
+    def latest(self) -> Checkpoint | None:
+        """The newest checkpoint, or None if nothing was saved yet.
+
+        Raises:
+            CheckpointError: the newest one is damaged.
+        """
+        paths = self.steps()
+        return load_checkpoint(paths[-1]) if paths else None
+
+
+def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state as named tensors; its settings follow from the run's."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{index}/{name}": torch.as_tensor(value)
+        for index, values in state.items()
+        for name, value in values.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `flatten_optimizer` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        index, name = key.split("/")
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        total.update(name.encode())
+        total.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()

@@ -1,0 +1,48 @@
+"""An exponential moving average of weights."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class WeightAverage:
+    """Averages the parameters of a module over the training steps.
+
+    Early steps count less than `decay` asks for, so that the random start is forgotten quickly also in short
+    runs. torch's own AveragedModel would copy the whole module and has no such warm-up.
+    """
+
+    def __init__(self, module: nn.Module, decay: float) -> None:
+        self._live = dict(module.named_parameters())
+        self.decay = decay
+        self.tensors = {name: value.detach().clone() for name, value in self._live.items()}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take in the weights as they are after `step` optimiser steps."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(list(self.tensors.values()), list(self._live.values()), 1 - decay)
+
+    @torch.no_grad()
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from saved averages."""
+        for name, value in self.tensors.items():
+            value.copy_(tensors[name])
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Put the averages into the module, in place, and take them out again at the end."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for name, live in self._live.items():
+            kept = live.clone()
+            live.copy_(self.tensors[name])
+            self.tensors[name].copy_(kept)

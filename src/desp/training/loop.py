@@ -1,0 +1,335 @@
+"""The training loop, on accelerate: one process or many, any estimator."""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.data.base import Batch, BatchSource
+from desp.errors import NonFiniteError, RunError, SettingsError, TrainingInterrupted
+from desp.estimators import Estimator
+from desp.extras import require
+from desp.randomness import make_generator
+from desp.settings import Device, Engine, TrainingSettings
+from desp.training.checkpoints import (
+    Checkpoint,
+    CheckpointStore,
+    flatten_optimizer,
+    load_checkpoint,
+    restore_optimizer,
+)
+from desp.training.ema import WeightAverage
+from desp.training.gradients import GradientStep
+from desp.training.monitor import Monitor, NonFiniteStep
+from desp.training.progress import JsonLinesLog, TrainingListener
+from desp.training.schedule import learning_rate
+from desp.training.signals import StopRequest
+
+logger = logging.getLogger(__name__)
+
+MAX_ROLLBACKS = 5
+
+
+@dataclass
+class TrainingState:
+    """Everything but tensors that a resumed run must know."""
+
+    step: int = 0
+    attempt: int = 0
+    """How often training was rolled back; part of every seed, so that a new attempt draws anew."""
+    best_score: float | None = None
+    best_step: int | None = None
+    validations_without_improvement: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate_factor(self) -> float:
+        """Every roll-back halves the learning rate."""
+        return 0.5**self.attempt
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """What training gave.
+
+    Attributes:
+        weights: the weights to predict with: the best ones, or the averaged, or the last.
+        steps: optimiser steps done.
+        best_score: best validation score, if there was validation.
+        best_step: the step it belongs to.
+        seconds: wall time, resumed parts added up.
+        engine: ``graph`` if whole steps ran as a CUDA graph, else ``eager``.
+        stopped_early: whether patience ran out.
+    """
+
+    weights: dict[str, Tensor]
+    steps: int
+    best_score: float | None
+    best_step: int | None
+    seconds: float
+    engine: str
+    stopped_early: bool
+
+
+def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | None) -> Accelerator:
+    """The accelerator for `device`, with TensorBoard if asked for."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
+    if not settings.tensorboard:
+        return Accelerator(cpu=device == "cpu")
+    require("tensorboard", "log", "log for TensorBoard")
+    if folder is None:
+        raise SettingsError("training.tensorboard needs a run folder to write to.")
+    accelerator = Accelerator(cpu=device == "cpu", log_with="tensorboard", project_dir=str(folder))
+    accelerator.init_trackers("tensorboard")
+    return accelerator
+
+
+class Trainer:
+    """Fits an estimator to batches.
+
+    Args:
+        estimator: the loss and the modules it trains.
+        source: where batches come from; a pure function of the step.
+        prepare: from a batch to the tensors (x, y) that the estimator takes, on the right device.
+        settings: how long, how fast, what to save.
+        accelerator: where to run; see `make_accelerator`.
+        seed: of all noise in training.
+        folder: where checkpoints and the log go; None keeps everything in memory.
+        validate: gives a score with the weights as they are at the moment; may be None.
+        listener: told of progress.
+        engine: ``eager`` forces plain execution.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        source: BatchSource,
+        prepare: Callable[[Batch], tuple[Tensor, Tensor]],
+        settings: TrainingSettings,
+        accelerator: Accelerator,
+        *,
+        seed: int = 0,
+        folder: Path | None = None,
+        validate: Callable[[], float] | None = None,
+        listener: TrainingListener | None = None,
+        engine: Engine = "auto",
+    ) -> None:
+        self.estimator = estimator.to(accelerator.device)
+        self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
+        self.accelerator, self.validate = accelerator, validate
+        self.listener = listener or TrainingListener()
+        fused = accelerator.device.type == "cuda"
+        trained = [item for item in estimator.parameters() if item.requires_grad]
+        self.optimizer = torch.optim.Adam(trained, lr=settings.learning_rate, fused=fused)
+        self.average = WeightAverage(estimator, settings.ema_decay) if settings.ema_decay else None
+        self.gradients = GradientStep(accelerator.prepare(estimator), accelerator, estimator, engine)
+        self.monitor = Monitor(accelerator.device)
+        self.state = TrainingState()
+        self.store = CheckpointStore(folder / "checkpoints") if folder else None
+        self.log = JsonLinesLog(folder / "log.jsonl") if folder else None
+        self._good: Checkpoint | None = None
+        self._best: Checkpoint | None = None
+
+    def fit(self, resume: bool = False) -> TrainingOutcome:
+        """Train to the end, or on from the newest checkpoint.
+
+        Raises:
+            NonFiniteError: the loss or its gradient was not finite.
+            TrainingInterrupted: a signal asked to stop; everything is saved.
+            RunError: the folder holds another run already.
+        """
+        self._begin(resume)
+        stopped_early = False
+        try:
+            with StopRequest() as stop:
+                while self.state.step < self.settings.steps and not stopped_early:
+                    try:
+                        stopped_early = self._train_until_done(stop)
+                    except NonFiniteStep as error:
+                        self._recover(error)
+        finally:
+            self.listener.ended()
+            self.accelerator.end_training()
+        return self._outcome(stopped_early)
+
+    def _begin(self, resume: bool) -> None:
+        saved = self.store.latest() if self.store else None
+        if saved is not None and not resume:
+            raise RunError(
+                f"{self.store.folder.parent if self.store else ''} already holds a run, at step "
+                f"{saved.state['step']}. Continue it with --resume (in Python: resume=True), "
+                "or choose another folder."
+            )
+        if saved is not None:
+            self._restore(saved)
+            best = self.store.best if self.store else None
+            self._best = load_checkpoint(best) if best and best.exists() else None
+        if self.log and self.accelerator.is_main_process:
+            self.log.rewind(self.state.step)
+        self._good = self._snapshot()
+        self.listener.started(self.state.step, self.settings.steps)
+
+    def _train_until_done(self, stop: StopRequest) -> bool:
+        """Run steps until the last one (false) or until patience runs out (true)."""
+        began, before = time.monotonic(), self.state.seconds
+        for batch in self.source.batches(self.state.step, self.state.attempt):
+            self._step(batch)
+            self.state.seconds = before + time.monotonic() - began
+            if self._after_step():
+                return True
+            if self._asked_to_stop(stop):
+                self._interrupt()
+            if self.state.step >= self.settings.steps:
+                return False
+        raise RunError(f"The data ended after {self.state.step} of {self.settings.steps} steps.")
+
+    def _step(self, batch: Batch) -> None:
+        step, device = self.state.step, self.accelerator.device
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(step, self.settings) * self.state.rate_factor
+        path = (self.seed, "train", self.state.attempt, step, self.accelerator.process_index)
+        x, y = self.prepare(batch)
+        loss, statistics = self.gradients(x, y, make_generator(*path, device=device))
+        limit = self.settings.clip_norm or float("inf")
+        norm = self.accelerator.clip_grad_norm_(self.gradients.parameters, limit)
+        self.optimizer.step()
+        self.state.step += 1
+        if self.average:
+            self.average.update(self.state.step)
+        self.monitor.add(step, loss, norm, statistics)
+
+    def _after_step(self) -> bool:
+        """Log, validate and save when it is time; true when patience has run out."""
+        step, settings = self.state.step, self.settings
+        last = step >= settings.steps
+        validating = self.validate is not None and settings.validate_every > 0
+        validate_now = validating and (step % settings.validate_every == 0 or last)
+        save_now = step % settings.checkpoint_every == 0 or last
+        if step % settings.log_every == 0 or validate_now or save_now:
+            self._report()
+        out_of_patience = validate_now and self._validate()
+        if save_now or out_of_patience:
+            self._save()
+        return out_of_patience
+
+    def _report(self) -> None:
+        numbers = self.monitor.flush()
+        if not numbers:
+            return
+        numbers["learning_rate"] = self.optimizer.param_groups[0]["lr"]
+        self.listener.stepped(self.state.step, numbers)
+        if self.accelerator.is_main_process and self.log:
+            self.log.add({"step": self.state.step, **numbers, "seconds": round(self.state.seconds, 3)})
+        if self.settings.tensorboard:
+            self.accelerator.log(numbers, step=self.state.step)
+
+    def _validate(self) -> bool:
+        """Score the present weights; true when patience has run out."""
+        if self.validate is None:
+            return False
+        with torch.no_grad(), self._prediction_weights():
+            score = self.validate()
+            sign = 1 if self.settings.best_is == "lowest" else -1
+            # A NaN score is never better than anything.
+            better = score == score and (
+                self.state.best_score is None or sign * score < sign * self.state.best_score
+            )
+            if better:
+                self.state.best_score, self.state.best_step = score, self.state.step
+                self._best = Checkpoint(self._weights(), {"step": self.state.step, "score": score})
+        self.state.validations_without_improvement = (
+            0 if better else self.state.validations_without_improvement + 1
+        )
+        if self.accelerator.is_main_process:
+            if better and self.store and self._best:
+                self.store.save_best(self._best)
+            if self.log:
+                self.log.add({"step": self.state.step, "validation_score": score})
+        self.listener.validated(self.state.step, score, better)
+        patience = self.settings.patience
+        return patience is not None and self.state.validations_without_improvement >= patience
+
+    def _prediction_weights(self) -> AbstractContextManager[None]:
+        return self.average.applied() if self.average else nullcontext()
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: value.detach().cpu().clone() for name, value in self.estimator.state_dict().items()}
+
+    def _snapshot(self) -> Checkpoint:
+        tensors = {f"model/{name}": value for name, value in self._weights().items()}
+        optimizer = flatten_optimizer(self.optimizer)
+        tensors |= {f"optimizer/{name}": value.detach().cpu().clone() for name, value in optimizer.items()}
+        if self.average:
+            tensors |= {f"ema/{name}": value.cpu().clone() for name, value in self.average.tensors.items()}
+        return Checkpoint(tensors, asdict(self.state))
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.estimator.load_state_dict(checkpoint.group("model"))
+        restore_optimizer(self.optimizer, checkpoint.group("optimizer"))
+        if self.average:
+            self.average.load(checkpoint.group("ema"))
+        self.state = TrainingState(**checkpoint.state)
+
+    def _save(self) -> None:
+        self._good = self._snapshot()
+        if self.store and self.accelerator.is_main_process:
+            self.store.save(self.state.step, self._good)
+        self.accelerator.wait_for_everyone()
+
+    def _recover(self, error: NonFiniteStep) -> None:
+        """Go back to the last good state, or say what to try."""
+        good = self._good
+        if self.settings.on_nonfinite == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
+            steps = self.store.steps() if self.store else []
+            kept = f"The last good checkpoint is {steps[-1]}." if steps else "Nothing was saved before it."
+            raise NonFiniteError(
+                f"{error} {kept} Try a lower learning rate (--training.learning-rate), gradient clipping "
+                "(--training.clip-norm 0.1), or --training.on-nonfinite rollback, which goes back by itself."
+            ) from error
+        attempt = self.state.attempt + 1
+        logger.warning("%s Going back to step %d with half the learning rate.", error, good.state["step"])
+        self._restore(good)
+        self.state.attempt = attempt
+        self.monitor.reset()
+        if self.log and self.accelerator.is_main_process:
+            self.log.rewind(self.state.step)
+        self.listener.rolled_back(error.step, self.state.step)
+
+    def _asked_to_stop(self, stop: StopRequest) -> bool:
+        if self.accelerator.num_processes == 1:
+            return stop.requested
+        # All processes must stop after the same step, whichever of them got the signal first.
+        flag = torch.tensor(int(stop.requested), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(flag, "sum") > 0)
+
+    def _interrupt(self) -> None:
+        self._report()
+        self._save()
+        kept = f"saved in {self.store.folder}" if self.store else "not saved, as there is no run folder"
+        raise TrainingInterrupted(
+            f"Stopped after step {self.state.step} of {self.settings.steps}; {kept}. "
+            "Continue with --resume (in Python: fit(..., resume=True))."
+        )
+
+    def _outcome(self, stopped_early: bool) -> TrainingOutcome:
+        if self._best is not None:
+            weights = self._best.tensors
+        else:
+            with self._prediction_weights():
+                weights = self._weights()
+        return TrainingOutcome(
+            weights=weights,
+            steps=self.state.step,
+            best_score=self.state.best_score,
+            best_step=self.state.best_step,
+            seconds=self.state.seconds,
+            engine="graph" if self.gradients.captures else "eager",
+            stopped_early=stopped_early,
+        )

@@ -1,0 +1,53 @@
+"""Numbers of training steps, gathered on the device and read seldom."""
+
+import torch
+from torch import Tensor
+
+from desp.errors import NonFiniteError
+
+
+class Monitor:
+    """Averages what steps report, and remembers the first step with a non-finite loss or gradient.
+
+    Reading a number from a GPU waits for it; so numbers stay there until `flush`.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+        self._sums: dict[str, Tensor] = {}
+        self._count = 0
+
+    def add(self, step: int, loss: Tensor, gradient_norm: Tensor, statistics: dict[str, Tensor]) -> None:
+        """Take in the numbers of step `step`."""
+        bad = ~torch.isfinite(loss + gradient_norm) & (self._bad_step < 0)
+        self._bad_step.masked_fill_(bad, step)
+        for name, value in {"loss": loss, "gradient_norm": gradient_norm, **statistics}.items():
+            total = self._sums.get(name)
+            self._sums[name] = value.clone() if total is None else total + value
+        self._count += 1
+
+    def flush(self) -> dict[str, float]:
+        """The means since the last flush.
+
+        Raises:
+            NonFiniteError: one of these steps was not finite; `step` of the error says which.
+        """
+        bad = int(self._bad_step)
+        means = {name: float(total) / self._count for name, total in self._sums.items()}
+        self.reset()
+        if bad >= 0:
+            raise NonFiniteStep(bad)
+        return means
+
+    def reset(self) -> None:
+        """Forget everything gathered."""
+        self._bad_step.fill_(-1)
+        self._sums, self._count = {}, 0
+
+
+class NonFiniteStep(NonFiniteError):
+    """A training step gave NaN or infinity."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"The loss or its gradient became NaN or infinite at step {step}.")
+        self.step = step
