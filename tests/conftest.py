@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-# Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks, so
-# machines with a CUDA device, where chains are compiled, go without them.
+# Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks,
+# so machines with a CUDA device, where chains are compiled, go without them.
 if not torch.cuda.is_available():
     jaxtyping.install_import_hook("desp", "beartype.beartype")
 
@@ -54,8 +54,8 @@ def check_invariance(
     Args:
         function: from sets, and with a mask from sets and presence, to one row for each set.
         sets: (B, N, D).
-        presence: (B, N); given, `function(sets, presence)` must also ignore what absent rows hold and how many
-            of them there are.
+        presence: (B, N); given, `function(sets, presence)` must also ignore what absent rows hold and how
+            many of them there are.
         tolerance: absolute and relative.
     """
     extra = () if presence is None else (presence,)

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "desp"
 
-# Low to high. A module may import from its own layer and from those below it. A new top-level module or package
-# gets its place here.
+# Low to high. A module may import from its own layer and from those below it. A new top-level module or
+# package gets its place here.
 LAYERS = (
     {"errors", "extras", "storage", "randomness", "settings"},
     {"sets", "scaling"},
@@ -30,7 +30,7 @@ LAYERS = (
 INDEPENDENT = {"distances", "nn", "data"}  # one layer, but they do not know each other
 ENTRANCES = {"__init__", "__main__"}  # the package itself: it may name anything, lazily
 
-WITHOUT_TORCH = ("recipes", "report", "cli", "settings", "results", "runs")
+WITHOUT_TORCH = ("settings", "recipes", "report", "cli")
 LOADS_TORCH = {"torch", "accelerate", "torchvision", "torchmetrics"}
 
 MOST_LINES_IN_A_FILE = 350

@@ -20,7 +20,16 @@ def result_path(folder: Path, recipe: str, seed: int) -> Path:
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> Path:
-    """Record the result of a run; an older one of the same recipe and seed is replaced."""
+    """Record the result of a run; an older one of the same recipe and seed is replaced.
+
+    Raises:
+        RunError: the run's settings are not those of its recipe, so it would stand in a table under a false name.
+    """
+    if result["changed_settings"]:
+        raise RunError(
+            f"Not recorded: this run differs from the recipe '{result['recipe']}' "
+            f"({'; '.join(result['changed_settings'])}). Results are recorded for unchanged recipes only."
+        )
     path = result_path(folder, result["recipe"], result["seed"])
     write_json(path, result)
     return path

@@ -37,13 +37,7 @@ class Prediction:
         return len(self.sets)
 
 
-class SetPredictor(
-    ModelHubMixin,
-    ABC,
-    library_name="desp",
-    tags=["set-prediction"],
-    repo_url="https://github.com/davzha/DESP",
-):
+class SetPredictor(ModelHubMixin, ABC, library_name="desp", tags=["set-prediction"]):
     """Fits itself to (input, set) pairs and predicts sets for new inputs.
 
     `save_pretrained`, `from_pretrained` and `push_to_hub` are huggingface_hub's: a folder with JSON and

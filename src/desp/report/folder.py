@@ -131,7 +131,7 @@ def _broken_line(path: Path, number: int, reason: str) -> str:
 
 
 def _by_step(lines: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Sorted by step; where a step was run twice (after going back to a checkpoint), the later line counts."""
+    """Sorted by step; of a step that was run twice, as after going back to a checkpoint, the later line."""
     latest = {line["step"]: line for line in lines}
     return tuple(latest[step] for step in sorted(latest))
 

@@ -59,8 +59,10 @@ class Task(ABC):
         """Shapes of inputs and sets, and how to standardise inputs."""
 
     @abstractmethod
-    def source(self, training: TrainingSettings, seed: int, accelerator: Accelerator) -> BatchSource:
-        """The training data."""
+    def source(
+        self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
+    ) -> BatchSource:
+        """The training data, for a predictor built for `shape`."""
 
     @abstractmethod
     def read_input(self, value: Any, where: str, folder: Path) -> Tensor:
@@ -95,8 +97,11 @@ class GeneratedTask(Task):
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw a batch on the generator's device."""
 
-    def source(self, training: TrainingSettings, seed: int, accelerator: Accelerator) -> BatchSource:
+    def source(
+        self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
+    ) -> BatchSource:
         """Fresh batches, made on the training device."""
+        del shape
         return GeneratedSource(
             self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index
         )

@@ -57,9 +57,10 @@ class FilesTask(Task):
         kind = self.whole.input_format.kind
         return inspect_dataset(self.whole, max_size=max_size, scaling=scaling, input_kind=kind)
 
-    def source(self, training: TrainingSettings, seed: int, accelerator: Accelerator) -> BatchSource:
+    def source(
+        self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
+    ) -> BatchSource:
         """The examples that are not held out."""
-        shape, _ = self.shape(None, False)
         return DatasetSource(
             self.train_part,
             training.batch_size,

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource
-from desp.errors import NonFiniteError, RunError, SettingsError, TrainingInterrupted
+from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
 from desp.estimators import Estimator
 from desp.extras import require
 from desp.randomness import make_generator
@@ -271,10 +271,16 @@ class Trainer:
         return Checkpoint(tensors, asdict(self.state))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        self.estimator.load_state_dict(checkpoint.group("model"))
-        restore_optimizer(self.optimizer, checkpoint.group("optimizer"))
-        if self.average:
-            self.average.load(checkpoint.group("ema"))
+        try:
+            self.estimator.load_state_dict(checkpoint.group("model"))
+            restore_optimizer(self.optimizer, checkpoint.group("optimizer"))
+            if self.average:
+                self.average.load(checkpoint.group("ema"))
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"The checkpoint does not fit these settings ({error}). Resume with the settings the run was "
+                "begun with, or choose another folder."
+            ) from error
         self.state = TrainingState(**checkpoint.state)
 
     def _save(self) -> None:

@@ -75,7 +75,9 @@ def learning_curves(record: RunRecord, image_format: ImageFormat = "svg") -> lis
     for title, series, logarithmic in panels:
         known = [item for item in series if item.steps.size]
         if known:
-            curves.append(Curve(title, _draw(title, known, logarithmic, image_format), _describe(title, known)))
+            curves.append(
+                Curve(title, _draw(title, known, logarithmic, image_format), _describe(title, known))
+            )
     return curves
 
 
@@ -97,6 +99,7 @@ def _draw(title: str, series: list[_Series], logarithmic: bool, image_format: Im
         if logarithmic and any((item.values > 0).any() for item in series):
             axes.set_yscale("log")
         else:
+            axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4))
             _limit(axes, series)
         axes.set_xlabel("step", color=MUTED)
         axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
@@ -109,9 +112,16 @@ def _draw_series(axes: "Axes", series: _Series, logarithmic: bool) -> None:
     values = np.where(series.values > 0, series.values, np.nan) if logarithmic else series.values
     stride = max(1, -(-len(values) // _MOST_POINTS))
     window = len(values) // _SMOOTHED_OVER
-    markers = {"marker": "o", "markersize": 3} if len(values) <= 20 else {}
+    marker = "o" if len(values) <= 20 else ""
     if window < 2:
-        axes.plot(series.steps[::stride], values[::stride], color=series.colour, label=series.label, **markers)
+        axes.plot(
+            series.steps[::stride],
+            values[::stride],
+            color=series.colour,
+            label=series.label,
+            marker=marker,
+            markersize=3,
+        )
         return
     axes.plot(series.steps[::stride], values[::stride], color=series.colour, alpha=0.3, linewidth=0.8)
     axes.plot(

@@ -21,6 +21,7 @@ from desp.report.figures.style import (
     style,
 )
 from desp.report.folder import WRITTEN_BY
+from desp.report.numbers import short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +111,15 @@ def _lay_out(rows: list[_Row], look: _Look) -> "Figure":
     widths = [1.0] * left + [_GAP] * gap + [1.0] * right
     figure = new_figure(_PANEL * sum(widths) * 1.06, (height + 0.22) * len(rows))
     spec = figure.add_gridspec(
-        len(rows), len(widths), width_ratios=widths, left=0, right=1, bottom=0, top=1, wspace=0.06, hspace=0.28
+        len(rows),
+        len(widths),
+        width_ratios=widths,
+        left=0,
+        right=1,
+        bottom=0,
+        top=1,
+        wspace=0.06,
+        hspace=0.28,
     )
     panels: list[Axes] = []
     for index, row in enumerate(rows):
@@ -136,7 +145,7 @@ def _draw_row(figure: "Figure", spec: Any, index: int, row: _Row, first: int, lo
         panel = figure.add_subplot(spec[index, first + column])
         _fill(panel, points, PREDICTION, look)
         if energy is not None:
-            panel.set_xlabel(f"E = {energy:.3g}".replace("-", "−"), fontsize=7.5, color=MUTED, labelpad=2)
+            panel.set_xlabel(f"E = {short_number(energy)}", fontsize=7.5, color=MUTED, labelpad=2)
         panels.append(panel)
     return panels
 
@@ -172,7 +181,9 @@ def _colour_bar(figure: "Figure", panels: list["Axes"], look: _Look) -> None:
     colours = ScalarMappable(Normalize(look.window.low[2], look.window.high[2]), COLOUR_MAP)
     lowest = min(panel.get_position().y0 for panel in panels)
     height = figure.get_figheight()
-    place = figure.add_axes((0.0, lowest - 0.42 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
+    place = figure.add_axes(
+        (0.0, lowest - 0.42 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height)
+    )
     bar = figure.colorbar(colours, cax=place, orientation="horizontal")
     bar.set_label(look.axes.name(2), fontsize=8, parse_math=False)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)

@@ -10,9 +10,6 @@ from desp.report.figures.style import COLOUR_MAP, FRAME, MUTED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# A panel has equal scales unless one feature spans this many times the other: then they have different units.
-_SAME_UNITS = 5.0
-
 
 def point_size(most_points: int) -> float:
     """Area of a marker, in square points: smaller where sets are larger."""
@@ -34,20 +31,7 @@ def prepare_panel(panel: "Axes", axes: Axes2D, window: Window) -> None:
         panel.set_ylim(window.low[up], window.high[up])
         if axes.image_rows:
             panel.invert_yaxis()
-        if same_units(window):
-            panel.set_aspect("equal", adjustable="datalim" if square(window) else "box")
-
-
-def same_units(window: Window) -> bool:
-    """Whether the first two features span ranges that can share a scale."""
-    first, second = (window.high - window.low)[:2]
-    return bool(max(first, second) < _SAME_UNITS * min(first, second))
-
-
-def square(window: Window) -> bool:
-    """Whether the window is nearly square, so that widening it costs nothing."""
-    first, second = (window.high - window.low)[:2]
-    return bool(max(first, second) < 1.5 * min(first, second))
+        panel.set_box_aspect(1)  # the window is square wherever the features share a unit
 
 
 def draw_set(
@@ -96,5 +80,13 @@ def _draw_plane(
 def draw_empty_note(panel: "Axes") -> None:
     """Say that a set has no elements: a blank panel would look like a failure to draw."""
     panel.text(
-        0.5, 0.5, "empty", transform=panel.transAxes, ha="center", va="center", fontsize=8, color=MUTED, style="italic"
+        0.5,
+        0.5,
+        "empty",
+        transform=panel.transAxes,
+        ha="center",
+        va="center",
+        fontsize=8,
+        color=MUTED,
+        style="italic",
     )

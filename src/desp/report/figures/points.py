@@ -15,6 +15,8 @@ Points = NDArray[np.float64]
 # Predictions may leave the truth's window by this share of it; what lies farther out is counted, not drawn.
 _REACH = 0.5
 _MARGIN = 0.06
+# Features share a scale unless one spans this many times the other: then they have different units.
+_SAME_UNITS = 5.0
 
 
 def as_points(value: Any) -> Points:
@@ -113,11 +115,20 @@ def window(truth: Iterable[Points], predictions: Iterable[Points]) -> Window:
     low, high = _range(true)
     if predicted.shape[1:] == true.shape[1:] and predicted.size:
         reach = _REACH * _extent(low, high)
-        other_low, other_high = _range(predicted)
-        low = np.minimum(low, np.maximum(other_low, low - reach))
-        high = np.maximum(high, np.minimum(other_high, high + reach))
+        near = (predicted >= low - reach) & (predicted <= high + reach)
+        low, high = _range(np.concatenate([true, np.where(near, predicted, np.nan)]))
     margin = _MARGIN * _extent(low, high)
-    return Window(low - margin, high + margin)
+    return Window(*_square(low - margin, high + margin))
+
+
+def _square(low: Points, high: Points) -> tuple[Points, Points]:
+    """Widen the smaller of the first two ranges to the size of the larger, if they may share a scale."""
+    size = (high - low)[:2]
+    if len(size) < 2 or size.max() >= _SAME_UNITS * size.min():
+        return low, high
+    grow = np.zeros_like(low)
+    grow[:2] = (size.max() - size) / 2
+    return low - grow, high + grow
 
 
 def _stack(sets: Iterable[Points]) -> Points:

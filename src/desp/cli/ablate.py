@@ -1,0 +1,60 @@
+"""``desp ablate``"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from desp.cli.common import number, parse, run_folder, show_table
+from desp.storage import write_json
+
+EXAMPLES = """  desp ablate runs/polygons
+  desp ablate runs/polygons --ratios 0 0.5 0.8 1 --json"""
+
+
+@dataclass(frozen=True)
+class AblateArguments:
+    """Score and energy against the share S/T of stochastic steps, as table and picture.
+
+    The paper's figure "Effect of stochastic prediction". The picture needs the extra `viz`.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    ratios: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)
+    """Values of S/T."""
+    json: bool = False
+    """Print JSON."""
+    record: Path | None = None
+    """Also write the ablation, with its provenance, into this folder."""
+
+
+def run(arguments: list[str]) -> None:
+    """Vary S/T."""
+    options = parse(AblateArguments, arguments, "ablate", EXAMPLES)
+    from desp.extras import require
+    from desp.report import draw_ablation
+
+    require("matplotlib", "viz", "draw pictures")
+    from rich.progress import Progress
+
+    from desp.runs import ablate_run
+
+    with Progress(transient=True, disable=options.json) as progress:
+        bar = progress.add_task("ratios", total=len(options.ratios))
+        ablation = ablate_run(
+            run_folder(options.run), options.ratios, on_ratio=lambda _: progress.advance(bar)
+        )
+    picture = options.run / "ablation.png"
+    draw_ablation(ablation, picture)
+    if options.record is not None:
+        write_json(options.record / f"{ablation['recipe']}-seed{ablation['seed']}.json", ablation)
+    if options.json:
+        print(json.dumps(ablation, indent=2))
+        return
+    columns = ("ratio", "stochastic_steps", "score", "score_returned", "energy", "size_rmse")
+    rows = [tuple(number(row[name]) for name in columns) for row in ablation["rows"]]
+    show_table(f"{ablation['recipe']}, seed {ablation['seed']}: S/T of T = {ablation['steps']}", columns, rows)
+    print(f"picture: {picture}")

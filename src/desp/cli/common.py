@@ -1,0 +1,81 @@
+"""What several commands share: parsing, tables, the progress bar."""
+
+import inspect
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from desp.training import TrainingListener
+
+T = TypeVar("T")
+
+
+def parse(
+    arguments_type: type[T],
+    arguments: Sequence[str],
+    command: str,
+    examples: str,
+    *,
+    default: T | None = None,
+    about: str | None = None,
+) -> T:
+    """Parse a command's arguments into a dataclass; `--help` ends with examples.
+
+    Args:
+        arguments_type: the dataclass.
+        arguments: what stood behind the command.
+        command: its name.
+        examples: lines to show at the end of the help.
+        default: values of whatever is not given.
+        about: what the command does; the docstring of the dataclass if not given.
+    """
+    return tyro.cli(
+        arguments_type,
+        args=list(arguments),
+        prog=f"desp {command}",
+        description=f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}",
+        config=(tyro.conf.AvoidSubcommands,),
+        **({} if default is None else {"default": default}),
+    )
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table."""
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def console() -> Console:
+    """Standard output; wide where it is not a terminal, so that tables stay whole in files and pipes."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=160)
+
+
+def number(value: Any) -> str:
+    """A number for people; a dash for None."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def run_folder(path: Path) -> Any:
+    """The run folder at `path` (imported late, as it loads torch)."""
+    from desp.runs import RunFolder
+
+    return RunFolder(path)
+
+
+def progress_listener() -> "TrainingListener":
+    """A progress bar with rate, time left and the loss."""
+    from desp.cli.progress import ProgressBar
+
+    return ProgressBar()

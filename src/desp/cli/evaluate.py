@@ -1,0 +1,67 @@
+"""``desp evaluate``"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from desp.cli.common import number, parse, run_folder, show_table
+from desp.results import Row, write_result
+
+EXAMPLES = """  desp evaluate runs/polygons
+  desp evaluate runs/mine --samples 20 --json
+  desp evaluate runs/polygons --record results"""
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """Score a trained run, under both scorings, beside real data and the paper's number."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    samples: int = 10
+    """Predictions an input, where the task's metrics use several."""
+    json: bool = False
+    """Print JSON."""
+    record: Path | None = None
+    """Also write the result, with its provenance, into this folder."""
+
+
+def run(arguments: list[str]) -> None:
+    """Score a run."""
+    options = parse(EvaluateArguments, arguments, "evaluate", EXAMPLES)
+    show_evaluation(options.run, options.samples, options.json, options.record)
+
+
+def show_evaluation(path: Path, samples: int, as_json: bool, record: Path | None = None) -> None:
+    """Score a run, print the rows, and record them if asked."""
+    from desp.runs import evaluate_run
+
+    result, rows = evaluate_run(run_folder(path), samples)
+    if record is not None:
+        write_result(record, result)
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    show_rows(f"{result['recipe']}, seed {result['seed']}", rows)
+    for name, value in result["details"].items():
+        print(f"{name}: {_plain(value)}")
+
+
+def show_rows(title: str, rows: list[Row]) -> None:
+    """Print table rows for people."""
+    columns = ("task", "system", "recipe", "protocol", "metric", "ours", "std", "paper", "real data", "seeds", "data")
+    show_table(title, columns, [_cells(row) for row in rows])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    names = ("task", "system", "recipe", "protocol", "metric", "value", "std", "paper", "real_data")
+    return (*(number(row[name]) for name in names), str(len(row["seeds"])), number(row["data"]))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_plain(item)}" for name, item in value.items())
+    return number(value)

@@ -1,0 +1,43 @@
+"""``desp predict``"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from desp.cli.common import parse, run_folder
+
+EXAMPLES = """  echo '{"input": 5}' > five.jsonl
+  desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl"""
+
+
+@dataclass(frozen=True)
+class PredictArguments:
+    """Predict sets for the inputs of a file.
+
+    The input file has one {"input": ...} a line: the number of corners for Polygons, 0 (one) or 1 (seven) for
+    Digits, and for your own data whatever your training file had: a number, a vector, a set as list of lists, or
+    the path of an image. The output has one object a line with `input` and `samples`, each a `set` with its
+    `energy`.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    input: Path
+    """JSON lines with inputs."""
+    output: Path
+    """Where predictions go, as JSON lines."""
+    samples: int = 1
+    """Predictions for each input."""
+    seed: int = 0
+    """The same seed gives the same predictions."""
+
+
+def run(arguments: list[str]) -> None:
+    """Predict."""
+    options = parse(PredictArguments, arguments, "predict", EXAMPLES)
+    from desp.runs import predict_file
+
+    count = predict_file(run_folder(options.run), options.input, options.output, options.samples, options.seed)
+    print(f"{count} inputs, {options.samples} sets each: {options.output}")

@@ -1,0 +1,65 @@
+"""The progress bar of training."""
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from desp.training import TrainingListener
+
+
+class _RateColumn(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        """Steps a second, once there is something to tell."""
+        return Text(f"{task.speed:.1f} steps/s" if task.speed else "")
+
+
+class ProgressBar(TrainingListener):
+    """Shows training on standard error: bar, rate, time left, loss."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _RateColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            console=self._console,
+        )
+        self._bar = self._progress.add_task("training", total=None, numbers="")
+
+    def started(self, first_step: int, steps: int) -> None:
+        """Show the bar."""
+        self._progress.update(self._bar, total=steps, completed=first_step)
+        self._progress.start()
+
+    def stepped(self, step: int, numbers: dict[str, float]) -> None:
+        """Move on."""
+        self._progress.update(self._bar, completed=step, numbers=f"loss {numbers['loss']:.3g}")
+
+    def validated(self, step: int, score: float, best: bool) -> None:
+        """Mention the score."""
+        self._progress.console.print(f"step {step}: validation score {score:.4g}{' (best)' if best else ''}")
+
+    def rolled_back(self, step: int, to_step: int) -> None:
+        """Say so."""
+        self._progress.console.print(
+            f"step {step} was not finite; back to step {to_step} with half the learning rate"
+        )
+        self._progress.update(self._bar, completed=to_step)
+
+    def ended(self) -> None:
+        """Leave the bar as it is."""
+        self._progress.stop()

@@ -1,0 +1,55 @@
+"""``desp recipes``"""
+
+import json
+from dataclasses import dataclass
+
+from desp.cli.common import number, parse, show_table
+from desp.recipes import Recipe, all_recipes
+from desp.recipes.published import published_value
+
+
+@dataclass(frozen=True)
+class RecipesArguments:
+    """List every recipe: its table, task, system, protocol, expected score and training time."""
+
+    json: bool = False
+    """Print JSON."""
+
+
+def run(arguments: list[str]) -> None:
+    """List the recipes."""
+    options = parse(RecipesArguments, arguments, "recipes", "  desp recipes\n  desp recipes --json")
+    if options.json:
+        print(json.dumps([_as_json(item) for item in all_recipes()], indent=2))
+        return
+    columns = ("recipe", "table", "task", "system", "protocol", "expected", "minutes", "on", "what")
+    show_table("recipes", columns, [_as_row(item) for item in all_recipes()])
+
+
+def _as_json(item: Recipe) -> dict[str, object]:
+    return {
+        "name": item.name,
+        "table": item.table,
+        "task": item.task,
+        "system": item.system,
+        "protocol": item.protocol,
+        "expected": item.expected,
+        "paper": published_value(item.table, item.task, item.system, "score"),
+        "minutes": item.minutes,
+        "hardware": item.hardware,
+        "summary": item.summary,
+    }
+
+
+def _as_row(item: Recipe) -> tuple[str, ...]:
+    return (
+        item.name,
+        item.table or "-",
+        item.task,
+        item.system,
+        item.protocol,
+        number(item.expected),
+        number(item.minutes),
+        item.hardware,
+        item.summary,
+    )

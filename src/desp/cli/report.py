@@ -1,0 +1,42 @@
+"""``desp report``"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from desp.cli.common import parse, run_folder
+
+EXAMPLES = "  desp report runs/polygons"
+
+
+@dataclass(frozen=True)
+class ReportArguments:
+    """Write one self-contained HTML page about a run.
+
+    Learning curves, predictions beside truth, several for each input, and the chain as an animation. Needs the
+    extra `viz`.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+
+
+def run(arguments: list[str]) -> None:
+    """Write the page."""
+    report(parse(ReportArguments, arguments, "report", EXAMPLES).run)
+
+
+def report(path: Path) -> None:
+    """Write the page, with predictions made first if there are none yet."""
+    from desp.extras import require
+    from desp.report import write_report
+
+    require("matplotlib", "viz", "draw pictures")  # said before any work is done
+    folder = run_folder(path)
+    if folder.model.is_dir() and not folder.samples_file.exists():
+        from desp.runs import sample_run
+
+        sample_run(folder)
+    print(f"report: {write_report(path)}")

@@ -1,0 +1,49 @@
+"""``desp tables``"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from desp.cli.common import parse
+from desp.cli.evaluate import show_rows
+from desp.errors import RunError
+from desp.results import read_results, table_rows
+
+EXAMPLES = """  desp tables
+  desp tables --json --results results"""
+
+TITLES = {
+    "toy": "Polygons and Digits",
+    "mnist": "set-MNIST auto-encoding",
+    "clevr": "CLEVR boxes",
+    "celeba": "CelebA subset anomalies",
+}
+
+
+@dataclass(frozen=True)
+class TablesArguments:
+    """The paper's tables: its number, ours, the real-data reference, and the seeds.
+
+    All our numbers come from the files in the results folder; a dash is a number that was not measured.
+    """
+
+    json: bool = False
+    """Print JSON."""
+    results: Path = Path("results")
+    """Folder with recorded results."""
+
+
+def run(arguments: list[str]) -> None:
+    """Print the tables."""
+    options = parse(TablesArguments, arguments, "tables", EXAMPLES)
+    if not options.results.is_dir():
+        raise RunError(
+            f"There is no folder {options.results}. Run in the project's folder, or pass --results DIR; "
+            "`desp evaluate RUN --record DIR` fills one."
+        )
+    rows = table_rows(read_results(options.results))
+    if options.json:
+        print(json.dumps(rows, indent=2))
+        return
+    for table, title in TITLES.items():
+        show_rows(title, [row for row in rows if row["table"] == table])

@@ -1,0 +1,100 @@
+"""``desp train``"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from desp.cli.common import parse, progress_listener, run_folder
+from desp.errors import SettingsError
+from desp.recipes import all_recipes, get_recipe
+from desp.settings import FilesSettings, RunSettings
+
+EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
+  desp train polygons-desp --training.steps 500 --predictor.energy.hidden 64
+  desp train polygons-desp --run runs/polygons --seed 1 --resume
+  desp train custom --data my_sets.jsonl --run runs/mine
+  accelerate launch --num_processes 2 --cpu -m desp train polygons-desp --run runs/two"""
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """What to train, where and how."""
+
+    settings: Annotated[RunSettings, tyro.conf.arg(name="")]
+    run: Path | None = None
+    """Folder of the run; runs/RECIPE-seedN if not given."""
+    seed: int = 0
+    """Seed of weights, noise and data."""
+    resume: bool = False
+    """Go on from the newest checkpoint in the run folder."""
+    data: Path | None = None
+    """Your data file (recipe `custom` only): JSON lines or npz."""
+
+
+def run(arguments: list[str]) -> None:
+    """Train a recipe."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return
+    recipe = get_recipe(arguments[0])
+    options = parse(
+        TrainArguments,
+        arguments[1:],
+        f"train {recipe.name}",
+        EXAMPLES,
+        default=TrainArguments(recipe.build()),
+        about=recipe.build.__doc__,
+    )
+    settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
+    path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
+    train(settings, path, options.seed, options.resume)
+    if isinstance(settings.task, FilesSettings):
+        _finish_custom(path)
+
+
+def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> None:
+    """Train, keep predictions to look at, and say how to go on."""
+    from accelerate.state import PartialState
+
+    from desp.runs import sample_run, train_run
+
+    folder = run_folder(path)
+    main_process = PartialState(cpu=settings.device == "cpu").is_main_process
+    listener = progress_listener() if main_process else None
+    outcome = train_run(settings, seed, folder, resume=resume, listener=listener)
+    if not main_process:
+        return
+    sample_run(folder)
+    print(f"trained {outcome.steps} steps in {outcome.seconds:.0f} s: {path}")
+    print(f"next: desp evaluate {path}   desp report {path}")
+
+
+def _finish_custom(path: Path) -> None:
+    """Own data have no table to look up, so the score and the page come at once."""
+    from desp.cli.evaluate import show_evaluation
+    from desp.cli.report import report
+
+    show_evaluation(path, samples=10, as_json=False)
+    report(path)
+
+
+def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
+    if data is None:
+        if isinstance(settings.task, FilesSettings) and not settings.task.path:
+            raise SettingsError("The recipe 'custom' needs your data: desp train custom --data FILE")
+        return settings
+    if not isinstance(settings.task, FilesSettings):
+        raise SettingsError(f"--data goes with the recipe 'custom'; '{settings.recipe}' makes its own data.")
+    return replace(settings, task=replace(settings.task, path=str(data)))
+
+
+def _usage() -> str:
+    width = max(len(item.name) for item in all_recipes())
+    recipes = "\n".join(f"  {item.name:<{width}}  {item.summary}" for item in all_recipes())
+    return (
+        "usage: desp train RECIPE [--run DIR] [--seed N] [--resume] [--any.setting VALUE]\n\n"
+        "Train a recipe. `desp train RECIPE --help` shows all its settings.\n\n"
+        f"recipes:\n{recipes}\n\nexamples:\n{EXAMPLES}"
+    )

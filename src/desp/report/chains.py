@@ -1,0 +1,103 @@
+"""Sampling chains as small JSON, for the animation of the page."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from desp.report.figures.points import Axes2D, Points, Window, as_points, window
+from desp.report.numbers import is_number
+
+# Coordinates become whole numbers from 0 to this across the window: finer than a screen shows.
+GRID = 1000
+# All examples together; at four characters a number this is at most about half a megabyte.
+_MOST_NUMBERS = 120_000
+
+
+def chain_payload(samples: dict[str, Any], stochastic_steps: int | None) -> dict[str, Any] | None:
+    """Everything the animation needs, or None when no example has a chain.
+
+    Args:
+        samples: contents of samples.json.
+        stochastic_steps: after which step the chain adds no more noise; None if that is not known.
+
+    Raises:
+        RunError: a set or a frame cannot be read.
+    """
+    examples = [item for item in samples.get("examples") or [] if (item.get("chain") or {}).get("frames")]
+    if not examples:
+        return None
+    axes = Axes2D.from_samples(samples)
+    chains = [[as_points(frame) for frame in item["chain"]["frames"]] for item in examples]
+    features = _features(examples, chains)
+    if features == 0:
+        return None
+    view = _view(examples, chains, features)
+    keep = _stride(chains, features)
+    return {
+        "grid": GRID,
+        "features": min(features, 2),
+        "imageRows": axes.image_rows,
+        "stochasticSteps": stochastic_steps,
+        "examples": [
+            _example(item, frames, view, features, keep)
+            for item, frames in zip(examples, chains, strict=True)
+        ],
+    }
+
+
+def _features(examples: list[dict[str, Any]], chains: list[list[Points]]) -> int:
+    """D. Frames may have one column more: the presence of each row."""
+    sets = [as_points(points) for item in examples for points in item.get("truth") or []]
+    sets += [as_points(sample.get("set") or []) for item in examples for sample in item.get("samples") or []]
+    widths = [points.shape[1] for points in sets if len(points)]
+    return min(widths or [frame.shape[1] for frames in chains for frame in frames if len(frame)], default=0)
+
+
+def _view(examples: list[dict[str, Any]], chains: list[list[Points]], features: int) -> Window:
+    """What the animation shows: the truth, and wherever the chains go that is not far from it."""
+    truth = [as_points(points) for item in examples for points in item.get("truth") or []]
+    return window(truth, [frame[:, :features] for frame in _flat(chains)])
+
+
+def _flat(chains: list[list[Points]]) -> Iterable[Points]:
+    return (frame for frames in chains for frame in frames)
+
+
+def _stride(chains: list[list[Points]], features: int) -> int:
+    """Show only every so many frames where all of them would make the page heavy."""
+    numbers = sum(len(frame) * (min(features, 2) + 1) for frame in _flat(chains))
+    return max(1, -(-numbers // _MOST_NUMBERS))
+
+
+def _example(
+    example: dict[str, Any], frames: list[Points], view: Window, features: int, stride: int
+) -> dict[str, Any]:
+    chain = example["chain"]
+    kept = list(range(0, len(frames), stride))
+    if kept[-1] != len(frames) - 1:
+        kept.append(len(frames) - 1)  # where the chain ends is what matters most
+    steps, energies = chain.get("steps") or [], chain.get("energies") or []
+    return {
+        "label": str(example.get("label", "")),
+        "steps": [steps[index] if index < len(steps) else index for index in kept],
+        "energies": [_energy(energies[index]) if index < len(energies) else None for index in kept],
+        "frames": [_rows(frames[index], view, features) for index in kept],
+    }
+
+
+def _energy(value: Any) -> float | None:
+    return float(f"{value:.5g}") if is_number(value) else None
+
+
+def _rows(frame: Points, view: Window, features: int) -> list[list[int]]:
+    """Each row as [across..., opacity in percent]; rows that are not finite are left out."""
+    if len(frame) == 0:
+        return []
+    shown = min(features, 2)
+    size = view.high[:shown] - view.low[:shown]
+    place = (frame[:, :shown] - view.low[:shown]) / size * GRID
+    present = np.clip(frame[:, features], 0, 1) if frame.shape[1] == features + 1 else np.ones(len(frame))
+    table = np.column_stack([place, present * 100])
+    table = table[np.isfinite(table).all(axis=1)]
+    return np.rint(np.clip(table, -GRID, 2 * GRID)).astype(int).tolist()

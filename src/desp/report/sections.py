@@ -1,0 +1,175 @@
+"""The sections of the page below the headline, as HTML."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from desp.report.figures import ablation_picture, learning_curves, prediction_grid
+from desp.report.figures.points import Axes2D
+from desp.report.folder import WRITTEN_BY, RunRecord
+from desp.report.numbers import duration, is_number, readable
+from desp.report.tables import Markup, flatten, folded, names_table, rows_table, settings_tables
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page.
+
+    Attributes:
+        anchor: its name in links.
+        title: its heading.
+        content: its HTML.
+    """
+
+    anchor: str
+    title: str
+    content: str
+
+
+def all_sections(record: RunRecord, has_chains: bool) -> list[Section]:
+    """Every section in reading order; what a run has not written yet is replaced by how to get it."""
+    return [
+        Section("predictions", "Predictions", _predictions(record)),
+        Section("chain", "From noise to prediction", _chain(record, has_chains)),
+        Section("learning", "Learning curves", _learning(record)),
+        Section("ablation", "Sampling or descending", _ablation(record)),
+        Section("evaluation", "Evaluation", _evaluation(record)),
+        Section("settings", "Settings", _settings(record)),
+        Section("provenance", "Provenance", _provenance(record)),
+    ]
+
+
+def _missing(what: str, file: str) -> str:
+    return f'<p class="missing">{escape(what)} <code>{escape(WRITTEN_BY[file])}</code> writes them.</p>'
+
+
+def _picture(svg: bytes, description: str, caption: str = "", kind: str = "") -> str:
+    """An SVG inside the page, with its description for those who cannot see it."""
+    drawn = svg.decode("utf-8").replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure><div class="{kind}">{drawn}</div>{below}</figure>'
+
+
+def _predictions(record: RunRecord) -> str:
+    samples = record.samples or {}
+    examples = samples.get("examples") or []
+    if not examples:
+        return _missing("There are no predictions yet.", "samples.json")
+    labels = ", ".join(str(item.get("label", "")) for item in examples)
+    note = (
+        "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
+        "left are draws from the data, the predictions on the right are separate draws from the model. "
+        "They should look alike as groups, not one by one. E is the energy of a prediction; "
+        "lower means more likely.</p>"
+    )
+    description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
+    return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
+
+
+def _scale_note(samples: dict[str, Any]) -> str:
+    axes = Axes2D.from_samples(samples)
+    if axes.image_rows:
+        return f"All panels share one scale; {axes.name(0)} grows downwards and {axes.name(1)} to the right."
+    if len(axes.names) == 1:
+        return f"All panels share one scale; each tick is one element, at its {axes.name(0)}."
+    colour = f", colour shows {axes.name(2)}" if len(axes.names) >= 3 else ""
+    return f"All panels share one scale: {axes.name(0)} to the right, {axes.name(1)} upwards{colour}."
+
+
+def _chain(record: RunRecord, has_chains: bool) -> str:
+    if not has_chains:
+        return _missing("There are no recorded chains yet.", "samples.json")
+    padded = (
+        " All rows of the padded set are drawn; rows that come to rest at the origin stand for no element."
+        if _setting(record, "predictor", "padding", "kind") == "zero"
+        else " Faint points are rows that the model holds for absent."
+    )
+    note = (
+        "A prediction begins as noise and moves down the energy step by step. "
+        "The curve below each panel is the energy; the tinted part of it is without noise." + padded
+    )
+    return f"""<p class="note">{escape(note)}</p>
+<div class="controls">
+<button type="button" id="chain-play">Play</button>
+<label>Step <input type="range" id="chain-step" min="0" max="0" value="0" step="1"></label>
+<output id="chain-status" for="chain-step"></output>
+</div>
+<div class="chains" id="chain-panels"></div>
+<noscript><p class="missing">The animation needs JavaScript.</p></noscript>"""
+
+
+def _setting(record: RunRecord, *path: str) -> Any:
+    value: Any = record.settings
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _learning(record: RunRecord) -> str:
+    curves = learning_curves(record)
+    if not curves:
+        return _missing("The log is empty.", "log.jsonl")
+    pictures = "".join(_picture(curve.image, curve.description) for curve in curves)
+    note = "Faint lines are single steps, strong lines running means."
+    if _setting(record, "predictor", "estimator", "kind") == "contrastive":
+        note += (
+            " The loss is the difference of two energies: it hovers near zero when sampled sets are as "
+            "likely as real ones, and does not need to fall."
+        )
+    return f'<p class="note">{escape(note)}</p><div class="curves">{pictures}</div>'
+
+
+def _ablation(record: RunRecord) -> str:
+    if record.ablation is None or not record.ablation.get("rows"):
+        return _missing("The share of stochastic steps has not been varied yet.", "ablation.json")
+    steps = record.ablation.get("steps")
+    count = f" of T = {readable(steps)}" if steps is not None else ""
+    note = (
+        f"The first S{count} steps of a chain add noise and sample, the rest descend. "
+        "At S/T = 0 a chain only descends; at S/T = 1 it ends with the noise of its last step."
+    )
+    name = str(record.ablation.get("score_name") or "score")
+    description = f"Energy on the left axis and {name} on the right axis against S/T."
+    picture = _picture(ablation_picture(record.ablation), description, kind="ablation")
+    table = folded("Numbers", rows_table(record.ablation["rows"]))
+    return f'<p class="note">{escape(note)}</p>{picture}{table}'
+
+
+def _evaluation(record: RunRecord) -> str:
+    evaluation = record.evaluation or {}
+    rows, details = evaluation.get("rows") or [], evaluation.get("details") or {}
+    if not rows and not details:
+        return _missing("There are no scores yet.", "evaluation.json")
+    parts = ["<p class='note'>Raw units. A dash means unknown.</p>", rows_table(rows) if rows else ""]
+    if details:
+        parts.append(folded("Details", names_table(flatten(details))))
+    return "".join(parts)
+
+
+def _settings(record: RunRecord) -> str:
+    return settings_tables(record.settings) or '<p class="missing">The run recorded no settings.</p>'
+
+
+def _provenance(record: RunRecord) -> str:
+    summary = record.summary
+    if summary is None:
+        return _missing("Training is not finished: there are no notes on it yet.", "summary.json")
+    seconds, memory = summary.get("seconds"), summary.get("peak_memory_mb")
+    command = summary.get("command")
+    pairs = [
+        ("command", Markup(f"<code>{escape(str(command))}</code>") if command else None),
+        ("commit", summary.get("commit")),
+        ("device", summary.get("device")),
+        ("engine", summary.get("engine")),
+        ("wall time", duration(seconds) if is_number(seconds) and seconds is not None else None),
+        (
+            "peak memory",
+            f"{readable(float(memory))} MB" if is_number(memory) and memory is not None else None,
+        ),
+        ("parameters", summary.get("parameters")),
+        ("steps", summary.get("steps")),
+        ("best validation score", summary.get("best_score")),
+        ("best step", summary.get("best_step")),
+    ]
+    pairs += [(f"version of {name}", value) for name, value in (summary.get("versions") or {}).items()]
+    return names_table(pairs)

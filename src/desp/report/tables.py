@@ -1,0 +1,99 @@
+"""Tables of the page, as HTML. Every text from a file goes through `escape`."""
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from desp.report.numbers import is_number, readable
+
+_COLUMNS = {
+    "table": "Table",
+    "task": "Task",
+    "system": "System",
+    "protocol": "Protocol",
+    "metric": "Metric",
+    "value": "Value",
+    "std": "Std",
+    "seeds": "Seeds",
+    "paper": "Paper",
+    "real_data": "Real data",
+    "recipe": "Recipe",
+    "data": "Data",
+}
+_MOST_LISTED = 24
+
+
+def number_html(value: Any) -> str:
+    """A value in short, with the whole number for machines and on hovering."""
+    if not is_number(value):
+        return escape(readable(value))
+    return f'<data value="{value!r}" title="{value!r}">{escape(readable(value))}</data>'
+
+
+def rows_table(rows: list[dict[str, Any]]) -> str:
+    """All rows of an evaluation. Columns in which nothing is known are left out."""
+    names = list(_COLUMNS) + sorted({str(key) for row in rows for key in row} - set(_COLUMNS))
+    names = [name for name in names if any(row.get(name) is not None for row in rows)]
+    head = "".join(
+        f'<th scope="col"{_numeric(rows, name)}>{escape(_COLUMNS.get(name, name))}</th>' for name in names
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{_numeric(rows, name)}>{number_html(row.get(name))}</td>" for name in names)
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _numeric(rows: list[dict[str, Any]], name: str) -> str:
+    known = [row[name] for row in rows if row.get(name) is not None]
+    return ' class="number"' if known and all(is_number(value) for value in known) else ""
+
+
+def names_table(pairs: Iterable[tuple[str, Any]]) -> str:
+    """Two columns, a name and its value. Strings that are HTML already must be wrapped in `Markup`."""
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{_cell(value)}</td></tr>' for name, value in pairs
+    )
+    return f'<div class="table"><table class="names"><tbody>{body}</tbody></table></div>'
+
+
+class Markup(str):
+    """Text that is HTML already, and must not be escaped again."""
+
+    __slots__ = ()
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, list | tuple) and len(value) > _MOST_LISTED:
+        return f"{escape(readable(value[:_MOST_LISTED]))}, … ({len(value)} values)"
+    return number_html(value)
+
+
+def settings_tables(settings: dict[str, Any]) -> str:
+    """Settings as one collapsible table a group; nested names are joined with dots."""
+    groups = {name: value for name, value in settings.items() if isinstance(value, dict)}
+    single = [(name, value) for name, value in settings.items() if not isinstance(value, dict)]
+    parts = [folded(name, names_table(flatten(value))) for name, value in groups.items()]
+    if single:
+        parts.append(folded("other", names_table(single)))
+    return "".join(parts)
+
+
+def folded(title: str, content: str, is_open: bool = False) -> str:
+    """Content that is shown on demand."""
+    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{content}</details>"
+
+
+def flatten(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested values as a flat list of dotted names, in the order they were written."""
+    pairs: list[tuple[str, Any]] = []
+    for name, item in value.items():
+        if isinstance(item, dict):
+            pairs += flatten(item, f"{prefix}{name}.")
+        else:
+            pairs.append((f"{prefix}{name}", item))
+    return pairs

@@ -1,0 +1,206 @@
+"""What every energy must be, and the formula of each."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from desp.energies import DeepSetsEnergy, SetEncoderEnergy, SetEnergy, default_input_encoder, make_energy
+from desp.errors import DataError, SettingsError
+from desp.settings import DeepSetsSettings, EnergySettings, InputKind, SetEncoderSettings
+
+CASES: dict[str, EnergySettings] = {
+    "deep-sets": DeepSetsSettings(hidden=8),
+    "deep-sets, not divided": DeepSetsSettings(hidden=8, divide_by_size=False),
+    "deep-sets, mean": DeepSetsSettings(hidden=8, pooling="mean", element_layers=2, set_layers=1),
+    "deep-sets, max": DeepSetsSettings(hidden=8, pooling="max"),
+    "deep-sets, sum": DeepSetsSettings(hidden=8, pooling="sum"),
+    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+    "set-encoder, divided": SetEncoderSettings(hidden=8, latent=6, layers=2, divide_by_size=True),
+    "set-encoder, max": SetEncoderSettings(hidden=8, latent=6, pooling="max"),
+}
+every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
+
+
+def build(settings: EnergySettings) -> SetEnergy:
+    """A double precision energy of two-dimensional elements for inputs of three numbers."""
+    return make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).double()
+
+
+def example(batch: int = 4, size: int = 5) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(batch, 3, generator=generator, dtype=torch.float64)
+    return x, torch.rand(batch, size, 2, generator=generator, dtype=torch.float64)
+
+
+@every_energy
+def test_order_does_not_matter(settings: EnergySettings, assert_invariant: Callable[..., None]) -> None:
+    energy, (x, y) = build(settings), example()
+    assert energy(x, y).shape == (4,)
+    assert_invariant(lambda sets: energy(x, sets), y, tolerance=1e-10)
+
+
+@every_energy
+def test_is_never_negative(settings: EnergySettings) -> None:
+    energy = build(settings)
+    x, y = example(batch=200)
+    assert (energy(3 * x, 10 * y - 5) >= 0).all()
+
+
+@every_energy
+def test_depends_on_input_and_set(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example()
+    assert (energy(x, y) != energy(x.flip(0), y)).all()
+    assert (energy(x, y) != energy(x, y.flip(0))).all()
+
+
+@every_energy
+def test_tables_given_or_not(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example()
+    code = energy.encode(x)
+    assert torch.equal(energy.score(code, y, energy.tables(5)), energy.score(code, y))
+    assert torch.equal(energy.score(code, y), energy(x, y))
+
+
+@every_energy
+@pytest.mark.parametrize("size", [1, 2])
+def test_small_sets(settings: EnergySettings, size: int) -> None:
+    energy, (x, y) = build(settings), example(size=size)
+    assert torch.isfinite(energy(x, y)).all()
+
+
+@every_energy
+def test_sets_of_a_batch_do_not_see_each_other(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example()
+    together = y.clone().requires_grad_()
+    values = energy(x, together)
+    (slope,) = torch.autograd.grad(values.sum(), together)
+    for k in range(len(x)):
+        alone = y[k : k + 1].clone().requires_grad_()
+        value = energy(x[k : k + 1], alone)
+        torch.testing.assert_close(value[0], values[k])
+        torch.testing.assert_close(torch.autograd.grad(value.sum(), alone)[0][0], slope[k])
+
+
+@every_energy
+def test_derivatives_in_input_and_set(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example(batch=2, size=3)
+    inputs = (energy.encode(x).detach().requires_grad_(), y.requires_grad_())
+    assert torch.autograd.gradcheck(energy.score, inputs)
+    assert torch.autograd.gradgradcheck(energy.score, inputs)
+
+
+@every_energy
+def test_second_derivatives_reach_the_weights(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example(batch=3)
+    y.requires_grad_()
+    (slope,) = torch.autograd.grad(energy(x, y).sum(), y, create_graph=True)
+    slope.square().sum().backward()
+    touched = [name for name, weight in energy.named_parameters() if weight.grad is not None]
+    assert any(name.endswith("layers.0.weight") for name in touched)
+    assert all(torch.isfinite(weight.grad).all() for weight in energy.parameters() if weight.grad is not None)
+
+
+@every_energy
+def test_all_weights_are_trained(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example()
+    energy(x, y).sum().backward()
+    assert all(weight.grad is not None for weight in energy.parameters())
+
+
+def test_deep_sets_formula() -> None:
+    energy = build(DeepSetsSettings(hidden=8, pooling="sum"))
+    assert isinstance(energy, DeepSetsEnergy)
+    x, y = example()
+    for k in range(4):
+        rows = [energy.element_mlp(torch.cat([x[k], element])) / 5 for element in y[k]]
+        features = energy.set_mlp(torch.stack(rows).sum(dim=0))
+        # Column j of a lower triangular matrix is zero above row j.
+        expected = sum((features[j:] @ energy.lower[j:, j]) ** 2 for j in range(8))
+        torch.testing.assert_close(energy(x, y)[k], expected)
+
+
+def test_deep_sets_codes_for_all_elements_or_each_its_own() -> None:
+    energy, (_, y) = build(DeepSetsSettings(hidden=8)), example()
+    code = torch.randn(4, 3, dtype=torch.float64)
+    shared = energy.score(code, y)
+    torch.testing.assert_close(energy.score(code.unsqueeze(1).expand(4, 5, 3), y), shared)
+
+    own = torch.randn(4, 5, 3, dtype=torch.float64)
+    order = torch.tensor([3, 1, 4, 0, 2])
+    together = energy.score(own[:, order], y[:, order])
+    torch.testing.assert_close(together, energy.score(own, y))
+    assert not torch.isclose(energy.score(own, y[:, order]), together).any()
+
+
+@pytest.fixture
+def auto_encoding() -> SetEncoderEnergy:
+    """E_SE as set auto-encoders use it: h = g."""
+    energy = SetEncoderEnergy(2, SetEncoderSettings(hidden=8, latent=6), nn.Identity()).double()
+    energy.input_encoder = energy.set_encoder
+    return energy
+
+
+def test_set_encoder_energy_is_zero_iff_codes_are_equal(auto_encoding: SetEncoderEnergy) -> None:
+    _, y = example()
+    zeros = torch.zeros(4, dtype=torch.float64)
+    torch.testing.assert_close(auto_encoding(y, y), zeros)
+    torch.testing.assert_close(auto_encoding(y, y.flip(1)), zeros)
+    assert (auto_encoding(y, y + 0.1) > 0).all()
+
+
+def test_set_encoder_formula(auto_encoding: SetEncoderEnergy) -> None:
+    _, y = example()
+    codes = auto_encoding.set_encoder(y)
+    shift = torch.tensor([0.0, 0.5, -0.5, 1.0, 3.0, -4.0], dtype=torch.float64)
+    expected = (0 + 0.125 + 0.125 + 0.5 + 2.5 + 3.5) / 6
+    torch.testing.assert_close(auto_encoding.score(codes + shift, y), torch.full_like(codes[:, 0], expected))
+
+
+@pytest.mark.parametrize("kind", ["deep-sets", "set-encoder"])
+@pytest.mark.parametrize(("input_kind", "shape"), [("vector", (3,)), ("set", (7, 3)), ("image", (3, 16, 16))])
+def test_default_encoders_fit_their_energy(kind: str, input_kind: InputKind, shape: tuple[int, ...]) -> None:
+    settings = CASES[kind]
+    encoder = default_input_encoder(input_kind, shape, settings)
+    energy = make_energy(settings, 2, shape, encoder)
+    x = torch.rand(4, *shape)
+    wanted = 6 if kind == "set-encoder" else 3 if input_kind == "vector" else 8
+    assert energy.encode(x).shape == (4, wanted)
+    assert energy(x, torch.rand(4, 5, 2)).shape == (4,)
+
+
+def test_default_encoder_of_sets_ignores_order_and_absent_elements(
+    assert_invariant: Callable[..., None],
+) -> None:
+    encoder = default_input_encoder("set", (4, 3), CASES["deep-sets"])
+    presence = torch.tensor([[True, False, True, True], [False, True, False, False]])
+
+    def encode(sets: Tensor, mask: Tensor) -> Tensor:
+        return encoder(torch.cat([sets, mask.unsqueeze(-1).float()], dim=-1))
+
+    assert_invariant(encode, torch.rand(2, 4, 2), presence)
+
+
+def test_deep_sets_takes_vectors_as_they_are() -> None:
+    x = torch.randn(4, 3)
+    assert torch.equal(default_input_encoder("vector", (3,), CASES["deep-sets"])(x), x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("vector", (3, 4)), ("set", (4,)), ("image", (4, 4)), ("vector", ())]
+)
+def test_default_encoder_refuses_other_shapes(kind: InputKind, shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match="pass input_encoder"):
+        default_input_encoder(kind, shape, CASES["deep-sets"])
+
+
+@pytest.mark.parametrize("encoder", [nn.Linear(3, 7), nn.Unflatten(1, (3, 1))], ids=["length", "dimensions"])
+def test_set_encoder_energy_refuses_codes_that_do_not_fit(encoder: nn.Module) -> None:
+    with pytest.raises(SettingsError, match=r"codes of 6 numbers \(energy.latent\)"):
+        make_energy(CASES["set-encoder"], 2, (3,), encoder)
+
+
+def test_deep_sets_takes_the_code_length_from_the_encoder() -> None:
+    energy = make_energy(CASES["deep-sets"], 2, (3,), nn.Linear(3, 7))
+    assert energy(torch.rand(4, 3), torch.rand(4, 5, 2)).shape == (4,)

@@ -1,0 +1,139 @@
+"""Contrastive estimation, recomputed by hand and in closed form."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from desp.data import draw_polygons
+from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
+from desp.estimators import ContrastiveEstimator
+from desp.samplers import LangevinSampler
+from desp.samplers.base import eager_gradient
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    LangevinSettings,
+    SetEncoderSettings,
+)
+
+CHAIN = LangevinSettings(steps=4, stochastic_steps=4, noise_scale=0.05)
+CASES: dict[str, EnergySettings] = {
+    "deep-sets": DeepSetsSettings(hidden=8),
+    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+}
+every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
+
+
+def seeded(seed: int = 5) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def build(settings: EnergySettings) -> SetEnergy:
+    return make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+
+
+def example() -> tuple[Tensor, Tensor]:
+    generator = seeded(1)
+    return torch.randn(6, 3, generator=generator), torch.rand(6, 4, 2, generator=generator)
+
+
+def by_hand(energy: SetEnergy, x: Tensor, y: Tensor, settings: ContrastiveSettings) -> tuple[Tensor, Tensor]:
+    """The noised data and the samples that the estimator must have used."""
+    generator = seeded()
+    noised = y + settings.data_noise * torch.randn(y.shape, generator=generator)
+    gradient = eager_gradient(energy, energy.encode(x).detach(), y.shape[1])
+    sampled, _ = LangevinSampler(settings.chain).sample(gradient, torch.zeros_like(y), generator)
+    return noised, sampled
+
+
+@every_energy
+def test_loss_is_the_difference_of_mean_energies(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example()
+    contrast = ContrastiveSettings(chain=CHAIN, data_noise=0.02)
+    loss, statistics = ContrastiveEstimator(energy, contrast)(x, y, seeded())
+    noised, sampled = by_hand(energy, x, y, contrast)
+    real, fake = energy(x, noised).mean(), energy(x, sampled).mean()
+    torch.testing.assert_close(loss, real - fake)
+    assert statistics["energy_real"].item() == pytest.approx(real.item(), rel=1e-5)
+    assert statistics["energy_sampled"].item() == pytest.approx(fake.item(), rel=1e-5)
+    assert not any(value.requires_grad for value in statistics.values())
+
+
+@every_energy
+def test_samples_carry_no_gradient_but_codes_do(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example()
+    contrast = ContrastiveSettings(chain=CHAIN, data_noise=0.02)
+    noised, sampled = by_hand(energy, x, y, contrast)
+    weights = list(energy.parameters())
+    expected = torch.autograd.grad(energy(x, noised).mean() - energy(x, sampled).mean(), weights)
+    loss, _ = ContrastiveEstimator(energy, contrast)(x, y, seeded())
+    torch.testing.assert_close(torch.autograd.grad(loss, weights), expected)
+
+
+class LinearEnergy(SetEnergy):
+    """E = theta * sum of all numbers of the set: chains fall by theta a step."""
+
+    def __init__(self, theta: float) -> None:
+        super().__init__(nn.Identity())
+        self.theta = nn.Parameter(torch.tensor(theta))
+
+    def score(self, code: Tensor, y: Tensor, tables: Tables | None = None) -> Tensor:
+        return self.theta * y.sum(dim=(1, 2))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_gradient_of_a_linear_energy(noise: float) -> None:
+    theta, steps = 0.3, 7
+    chain = LangevinSettings(steps=steps, stochastic_steps=steps, noise_scale=noise)
+    estimator = ContrastiveEstimator(LinearEnergy(theta), ContrastiveSettings(chain=chain, data_noise=noise))
+    x, y = example()
+    loss, _ = estimator(x, y, seeded())
+    loss.backward()
+    generator = seeded()
+    real = y + noise * torch.randn(y.shape, generator=generator)
+    drift = -theta * steps + noise * (
+        sum(torch.randn(y.shape, generator=generator) for _ in range(steps)) if noise else 0
+    )
+    sampled = drift * torch.ones_like(y)
+    expected = real.sum(dim=(1, 2)).mean() - sampled.sum(dim=(1, 2)).mean()
+    torch.testing.assert_close(estimator.energy.theta.grad, expected)
+    torch.testing.assert_close(loss.detach(), theta * expected)
+
+
+def test_the_generator_decides() -> None:
+    energy, (x, y) = build(CASES["deep-sets"]), example()
+    estimator = ContrastiveEstimator(energy, ContrastiveSettings(chain=CHAIN))
+    assert torch.equal(estimator(x, y, seeded(1))[0], estimator(x, y, seeded(1))[0])
+    assert not torch.equal(estimator(x, y, seeded(1))[0], estimator(x, y, seeded(2))[0])
+
+
+def test_codes_for_each_element() -> None:
+    energy = make_energy(CASES["deep-sets"], 2, (4, 3), nn.Identity())
+    estimator = ContrastiveEstimator(energy, ContrastiveSettings(chain=CHAIN))
+    loss, _ = estimator(torch.randn(6, 4, 3), torch.rand(6, 4, 2), seeded())
+    assert torch.isfinite(loss)
+
+
+def test_training_tells_data_from_other_sets() -> None:
+    settings = DeepSetsSettings(hidden=32)
+    energy = make_energy(settings, 2, (5,), default_input_encoder("vector", (5,), settings))
+    chain = LangevinSettings(steps=10, stochastic_steps=10)
+    estimator = ContrastiveEstimator(energy, ContrastiveSettings(chain=chain))
+    generator = seeded()
+    optimiser = torch.optim.Adam(estimator.parameters(), lr=1e-2)
+    batch = draw_polygons(32, generator)
+    other = torch.rand(32, 8, 2, generator=generator)
+
+    def contrast() -> float:
+        with torch.no_grad():
+            return (energy(batch.x, batch.sets.elements) - energy(batch.x, other)).mean().item()
+
+    before = contrast()
+    for _ in range(30):
+        loss, _ = estimator(batch.x, batch.sets.elements, generator)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert contrast() < before
+    assert loss.item() < 0

@@ -1,0 +1,109 @@
+"""MLP, set encoders, input encoders."""
+
+import typing
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder
+from desp.settings import Pooling
+
+PRESENCE = torch.tensor([[True, False, True, True], [False, True, False, False], [True] * 4])
+
+every_pooling = pytest.mark.parametrize("pooling", typing.get_args(Pooling))
+
+
+def test_mlp_is_linear_layers_with_leaky_relu_between() -> None:
+    mlp, values = MLP([3, 5, 4, 2]), torch.randn(6, 7, 3)
+    first, second, third = [layer for layer in mlp.layers if isinstance(layer, nn.Linear)]
+    hidden = F.linear(values, first.weight, first.bias)
+    hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
+    hidden = F.linear(hidden, second.weight, second.bias)
+    hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
+    torch.testing.assert_close(mlp(values), F.linear(hidden, third.weight, third.bias))
+
+
+def test_mlp_of_one_layer_is_linear() -> None:
+    mlp = MLP([3, 2])
+    a, b = torch.randn(4, 3), torch.randn(4, 3)
+    torch.testing.assert_close(mlp(a) + mlp(b), mlp(a + b) + mlp(torch.zeros(4, 3)))
+
+
+@every_pooling
+@pytest.mark.parametrize("divide", [False, True])
+def test_set_encoder_ignores_order(
+    pooling: Pooling, divide: bool, assert_invariant: Callable[..., None]
+) -> None:
+    encoder = SetEncoder(2, 8, 5, pooling=pooling, divide_by_size=divide)
+    sets = torch.rand(3, 4, 2)
+    assert encoder(sets).shape == (3, 5)
+    assert_invariant(encoder, sets)
+
+
+@every_pooling
+def test_set_encoder_ignores_absent_rows(pooling: Pooling, assert_invariant: Callable[..., None]) -> None:
+    assert_invariant(SetEncoder(2, 8, 5, pooling=pooling), torch.rand(3, 4, 2), PRESENCE)
+
+
+@every_pooling
+def test_set_encoder_of_empty_sets(pooling: Pooling) -> None:
+    encoder = SetEncoder(2, 8, 5, pooling=pooling, divide_by_size=True)
+    assert encoder(torch.zeros(3, 0, 2)).tolist() == [[0] * 5] * 3
+
+
+@every_pooling
+def test_set_encoder_with_tables(pooling: Pooling) -> None:
+    encoder, sets = SetEncoder(2, 8, 5, pooling=pooling), torch.rand(3, 4, 2)
+    assert torch.equal(encoder(sets, tables=encoder.pool.tables(4)), encoder(sets))
+
+
+def test_set_encoder_divides_by_the_padded_size() -> None:
+    plain, divided = SetEncoder(2, 8, 5, divide_by_size=False), SetEncoder(2, 8, 5, divide_by_size=True)
+    divided.load_state_dict(plain.state_dict())
+    sets = torch.rand(3, 4, 2)
+    torch.testing.assert_close(4 * divided(sets), plain(sets))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_set_encoder_has_as_many_layers_as_asked(layers: int) -> None:
+    encoder = SetEncoder(2, 8, 5, layers=layers)
+    linear = [module for module in encoder.modules() if isinstance(module, nn.Linear)]
+    assert [layer.out_features for layer in linear] == [8] * (layers - 1) + [5]
+
+
+def test_presence_set_encoder_reads_the_last_column(assert_invariant: Callable[..., None]) -> None:
+    encoder = PresenceSetEncoder(2, 8, 5)
+
+    def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
+        return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))
+
+    sets = torch.rand(3, 4, 2)
+    assert_invariant(encode, sets, PRESENCE)
+    torch.testing.assert_close(encode(sets, PRESENCE), encoder.encoder(sets, PRESENCE))
+
+
+def test_input_scaling_standardises_and_keeps_constants() -> None:
+    x = torch.randn(500, 3) * torch.tensor([5.0, 0.1, 0.0]) + torch.tensor([100.0, -3.0, 7.0])
+    scaling = InputScaling((3,))
+    assert torch.equal(scaling(x), x)
+    scaling.set_from(x.mean(dim=0), x.std(dim=0, correction=0))
+    scaled = scaling(x)
+    torch.testing.assert_close(scaled.mean(dim=0), torch.zeros(3), atol=1e-4, rtol=0)
+    torch.testing.assert_close(scaled.std(dim=0, correction=0), torch.tensor([1.0, 1, 0]), atol=1e-4, rtol=0)
+
+
+def test_input_scaling_is_saved_and_not_trained() -> None:
+    scaling, other = InputScaling((2,)), InputScaling((2,))
+    scaling.set_from(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    assert list(scaling.parameters()) == []
+    other.load_state_dict(scaling.state_dict())
+    x = torch.randn(5, 2)
+    torch.testing.assert_close(other(x), (x - torch.tensor([1.0, 2.0])) / torch.tensor([3.0, 4.0]))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (16, 16), (20, 31)])
+def test_image_encoder_takes_any_size(size: tuple[int, int]) -> None:
+    assert ImageEncoder(3, 8, 5)(torch.rand(2, 3, *size)).shape == (2, 5)

@@ -1,0 +1,173 @@
+"""How chains are run: the engines agree, and say when they cannot."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.errors import SettingsError
+from desp.samplers import ChainEngine, ChainInfo, LangevinSampler
+from desp.samplers.base import eager_gradient
+from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderSettings
+
+CASES: dict[str, EnergySettings] = {
+    "deep-sets": DeepSetsSettings(hidden=16),
+    "set-encoder": SetEncoderSettings(hidden=16, latent=8),
+}
+every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
+needs_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+CHAIN = LangevinSettings(steps=10, stochastic_steps=7, noise_scale=0.05)
+
+
+def build(settings: EnergySettings, batch: int = 4, device: str = "cpu") -> tuple[SetEnergy, Tensor, Tensor]:
+    """An energy, codes of a batch of inputs, and the start at zero."""
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).to(device)
+    x = torch.randn(batch, 3, generator=torch.Generator().manual_seed(3)).to(device)
+    return energy, energy.encode(x).detach(), torch.zeros(batch, 6, 2, device=device)
+
+
+def seeded(seed: int = 0, device: str = "cpu") -> torch.Generator:
+    return torch.Generator(device=device).manual_seed(seed)
+
+
+@every_energy
+def test_eager_is_the_sampler_itself(settings: EnergySettings) -> None:
+    energy, code, start = build(settings)
+    y, info = ChainEngine(energy).run(CHAIN, code, start, seeded(), "trajectory")
+    gradient = eager_gradient(energy, code, 6)
+    expected, expected_info = LangevinSampler(CHAIN).sample(gradient, start, seeded(), "trajectory")
+    assert torch.equal(y, expected)
+    assert torch.equal(info.trajectory, expected_info.trajectory)
+    assert torch.equal(info.energies, expected_info.energies)
+
+
+@every_energy
+def test_eager_gradient_is_that_of_the_energy(settings: EnergySettings) -> None:
+    energy, code, _ = build(settings)
+    y = torch.rand(4, 6, 2)
+    with torch.no_grad():
+        values, slope = eager_gradient(energy, code, 6)(y)
+    leaf = y.clone().requires_grad_()
+    expected = energy.score(code, leaf)
+    torch.testing.assert_close(values, expected.detach())
+    torch.testing.assert_close(slope, torch.autograd.grad(expected.sum(), leaf)[0])
+
+
+def test_chains_leave_no_gradients_behind() -> None:
+    energy, code, start = build(CASES["deep-sets"])
+    y, _ = ChainEngine(energy).run(CHAIN, code.requires_grad_(), start, seeded())
+    assert not y.requires_grad
+    assert code.grad is None
+    assert all(weight.grad is None for weight in energy.parameters())
+
+
+def test_chains_follow_the_weights() -> None:
+    energy, code, start = build(CASES["deep-sets"])
+    engine = ChainEngine(energy)
+    before, _ = engine.run(CHAIN, code, start, seeded())
+    with torch.no_grad():
+        energy.lower.mul_(2)
+    after, _ = engine.run(CHAIN, code, start, seeded())
+    assert not torch.allclose(before, after)
+
+
+@pytest.mark.parametrize("requested", ["auto", "eager"])
+def test_chains_on_the_cpu_are_eager(requested: Engine) -> None:
+    energy, _, _ = build(CASES["deep-sets"])
+    assert ChainEngine(energy, requested).name(torch.device("cpu")) == "eager"
+
+
+def test_auto_takes_graphs_on_cuda() -> None:
+    energy, _, _ = build(CASES["deep-sets"])
+    assert ChainEngine(energy, "auto").name(torch.device("cuda")) == "graph"
+    assert ChainEngine(energy, "eager").name(torch.device("cuda")) == "eager"
+
+
+def test_graphs_need_cuda() -> None:
+    energy, code, start = build(CASES["deep-sets"])
+    with pytest.raises(SettingsError, match="needs a CUDA device"):
+        ChainEngine(energy, "graph").run(CHAIN, code, start, seeded())
+
+
+COMPILED = """
+import sys, torch
+from desp.energies import default_input_encoder, make_energy
+from desp.samplers import ChainEngine
+from desp.samplers.base import eager_gradient
+from desp.settings import DeepSetsSettings, SetEncoderSettings
+
+for settings in (DeepSetsSettings(hidden=8), SetEncoderSettings(hidden=8, latent=4)):
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    code, y, engine = energy.encode(torch.randn(4, 3)).detach(), torch.rand(4, 5, 2), ChainEngine(energy)
+    plain = torch.compile
+    torch.compile = lambda function, **options: plain(function, backend="aot_eager", **options)
+    with torch.no_grad():
+        found, expected = engine.compiled_gradient(code, 5)(y), eager_gradient(energy, code, 5)(y)
+    torch.compile = plain
+    torch.testing.assert_close(found, expected)
+"""
+
+
+def test_the_gradient_compiles_whole_and_equals_the_eager_one() -> None:
+    # In a process of its own: functions with live shape checks cannot be traced.
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, cwd=Path.cwd())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
+class TestOnGpu:
+    """The graph engine against the eager one, with the same noise."""
+
+    pytestmark = needs_gpu
+
+    def both(self, settings: EnergySettings, batch: int) -> tuple[Tensor, Tensor, ChainInfo, ChainInfo]:
+        energy, code, start = build(settings, batch, "cuda")
+        slow, slow_info = ChainEngine(energy, "eager").run(
+            CHAIN, code, start, seeded(0, "cuda"), "trajectory"
+        )
+        fast, fast_info = ChainEngine(energy, "graph").run(
+            CHAIN, code, start, seeded(0, "cuda"), "trajectory"
+        )
+        return slow, fast, slow_info, fast_info
+
+    def test_graph_equals_eager(self, settings: EnergySettings) -> None:
+        slow, fast, slow_info, fast_info = self.both(settings, 8)
+        torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(fast_info.energies, slow_info.energies, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(fast_info.trajectory, slow_info.trajectory, rtol=1e-4, atol=1e-5)
+
+    def test_other_batch_sizes_and_new_inputs(self, settings: EnergySettings) -> None:
+        energy, code, start = build(settings, 8, "cuda")
+        graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
+        for rows in (slice(0, 8), slice(0, 3), slice(5, 8), slice(0, 8)):
+            fast, _ = graph.run(CHAIN, code[rows], start[rows], seeded(1, "cuda"))
+            slow, _ = eager.run(CHAIN, code[rows], start[rows], seeded(1, "cuda"))
+            torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-5)
+
+    def test_graphs_follow_weights_trained_in_place(self, settings: EnergySettings) -> None:
+        energy, code, start = build(settings, 8, "cuda")
+        graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
+        before, _ = graph.run(CHAIN, code, start, seeded(0, "cuda"))
+        with torch.no_grad():
+            for weight in energy.parameters():
+                weight.mul_(1.1)
+        after, _ = graph.run(CHAIN, code, start, seeded(0, "cuda"))
+        slow, _ = eager.run(CHAIN, code, start, seeded(0, "cuda"))
+        assert not torch.allclose(before, after)
+        torch.testing.assert_close(after, slow, rtol=1e-4, atol=1e-5)
+
+    def test_a_generator_goes_on_where_it_was(self, settings: EnergySettings) -> None:
+        energy, code, start = build(settings, 8, "cuda")
+        results = {}
+        for engine in ("graph", "eager"):
+            generator, chains = seeded(0, "cuda"), ChainEngine(energy, engine)
+            results[engine] = [chains.run(CHAIN, code, start, generator)[0] for _ in range(2)]
+        assert not torch.allclose(*results["graph"])
+        torch.testing.assert_close(results["graph"], results["eager"], rtol=1e-4, atol=1e-5)

@@ -1,0 +1,154 @@
+"""Chains on energies whose chains are known in closed form."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.samplers import Gradient, LangevinSampler, Record, langevin_step
+from desp.settings import LangevinSettings
+
+STIFFNESS = 0.1
+KEEP = 1 - STIFFNESS  # what one step of size 1 leaves of y
+
+
+def quadratic(y: Tensor) -> tuple[Tensor, Tensor]:
+    """E = k/2 |y|^2."""
+    return 0.5 * STIFFNESS * y.square().sum(dim=(1, 2)), STIFFNESS * y
+
+
+def sample(
+    settings: LangevinSettings,
+    start: Tensor,
+    seed: int = 0,
+    record: Record = "trajectory",
+    gradient: Gradient = quadratic,
+) -> tuple[Tensor, Tensor]:
+    y, info = LangevinSampler(settings).sample(gradient, start, torch.Generator().manual_seed(seed), record)
+    return y, info.trajectory
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        LangevinSettings(steps=12, stochastic_steps=0),
+        LangevinSettings(steps=12, stochastic_steps=12, noise_scale=0.0),
+    ],
+    ids=["no stochastic steps", "no noise"],
+)
+def test_without_noise_it_is_gradient_descent(settings: LangevinSettings) -> None:
+    start = torch.randn(3, 4, 2)
+    y, trajectory = sample(settings, start)
+    torch.testing.assert_close(y, KEEP**12 * start)
+    torch.testing.assert_close(trajectory, torch.stack([KEEP**step * start for step in range(13)]))
+
+
+def test_step_size_scales_the_gradient() -> None:
+    start = torch.randn(3, 4, 2)
+    y, _ = sample(LangevinSettings(steps=5, stochastic_steps=0, step_size=2.5), start)
+    torch.testing.assert_close(y, (1 - 2.5 * STIFFNESS) ** 5 * start)
+
+
+@pytest.mark.parametrize("noise_first", [True, False])
+def test_order_of_noise_and_gradient(noise_first: bool) -> None:
+    settings = LangevinSettings(steps=1, stochastic_steps=1, noise_first=noise_first, step_size=2.0)
+    y, noise = torch.randn(3, 4, 2), torch.randn(3, 4, 2)
+    moved, energy, slope = langevin_step(y, quadratic, noise, settings)
+    left = 1 - 2 * STIFFNESS
+    place = y + noise if noise_first else y
+    torch.testing.assert_close(moved, left * (y + noise) if noise_first else left * y + noise)
+    torch.testing.assert_close(energy, 0.5 * STIFFNESS * place.square().sum(dim=(1, 2)))
+    torch.testing.assert_close(slope, STIFFNESS * place)
+
+
+@pytest.mark.parametrize("noise_first", [True, False])
+def test_a_quadratic_energy_has_its_known_stationary_variance(noise_first: bool) -> None:
+    # noise first: y' = (1-k)(y + eps u); noise after: y' = (1-k) y + eps u
+    settings = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.3, noise_first=noise_first)
+    y, _ = sample(settings, torch.zeros(20_000, 2, 1), record="nothing")
+    variance = 0.3**2 / (1 - KEEP**2) * (KEEP**2 if noise_first else 1)
+    assert y.var().item() == pytest.approx(variance, rel=0.05)
+    assert y.mean().item() == pytest.approx(0, abs=0.05 * math.sqrt(variance))
+
+
+def test_noise_scale_is_a_standard_deviation() -> None:
+    flat: Gradient = lambda y: (y.new_zeros(len(y)), torch.zeros_like(y))  # noqa: E731
+    settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=0.01)
+    y, _ = sample(settings, torch.zeros(20_000, 2, 1), gradient=flat)
+    assert y.std().item() == pytest.approx(0.01, rel=0.05)
+
+
+def test_seeds_decide() -> None:
+    settings, start = LangevinSettings(steps=6, stochastic_steps=4), torch.zeros(3, 4, 2)
+    assert torch.equal(sample(settings, start, seed=1)[0], sample(settings, start, seed=1)[0])
+    assert not torch.isclose(sample(settings, start, seed=1)[0], sample(settings, start, seed=2)[0]).any()
+
+
+def test_global_randomness_is_neither_used_nor_moved() -> None:
+    settings, start = LangevinSettings(steps=6, stochastic_steps=4), torch.zeros(3, 4, 2)
+    state = torch.get_rng_state()
+    first, _ = sample(settings, start)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(123)
+    assert torch.equal(sample(settings, start)[0], first)
+
+
+def test_a_generator_goes_on_where_it_was(generator: torch.Generator) -> None:
+    sampler, start = LangevinSampler(LangevinSettings(steps=6, stochastic_steps=4)), torch.zeros(3, 4, 2)
+    first, _ = sampler.sample(quadratic, start, generator)
+    second, _ = sampler.sample(quadratic, start, generator)
+    assert not torch.isclose(first, second).any()
+
+
+def test_after_the_stochastic_steps_nothing_is_random() -> None:
+    settings = LangevinSettings(steps=9, stochastic_steps=4, noise_scale=0.5)
+    y, trajectory = sample(settings, torch.zeros(3, 4, 2))
+    torch.testing.assert_close(trajectory[4:], torch.stack([KEEP**j * trajectory[4] for j in range(6)]))
+    quiet = dataclasses.replace(settings, steps=5, stochastic_steps=0)
+    for seed in (7, 8):
+        torch.testing.assert_close(sample(quiet, trajectory[4], seed=seed)[0], y)
+
+
+def test_stochastic_steps_come_first() -> None:
+    settings = LangevinSettings(steps=9, stochastic_steps=4, noise_scale=0.5)
+    _, trajectory = sample(settings, torch.ones(3, 4, 2))
+    moved = (trajectory[1:] - KEEP * trajectory[:-1]).flatten(1).abs().amax(dim=1)
+    assert (moved[:4] > 0.1).all()
+    assert (moved[4:] < 1e-6).all()
+
+
+def test_records() -> None:
+    settings, start = LangevinSettings(steps=5, stochastic_steps=3), torch.rand(3, 4, 2)
+    sampler, results = LangevinSampler(settings), {}
+    for record in ("nothing", "trace", "trajectory"):
+        results[record] = sampler.sample(quadratic, start, torch.Generator().manual_seed(0), record)
+    ends = [y for y, _ in results.values()]
+    assert torch.equal(ends[0], ends[1])
+    assert torch.equal(ends[0], ends[2])
+
+    nothing, trace, trajectory = (info for _, info in results.values())
+    assert (nothing.energies, nothing.gradient_norms, nothing.trajectory) == (None, None, None)
+    assert trace.trajectory is None
+    for info in (trace, trajectory):
+        assert info.energies.shape == info.gradient_norms.shape == (5, 3)
+    assert trajectory.trajectory.shape == (6, 3, 4, 2)
+    assert torch.equal(trajectory.trajectory[0], start)
+    assert torch.equal(trajectory.trajectory[-1], ends[0])
+
+
+def test_recorded_norms_are_displacements_and_energies_are_those_before() -> None:
+    settings, start = LangevinSettings(steps=5, stochastic_steps=0), torch.rand(3, 4, 2)
+    _, info = LangevinSampler(settings).sample(quadratic, start, torch.Generator(), "trajectory")
+    moved = (info.trajectory[1:] - info.trajectory[:-1]).flatten(2).norm(dim=2)
+    torch.testing.assert_close(info.gradient_norms, moved)
+    expected = torch.stack([quadratic(sets)[0] for sets in info.trajectory[:-1]])
+    torch.testing.assert_close(info.energies, expected)
+
+
+def test_the_start_is_not_changed() -> None:
+    start = torch.rand(3, 4, 2)
+    before = start.clone()
+    sample(LangevinSettings(steps=5, stochastic_steps=5), start)
+    assert torch.equal(start, before)
