@@ -9,8 +9,10 @@ from hypothesis import settings
 
 # Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks,
 # so machines with a CUDA device, where chains are compiled, go without them.
+# Whole numbers pass where floats are asked for, as everywhere in Python.
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 if not torch.cuda.is_available():
-    jaxtyping.install_import_hook("desp", "beartype.beartype")
+    jaxtyping.install_import_hook("desp", CHECKER)
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 

@@ -66,7 +66,7 @@ def losses(energy_name: str, estimator_name: str) -> list[float]:
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_losses_are_those_on_file(energy: str, estimator: str) -> None:
     expected = json.loads((GOLDEN / f"{estimator}.json").read_text())[energy]
-    assert losses(energy, estimator) == pytest.approx(expected, rel=1e-4)
+    assert losses(energy, estimator) == pytest.approx(expected, rel=1e-4, abs=1e-7)
 
 
 if __name__ == "__main__":

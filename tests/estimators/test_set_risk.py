@@ -22,6 +22,7 @@ class QuadraticEnergy(SetEnergy):
         self.stiffness = nn.Parameter(torch.tensor(stiffness, dtype=torch.float64))
 
     def score(self, code: Tensor, y: Tensor, tables: Tables | None = None) -> Tensor:
+        del code, tables
         return 0.5 * self.stiffness * y.square().sum(dim=(1, 2))
 
 

@@ -66,19 +66,19 @@ def read_run(folder: Path) -> RunRecord:
         )
     lines = _read_log(folder / "log.jsonl")
     summary = _read_object(folder / "summary.json")
-    settings = head.get("settings")
+    settings, seed = head.get("settings"), head.get("seed")
     return RunRecord(
         folder=folder,
         recipe=str(head.get("recipe", "unnamed")),
-        seed=head.get("seed"),
+        seed=seed if isinstance(seed, int) else None,
         settings=settings if isinstance(settings, dict) else {},
         log=_by_step([line for line in lines if "validation_score" not in line]),
         validations=_by_step([line for line in lines if "validation_score" in line]),
         summary=summary,
         finished=None if summary is None else _written(folder / "summary.json"),
-        evaluation=_read_object(folder / "evaluation.json"),
-        samples=_read_object(folder / "samples.json"),
-        ablation=_read_object(folder / "ablation.json"),
+        evaluation=_read_listing(folder / "evaluation.json", "rows"),
+        samples=_read_listing(folder / "samples.json", "examples"),
+        ablation=_read_listing(folder / "ablation.json", "rows"),
     )
 
 
@@ -97,6 +97,18 @@ def _read_object(path: Path) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise RunError(
             f"{path} is damaged: expected a JSON object, got {type(value).__name__}. "
+            f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
+        )
+    return value
+
+
+def _read_listing(path: Path, key: str) -> dict[str, Any] | None:
+    """A JSON object whose `key`, where it is there, must be a list of objects."""
+    value = _read_object(path)
+    items = None if value is None else value.get(key)
+    if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
+        raise RunError(
+            f"{path} is damaged: '{key}' must be a list of objects. "
             f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
         )
     return value

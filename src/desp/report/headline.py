@@ -47,13 +47,11 @@ def _about(record: RunRecord) -> str:
 
 def _scores(row: dict[str, Any]) -> str:
     spread = row.get("std")
-    own = (
-        f"± {readable(spread)} over {readable(row.get('seeds'))} seeds"
-        if is_number(spread)
-        else "lower, higher"
-    )
-    own = own if is_number(spread) else _direction(str(row.get("metric", ""))) or "one run"
-    tiles = [_tile("This run", row["value"], own, "own")]
+    if is_number(spread):
+        remark = f"± {readable(spread)} over {readable(row.get('seeds'))} seeds"
+    else:
+        remark = _direction(str(row.get("metric", ""))) or "one run"
+    tiles = [_tile("This run", row["value"], remark, "own")]
     if is_number(row.get("paper")):
         tiles.append(_tile("Paper", row["paper"], "as published"))
     if is_number(row.get("real_data")):

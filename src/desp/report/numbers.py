@@ -21,7 +21,7 @@ def readable(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}".replace(",", " ").replace("-", MINUS) if abs(value) >= 10_000 else str(value)
     if isinstance(value, float):
-        return _digits(value, 4).replace("-", MINUS)
+        return _trimmed(_digits(value, 4)).replace("-", MINUS)
     if isinstance(value, list | tuple):
         return ", ".join(readable(item) for item in value)
     return str(value)
@@ -41,6 +41,12 @@ def duration(seconds: float) -> str:
 def is_number(value: Any) -> bool:
     """Whether a JSON value is a finite number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _trimmed(text: str) -> str:
+    """Without zeros at the end of the fraction: a published 8.8e-5 must not look like 8.800e-5."""
+    mantissa, mark, exponent = text.partition("e")
+    return (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa) + mark + exponent
 
 
 def _digits(value: float, digits: int) -> str:

@@ -16,7 +16,7 @@
   let started = null;
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const text = (value) => (value === null || value === undefined ? "\u2013" : String(Number(value.toPrecision(3))).replace("-", MINUS));
+  const text = (value) => (value === null || value === undefined ? "\u2013" : value.toPrecision(3).replace(/-/g, MINUS));
   const at = (example, index) => Math.min(index, example.frames.length - 1);
 
   const panels = data.examples.map((example) => {

@@ -13,7 +13,7 @@ from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.headline import headline
 from desp.report.sections import Section, all_sections
-from desp.storage import write_text
+from desp.storage import without_nonfinite, write_text
 
 REPORT_FILE = "report.html"
 
@@ -75,7 +75,9 @@ def _package_file(name: str) -> str:
 
 def _embedded(value: Any) -> str:
     """JSON that can stand inside a script element, where `</` or `<!--` would end or change it."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(without_nonfinite(value), separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )
 
 
 def _hash(script: str) -> str:

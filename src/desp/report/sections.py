@@ -40,7 +40,7 @@ def all_sections(record: RunRecord, has_chains: bool) -> list[Section]:
 
 
 def _missing(what: str, file: str) -> str:
-    return f'<p class="missing">{escape(what)} <code>{escape(WRITTEN_BY[file])}</code> writes them.</p>'
+    return f'<p class="missing">{escape(what)} Created by <code>{escape(WRITTEN_BY[file])}</code>.</p>'
 
 
 def _picture(svg: bytes, description: str, caption: str = "", kind: str = "") -> str:
@@ -60,7 +60,7 @@ def _predictions(record: RunRecord) -> str:
         "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
         "left are draws from the data, the predictions on the right are separate draws from the model. "
         "They should look alike as groups, not one by one. E is the energy of a prediction; "
-        "lower means more likely.</p>"
+        "the model prefers low ones.</p>"
     )
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
@@ -108,7 +108,7 @@ def _setting(record: RunRecord, *path: str) -> Any:
 def _learning(record: RunRecord) -> str:
     curves = learning_curves(record)
     if not curves:
-        return _missing("The log is empty.", "log.jsonl")
+        return _missing("Nothing has been logged yet.", "log.jsonl")
     pictures = "".join(_picture(curve.image, curve.description) for curve in curves)
     note = "Faint lines are single steps, strong lines running means."
     if _setting(record, "predictor", "estimator", "kind") == "contrastive":
@@ -153,7 +153,7 @@ def _settings(record: RunRecord) -> str:
 def _provenance(record: RunRecord) -> str:
     summary = record.summary
     if summary is None:
-        return _missing("Training is not finished: there are no notes on it yet.", "summary.json")
+        return _missing("There is no summary: training is not finished.", "summary.json")
     seconds, memory = summary.get("seconds"), summary.get("peak_memory_mb")
     command = summary.get("command")
     pairs = [

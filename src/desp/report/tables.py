@@ -7,18 +7,18 @@ from typing import Any
 from desp.report.numbers import is_number, readable
 
 _COLUMNS = {
-    "table": "Table",
-    "task": "Task",
     "system": "System",
-    "protocol": "Protocol",
     "metric": "Metric",
     "value": "Value",
     "std": "Std",
     "seeds": "Seeds",
     "paper": "Paper",
     "real_data": "Real data",
-    "recipe": "Recipe",
+    "protocol": "Protocol",
     "data": "Data",
+    "task": "Task",
+    "table": "Table",
+    "recipe": "Recipe",
 }
 _MOST_LISTED = 24
 
@@ -32,7 +32,7 @@ def number_html(value: Any) -> str:
 
 def rows_table(rows: list[dict[str, Any]]) -> str:
     """All rows of an evaluation. Columns in which nothing is known are left out."""
-    names = list(_COLUMNS) + sorted({str(key) for row in rows for key in row} - set(_COLUMNS))
+    names = list(dict.fromkeys([*_COLUMNS, *(str(key) for row in rows for key in row)]))
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
     head = "".join(
         f'<th scope="col"{_numeric(rows, name)}>{escape(_COLUMNS.get(name, name))}</th>' for name in names

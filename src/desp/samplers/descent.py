@@ -5,7 +5,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
-from desp.samplers.base import ChainInfo, ChainRecorder, Record
+from desp.samplers.base import ChainInfo, ChainRecorder, Record, eager_gradient
+from desp.samplers.langevin import LangevinSampler
+from desp.settings import LangevinSettings
 
 
 class UnrolledDescent(nn.Module):
@@ -31,17 +33,21 @@ class UnrolledDescent(nn.Module):
         self, energy: SetEnergy, code: Float[Tensor, "b *code"], record: Record = "nothing"
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """Descend for each input; second-order gradients are kept only where autograd is on."""
-        differentiable = torch.is_grad_enabled()
-        start = self.start.unsqueeze(0).expand(code.shape[0], -1, -1)
+        start = self.start.expand(code.shape[0], -1, -1)
+        if not torch.is_grad_enabled():
+            return self._plain(energy, code, start.detach(), record)
         recorder = ChainRecorder(record, start.detach())
         y, tables = start, energy.tables(start.shape[1])
         for _ in range(self.steps):
-            with torch.enable_grad():
-                if not y.requires_grad:
-                    y = y.detach().requires_grad_()
-                values = energy.score(code, y, tables)
-                (slope,) = torch.autograd.grad(values.sum(), y, create_graph=differentiable)
-                y = y - self.step_size * slope
-            y = y if differentiable else y.detach()
+            values = energy.score(code, y, tables)
+            (slope,) = torch.autograd.grad(values.sum(), y, create_graph=True)
+            y = y - self.step_size * slope
             recorder.add(y, values, slope)
         return y, recorder.info()
+
+    def _plain(self, energy: SetEnergy, code: Tensor, start: Tensor, record: Record) -> tuple[Tensor, ChainInfo]:
+        """The same steps as a chain without noise, which keeps nothing for a backward pass."""
+        settings = LangevinSettings(self.steps, stochastic_steps=0, noise_scale=0.0, step_size=self.step_size)
+        unused = torch.Generator(device=start.device)
+        gradient = eager_gradient(energy, code, start.shape[1])
+        return LangevinSampler(settings).sample(gradient, start, unused, record)

@@ -98,6 +98,11 @@ def _row(example: dict[str, Any], most_truth: int, most_predictions: int) -> _Ro
 def _look(rows: list[_Row], axes: Axes2D) -> _Look:
     true = [points for row in rows for points in row.truth]
     predicted = [points for row in rows for points, _ in row.predictions]
+    if len({points.shape[1] for points in true + predicted if len(points)}) > 1:
+        raise RunError(
+            "The sets in samples.json have elements of different numbers of features. "
+            f"Write the file again with `{WRITTEN_BY['samples.json']}`."
+        )
     sizes = [len(points) for points in true + predicted]
     return _Look(axes, window(true, predicted), point_size(max(sizes)), sum(sizes) > _MOST_VECTOR_POINTS)
 

@@ -40,6 +40,7 @@ _CSS_NAMES = {
 }
 
 _RC = {
+    "axes.facecolor": "none",
     "axes.edgecolor": FRAME,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.8,
@@ -98,7 +99,7 @@ def render(figure: "Figure", image_format: ImageFormat, dpi: int = 160) -> bytes
                 buffer, format="png", dpi=dpi, facecolor="white", bbox_inches="tight", pad_inches=0.1
             )
             return buffer.getvalue()
-        figure.savefig(buffer, format="svg", dpi=dpi, transparent=True, bbox_inches="tight", pad_inches=0.04)
+        figure.savefig(buffer, format="svg", dpi=dpi, facecolor="none", bbox_inches="tight", pad_inches=0.04)
     return _for_page(buffer.getvalue().decode("utf-8")).encode("utf-8")
 
 

@@ -1,0 +1,82 @@
+"""Reading run folders: whole, unfinished and damaged ones."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from desp.errors import RunError
+from desp.report import read_run
+
+MakeRun = Callable[..., Path]
+
+
+def test_reads_every_file(make_run: MakeRun) -> None:
+    record = read_run(make_run())
+    assert (record.recipe, record.seed) == ("polygons", 3)
+    assert record.settings["task"]["kind"] == "polygons"
+    assert [line["step"] for line in record.log] == list(range(1, 31))
+    assert [line["step"] for line in record.validations] == [10, 20, 30]
+    assert record.summary is not None
+    assert record.summary["device"] == "cpu"
+    assert record.finished is not None
+    assert record.finished.tzinfo is not None
+    assert None not in (record.evaluation, record.samples, record.ablation)
+
+
+def test_missing_optional_files_are_none(make_run: MakeRun) -> None:
+    record = read_run(make_run(summary=None, evaluation=None, samples=None, ablation=None, log=None))
+    assert (record.summary, record.finished, record.evaluation, record.samples, record.ablation) == (
+        None,
+    ) * 5
+    assert record.log == record.validations == ()
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no folder .*nowhere.*desp train"):
+        read_run(tmp_path / "nowhere")
+
+
+def test_folder_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"not a run folder.*settings\.json"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["settings", "summary", "evaluation", "samples", "ablation"])
+@pytest.mark.parametrize("content", ['{"a": ', "[1, 2]", b"\xff\xfe{}"])
+def test_damaged_file(make_run: MakeRun, name: str, content: str | bytes) -> None:
+    folder = make_run()
+    (folder / f"{name}.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(RunError, match=rf"{name}\.json is damaged.*Restore it, or delete it and run"):
+        read_run(folder)
+
+
+def test_rows_that_are_not_objects(make_run: MakeRun) -> None:
+    with pytest.raises(RunError, match=r"evaluation\.json is damaged: 'rows' must be a list of objects"):
+        read_run(make_run(evaluation={"rows": [1]}))
+
+
+def test_half_written_last_line_is_skipped(make_run: MakeRun) -> None:
+    folder = make_run()
+    with (folder / "log.jsonl").open("a") as file:
+        file.write('{"step": 31, "lo')
+    assert read_run(folder).log[-1]["step"] == 30
+
+
+def test_broken_earlier_line_is_an_error(make_run: MakeRun) -> None:
+    folder = make_run(log=[{"step": 1, "loss": 1.0}])
+    with (folder / "log.jsonl").open("a") as file:
+        file.write('{"step": 2, "lo\n{"step": 3, "loss": 1.0}\n')
+    with pytest.raises(RunError, match=r"log\.jsonl, line 2 is damaged"):
+        read_run(folder)
+
+
+def test_line_without_step_is_an_error(make_run: MakeRun) -> None:
+    with pytest.raises(RunError, match="line 1 is damaged: expected an object with a whole number 'step'"):
+        read_run(make_run(log=[{"loss": 1.0}]))
+
+
+def test_step_run_twice_counts_once(make_run: MakeRun) -> None:
+    lines = [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 2.0}, {"step": 1, "loss": 3.0}]
+    assert json.dumps([line["loss"] for line in read_run(make_run(log=lines)).log]) == "[3.0, 2.0]"
