@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import beartype.typing  # noqa: F401 - the checker below names it
 import jaxtyping
 import pytest
 import torch
@@ -9,8 +10,11 @@ from hypothesis import settings
 
 # Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks,
 # so machines with a CUDA device, where chains are compiled, go without them.
-# Whole numbers pass where floats are asked for, as everywhere in Python.
-CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+# Whole numbers pass where floats are asked for, as everywhere in Python; `Self` is not understood there.
+CHECKER = (
+    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True, "
+    "hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
+)
 if not torch.cuda.is_available():
     jaxtyping.install_import_hook("desp", CHECKER)
 

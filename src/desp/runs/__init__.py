@@ -1,0 +1,9 @@
+"""Runs: a recipe and a seed, carried out in a folder."""
+
+from desp.runs.ablate import ablate_run
+from desp.runs.evaluate import evaluate_run, sample_run
+from desp.runs.folder import RunFolder
+from desp.runs.predict import predict_file
+from desp.runs.train import train_run
+
+__all__ = ["RunFolder", "ablate_run", "evaluate_run", "predict_file", "sample_run", "train_run"]

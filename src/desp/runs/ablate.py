@@ -1,0 +1,74 @@
+"""The effect of stochastic prediction: score and energy against S / T (the paper's ablation figures)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from desp.errors import SettingsError
+from desp.runs.folder import RunFolder
+from desp.runs.provenance import provenance
+from desp.settings import SetRiskSettings
+from desp.storage import write_json
+
+SCORE_NAMES = {
+    "polygons": "Hungarian distance to the nearest true polygon",
+    "digits": "Chamfer distance to the nearer style",
+    "files": "Chamfer distance to held-out sets",
+}
+
+
+def ablate_run(
+    folder: RunFolder, ratios: Sequence[float], samples: int = 1, on_ratio: Callable[[float], None] | None = None
+) -> dict[str, Any]:
+    """Score a run's predictor for several shares of stochastic steps; writes ``ablation.json``.
+
+    Args:
+        folder: a finished run.
+        ratios: values of S / T between 0 and 1.
+        samples: predictions an input where the task's metrics use several.
+        on_ratio: told of every ratio that is done.
+
+    Raises:
+        SettingsError: a ratio outside [0, 1], or a system that has no stochastic steps.
+    """
+    settings, seed = folder.load_settings()
+    if isinstance(settings.predictor.estimator, SetRiskSettings):
+        raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
+    for ratio in ratios:
+        if not 0 <= ratio <= 1:
+            raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
+    task, predictor = folder.load_task(), folder.load_predictor()
+    torch.set_float32_matmul_precision(settings.matmul_precision)
+    sampler = settings.predictor.sampler
+    rows, real = [], None
+    for ratio in ratios:
+        changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps))
+        evaluation = task.evaluate(predictor, seed=seed, samples=samples, sampler=changed)
+        scores = evaluation.raw or evaluation.returned
+        real = evaluation.real_data.get("score")
+        rows.append(
+            {
+                "ratio": ratio,
+                "stochastic_steps": changed.stochastic_steps,
+                "score": scores["score"],
+                "score_returned": evaluation.returned["score"],
+                "energy": evaluation.energy,
+                "size_rmse": evaluation.returned.get("size_rmse"),
+            }
+        )
+        if on_ratio:
+            on_ratio(ratio)
+    ablation = {
+        "recipe": settings.recipe,
+        "seed": seed,
+        "steps": sampler.steps,
+        "score_name": SCORE_NAMES[task.name],
+        "real_data": real,
+        "rows": rows,
+        "training": folder.read(folder.summary_file),
+        **provenance(predictor.device),
+    }
+    write_json(folder.ablation_file, ablation)
+    return ablation

@@ -1,0 +1,127 @@
+"""Score a trained run, and keep predictions to look at."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from desp.predictors import EnergyPredictor
+from desp.randomness import make_generator
+from desp.recipes import get_recipe
+from desp.results import Row, rows_of
+from desp.runs.folder import RunFolder, differences
+from desp.runs.provenance import provenance
+from desp.settings import FilesSettings, RunSettings, to_json
+from desp.storage import write_json
+from desp.tasks import Example
+
+FRAMES = 60
+
+
+def evaluate_run(folder: RunFolder, samples: int = 10, seed: int | None = None) -> tuple[dict[str, Any], list[Row]]:
+    """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
+
+    Args:
+        folder: a finished run.
+        samples: predictions an input, where the task's metrics use several.
+        seed: of the test data and chains; the run's own if not given.
+    """
+    settings, run_seed = folder.load_settings()
+    task, predictor = folder.load_task(), folder.load_predictor()
+    torch.set_float32_matmul_precision(settings.matmul_precision)
+    began = time.monotonic()
+    evaluation = task.evaluate(predictor, seed=run_seed if seed is None else seed, samples=samples)
+    summary = folder.read(folder.summary_file) or {}
+    recipe = get_recipe(settings.recipe)
+    result = {
+        "recipe": settings.recipe,
+        "table": recipe.table,
+        "task": recipe.task,
+        "system": recipe.system,
+        "protocol": recipe.protocol,
+        "seed": run_seed,
+        "data": task.data_label,
+        "scores": {"raw": evaluation.raw, "returned": evaluation.returned},
+        "real_data": evaluation.real_data,
+        "details": evaluation.details,
+        "energy": evaluation.energy,
+        "training": {name: summary.get(name) for name in _TRAINING_FACTS},
+        "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
+        "settings": to_json(settings),
+        "changed_settings": changed_settings(settings),
+    }
+    rows = rows_of([result])
+    write_json(folder.evaluation_file, {"rows": rows, "details": evaluation.details, "result": result})
+    return result, rows
+
+
+_TRAINING_FACTS = (
+    "command",
+    "commit",
+    "device",
+    "engine",
+    "versions",
+    "seconds",
+    "peak_memory_mb",
+    "steps",
+    "parameters",
+    "best_step",
+)
+
+
+def changed_settings(settings: RunSettings) -> list[str]:
+    """How a run differs from its recipe, but for where it ran and which file it read."""
+    original = get_recipe(settings.recipe).build()
+    same = replace(original, engine=settings.engine, device=settings.device)
+    if isinstance(settings.task, FilesSettings):
+        same = replace(same, task=settings.task)
+    return differences(to_json(same), to_json(settings))
+
+
+def sample_run(folder: RunFolder, samples: int = 6) -> None:
+    """Predict sets for the task's examples and write them, with one chain each, to ``samples.json``."""
+    _, seed = folder.load_settings()
+    task, predictor = folder.load_task(), folder.load_predictor()
+    examples = [_shown(predictor, example, samples, seed) for example in task.examples(seed)]
+    write_json(folder.samples_file, {"task": task.name, "axes": task.axes, "examples": examples})
+
+
+def _shown(predictor: EnergyPredictor, example: Example, samples: int, seed: int) -> dict[str, Any]:
+    prediction = predictor.predict(example.x, samples, seed=seed)
+    if isinstance(prediction, list):
+        raise TypeError("an example holds one input")
+    return {
+        "label": example.label,
+        "input": example.input,
+        "truth": [_rounded(item) for item in example.truth],
+        "samples": [
+            {"set": _rounded(item), "energy": float(energy)}
+            for item, energy in zip(prediction.sets, prediction.energies, strict=True)
+        ],
+        "chain": _chain(predictor, example, seed),
+    }
+
+
+def _chain(predictor: EnergyPredictor, example: Example, seed: int) -> dict[str, Any]:
+    """Some 60 frames of one chain, start and end among them, all rows drawn."""
+    x = example.x.unsqueeze(0).to(predictor.device)
+    generator = make_generator(seed, "shown chain", device=predictor.device)
+    _, info = predictor.sample(x, generator, record="trajectory")
+    if info.trajectory is None or info.energies is None:
+        return {"frames": [], "steps": [], "energies": []}
+    last = len(info.trajectory) - 1
+    kept = sorted({round(i * last / (FRAMES - 1)) for i in range(FRAMES)})
+    features, scaling = predictor.shape.features, predictor.shape.scaling
+    rows = scaling.unscale(info.trajectory[kept, 0, :, :features].cpu())
+    return {
+        "frames": [_rounded(frame) for frame in rows],
+        "steps": kept,
+        "energies": [float(info.energies[min(step, last - 1), 0]) for step in kept],
+    }
+
+
+def _rounded(values: Tensor) -> list[list[float]]:
+    """Five significant digits are plenty for a picture and keep the page small."""
+    return [[float(f"{number:.5g}") for number in row] for row in values.tolist()]

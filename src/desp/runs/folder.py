@@ -1,0 +1,125 @@
+"""A run folder: settings, checkpoints, the trained predictor, what was measured."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from desp.errors import RunError
+from desp.predictors import EnergyPredictor
+from desp.settings import RunSettings, from_json, to_json
+from desp.storage import write_json
+from desp.tasks import Task, make_task
+
+
+class RunFolder:
+    """The files of one run.
+
+    ``settings.json`` what was asked for; ``checkpoints/`` and ``log.jsonl`` written while training;
+    ``model/`` the predictor; ``summary.json`` how training went; ``evaluation.json`` scores; ``samples.json``
+    predictions to look at; ``ablation.json``; ``report.html``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings_file = path / "settings.json"
+        self.summary_file = path / "summary.json"
+        self.evaluation_file = path / "evaluation.json"
+        self.samples_file = path / "samples.json"
+        self.ablation_file = path / "ablation.json"
+        self.model = path / "model"
+
+    def begin(self, settings: RunSettings, seed: int) -> None:
+        """Make the folder for a new run.
+
+        Raises:
+            RunError: the folder is used already.
+        """
+        if self.settings_file.exists():
+            recipe = self._read(self.settings_file).get("recipe")
+            raise RunError(
+                f"{self.path} already holds a run of '{recipe}'. Continue it with --resume, or choose another "
+                "folder with --run."
+            )
+        if self.path.exists() and any(self.path.iterdir()):
+            raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
+        write_json(
+            self.settings_file, {"recipe": settings.recipe, "seed": seed, "settings": to_json(settings)}
+        )
+
+    def check_same(self, settings: RunSettings, seed: int) -> None:
+        """Check that a run to be resumed is the one that is asked for; only its length may differ.
+
+        Raises:
+            RunError: the folder belongs to another recipe, seed, or other settings.
+        """
+        saved, saved_seed = self.load_settings()
+        if saved.recipe != settings.recipe:
+            raise RunError(
+                f"{self.path} belongs to recipe '{saved.recipe}', not '{settings.recipe}'. "
+                "Choose another folder with --run."
+            )
+        if saved_seed != seed:
+            raise RunError(f"{self.path} was begun with --seed {saved_seed}, not {seed}. Choose another folder.")
+        longer = replace(saved, training=replace(saved.training, steps=settings.training.steps))
+        different = differences(to_json(longer), to_json(settings))
+        if different:
+            raise RunError(
+                f"{self.path} was begun with other settings ({'; '.join(different)}). Resume with the same ones "
+                "(only --training.steps may change), or choose another folder with --run."
+            )
+
+    def load_settings(self) -> tuple[RunSettings, int]:
+        """The settings and the seed.
+
+        Raises:
+            RunError: not a run folder, or damaged.
+        """
+        values = self._read(self.settings_file)
+        return from_json(RunSettings, values["settings"]), int(values["seed"])
+
+    def load_task(self) -> Task:
+        """The task of the run."""
+        settings, seed = self.load_settings()
+        return make_task(settings.task, seed)
+
+    def load_predictor(self) -> EnergyPredictor:
+        """The trained predictor.
+
+        Raises:
+            RunError: training has not ended yet.
+        """
+        settings, _ = self.load_settings()
+        if not self.model.is_dir():
+            raise RunError(f"{self.path} has no trained model yet. Finish it: desp train {settings.recipe} "
+                           f"--run {self.path} --resume")
+        return EnergyPredictor.from_pretrained(self.model, engine=settings.engine, device=settings.device)
+
+    def read(self, file: Path) -> dict[str, Any] | None:
+        """A JSON file of the run, or None if it is not there yet."""
+        return self._read(file) if file.exists() else None
+
+    def _read(self, file: Path) -> dict[str, Any]:
+        if not file.exists():
+            raise RunError(
+                f"{self.path} is not a run folder: {file.name} is missing. `desp train RECIPE --run DIR` makes one."
+            )
+        try:
+            values = json.loads(file.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise RunError(f"{file} is damaged ({error}). Train again in another folder.") from error
+        if not isinstance(values, dict):
+            raise RunError(f"{file} is damaged: expected a JSON object. Train again in another folder.")
+        return values
+
+
+def differences(saved: dict[str, Any], asked: dict[str, Any], where: str = "") -> list[str]:
+    """The settings in which two runs differ, as words."""
+    found = []
+    for name in saved.keys() | asked.keys():
+        before, after = saved.get(name), asked.get(name)
+        if isinstance(before, dict) and isinstance(after, dict):
+            found += differences(before, after, f"{where}{name}.")
+        elif before != after:
+            found.append(f"{where}{name}: {before} then, {after} now")
+    return sorted(found)

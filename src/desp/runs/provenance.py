@@ -1,0 +1,66 @@
+"""Where a number comes from: commit, machine, versions, command."""
+
+import os
+import platform
+import resource
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from desp import __version__
+
+PACKAGES = ("torch", "accelerate", "numpy", "scipy", "safetensors")
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """Everything worth knowing of this process that settings and seed do not say."""
+    return {
+        "commit": commit(),
+        "device": device_name(device),
+        "versions": {"python": platform.python_version(), "cuda": torch.version.cuda, **_versions()},
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "peak_memory_mb": round(peak_memory_mb(device), 1),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the code: from DESP_COMMIT where there is no repository, else from git."""
+    given = os.environ.get("DESP_COMMIT")
+    if given:
+        return given
+    here = Path(__file__).parent
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed arguments
+            ["git", "-C", str(here), "rev-parse", "HEAD"],  # noqa: S607 - whichever git the user has
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def device_name(device: torch.device) -> str:
+    """A name that people recognise."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.processor() or platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """Most memory used so far: on the GPU if there is one in use, else by the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes / 2**10 if sys.platform != "darwin" else kilobytes / 2**20
+
+
+def _versions() -> dict[str, str]:
+    return {"desp": __version__, **{name: version(name) for name in PACKAGES}}

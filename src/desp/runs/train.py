@@ -1,0 +1,68 @@
+"""Train a recipe in a run folder."""
+
+import torch
+
+from desp.predictors import EnergyPredictor
+from desp.runs.folder import RunFolder
+from desp.runs.provenance import provenance
+from desp.settings import RunSettings
+from desp.storage import write_json
+from desp.tasks import make_task
+from desp.training import TrainingListener, TrainingOutcome
+from desp.training.loop import make_accelerator
+
+
+def train_run(
+    settings: RunSettings,
+    seed: int,
+    folder: RunFolder,
+    *,
+    resume: bool = False,
+    listener: TrainingListener | None = None,
+) -> TrainingOutcome:
+    """Train from settings to a saved predictor; with `resume`, from the newest checkpoint on.
+
+    Raises:
+        RunError: the folder holds another run.
+        DataError: the data cannot be used. Nothing is written then.
+    """
+    task = make_task(settings.task, seed)
+    predictor = EnergyPredictor(settings.predictor, engine=settings.engine, device=settings.device)
+    shape, statistics = task.shape(settings.predictor.max_size, settings.predictor.scaling == "auto")
+    predictor.build(shape, seed=seed, statistics=statistics)
+    torch.set_float32_matmul_precision(settings.matmul_precision)
+    accelerator = make_accelerator(settings.device, settings.training, folder.path)
+    if accelerator.is_main_process:
+        if resume and folder.settings_file.exists():
+            folder.check_same(settings, seed)
+        else:
+            folder.begin(settings, seed)
+    accelerator.wait_for_everyone()
+    outcome = predictor.train(
+        task.source(shape, settings.training, seed, accelerator),
+        settings.training,
+        accelerator,
+        validation=task.validation(seed),
+        seed=seed,
+        folder=folder.path,
+        resume=resume,
+        listener=listener,
+    )
+    if accelerator.is_main_process:
+        predictor.save_pretrained(folder.model)
+        write_json(folder.summary_file, _summary(predictor, outcome))
+    accelerator.wait_for_everyone()
+    return outcome
+
+
+def _summary(predictor: EnergyPredictor, outcome: TrainingOutcome) -> dict[str, object]:
+    return {
+        "steps": outcome.steps,
+        "seconds": round(outcome.seconds, 2),
+        "engine": outcome.engine,
+        "best_score": outcome.best_score,
+        "best_step": outcome.best_step,
+        "stopped_early": outcome.stopped_early,
+        "parameters": sum(item.numel() for item in predictor.network.parameters()),
+        **provenance(predictor.device),
+    }
