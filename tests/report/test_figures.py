@@ -89,7 +89,7 @@ def test_labels_are_drawn_as_they_are(sample_data: dict[str, Any], label: str) -
 
 @pytest.mark.parametrize("examples", [[], [{"label": "x", "truth": [], "samples": []}]])
 def test_grid_of_nothing(sample_data: dict[str, Any], examples: list[Any]) -> None:
-    with pytest.raises(RunError, match=r"no examples to draw.*desp evaluate"):
+    with pytest.raises(RunError, match=r"no examples to draw.*desp report"):
         prediction_grid({**sample_data, "examples": examples})
 
 

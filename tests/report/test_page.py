@@ -112,7 +112,7 @@ def test_page_has_every_section(make_run: MakeRun) -> None:
     [
         ("summary", "desp train"),
         ("evaluation", "desp evaluate RUN"),
-        ("samples", "desp evaluate RUN"),
+        ("samples", "desp report RUN"),
         ("ablation", "desp ablate RUN"),
         ("log", "desp train"),
     ],
@@ -206,6 +206,7 @@ def test_chain_payload_reads_presence_as_opacity(sample_data: dict[str, Any]) ->
     payload = chain_payload(sample_data, None)
     assert payload is not None
     assert [row[2] for row in payload["examples"][0]["frames"][0]] == [25, 100]
+    assert payload["fades"]
 
 
 def test_heavy_chains_are_thinned(make_run: MakeRun, sample_data: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ def chain_payload(samples: dict[str, Any], stochastic_steps: int | None) -> dict
     return {
         "grid": GRID,
         "features": min(features, 2),
+        "fades": any(frame.shape[1] == features + 1 for frame in _flat(chains)),
         "imageRows": axes.image_rows,
         "stochasticSteps": stochastic_steps,
         "examples": [

@@ -14,7 +14,7 @@ WRITTEN_BY = {
     "log.jsonl": "desp train",
     "summary.json": "desp train",
     "evaluation.json": "desp evaluate RUN",
-    "samples.json": "desp evaluate RUN",
+    "samples.json": "desp report RUN",
     "ablation.json": "desp ablate RUN",
 }
 

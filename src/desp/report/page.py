@@ -35,7 +35,7 @@ def write_report(folder: Path) -> Path:
 
 def _page(record: RunRecord) -> str:
     chains = chain_payload(record.samples or {}, _stochastic_steps(record.settings))
-    sections = all_sections(record, has_chains=chains is not None)
+    sections = all_sections(record, chains)
     script = _package_file("page.js")
     return Template(_package_file("page.html")).substitute(
         title=escape(f"{record.recipe}: report"),

@@ -26,11 +26,16 @@ class Section:
     content: str
 
 
-def all_sections(record: RunRecord, has_chains: bool) -> list[Section]:
-    """Every section in reading order; what a run has not written yet is replaced by how to get it."""
+def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[Section]:
+    """Every section in reading order; what a run has not written yet is replaced by how to get it.
+
+    Args:
+        record: the run.
+        chains: what the animation shows; None without an animation.
+    """
     return [
         Section("predictions", "Predictions", _predictions(record)),
-        Section("chain", "From noise to prediction", _chain(record, has_chains)),
+        Section("chain", "From noise to prediction", _chain(record, chains)),
         Section("learning", "Learning curves", _learning(record)),
         Section("ablation", "Sampling or descending", _ablation(record)),
         Section("evaluation", "Evaluation", _evaluation(record)),
@@ -54,7 +59,7 @@ def _predictions(record: RunRecord) -> str:
     samples = record.samples or {}
     examples = samples.get("examples") or []
     if not examples:
-        return _missing("There are no predictions yet.", "samples.json")
+        return _missing("There are no predictions yet: they need a trained model.", "samples.json")
     labels = ", ".join(str(item.get("label", "")) for item in examples)
     note = (
         "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
@@ -76,18 +81,18 @@ def _scale_note(samples: dict[str, Any]) -> str:
     return f"All panels share one scale: {axes.name(0)} to the right, {axes.name(1)} upwards{colour}."
 
 
-def _chain(record: RunRecord, has_chains: bool) -> str:
-    if not has_chains:
-        return _missing("There are no recorded chains yet.", "samples.json")
-    padded = (
-        " All rows of the padded set are drawn; rows that come to rest at the origin stand for no element."
-        if _setting(record, "predictor", "padding", "kind") == "zero"
-        else " Faint points are rows that the model holds for absent."
-    )
+def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
+    if chains is None:
+        return _missing("There are no recorded chains yet: they need a trained model.", "samples.json")
     note = (
         "A prediction begins as noise and moves down the energy step by step. "
-        "The curve below each panel is the energy; the tinted part of it is without noise." + padded
+        "The curve below each panel is the energy; the tinted part of it is without noise. "
+        "All rows of the padded set are drawn, also those that end as no element"
     )
+    if _setting(record, "predictor", "padding", "kind") == "zero":
+        note += ": they come to rest at the origin."
+    else:
+        note += "; fainter rows are less likely to be one." if chains["fades"] else "."
     return f"""<p class="note">{escape(note)}</p>
 <div class="controls">
 <button type="button" id="chain-play">Play</button>

@@ -1,0 +1,299 @@
+"""A user's own files: what is read, and what each mistake is called."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from desp.data import DatasetSource, read_data_file
+from desp.data.files import InputFormat, field_of, read_lines
+from desp.errors import DataError
+
+WriteLines = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> WriteLines:
+    """Write lines, given as text or as objects, to a file."""
+
+    def lines(*records: Any) -> Path:
+        path = tmp_path / "data.jsonl"
+        texts = [record if isinstance(record, str) else json.dumps(record) for record in records]
+        path.write_text("\n".join(texts) + "\n" if texts else "")
+        return path
+
+    return lines
+
+
+@pytest.fixture
+def write_npz(tmp_path: Path) -> Callable[..., Path]:
+    """Write arrays to an npz file."""
+
+    def arrays(**values: Any) -> Path:
+        np.savez(tmp_path / "data.npz", **values)
+        return tmp_path / "data.npz"
+
+    return arrays
+
+
+GOOD = {"input": [1, 2], "set": [[0.5, 1], [2, 3]]}
+
+
+def test_json_lines_with_vectors(write: WriteLines) -> None:
+    data = read_data_file(write(GOOD, "", {"input": [3, 4.5], "set": [], "comment": "ignored"}))
+    assert len(data) == 2
+    assert data.input_format == InputFormat("vector", (2,))
+    assert data.inputs.tolist() == [[1, 2], [3, 4.5]]
+    assert [item.tolist() for item in data.sets] == [[[0.5, 1], [2, 3]], []]
+    assert data.sets[1].shape == (0, 2)
+    x, elements = data[0]
+    assert (x.dtype, elements.dtype) == (torch.float32, torch.float32)
+
+
+def test_a_file_can_begin_with_an_empty_set(write: WriteLines) -> None:
+    data = read_data_file(write({"input": 1, "set": []}, {"input": 2, "set": [[1, 2, 3]]}))
+    assert data.inputs.tolist() == [[1], [2]]
+    assert data.sets[0].shape == (0, 3)
+
+
+def test_set_inputs_are_padded_with_presence(write: WriteLines) -> None:
+    data = read_data_file(
+        write({"input": [[1, 2]], "set": [[0.0]]}, {"input": [[3, 4], [5, 6]], "set": [[1.0]]})
+    )
+    assert data.input_format == InputFormat("set", (2, 3))
+    assert data.inputs.tolist() == [[[1, 2, 1], [0, 0, 0]], [[3, 4, 1], [5, 6, 1]]]
+
+
+@pytest.mark.parametrize("first", ["empty", "full"])
+def test_set_inputs_may_be_empty(write: WriteLines, first: str) -> None:
+    records = [{"input": [], "set": [[1.0]]}, {"input": [[3, 4]], "set": [[1.0]]}]
+    data = read_data_file(write(*(records if first == "empty" else reversed(records))))
+    rows = data.inputs.tolist()
+    assert sorted(rows) == [[[0, 0, 0]], [[3, 4, 1]]]
+
+
+def test_images_are_read_beside_the_file(write: WriteLines, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.zeros((2, 3, 3), dtype=np.uint8)
+    pixels[0, 1] = (255, 0, 51)
+    image.fromarray(pixels).save(tmp_path / "a.png")
+    data = read_data_file(write({"input": "a.png", "set": [[1.0]]}))
+    assert data.input_format == InputFormat("image", (3, 2, 3))
+    torch.testing.assert_close(data.inputs[0, :, 0, 1], torch.tensor([1.0, 0.0, 0.2]))
+    assert data.inputs.sum().item() == pytest.approx(1.2)
+
+
+def test_parts_keep_inputs_with_their_sets(write: WriteLines) -> None:
+    data = read_data_file(write(*({"input": k, "set": [[k]] * (k + 1)} for k in range(5))))
+    part = data.part([3, 1])
+    assert part.inputs.tolist() == [[3], [1]]
+    assert [len(item) for item in part.sets] == [4, 2]
+    assert part.input_format == data.input_format
+
+
+def test_a_file_feeds_a_source(write: WriteLines) -> None:
+    data = read_data_file(write(GOOD, {"input": [3, 4], "set": []}))
+    batch = next(DatasetSource(data, 4, max_size=2, features=2).batches(0))
+    assert (batch.x.shape, batch.sets.elements.shape) == ((4, 2), (4, 2, 2))
+
+
+LINE = "data.jsonl, line 2: "
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ('{"input": [1, 2], "set"', LINE + "not valid JSON"),
+        ("[1, 2]", LINE + "expected a JSON object"),
+        ("7", LINE + "expected a JSON object"),
+        ({"set": [[1, 2]]}, LINE + r"the field 'input' is missing \(found: set\)"),
+        ({"input": [1, 2]}, LINE + r"the field 'set' is missing \(found: input\)"),
+        ({}, LINE + r"the field 'input' is missing \(found: nothing\)"),
+        ('{"input": [1, 2], "set": [[1, NaN]]}', LINE + "element 0 holds NaN"),
+        ('{"input": [1, 2], "set": [[1, 1e999]]}', LINE + "element 0 holds NaN or infinity"),
+        ('{"input": [1, NaN], "set": [[1, 2]]}', LINE + "An input holds NaN"),
+        ({"input": [1, 2], "set": [[1, 2, 3]]}, LINE + "elements have 3 features, but 2 in the lines before"),
+        ({"input": [1, 2], "set": [[1, 2], [3]]}, LINE + "expected a list of equally long lists"),
+        ({"input": [1, 2], "set": [["a", "b"]]}, LINE + "expected a list of equally long lists"),
+        ({"input": [1, 2], "set": None}, LINE + "expected a list"),
+        ({"input": [1, 2], "set": [1, 2]}, LINE + "expected two dimensions"),
+        ({"input": [1, 2], "set": [[True, False]]}, LINE + "expected real numbers"),
+        ({"input": [1, 2, 3], "set": [[1, 2]]}, LINE + r"expected an input of shape \(2,\)"),
+        ({"input": 1, "set": [[1, 2]]}, LINE + r"expected an input of shape \(2,\) \(vector\), got \(1,\)"),
+        ({"input": [[1, 2]], "set": [[1, 2]]}, LINE + "expected a vector as input, like the first one"),
+        ({"input": "a.png", "set": [[1, 2]]}, LINE + "expected a vector as input, like the first one"),
+        ({"input": {"a": 1}, "set": [[1, 2]]}, LINE + "an input must be a number"),
+        ({"input": None, "set": [[1, 2]]}, LINE + "an input must be a number"),
+        ({"input": [1, None], "set": [[1, 2]]}, LINE + "An input must be a number"),
+        ({"input": [1, "a"], "set": [[1, 2]]}, LINE + "An input must be a number"),
+    ],
+)
+def test_bad_lines_are_named(write: WriteLines, bad: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_data_file(write(GOOD, bad))
+
+
+def test_line_numbers_count_blank_lines(write: WriteLines) -> None:
+    with pytest.raises(DataError, match="line 4: not valid JSON"):
+        read_data_file(write(GOOD, "", "", "{"))
+
+
+def test_set_inputs_of_other_widths(write: WriteLines) -> None:
+    with pytest.raises(DataError, match=r"line 2: expected an input of shape \(1, 3\) \(set\)"):
+        read_data_file(write({"input": [[1, 2]], "set": [[1]]}, {"input": [[1]], "set": [[1]]}))
+
+
+def test_missing_and_broken_images(write: WriteLines, tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    (tmp_path / "broken.png").write_text("not an image")
+    for name in ("missing.png", "broken.png"):
+        with pytest.raises(DataError, match=f"line 1: cannot read the image .*{name}"):
+            read_data_file(write({"input": name, "set": [[1]]}))
+
+
+@pytest.mark.parametrize("lines", [(), ("", "  ")], ids=["empty", "blank"])
+def test_files_without_examples(write: WriteLines, lines: tuple[str, ...]) -> None:
+    with pytest.raises(DataError, match="holds no examples"):
+        read_data_file(write(*lines))
+
+
+def test_only_empty_sets(write: WriteLines) -> None:
+    with pytest.raises(DataError, match="every set is empty"):
+        read_data_file(write({"input": 1, "set": []}, {"input": 2, "set": []}))
+
+
+def test_elements_without_features(write: WriteLines) -> None:
+    with pytest.raises(DataError):
+        read_data_file(write({"input": 1, "set": [[], []]}))
+
+
+@pytest.mark.parametrize("name", ["nothing.jsonl", "nothing.npz"])
+def test_missing_files(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=f"There is no data file at .*{name}"):
+        read_data_file(tmp_path / name)
+    with pytest.raises(DataError, match="There is no data file"):
+        read_data_file(tmp_path)
+
+
+def test_binary_files(tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").write_bytes(bytes(range(128, 256)))
+    with pytest.raises(DataError, match="is not a text file"):
+        read_data_file(tmp_path / "data.jsonl")
+
+
+def test_read_lines_names_each_line(write: WriteLines, tmp_path: Path) -> None:
+    assert [where.split(", ")[-1] for where, _ in read_lines(write(GOOD, "", GOOD))] == ["line 1", "line 3"]
+    with pytest.raises(DataError, match="There is no file"):
+        list(read_lines(tmp_path / "nothing.jsonl"))
+    assert field_of({"a": 1}, "a", "here") == 1
+    with pytest.raises(DataError, match=r"here: the field 'b' is missing \(found: a\)"):
+        field_of({"a": 1}, "b", "here")
+
+
+SETS = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("extra", "sizes"),
+    [
+        ({}, [3, 3]),
+        ({"sizes": np.array([1, 0])}, [1, 0]),
+        ({"sizes": np.array([[2], [3]])}, [2, 3]),
+        ({"presence": np.array([[1, 0, 1], [0, 0, 1]])}, [2, 1]),
+        ({"presence": np.array([[True, False, True], [False] * 3])}, [2, 0]),
+    ],
+    ids=["full", "sizes", "column of sizes", "presence", "boolean presence"],
+)
+def test_npz(write_npz: Callable[..., Path], extra: dict[str, Any], sizes: list[int]) -> None:
+    data = read_data_file(write_npz(inputs=np.array([[1, 2], [3, 4]]), sets=SETS, **extra))
+    assert data.input_format == InputFormat("vector", (2,))
+    assert data.inputs.dtype == torch.float32
+    assert [len(item) for item in data.sets] == sizes
+    if "presence" in extra:
+        expected = SETS[0][np.asarray(extra["presence"][0], dtype=bool)]
+        assert data.sets[0].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((2,), InputFormat("vector", (1,))),
+        ((2, 3, 4), InputFormat("vector", (12,))),
+        ((2, 3, 8, 8), InputFormat("image", (3, 8, 8))),
+    ],
+)
+def test_npz_inputs(write_npz: Callable[..., Path], shape: tuple[int, ...], expected: InputFormat) -> None:
+    data = read_data_file(write_npz(inputs=np.zeros(shape), sets=SETS))
+    assert data.input_format == expected
+    assert data.inputs.shape == (2, *expected.shape)
+
+
+def test_npz_ignores_what_absent_rows_hold(write_npz: Callable[..., Path]) -> None:
+    sets = SETS.copy()
+    sets[0, 2] = np.nan
+    data = read_data_file(write_npz(inputs=np.zeros(2), sets=sets, sizes=np.array([2, 3])))
+    assert [len(item) for item in data.sets] == [2, 3]
+
+
+INPUTS = np.zeros((2, 1))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"sets": SETS}, r"the array 'inputs' is missing \(found: sets\)"),
+        ({"inputs": INPUTS}, r"the array 'sets' is missing \(found: inputs\)"),
+        ({"inputs": INPUTS, "sets": np.array([[["a"]], None], dtype=object)}, "Arrays of objects"),
+        ({"inputs": INPUTS, "sets": SETS[0]}, r"expected 'sets' of shape \(M, N, D\) with M = 2 inputs"),
+        ({"inputs": INPUTS[:1], "sets": SETS}, "with M = 1 inputs"),
+        ({"inputs": INPUTS[:0], "sets": SETS[:0]}, "M > 0"),
+        ({"inputs": INPUTS, "sets": SETS * np.nan}, r"data\.npz, set 0: element 0 holds NaN"),
+        ({"inputs": INPUTS * np.nan, "sets": SETS}, "An input holds NaN"),
+        ({"inputs": np.array(["a", "b"]), "sets": SETS}, "An input must be a number"),
+        ({"inputs": INPUTS, "sets": SETS, "sizes": np.array([1, 2, 3])}, "'sizes' shape"),
+        (
+            {"inputs": INPUTS, "sets": SETS, "presence": np.ones((2, 2))},
+            r"'presence' must have shape \(2, 3\)",
+        ),
+        ({"inputs": INPUTS, "sets": np.array([[["a"]], [["b"]]])}, r"data\.npz"),
+        ({"inputs": np.array(1.0), "sets": SETS}, r"data\.npz"),
+        ({"inputs": INPUTS, "sets": SETS, "presence": np.array([["a"] * 3] * 2)}, r"data\.npz"),
+        ({"inputs": INPUTS, "sets": SETS, "sizes": np.array([1, 4])}, r"data\.npz"),
+        ({"inputs": INPUTS, "sets": SETS, "sizes": np.array([1, -1])}, r"data\.npz"),
+        ({"inputs": INPUTS, "sets": SETS, "sizes": np.array([0, 0])}, "every set is empty"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
+)
+def test_bad_npz(write_npz: Callable[..., Path], arrays: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_data_file(write_npz(**arrays))
+
+
+def broken_files() -> dict[str, Callable[[Path], None]]:
+    """Ways to write a file that is named .npz and is none."""
+
+    def array(path: Path) -> None:
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+
+    def half(path: Path) -> None:
+        np.savez(path, inputs=INPUTS, sets=SETS)
+        path.write_bytes(path.read_bytes()[:200])
+
+    return {
+        "empty": lambda path: path.touch(),
+        "text": lambda path: path.write_text("not an archive") and None,
+        "array": array,
+        "half": half,
+    }
+
+
+@pytest.mark.parametrize("make", broken_files().values(), ids=broken_files().keys())
+def test_broken_npz(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "data.npz")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_data_file(tmp_path / "data.npz")
