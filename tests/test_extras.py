@@ -25,9 +25,7 @@ def test_missing_modules_name_the_extra(name: str) -> None:
     assert isinstance(caught.value, ImportError)
 
 
-def test_modules_broken_inside_are_not_called_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_broken_inside_are_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_inside.py").write_text("import surely_not_installed\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError) as caught:

@@ -21,9 +21,7 @@ def ragged_sets(draw: st.DrawFn) -> list[torch.Tensor]:
     """One to five sets of zero to six elements, with the same features."""
     features = draw(st.integers(1, 4))
     sizes = draw(st.lists(st.integers(0, 6), min_size=1, max_size=5))
-    return [
-        torch.from_numpy(draw(hnp.arrays(np.float32, (size, features), elements=SHOWN))) for size in sizes
-    ]
+    return [torch.from_numpy(draw(hnp.arrays(np.float32, (size, features), elements=SHOWN))) for size in sizes]
 
 
 def assert_same_sets(given_sets: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
@@ -65,9 +63,7 @@ def test_packed_moves_present_elements_to_the_front(sets: list[torch.Tensor], se
     generator = torch.Generator().manual_seed(seed)
     batch = SetBatch.from_ragged(sets, max_size=max(map(len, sets)) + 2, features=sets[0].shape[1])
     order = torch.randperm(batch.max_size, generator=generator)
-    mixed = SetBatch(
-        batch.elements[:, order] + (~batch.presence[:, order, None]) * 7.0, batch.presence[:, order]
-    )
+    mixed = SetBatch(batch.elements[:, order] + (~batch.presence[:, order, None]) * 7.0, batch.presence[:, order])
 
     packed = mixed.packed()
 

@@ -73,9 +73,7 @@ EXAMPLES: list[Any] = [
         matmul_precision="high",
     ),
 ]
-CLASSES = [
-    value for value in vars(module).values() if dataclasses.is_dataclass(value) and isinstance(value, type)
-]
+CLASSES = [value for value in vars(module).values() if dataclasses.is_dataclass(value) and isinstance(value, type)]
 
 
 def test_every_class_has_an_example() -> None:
@@ -164,9 +162,7 @@ def test_unknown_kinds(energy: dict[str, Any]) -> None:
         (DeepSetsSettings, {"hidden": "many"}, "hidden|DeepSetsSettings"),
     ],
 )
-def test_values_from_json_are_checked(
-    cls: Any, values: dict[str, Any], message: str, unchecked: None
-) -> None:
+def test_values_from_json_are_checked(cls: Any, values: dict[str, Any], message: str, unchecked: None) -> None:
     with pytest.raises(SettingsError, match=message):
         from_json(cls, values)
 

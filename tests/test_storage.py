@@ -26,9 +26,7 @@ def test_new_files_replace_old_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("exception", [ValueError, KeyboardInterrupt])
-def test_a_failure_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, exception: type[BaseException]
-) -> None:
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, exception: type[BaseException]) -> None:
     path = tmp_path / "file.txt"
     write_text(path, "old")
 

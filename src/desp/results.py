@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from desp.errors import RunError
-from desp.recipes import PUBLISHED, get_recipe
+from desp.recipes import PUBLISHED, all_recipes, get_recipe
 from desp.recipes.published import published_value
 from desp.storage import write_json
 
@@ -80,7 +80,9 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
         by_recipe[result["recipe"]].append(result)
     measured = [row for recipe in by_recipe.values() for row in rows_of(recipe)]
     measured = [row for row in measured if row["table"] is not None]
-    done = {(row["table"], row["task"], row["system"], row["metric"]) for row in measured if row["protocol"] == "paper"}
+    done = {
+        (row["table"], row["task"], row["system"], row["metric"]) for row in measured if row["protocol"] == "paper"
+    }
     open_rows = [
         _empty_row(cell.table, cell.task, cell.system, cell.metric, cell.value)
         for cell in PUBLISHED
@@ -91,8 +93,8 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
 
 
 def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:
-    names = [set(result["scores"].get(scoring, {})) for result in results]
-    return sorted(set.intersection(*names))
+    names = set.intersection(*(set(result["scores"].get(scoring, {})) for result in results))
+    return sorted(names, key=lambda name: (name != "score", name))
 
 
 def _real(results: list[dict[str, Any]], metric: str) -> float | None:
@@ -128,12 +130,19 @@ def _row(
     }
 
 
+def _recipe_of(table: str, task: str, system: str) -> str | None:
+    """The recipe that would measure a published cell."""
+    wanted = (table, task, system, "paper")
+    names = [r.name for r in all_recipes() if (r.table, r.task, r.system, r.protocol) == wanted]
+    return names[0] if names else None
+
+
 def _empty_row(table: str, task: str, system: str, metric: str, paper: float) -> Row:
     return {
         "table": table,
         "task": task,
         "system": system,
-        "recipe": None,
+        "recipe": _recipe_of(table, task, system),
         "protocol": "paper",
         "metric": metric,
         "value": None,

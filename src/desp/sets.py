@@ -7,8 +7,10 @@ tensor that energies see and samplers move, and back.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -23,6 +25,8 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
     Raises:
         DataError: not two-dimensional, not numeric, or not finite. `where` names the culprit in the message.
     """
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        value = value.copy()  # torch warns about memory it must not write to
     try:
         elements = torch.as_tensor(value)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -38,6 +42,8 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
             f"{where}: expected two dimensions (elements, features), got shape {tuple(elements.shape)}. "
             "A single feature is written [[1.0], [2.0]]."
         )
+    if len(elements) and elements.shape[1] == 0:
+        raise DataError(f"{where}: its {len(elements)} elements have no features. An empty set is written [].")
     if not torch.isfinite(elements).all():
         row = int((~torch.isfinite(elements)).any(dim=1).nonzero()[0])
         raise DataError(f"{where}: element {row} holds NaN or infinity. Remove or repair it.")
@@ -75,9 +81,9 @@ class SetBatch:
         tensors = [as_set(item, f"set {index}") for index, item in enumerate(sets)]
         features = _common_features(tensors, features)
         size = max((len(item) for item in tensors), default=0) if max_size is None else max_size
-        first = tensors[0]
-        elements = first.new_zeros(len(tensors), size, features)
-        presence = torch.zeros(len(tensors), size, dtype=torch.bool, device=first.device)
+        dtype = reduce(torch.promote_types, (item.dtype for item in tensors))
+        elements = torch.zeros(len(tensors), size, features, dtype=dtype, device=tensors[0].device)
+        presence = torch.zeros(len(tensors), size, dtype=torch.bool, device=elements.device)
         for index, item in enumerate(tensors):
             if len(item) > size:
                 raise DataError(
@@ -98,7 +104,7 @@ class SetBatch:
         order = torch.argsort((~self.presence).to(torch.uint8), dim=1, stable=True)
         presence = self.presence.gather(1, order)
         elements = self.elements.gather(1, order.unsqueeze(-1).expand_as(self.elements))
-        return SetBatch(elements * presence.unsqueeze(-1), presence)
+        return SetBatch(_zero_absent(elements, presence), presence)
 
     def to(self, device: torch.device | str) -> "SetBatch":
         """Move both tensors to `device`."""
@@ -167,13 +173,15 @@ class ZeroPadding(Padding):
 
     def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
         """The padded elements themselves."""
-        return sets.elements * sets.presence.unsqueeze(-1)
+        return _zero_absent(sets.elements, sets.presence)
 
     def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
-        """Keep what is farther than the threshold from zero, in every or in any coordinate."""
-        far = values.abs() > self.threshold
-        presence = far.all(dim=-1) if self.rule == "every" else far.any(dim=-1)
-        return SetBatch(values * presence.unsqueeze(-1), presence)
+        """Keep what lies above the threshold in every coordinate (as released), or beyond it in any."""
+        if self.rule == "every":
+            presence = (values > self.threshold).all(dim=-1)
+        else:
+            presence = (values.abs() > self.threshold).any(dim=-1)
+        return SetBatch(_zero_absent(values, presence), presence)
 
 
 class PresencePadding(Padding):
@@ -189,12 +197,17 @@ class PresencePadding(Padding):
     def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
         """Elements with the presence joined as last column."""
         presence = sets.presence.unsqueeze(-1).to(sets.elements.dtype)
-        return torch.cat([sets.elements * presence, presence], dim=-1)
+        return torch.cat([_zero_absent(sets.elements, sets.presence), presence], dim=-1)
 
     def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
         """Keep rows whose last column exceeds the threshold, and drop that column."""
         presence = values[..., -1] > self.threshold
-        return SetBatch(values[..., :-1] * presence.unsqueeze(-1), presence)
+        return SetBatch(_zero_absent(values[..., :-1], presence), presence)
+
+
+def _zero_absent(values: Tensor, presence: Tensor) -> Tensor:
+    # Not a product: NaN times zero is NaN.
+    return values.masked_fill(~presence.unsqueeze(-1), 0.0)
 
 
 def make_padding(settings: PaddingSettings) -> Padding:

@@ -23,9 +23,7 @@ PARTS = {
 }
 
 
-def upright(
-    points: torch.Tensor, degrees: float, shift: tuple[float, float]
-) -> tuple[torch.Tensor, torch.Tensor]:
+def upright(points: torch.Tensor, degrees: float, shift: tuple[float, float]) -> tuple[torch.Tensor, torch.Tensor]:
     """(row, column) points as (x, y) before they were turned and shifted."""
     x, y = points[..., 1] - shift[0], 1 - points[..., 0] - shift[1]
     cosine, sine = math.cos(math.radians(-degrees)), math.sin(math.radians(-degrees))

@@ -61,9 +61,7 @@ def test_a_file_can_begin_with_an_empty_set(write: WriteLines) -> None:
 
 
 def test_set_inputs_are_padded_with_presence(write: WriteLines) -> None:
-    data = read_data_file(
-        write({"input": [[1, 2]], "set": [[0.0]]}, {"input": [[3, 4], [5, 6]], "set": [[1.0]]})
-    )
+    data = read_data_file(write({"input": [[1, 2]], "set": [[0.0]]}, {"input": [[3, 4], [5, 6]], "set": [[1.0]]}))
     assert data.input_format == InputFormat("set", (2, 3))
     assert data.inputs.tolist() == [[[1, 2, 1], [0, 0, 0]], [[3, 4, 1], [5, 6, 1]]]
 

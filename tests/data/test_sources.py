@@ -78,9 +78,7 @@ def test_batches_depend_on_their_number_alone(stream: Any) -> None:
 @pytest.mark.parametrize("name", ["generated", "dataset"])
 def test_other_attempts_and_seeds_are_other_streams(name: str) -> None:
     stream = STREAMS[name]
-    other_seed = (
-        GeneratedSource(draw_polygons, 4, seed=4) if name == "generated" else source(Numbered(11), seed=4)
-    )
+    other_seed = GeneratedSource(draw_polygons, 4, seed=4) if name == "generated" else source(Numbered(11), seed=4)
     first = next(stream.batches(0))
     assert not same(first, next(stream.batches(0, attempt=1)))
     assert not same(first, next(other_seed.batches(0)))

@@ -128,9 +128,7 @@ def test_gradients_with_masks() -> None:
 
 
 @every_distance
-def test_order_does_not_matter(
-    distance: Callable[..., Tensor], assert_invariant: Callable[..., None]
-) -> None:
+def test_order_does_not_matter(distance: Callable[..., Tensor], assert_invariant: Callable[..., None]) -> None:
     a, b = draw(3, 5, 2), draw(3, 5, 2, seed=1)
     assert_invariant(lambda sets: distance(sets, b), a)
     assert_invariant(lambda sets: distance(a, sets), b)

@@ -187,9 +187,7 @@ def test_deep_sets_takes_vectors_as_they_are() -> None:
     assert torch.equal(default_input_encoder("vector", (3,), CASES["deep-sets"])(x), x)
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape"), [("vector", (3, 4)), ("set", (4,)), ("image", (4, 4)), ("vector", ())]
-)
+@pytest.mark.parametrize(("kind", "shape"), [("vector", (3, 4)), ("set", (4,)), ("image", (4, 4)), ("vector", ())])
 def test_default_encoder_refuses_other_shapes(kind: InputKind, shape: tuple[int, ...]) -> None:
     with pytest.raises(DataError, match="pass input_encoder"):
         default_input_encoder(kind, shape, CASES["deep-sets"])

@@ -34,9 +34,7 @@ def test_mlp_of_one_layer_is_linear() -> None:
 
 @every_pooling
 @pytest.mark.parametrize("divide", [False, True])
-def test_set_encoder_ignores_order(
-    pooling: Pooling, divide: bool, assert_invariant: Callable[..., None]
-) -> None:
+def test_set_encoder_ignores_order(pooling: Pooling, divide: bool, assert_invariant: Callable[..., None]) -> None:
     encoder = SetEncoder(2, 8, 5, pooling=pooling, divide_by_size=divide)
     sets = torch.rand(3, 4, 2)
     assert encoder(sets).shape == (3, 5)

@@ -51,9 +51,7 @@ def test_grid_names_truth_predictions_energies_and_empty_sets(sample_data: dict[
 
 @pytest.mark.parametrize("features", [1, 2, 3, 4])
 @pytest.mark.parametrize("image_format", ["png", "svg"])
-def test_grid_of_any_number_of_features(
-    sample_data: dict[str, Any], features: int, image_format: Any
-) -> None:
+def test_grid_of_any_number_of_features(sample_data: dict[str, Any], features: int, image_format: Any) -> None:
     image = prediction_grid(lift(sample_data, features), image_format)
     assert image.startswith(PNG if image_format == "png" else b"<svg")
 

@@ -27,9 +27,7 @@ def test_reads_every_file(make_run: MakeRun) -> None:
 
 def test_missing_optional_files_are_none(make_run: MakeRun) -> None:
     record = read_run(make_run(summary=None, evaluation=None, samples=None, ablation=None, log=None))
-    assert (record.summary, record.finished, record.evaluation, record.samples, record.ablation) == (
-        None,
-    ) * 5
+    assert (record.summary, record.finished, record.evaluation, record.samples, record.ablation) == (None,) * 5
     assert record.log == record.validations == ()
 
 

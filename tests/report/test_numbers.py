@@ -44,6 +44,4 @@ def test_duration(seconds: float, text: str) -> None:
 
 
 def test_is_number() -> None:
-    assert [is_number(value) for value in (1, 1.0, True, None, "1", float("inf"))] == [True, True] + [
-        False
-    ] * 4
+    assert [is_number(value) for value in (1, 1.0, True, None, "1", float("inf"))] == [True, True] + [False] * 4

@@ -31,9 +31,7 @@ def test_without_autograd_it_is_the_plain_sampler(settings: EnergySettings) -> N
         y, info = descent(energy, code, "trajectory")
     plain = LangevinSampler(LangevinSettings(steps=3, stochastic_steps=0, step_size=0.5))
     start = descent.start.detach().expand(5, 4, 2)
-    expected, expected_info = plain.sample(
-        eager_gradient(energy, code, 4), start, torch.Generator(), "trajectory"
-    )
+    expected, expected_info = plain.sample(eager_gradient(energy, code, 4), start, torch.Generator(), "trajectory")
     assert not y.requires_grad
     torch.testing.assert_close(y, expected)
     torch.testing.assert_close(info.energies, expected_info.energies)

@@ -129,12 +129,8 @@ class TestOnGpu:
 
     def both(self, settings: EnergySettings, batch: int) -> tuple[Tensor, Tensor, ChainInfo, ChainInfo]:
         energy, code, start = build(settings, batch, "cuda")
-        slow, slow_info = ChainEngine(energy, "eager").run(
-            CHAIN, code, start, seeded(0, "cuda"), "trajectory"
-        )
-        fast, fast_info = ChainEngine(energy, "graph").run(
-            CHAIN, code, start, seeded(0, "cuda"), "trajectory"
-        )
+        slow, slow_info = ChainEngine(energy, "eager").run(CHAIN, code, start, seeded(0, "cuda"), "trajectory")
+        fast, fast_info = ChainEngine(energy, "graph").run(CHAIN, code, start, seeded(0, "cuda"), "trajectory")
         return slow, fast, slow_info, fast_info
 
     def test_graph_equals_eager(self, settings: EnergySettings) -> None:

@@ -44,9 +44,7 @@ def run(arguments: list[str]) -> None:
 
     with Progress(transient=True, disable=options.json) as progress:
         bar = progress.add_task("ratios", total=len(options.ratios))
-        ablation = ablate_run(
-            run_folder(options.run), options.ratios, on_ratio=lambda _: progress.advance(bar)
-        )
+        ablation = ablate_run(run_folder(options.run), options.ratios, on_ratio=lambda _: progress.advance(bar))
     picture = options.run / "ablation.png"
     draw_ablation(ablation, picture)
     if options.record is not None:

@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> None:
         "\nhow to go on:\n"
         f"  echo '{{\"input\": 5}}' > five.jsonl && "
         f"desp predict {options.run} --input five.jsonl --samples 4 --output predicted.jsonl\n"
-        "  desp train custom --data FILE     your own sets: JSON lines {\"input\": ..., \"set\": [[...]]}\n"
+        '  desp train custom --data FILE     your own sets: JSON lines {"input": ..., "set": [[...]]}\n'
         "  desp recipes                      the paper's experiments"
     )
 

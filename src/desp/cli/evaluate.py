@@ -52,7 +52,19 @@ def show_evaluation(path: Path, samples: int, as_json: bool, record: Path | None
 
 def show_rows(title: str, rows: list[Row]) -> None:
     """Print table rows for people."""
-    columns = ("task", "system", "recipe", "protocol", "metric", "ours", "std", "paper", "real data", "seeds", "data")
+    columns = (
+        "task",
+        "system",
+        "recipe",
+        "protocol",
+        "metric",
+        "ours",
+        "std",
+        "paper",
+        "real data",
+        "seeds",
+        "data",
+    )
     show_table(title, columns, [_cells(row) for row in rows])
 
 

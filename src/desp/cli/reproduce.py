@@ -88,6 +88,6 @@ def _commands(options: ReproduceArguments, recipe: str, seed: int, folder: Path)
     if not result_path(options.results, recipe, seed).exists():
         yield ["evaluate", str(folder), "--record", str(options.results)]
     ablations = options.results / "ablations"
-    if options.ablate and get_recipe(recipe).system == "desp":
-        if not result_path(ablations, recipe, seed).exists():
-            yield ["ablate", str(folder), "--record", str(ablations)]
+    varies = options.ablate and get_recipe(recipe).system == "desp"
+    if varies and not result_path(ablations, recipe, seed).exists():
+        yield ["ablate", str(folder), "--record", str(ablations)]

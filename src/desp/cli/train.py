@@ -87,7 +87,7 @@ def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
         return settings
     if not isinstance(settings.task, FilesSettings):
         raise SettingsError(f"--data goes with the recipe 'custom'; '{settings.recipe}' makes its own data.")
-    return replace(settings, task=replace(settings.task, path=str(data)))
+    return replace(settings, task=replace(settings.task, path=str(data.resolve())))
 
 
 def _usage() -> str:

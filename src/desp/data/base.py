@@ -1,10 +1,10 @@
 """Where batches come from: generated on the device, or collected from any torch dataset."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from desp.errors import DataError
 from desp.randomness import make_generator
 from desp.sets import SetBatch
+
+EMPTY = "The dataset is empty: it must hold at least one (input, set) pair."
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class DatasetSource(BatchSource):
     is smaller than a batch. An iterable dataset is read in its own order, again and again.
 
     Args:
-        dataset: yields (input, set); sets may differ in size.
+        dataset: yields (input, set); sets may differ in size. A list of pairs will do.
         batch_size: B, in each process.
         max_size: the padded set size.
         features: features of one element.
@@ -90,7 +92,7 @@ class DatasetSource(BatchSource):
 
     def __init__(
         self,
-        dataset: "Dataset[Any]",
+        dataset: "Dataset[Any] | Sequence[Any]",
         batch_size: int,
         *,
         max_size: int,
@@ -112,7 +114,7 @@ class DatasetSource(BatchSource):
                 together = list(islice(items, self.batch_size * self.processes))
                 yield self._collate(together[self.process :: self.processes])
         loader = DataLoader(
-            self.dataset,
+            cast("Dataset[Any]", self.dataset),
             batch_sampler=_SeamlessOrder(self, first, attempt),
             collate_fn=self._collate,
             num_workers=self.workers,
@@ -122,11 +124,11 @@ class DatasetSource(BatchSource):
     def _repeated(self) -> Iterator[Any]:
         while True:
             count = 0
-            for item in self.dataset:
+            for item in cast(Iterable[Any], self.dataset):
                 count += 1
                 yield item
             if count == 0:
-                raise DataError("The dataset is empty: it must yield at least one (input, set) pair.")
+                raise DataError(EMPTY)
 
     def _collate(self, items: Sequence[Any]) -> Batch:
         return collate(items, self.max_size, self.features)
@@ -137,7 +139,9 @@ class _SeamlessOrder(Iterable[list[int]]):
 
     def __init__(self, source: DatasetSource, first: int, attempt: int) -> None:
         self.source, self.first, self.attempt = source, first, attempt
-        self.length = len(source.dataset)  # type: ignore[arg-type]
+        self.length = len(cast(Sized, source.dataset))
+        if self.length == 0:
+            raise DataError(EMPTY)
 
     def __iter__(self) -> Iterator[list[int]]:
         source = self.source
@@ -187,6 +191,8 @@ def as_input(value: Any) -> Tensor:
         x = torch.as_tensor(value)
     except (ValueError, TypeError, RuntimeError) as error:
         raise DataError(f"An input must be a number, a tensor, or nested lists of numbers ({error}).") from error
+    if x.is_complex():
+        raise DataError("An input holds complex numbers. Pass real and imaginary parts as two numbers.")
     x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
     if not torch.isfinite(x).all():
         raise DataError("An input holds NaN or infinity. Remove or repair it.")

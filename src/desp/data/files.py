@@ -15,9 +15,8 @@ from torch.utils.data import Dataset
 from desp.data.base import as_input
 from desp.errors import DataError
 from desp.extras import require
-from desp.settings import InputKind
 from desp.sets import PresencePadding, SetBatch, as_set
-
+from desp.settings import InputKind
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class InputFormat:
         Raises:
             DataError: it does not look like the inputs seen before.
         """
-        x = _read_input(value, self.kind, folder, where, self.shape[0] if self.kind == "set" else None)
+        x = _read_input(value, self.kind, folder, where, self.shape if self.kind == "set" else None)
         if tuple(x.shape) != self.shape:
             raise DataError(
                 f"{where}: expected an input of shape {self.shape} ({self.kind}), got {tuple(x.shape)}."
@@ -88,7 +87,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not path.is_file():
         raise DataError(f"There is no file at {path}.")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text file ({error}). Expected JSON lines, or a .npz file.") from error
     for number, line in enumerate(lines, start=1):
@@ -100,7 +99,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         except json.JSONDecodeError as error:
             raise DataError(f"{where}: not valid JSON ({error}). Each line must be one JSON object.") from error
         if not isinstance(record, dict):
-            raise DataError(f"{where}: expected a JSON object like {{\"input\": ...}}, got {line.strip()[:60]}")
+            raise DataError(f'{where}: expected a JSON object like {{"input": ...}}, got {line.strip()[:60]}')
         yield where, record
 
 
@@ -127,7 +126,9 @@ def _read_json_lines(path: Path) -> DataFile:
         sets.append(elements)
         places.append(where)
     if not sets:
-        raise DataError(f"{path} holds no examples. Write one JSON object a line: {{\"input\": ..., \"set\": [[...]]}}")
+        raise DataError(
+            f'{path} holds no examples. Write one JSON object a line: {{"input": ..., "set": [[...]]}}'
+        )
     if features is None:
         raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
     sets = [item.reshape(0, features) if len(item) == 0 else item for item in sets]
@@ -136,10 +137,13 @@ def _read_json_lines(path: Path) -> DataFile:
 
 
 def _read_inputs(values: list[Any], folder: Path, places: list[str]) -> tuple[Tensor, InputFormat]:
-    kind = _kind_of(values[0], places[0])
-    size = max(len(value) for value in values if isinstance(value, list)) if kind == "set" else None
-    first = _read_input(values[0], kind, folder, places[0], size)
-    input_format = InputFormat(kind, tuple(first.shape))
+    # [] may be an empty set or an empty vector; the first input that is not empty decides.
+    at = next((index for index, value in enumerate(values) if value != []), 0)
+    kind = _kind_of(values[at], places[at])
+    shape = tuple(_read_input(values[at], kind, folder, places[at], None).shape)
+    if kind == "set":
+        shape = (max(len(value) for value in values if isinstance(value, list)), shape[1])
+    input_format = InputFormat(kind, shape)
     rows = [input_format.read(value, folder, where) for value, where in zip(values, places, strict=True)]
     return torch.stack(rows), input_format
 
@@ -157,16 +161,23 @@ def _kind_of(value: Any, where: str) -> InputKind:
     )
 
 
-def _read_input(value: Any, kind: InputKind, folder: Path, where: str, size: int | None) -> Tensor:
+def _read_input(
+    value: Any, kind: InputKind, folder: Path, where: str, set_shape: tuple[int, ...] | None
+) -> Tensor:
+    """An input as a tensor; a set is padded to `set_shape`, which counts the presence column."""
     if value != [] and _kind_of(value, where) != kind:
         raise DataError(f"{where}: expected a {kind} as input, like the first one, got {str(value)[:60]}.")
     if kind == "image":
         return _read_image(folder / value, where)
     if kind == "set":
-        batch = SetBatch.from_ragged([as_set(value, where)], max_size=size)
-        return PresencePadding().encode(batch)[0]
+        size, features = (None, None) if set_shape is None else (set_shape[0], set_shape[1] - 1)
+        return PresencePadding().encode(SetBatch.from_ragged([as_set(value, where)], size, features))[0]
+    return _as_input(value, where).reshape(-1)
+
+
+def _as_input(value: Any, where: str) -> Tensor:
     try:
-        return as_input(value).reshape(-1)
+        return as_input(value)
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
 
@@ -183,34 +194,52 @@ def _read_image(path: Path, where: str) -> Tensor:
 
 
 def _read_npz(path: Path) -> DataFile:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read ({error}). Arrays of objects are not accepted.") from error
+    arrays = _load_arrays(path)
     for name in ("inputs", "sets"):
         if name not in arrays:
             raise DataError(f"{path}: the array '{name}' is missing (found: {', '.join(arrays) or 'nothing'}).")
-    inputs, padded = as_input(arrays["inputs"]).float(), torch.as_tensor(arrays["sets"]).float()
-    if padded.dim() != 3 or len(padded) != len(inputs) or len(padded) == 0:
+    for name, array in arrays.items():
+        if array.dtype.kind not in "buif":
+            raise DataError(f"{path}: '{name}' must hold real numbers, but its type is {array.dtype}.")
+    inputs, padded = _as_input(arrays["inputs"], str(path)).float(), torch.as_tensor(arrays["sets"]).float()
+    if padded.dim() != 3 or inputs.dim() == 0 or len(padded) != len(inputs) or len(padded) == 0:
         raise DataError(
-            f"{path}: expected 'sets' of shape (M, N, D) with M = {len(inputs)} inputs, M > 0, "
-            f"got {tuple(padded.shape)}."
+            f"{path}: expected 'inputs' of shape (M, ...) and 'sets' of shape (M, N, D), M > 0, "
+            f"got {tuple(inputs.shape)} and {tuple(padded.shape)}."
         )
     presence = _presence(arrays, padded, path)
-    sets = [as_set(rows[mask], f"{path}, set {i}") for i, (rows, mask) in enumerate(zip(padded, presence, strict=True))]
-    inputs = inputs.reshape(len(inputs), -1) if inputs.dim() == 1 else inputs
+    if not presence.any():
+        raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
+    rows = zip(padded, presence, strict=True)
+    sets = [as_set(item[mask], f"{path}, set {index}") for index, (item, mask) in enumerate(rows)]
     kind: InputKind = "image" if inputs.dim() == 4 else "vector"
-    inputs = inputs if kind == "image" else inputs.flatten(1)
+    inputs = inputs if kind == "image" else inputs.reshape(len(inputs), -1)
     return DataFile(inputs, sets, InputFormat(kind, tuple(inputs.shape[1:])))
 
 
-def _presence(arrays: dict[str, Any], padded: Tensor, path: Path) -> Tensor:
+def _load_arrays(path: Path) -> "dict[str, np.ndarray]":
+    try:
+        # Opened here, as numpy leaves a damaged file open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise DataError(f"{path} is not an npz file but a single array. Save it with numpy.savez.")
+            return {name: archive[name] for name in archive.files}
+    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} cannot be read ({error}). Arrays of objects are not accepted.") from error
+
+
+def _presence(arrays: "dict[str, np.ndarray]", padded: Tensor, path: Path) -> Tensor:
     count, size = padded.shape[:2]
     if "presence" in arrays:
         presence = torch.as_tensor(arrays["presence"]) > 0.5
     elif "sizes" in arrays:
-        presence = torch.arange(size) < torch.as_tensor(arrays["sizes"]).reshape(-1, 1)
+        sizes = torch.as_tensor(arrays["sizes"]).reshape(-1, 1)
+        if sizes.numel() and (sizes.min() < 0 or sizes.max() > size):
+            raise DataError(f"{path}: 'sizes' must lie between 0 and {size}, the rows of 'sets'.")
+        presence = torch.arange(size) < sizes
     else:
         presence = torch.ones(count, size, dtype=torch.bool)
     if presence.shape != padded.shape[:2]:

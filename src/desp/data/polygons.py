@@ -15,9 +15,7 @@ CENTRE = 0.5
 RADIUS = 0.35
 
 
-def polygon(
-    corners: Int[Tensor, " b"], angle: Float[Tensor, " b"], max_size: int
-) -> Float[Tensor, "b n 2"]:
+def polygon(corners: Int[Tensor, " b"], angle: Float[Tensor, " b"], max_size: int) -> Float[Tensor, "b n 2"]:
     """Regular polygons with the given numbers of corners, turned by `angle` (radians), zero-padded."""
     index = torch.arange(max_size, device=angle.device)
     count = corners.unsqueeze(1)
@@ -26,9 +24,7 @@ def polygon(
     return points * (index < count).unsqueeze(-1)
 
 
-def draw_polygons(
-    batch_size: int, generator: torch.Generator, corners: Sequence[int] = (4, 5, 6, 7, 8)
-) -> Batch:
+def draw_polygons(batch_size: int, generator: torch.Generator, corners: Sequence[int] = (4, 5, 6, 7, 8)) -> Batch:
     """Draw polygons: the number of corners uniformly, the rotation uniformly; x is the number, one-hot."""
     device = generator.device
     kind = torch.randint(len(corners), (batch_size,), generator=generator, device=device)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from desp.distances.pairwise import huber_pairs
+from desp.distances.pairwise import check_same_batch, huber_pairs
 from desp.errors import DataError
 from desp.sets import SetBatch
 
@@ -22,6 +22,7 @@ def chamfer(
     Raises:
         DataError: one of two sets is empty and the other is not (both empty: 0).
     """
+    check_same_batch(a, b)
     pairs = huber_pairs(a, b)
     if a_presence is None and b_presence is None and a.shape[1] and b.shape[1]:
         return pairs.amin(dim=2).mean(dim=1) + pairs.amin(dim=1).mean(dim=1)

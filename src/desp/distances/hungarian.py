@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from desp.distances.pairwise import huber_pairs
+from desp.distances.pairwise import check_same_batch, huber_pairs
 from desp.errors import DataError
 from desp.sets import SetBatch
 
@@ -30,6 +30,7 @@ def hungarian(
     Raises:
         DataError: different sizes without `pad_with_zeros`, or NaN in a set.
     """
+    check_same_batch(a, b)
     if a.shape[1] != b.shape[1]:
         if not pad_with_zeros:
             raise DataError(
@@ -46,17 +47,29 @@ def hungarian(
 
 
 def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False) -> Float[Tensor, " b"]:
-    """Hungarian distance of two batches of sets; the mean is over the padded rows.
+    """Hungarian distance of the present elements of two batches of sets.
+
+    The mean is over the pairs of each assignment: as many as the larger of the two sets has elements.
 
     Raises:
         DataError: sets of different sizes without `pad_with_zeros`.
     """
+    check_same_batch(a.elements, b.elements)
     if not pad_with_zeros and bool((a.sizes != b.sizes).any()):
         raise DataError(
             "Hungarian distance needs sets of equal size, and at least one pair differs. "
             "Pass pad_with_zeros=True to fill the smaller one with zero vectors."
         )
-    return hungarian(a.packed().elements, b.packed().elements, pad_with_zeros=True)
+    size = max(a.max_size, b.max_size)
+    pairs = huber_pairs(_pad(a.packed().elements, size), _pad(b.packed().elements, size))
+    counts = torch.maximum(a.sizes, b.sizes)
+    used = torch.arange(size, device=pairs.device) < counts.unsqueeze(1)
+    # Rows behind the larger set match each other for nothing, and nothing else at any price.
+    mixed = used.unsqueeze(2) != used.unsqueeze(1)
+    forbidden = pairs.detach().amax() * (size + 1) + 1 if pairs.numel() else 0.0
+    costs = torch.where(mixed, forbidden, pairs * (used.unsqueeze(2) & used.unsqueeze(1)))
+    chosen = pairs.gather(2, assign(costs).unsqueeze(-1)).squeeze(-1)
+    return (chosen * used).sum(dim=1) / counts.clamp(min=1)
 
 
 @torch.no_grad()
@@ -66,12 +79,14 @@ def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
     scipy releases the interpreter lock, so a pool of threads solves large batches on all cores.
 
     Raises:
-        DataError: NaN among the costs.
+        DataError: NaN or infinity among the costs.
     """
     array = costs.detach().to("cpu", torch.float64).numpy()
-    if np.isnan(array).any():
-        bad = int(np.isnan(array).any(axis=(1, 2)).nonzero()[0][0])
-        raise DataError(f"Assignment {bad} of the batch has NaN among its costs: one of its two sets holds NaN.")
+    if not np.isfinite(array).all():
+        bad = int((~np.isfinite(array)).any(axis=(1, 2)).nonzero()[0][0])
+        raise DataError(
+            f"Assignment {bad} of the batch has NaN or infinity among its costs: one of its two sets holds one."
+        )
     heavy = array.shape[0] > 1 and array.shape[0] * array.shape[1] ** 3 > WORTH_A_POOL
     solutions = list(_pool().map(_solve, array)) if heavy else [_solve(item) for item in array]
     columns = np.stack(solutions) if solutions else np.zeros(array.shape[:2], dtype=np.int64)
@@ -79,9 +94,7 @@ def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
 
 
 @torch.no_grad()
-def nearest_hungarian(
-    sets: Float[Tensor, "b n d"], candidates: Float[Tensor, "m n d"]
-) -> Float[Tensor, " b"]:
+def nearest_hungarian(sets: Float[Tensor, "b n d"], candidates: Float[Tensor, "m n d"]) -> Float[Tensor, " b"]:
     """The smallest Hungarian distance of each set to any of `candidates`, exactly.
 
     The mean over nearest neighbours, in either direction, never exceeds the Hungarian distance. Candidates are

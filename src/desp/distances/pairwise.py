@@ -8,14 +8,22 @@ from torch import Tensor
 from desp.errors import DataError
 
 
-def huber_pairs(a: Float[Tensor, "*b n d"], b: Float[Tensor, "*b m d"]) -> Float[Tensor, "*b n m"]:
+def huber_pairs(a: Float[Tensor, "*#b n d"], b: Float[Tensor, "*#b m d"]) -> Float[Tensor, "*#b n m"]:
     """Huber distance (delta 1), mean over features, between all elements of `a` and all of `b`.
 
-    On data in [0, 1] it is half the mean squared difference.
+    On data in [0, 1] it is half the mean squared difference. Batch dimensions are broadcast.
     """
     if a.shape[-1] != b.shape[-1]:
-        raise DataError(
-            f"Elements of both sets must have the same features, got {a.shape[-1]} and {b.shape[-1]}."
-        )
+        raise DataError(f"Elements of both sets must have the same features, got {a.shape[-1]} and {b.shape[-1]}.")
     left, right = torch.broadcast_tensors(a.unsqueeze(-2), b.unsqueeze(-3))
     return F.smooth_l1_loss(left, right, beta=1.0, reduction="none").mean(dim=-1)
+
+
+def check_same_batch(a: Tensor, b: Tensor) -> None:
+    """Refuse batches of different length, which broadcasting would silently accept.
+
+    Raises:
+        DataError: they differ.
+    """
+    if len(a) != len(b):
+        raise DataError(f"Expected as many sets on both sides, got {len(a)} and {len(b)}.")

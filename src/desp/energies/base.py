@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from jaxtyping import Float
 from torch import Tensor, nn
 
-
 Tables = tuple[Tensor, ...]
 """Tensors derived from the weights alone, such as a pooling's weight for every rank."""
 

@@ -11,9 +11,7 @@ from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder
 from desp.settings import DeepSetsSettings, EnergySettings, InputKind
 
 
-def default_input_encoder(
-    kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings
-) -> nn.Module:
+def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings) -> nn.Module:
     """h(x) for users who bring none of their own.
 
     E_DS takes vectors as they are (standardised), as the paper does; E_SE needs them in its latent space.

@@ -24,9 +24,7 @@ class DigitTemplates:
         draws = [draw_styles(digit, DRAWS, generator) for digit in DIGITS]
         self.templates = torch.stack(draws).to(device)  # (digit, style, draw, N, 2)
 
-    def distances(
-        self, sets: Float[Tensor, "b n 2"], digits: Int[Tensor, " b"]
-    ) -> Float[Tensor, "b 2 draws"]:
+    def distances(self, sets: Float[Tensor, "b n 2"], digits: Int[Tensor, " b"]) -> Float[Tensor, "b 2 draws"]:
         """Chamfer distances of zero-padded sets to both styles of their digit, for every draw."""
         parts = []
         for some, kinds in zip(sets.split(SETS_AT_ONCE), digits.split(SETS_AT_ONCE), strict=True):

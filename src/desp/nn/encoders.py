@@ -1,5 +1,7 @@
 """Encoders: of sets into one vector, and of inputs."""
 
+from itertools import pairwise
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -94,7 +96,7 @@ class ImageEncoder(nn.Module):
         super().__init__()
         widths = [channels, hidden // 4, hidden // 2, hidden, hidden]
         layers: list[nn.Module] = []
-        for before, after in zip(widths[:-1], widths[1:], strict=True):
+        for before, after in pairwise(widths):
             layers += [nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1), nn.LeakyReLU(0.01)]
         self.layers = nn.Sequential(*layers)
         self.out = nn.Linear(hidden, out)

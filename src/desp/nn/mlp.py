@@ -1,6 +1,7 @@
 """The multi-layer perceptron of every network here."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ class MLP(nn.Module):
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        for index, (before, after) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+        for index, (before, after) in enumerate(pairwise(widths)):
             if index > 0:
                 layers.append(nn.LeakyReLU(0.01))
             layers.append(nn.Linear(before, after))

@@ -114,7 +114,7 @@ class FSPool(Pool):
         # Absent rows sort behind all others; they are zeroed afterwards, as infinity times zero is NaN.
         order = values.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)
         ordered = values.masked_fill(hidden, 0.0).gather(1, order)
-        return (ordered * self._weights_at(_normalised_ranks(presence))).sum(dim=1)
+        return (ordered * self._weights_at(_normalised_ranks(presence).to(values.dtype))).sum(dim=1)
 
     def tables(self, size: int) -> tuple[Float[Tensor, "n h"]]:
         """The weight of every rank of a set of `size` elements: the knots, interpolated once."""
@@ -132,7 +132,7 @@ class FSPool(Pool):
 def _normalised_ranks(presence: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
     """Rank over (size - 1) for each set, clamped to 1 behind its end; 0 for a set of one element."""
     last = (presence.sum(dim=1, keepdim=True) - 1).clamp(min=1)
-    ranks = torch.arange(presence.shape[1], device=presence.device).unsqueeze(0)
+    ranks = torch.arange(presence.shape[1], device=presence.device, dtype=torch.float64).unsqueeze(0)
     return (ranks / last).clamp(max=1.0)
 
 
@@ -144,4 +144,5 @@ def make_pool(kind: Pooling, features: int) -> Pool:
     """Build the pooling named `kind` for `features` features."""
     if kind == "fspool":
         return FSPool(features)
-    return {"mean": MeanPool, "max": MaxPool, "sum": SumPool}[kind]()
+    plain: dict[Pooling, Pool] = {"mean": MeanPool(), "max": MaxPool(), "sum": SumPool()}
+    return plain[kind]

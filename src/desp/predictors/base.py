@@ -83,7 +83,7 @@ class SetPredictor(ModelHubMixin, ABC, library_name="desp", tags=["set-predictio
             _read_config(folder / CONFIG_FILE, cls.__name__)
         elif folder.is_absolute() or len(folder.parts) > 2 or str(folder).startswith("."):
             raise CheckpointError(f"There is no folder {folder}. Pass what save_pretrained wrote.")
-        return super().from_pretrained(pretrained_model_name_or_path, **options)  # type: ignore[no-any-return]
+        return super().from_pretrained(pretrained_model_name_or_path, **options)
 
     @classmethod
     def _from_pretrained(

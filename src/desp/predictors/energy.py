@@ -1,6 +1,6 @@
 """The predictor made of an energy, an estimator and a sampler: DESP, and direct risk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,15 +9,16 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from desp.data.base import Batch, BatchSource, DatasetSource, as_input
-from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.data.base import Batch, BatchSource, as_input
+from desp.energies import default_input_encoder, make_energy
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.estimators import ContrastiveEstimator, Estimator, SetRiskEstimator
 from desp.nn import InputScaling
 from desp.predictors.base import Prediction, SetPredictor
-from desp.predictors.shape import DataShape, InputStatistics, inspect_dataset
+from desp.predictors.network import EnergyNetwork, SetDrawer, default_device
+from desp.predictors.shape import DataShape, InputStatistics, dataset_source, inspect_dataset
 from desp.randomness import derive_seed, make_generator
-from desp.samplers import ChainEngine, ChainInfo, Record, UnrolledDescent
+from desp.samplers import ChainInfo, Record, UnrolledDescent
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch, make_padding
 from desp.settings import (
@@ -33,9 +34,6 @@ from desp.settings import (
 )
 from desp.training import Trainer, TrainingListener, TrainingOutcome
 from desp.training.loop import make_accelerator
-
-# Chains that run at once. A fixed number also means that a captured chain is used again and again.
-CHAINS_AT_ONCE = 1000
 
 
 class EnergyPredictor(SetPredictor):
@@ -62,7 +60,7 @@ class EnergyPredictor(SetPredictor):
         self._own_encoder = input_encoder
         self._shape: DataShape | None = None
         self._network: EnergyNetwork | None = None
-        self._chains: ChainEngine | None = None
+        self._drawer: SetDrawer | None = None
 
     # -- parts -----------------------------------------------------------------------------------------
 
@@ -74,7 +72,7 @@ class EnergyPredictor(SetPredictor):
         return self._shape
 
     @property
-    def network(self) -> "EnergyNetwork":
+    def network(self) -> EnergyNetwork:
         """The modules that are trained and saved."""
         if self._network is None:
             raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
@@ -101,14 +99,13 @@ class EnergyPredictor(SetPredictor):
                 descent = UnrolledDescent(shape.max_size, channels, risk.steps, risk.step_size)
         if statistics is not None and isinstance(encoder, nn.Sequential) and isinstance(encoder[0], InputScaling):
             encoder[0].set_from(statistics.mean, statistics.deviation)
-        self._shape, self._network = shape, EnergyNetwork(energy, descent)
-        self._chains = ChainEngine(energy, self.engine)
+        self._shape, self._network, self._drawer = shape, EnergyNetwork(energy, descent), None
 
     # -- training --------------------------------------------------------------------------------------
 
     def fit(
         self,
-        dataset: "Dataset[Any]",
+        dataset: "Dataset[Any] | Sequence[Any]",
         training: TrainingSettings | None = None,
         *,
         validation: Callable[["EnergyPredictor"], float] | None = None,
@@ -117,7 +114,7 @@ class EnergyPredictor(SetPredictor):
         resume: bool = False,
         listener: TrainingListener | None = None,
     ) -> TrainingOutcome:
-        """Fit to a torch dataset of (input, set) pairs; sets may differ in size.
+        """Fit to a torch dataset, or a list, of (input, set) pairs; sets may differ in size.
 
         Args:
             dataset: map-style or iterable; inputs are numbers, vectors, or what `input_encoder` takes.
@@ -137,18 +134,8 @@ class EnergyPredictor(SetPredictor):
         self.build(shape, seed=seed, statistics=statistics)
         folder = Path(folder) if folder is not None else None
         accelerator = make_accelerator(self.device_choice, training, folder)
-        source = DatasetSource(
-            dataset,
-            training.batch_size,
-            max_size=shape.max_size,
-            features=shape.features,
-            seed=seed,
-            process=accelerator.process_index,
-            processes=accelerator.num_processes,
-            workers=training.data_workers,
-        )
         return self.train(
-            source,
+            dataset_source(dataset, shape, training, seed, accelerator),
             training,
             accelerator,
             validation=validation,
@@ -233,11 +220,9 @@ class EnergyPredictor(SetPredictor):
         batch, single = self._as_batch(x)
         repeated = batch.repeat_interleave(samples, dim=0)
         values, _ = self.sample(repeated, make_generator(seed, "predict", device=self.device), sampler=sampler)
-        energies = self._scores(repeated, values).cpu().view(-1, samples)
+        energies = self.network.scores(repeated, values).cpu().view(-1, samples)
         ragged = [item.cpu() for item in self.decode_sets(values).to_ragged()]
-        predictions = [
-            Prediction(ragged[i * samples : (i + 1) * samples], energies[i]) for i in range(len(batch))
-        ]
+        predictions = [Prediction(ragged[i * samples : (i + 1) * samples], energies[i]) for i in range(len(batch))]
         return predictions[0] if single else predictions
 
     @torch.no_grad()
@@ -252,7 +237,7 @@ class EnergyPredictor(SetPredictor):
         given = sets if isinstance(sets, SetBatch) else self._pad([sets] if single else list(sets))
         if len(given) != len(batch):
             raise DataError(f"Expected one set for each of {len(batch)} inputs, got {len(given)} sets.")
-        energies = self._scores(batch, self.encode_sets(given.to(self.device))).cpu()
+        energies = self.network.scores(batch, self.encode_sets(given.to(self.device))).cpu()
         return energies[0] if single else energies
 
     @torch.no_grad()
@@ -268,32 +253,10 @@ class EnergyPredictor(SetPredictor):
 
         `predict` is the friendly form; scores of protocol ``paper`` need the raw one.
         """
-        parts = [
-            self._sample_part(part, generator, sampler or self.settings.sampler, record, whole=len(x))
-            for part in x.split(CHAINS_AT_ONCE)
-        ]
-        return torch.cat([values for values, _ in parts]), _join([info for _, info in parts])
-
-    def _sample_part(
-        self, x: Tensor, generator: torch.Generator, sampler: LangevinSettings, record: Record, whole: int
-    ) -> tuple[Tensor, ChainInfo]:
-        count = len(x)
-        network = self.network
-        if network.descent is not None:
-            return network.descent(network.energy, network.energy.encode(x), record)
-        # Few chains are run plainly: capturing costs seconds. Many are run in captured parts of one size.
-        many = whole >= CHAINS_AT_ONCE
-        if many and count < CHAINS_AT_ONCE:
-            x = torch.cat([x, x[:1].expand(CHAINS_AT_ONCE - count, *x.shape[1:])])
-        chains = self._chains if many and self._chains else ChainEngine(network.energy, "eager")
-        channels = self.padding.channels(self.shape.features)
-        start = torch.zeros(len(x), self.shape.max_size, channels, device=x.device)
-        values, info = chains.run(sampler, network.energy.encode(x), start, generator, record)
-        return values[:count], _first(info, count)
-
-    def _scores(self, x: Tensor, values: Tensor) -> Tensor:
-        parts = zip(x.split(CHAINS_AT_ONCE), values.split(CHAINS_AT_ONCE), strict=True)
-        return torch.cat([self.network.energy(inputs, sets) for inputs, sets in parts])
+        row_shape = (self.shape.max_size, self.padding.channels(self.shape.features))
+        if self._drawer is None:
+            self._drawer = SetDrawer(self.network, row_shape, self.engine)
+        return self._drawer.draw(x, generator, sampler or self.settings.sampler, record)
 
     def _pad(self, sets: list[Any]) -> SetBatch:
         return SetBatch.from_ragged(sets, self.shape.max_size, self.shape.features)
@@ -318,7 +281,11 @@ class EnergyPredictor(SetPredictor):
     def config(self) -> dict[str, Any]:
         """Settings and shapes as JSON values."""
         shape = to_json(self.shape)
-        return {"settings": to_json(self.settings), "shape": shape, "own_encoder": self._own_encoder is not None}
+        return {
+            "settings": to_json(self.settings),
+            "shape": shape,
+            "own_encoder": self._own_encoder is not None,
+        }
 
     def weights(self) -> dict[str, Tensor]:
         """All parameters and buffers."""
@@ -354,40 +321,3 @@ class EnergyPredictor(SetPredictor):
             raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
         predictor.network.to(default_device(predictor.device_choice))
         return predictor
-
-
-class EnergyNetwork(nn.Module):
-    """What is trained and saved: the energy, and for direct risk the learned start.
-
-    Estimators hold the same modules under the same names, so that their weights can be exchanged.
-    """
-
-    def __init__(self, energy: SetEnergy, descent: UnrolledDescent | None) -> None:
-        super().__init__()
-        self.energy = energy
-        self.descent = descent
-
-
-def default_device(choice: Device) -> torch.device:
-    """The device for predictions."""
-    if choice == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if choice == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
-    return torch.device(choice)
-
-
-def _first(info: ChainInfo, count: int) -> ChainInfo:
-    parts = (info.energies, info.gradient_norms, info.trajectory)
-    return ChainInfo(*(None if part is None else part[:, :count] for part in parts))
-
-
-def _join(infos: list[ChainInfo]) -> ChainInfo:
-    if infos[0].energies is None:
-        return ChainInfo()
-
-    def joined(name: str) -> Tensor | None:
-        parts = [getattr(info, name) for info in infos]
-        return None if parts[0] is None else torch.cat(parts, dim=1)
-
-    return ChainInfo(joined("energies"), joined("gradient_norms"), joined("trajectory"))

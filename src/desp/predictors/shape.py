@@ -1,18 +1,19 @@
 """What a predictor must know of its data: shapes, and the scaling of features."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from desp.data.base import collate
+from desp.data.base import EMPTY, DatasetSource, collate
 from desp.errors import DataError
 from desp.scaling import FeatureScaling
-from desp.settings import InputKind
+from desp.settings import InputKind, TrainingSettings
 
 # An iterable dataset may have no end; this many of its examples must do.
 ITERABLE_EXAMPLES = 10_000
@@ -50,7 +51,7 @@ class InputStatistics:
 
 
 def inspect_dataset(
-    dataset: "Dataset[Any]",
+    dataset: "Dataset[Any] | Sequence[Any]",
     *,
     max_size: int | None = None,
     scaling: bool = True,
@@ -67,9 +68,11 @@ def inspect_dataset(
     Raises:
         DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN.
     """
-    items: list[Any] = list(islice(_items(dataset), ITERABLE_EXAMPLES if not hasattr(dataset, "__len__") else None))
+    items: list[Any] = list(
+        islice(_items(dataset), ITERABLE_EXAMPLES if not hasattr(dataset, "__len__") else None)
+    )
     if not items:
-        raise DataError("The dataset is empty: it must hold at least one (input, set) pair.")
+        raise DataError(EMPTY)
     batch = collate(items, max_size)
     if batch.sets.max_size == 0 or not batch.sets.presence.any():
         raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
@@ -88,17 +91,37 @@ def inspect_dataset(
     return shape, _statistics(batch.x, kind)
 
 
-def _items(dataset: "Dataset[Any]") -> Iterable[Any]:
+def dataset_source(
+    dataset: "Dataset[Any] | Sequence[Any]",
+    shape: DataShape,
+    training: TrainingSettings,
+    seed: int,
+    accelerator: Accelerator,
+) -> DatasetSource:
+    """The batches of a dataset for one of the accelerator's processes."""
+    return DatasetSource(
+        dataset,
+        training.batch_size,
+        max_size=shape.max_size,
+        features=shape.features,
+        seed=seed,
+        process=accelerator.process_index,
+        processes=accelerator.num_processes,
+        workers=training.data_workers,
+    )
+
+
+def _items(dataset: "Dataset[Any] | Sequence[Any]") -> Iterable[Any]:
     if hasattr(dataset, "__len__"):
         return (dataset[index] for index in range(len(dataset)))
-    return iter(dataset)  # type: ignore[call-overload]
+    return iter(dataset)
 
 
 def _statistics(x: Tensor, kind: InputKind) -> InputStatistics:
+    rows = x
     if kind == "set":  # over present elements; presence itself stays 0 or 1
-        rows = x[x[..., -1] > 0.5] if (x[..., -1] > 0.5).any() else x.flatten(0, 1)
-    else:
-        rows = x
+        present = x[..., -1] > 0.5
+        rows = x[present] if present.any() else x.flatten(0, 1)
     mean, deviation = rows.mean(dim=0), rows.std(dim=0, correction=0)
     if kind == "set":
         mean[-1], deviation[-1] = 0.0, 1.0

@@ -139,7 +139,13 @@ def digits_risk_hungarian() -> RunSettings:
 
 
 @recipe(
-    table=None, task="polygons", system="desp", protocol="ours", expected=5e-4, minutes=2, hardware="2 CPU cores"
+    table=None,
+    task="polygons",
+    system="desp",
+    protocol="ours",
+    expected=5e-4,
+    minutes=2,
+    hardware="2 CPU cores",
 )
 def demo() -> RunSettings:
     """Polygons made small: triangles, squares and pentagons, a narrow net and a short chain, for two CPU cores.

@@ -41,8 +41,7 @@ def chain_payload(samples: dict[str, Any], stochastic_steps: int | None) -> dict
         "imageRows": axes.image_rows,
         "stochasticSteps": stochastic_steps,
         "examples": [
-            _example(item, frames, view, features, keep)
-            for item, frames in zip(examples, chains, strict=True)
+            _example(item, frames, view, features, keep) for item, frames in zip(examples, chains, strict=True)
         ],
     }
 

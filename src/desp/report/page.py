@@ -41,9 +41,7 @@ def _page(record: RunRecord) -> str:
         title=escape(f"{record.recipe}: report"),
         css=_package_file("page.css"),
         headline=headline(record),
-        navigation="".join(
-            f'<li><a href="#{item.anchor}">{escape(item.title)}</a></li>' for item in sections
-        ),
+        navigation="".join(f'<li><a href="#{item.anchor}">{escape(item.title)}</a></li>' for item in sections),
         sections="\n".join(_section(item) for item in sections),
         footer=escape(f"Made by desp from the run folder {record.folder.resolve().name}."),
         chains=_embedded(chains),
@@ -75,9 +73,7 @@ def _package_file(name: str) -> str:
 
 def _embedded(value: Any) -> str:
     """JSON that can stand inside a script element, where `</` or `<!--` would end or change it."""
-    return json.dumps(without_nonfinite(value), separators=(",", ":"), allow_nan=False).replace(
-        "<", "\\u003c"
-    )
+    return json.dumps(without_nonfinite(value), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _hash(script: str) -> str:

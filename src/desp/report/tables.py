@@ -53,9 +53,7 @@ def _numeric(rows: list[dict[str, Any]], name: str) -> str:
 
 def names_table(pairs: Iterable[tuple[str, Any]]) -> str:
     """Two columns, a name and its value. Strings that are HTML already must be wrapped in `Markup`."""
-    body = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{_cell(value)}</td></tr>' for name, value in pairs
-    )
+    body = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{_cell(value)}</td></tr>' for name, value in pairs)
     return f'<div class="table"><table class="names"><tbody>{body}</tbody></table></div>'
 
 

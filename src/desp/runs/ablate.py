@@ -20,7 +20,10 @@ SCORE_NAMES = {
 
 
 def ablate_run(
-    folder: RunFolder, ratios: Sequence[float], samples: int = 1, on_ratio: Callable[[float], None] | None = None
+    folder: RunFolder,
+    ratios: Sequence[float],
+    samples: int = 1,
+    on_ratio: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Score a run's predictor for several shares of stochastic steps; writes ``ablation.json``.
 
@@ -40,6 +43,7 @@ def ablate_run(
         if not 0 <= ratio <= 1:
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
     task, predictor = folder.load_task(), folder.load_predictor()
+    folder.check_data(task)
     torch.set_float32_matmul_precision(settings.matmul_precision)
     sampler = settings.predictor.sampler
     rows, real = [], None

@@ -20,7 +20,9 @@ from desp.tasks import Example
 FRAMES = 60
 
 
-def evaluate_run(folder: RunFolder, samples: int = 10, seed: int | None = None) -> tuple[dict[str, Any], list[Row]]:
+def evaluate_run(
+    folder: RunFolder, samples: int = 10, seed: int | None = None
+) -> tuple[dict[str, Any], list[Row]]:
     """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
 
     Args:
@@ -30,6 +32,7 @@ def evaluate_run(folder: RunFolder, samples: int = 10, seed: int | None = None) 
     """
     settings, run_seed = folder.load_settings()
     task, predictor = folder.load_task(), folder.load_predictor()
+    folder.check_data(task)
     torch.set_float32_matmul_precision(settings.matmul_precision)
     began = time.monotonic()
     evaluation = task.evaluate(predictor, seed=run_seed if seed is None else seed, samples=samples)
@@ -84,6 +87,7 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
     """Predict sets for the task's examples and write them, with one chain each, to ``samples.json``."""
     _, seed = folder.load_settings()
     task, predictor = folder.load_task(), folder.load_predictor()
+    folder.check_data(task)
     examples = [_shown(predictor, example, samples, seed) for example in task.examples(seed)]
     write_json(folder.samples_file, {"task": task.name, "axes": task.axes, "examples": examples})
 

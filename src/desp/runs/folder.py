@@ -29,8 +29,8 @@ class RunFolder:
         self.ablation_file = path / "ablation.json"
         self.model = path / "model"
 
-    def begin(self, settings: RunSettings, seed: int) -> None:
-        """Make the folder for a new run.
+    def begin(self, settings: RunSettings, seed: int, fingerprint: str | None) -> None:
+        """Make the folder for a new run on data with `fingerprint`.
 
         Raises:
             RunError: the folder is used already.
@@ -43,9 +43,8 @@ class RunFolder:
             )
         if self.path.exists() and any(self.path.iterdir()):
             raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
-        write_json(
-            self.settings_file, {"recipe": settings.recipe, "seed": seed, "settings": to_json(settings)}
-        )
+        values = {"recipe": settings.recipe, "seed": seed, "settings": to_json(settings), "data": fingerprint}
+        write_json(self.settings_file, values)
 
     def check_same(self, settings: RunSettings, seed: int) -> None:
         """Check that a run to be resumed is the one that is asked for; only its length may differ.
@@ -79,9 +78,21 @@ class RunFolder:
         return from_json(RunSettings, values["settings"]), int(values["seed"])
 
     def load_task(self) -> Task:
-        """The task of the run."""
+        """The task of the run; its data are looked at only when they are used."""
         settings, seed = self.load_settings()
         return make_task(settings.task, seed)
+
+    def check_data(self, task: Task) -> None:
+        """Check that the data are those the run was trained on.
+
+        Raises:
+            RunError: they changed; examples that were trained on could be among the held-out ones.
+        """
+        if self._read(self.settings_file).get("data") != task.fingerprint():
+            raise RunError(
+                f"{task.data_label} has changed since {self.path} was begun, so its held-out part is no longer "
+                "the same. Put the file back, or train again."
+            )
 
     def load_predictor(self) -> EnergyPredictor:
         """The trained predictor.
@@ -91,8 +102,10 @@ class RunFolder:
         """
         settings, _ = self.load_settings()
         if not self.model.is_dir():
-            raise RunError(f"{self.path} has no trained model yet. Finish it: desp train {settings.recipe} "
-                           f"--run {self.path} --resume")
+            raise RunError(
+                f"{self.path} has no trained model yet. Finish it: desp train {settings.recipe} "
+                f"--run {self.path} --resume"
+            )
         return EnergyPredictor.from_pretrained(self.model, engine=settings.engine, device=settings.device)
 
     def read(self, file: Path) -> dict[str, Any] | None:
@@ -102,7 +115,7 @@ class RunFolder:
     def _read(self, file: Path) -> dict[str, Any]:
         if not file.exists():
             raise RunError(
-                f"{self.path} is not a run folder: {file.name} is missing. `desp train RECIPE --run DIR` makes one."
+                f"{self.path} is no run folder: {file.name} is missing. `desp train RECIPE --run DIR` makes one."
             )
         try:
             values = json.loads(file.read_text(encoding="utf-8"))

@@ -24,15 +24,15 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
     Raises:
         DataError: a line cannot be read as an input of the run's task.
     """
-    task = folder.load_task()
+    task, predictor = folder.load_task(), folder.load_predictor()
     values, rows = [], []
     for where, record in read_lines(inputs):
         value = field_of(record, "input", where)
-        rows.append(task.read_input(value, where, inputs.parent))
+        rows.append(task.read_input(value, where, inputs.parent, predictor.shape))
         values.append(value)
     if not rows:
-        raise DataError(f"{inputs} holds no inputs. Write one JSON object a line: {{\"input\": ...}}")
-    predictions = folder.load_predictor().predict(torch.stack(rows), samples, seed=seed)
+        raise DataError(f'{inputs} holds no inputs. Write one JSON object a line: {{"input": ...}}')
+    predictions = predictor.predict(torch.stack(rows), samples, seed=seed)
     if isinstance(predictions, Prediction):
         predictions = [predictions]
     lines = [json.dumps(_line(value, item)) for value, item in zip(values, predictions, strict=True)]

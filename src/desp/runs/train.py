@@ -35,8 +35,9 @@ def train_run(
     if accelerator.is_main_process:
         if resume and folder.settings_file.exists():
             folder.check_same(settings, seed)
+            folder.check_data(task)
         else:
-            folder.begin(settings, seed)
+            folder.begin(settings, seed, task.fingerprint())
     accelerator.wait_for_everyone()
     outcome = predictor.train(
         task.source(shape, settings.training, seed, accelerator),

@@ -65,8 +65,8 @@ class Task(ABC):
         """The training data, for a predictor built for `shape`."""
 
     @abstractmethod
-    def read_input(self, value: Any, where: str, folder: Path) -> Tensor:
-        """An input as a user writes it in a file, as a tensor.
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
+        """An input as a user writes it in a file, as a tensor for a predictor of `shape`.
 
         Raises:
             DataError: it is not an input of this task; `where` names the place.
@@ -81,6 +81,10 @@ class Task(ABC):
     @abstractmethod
     def examples(self, seed: int) -> list[Example]:
         """A few inputs to show in a report."""
+
+    def fingerprint(self) -> str | None:
+        """A checksum of the data, where they could change between training and scoring."""
+        return None
 
     def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
         """A quick score for early stopping; None if the task has no validation data."""
@@ -102,6 +106,4 @@ class GeneratedTask(Task):
     ) -> BatchSource:
         """Fresh batches, made on the training device."""
         del shape
-        return GeneratedSource(
-            self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index
-        )
+        return GeneratedSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)

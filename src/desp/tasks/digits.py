@@ -41,9 +41,9 @@ class DigitsTask(GeneratedTask):
         del max_size, scaling
         return DataShape((len(DIGITS),), features=2, max_size=POINTS), None
 
-    def read_input(self, value: Any, where: str, folder: Path) -> Tensor:
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """0 for one, 1 for seven."""
-        del folder
+        del folder, shape
         if isinstance(value, bool) or value not in (0, 1):
             raise DataError(f"{where}: expected 0 (a one) or 1 (a seven), got {value!r}.")
         return _one_hot([int(value)])[0]
@@ -74,7 +74,10 @@ class DigitsTask(GeneratedTask):
         raw, info = predictor.sample(_one_hot(kinds), generator, sampler=sampler, record="trace")
         returned = predictor.decode_sets(raw).packed().elements
         real = self.draw(TESTS, make_generator("real digits"))
-        real_sets, real_kinds = real.sets.elements.to(predictor.device), real.x.argmax(dim=1).to(predictor.device)
+        real_sets, real_kinds = (
+            real.sets.elements.to(predictor.device),
+            real.x.argmax(dim=1).to(predictor.device),
+        )
         shares = _style_shares(returned, kinds, templates)
         rarest = min(share for styles in shares.values() for share in styles.values())
         return Evaluation(

@@ -1,6 +1,8 @@
 """A user's own data, with a part held out for scoring."""
 
+import hashlib
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,13 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.base import BatchSource, DatasetSource
-from desp.data.files import DataFile, read_data_file
+from desp.data.base import BatchSource
+from desp.data.files import DataFile, InputFormat, read_data_file
 from desp.distances import chamfer
 from desp.errors import DataError
 from desp.metrics import size_rmse
 from desp.predictors import DataShape, EnergyPredictor, inspect_dataset
-from desp.predictors.shape import InputStatistics
+from desp.predictors.shape import InputStatistics, dataset_source
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, LangevinSettings, TrainingSettings
@@ -36,21 +38,41 @@ class FilesTask(Task):
     def __init__(self, settings: FilesSettings, seed: int) -> None:
         if not settings.path:
             raise DataError("No data file was given. Pass --data FILE (JSON lines or npz).")
-        self.path = Path(settings.path)
+        self.path, self.share, self.seed = Path(settings.path), settings.held_out, seed
         self.data_label = self.path.name
+
+    @cached_property
+    def whole(self) -> DataFile:
+        """All examples; read when first needed, so that predicting does not need the training file."""
         data = read_data_file(self.path)
         if len(data) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
-        order = torch.randperm(len(data), generator=make_generator(seed, "held out")).tolist()
-        count = min(max(1, round(settings.held_out * len(data))), len(data) - 1)
-        self.held_out, self.train_part = data.part(order[:count]), data.part(order[count:])
-        self.whole = data
-        features = data.sets[0].shape[1]
-        self.axes = {
-            "names": [f"feature {i + 1}" for i in range(features)],
-            "closed": False,
-            "image_rows": False,
-        }
+        return data
+
+    @cached_property
+    def parts(self) -> tuple[DataFile, DataFile]:
+        """The held-out examples, and the rest."""
+        order = torch.randperm(len(self.whole), generator=make_generator(self.seed, "held out")).tolist()
+        count = min(max(1, round(self.share * len(self.whole))), len(self.whole) - 1)
+        return self.whole.part(order[:count]), self.whole.part(order[count:])
+
+    @property
+    def held_out(self) -> DataFile:
+        """The examples for scoring."""
+        return self.parts[0]
+
+    @property
+    def axes(self) -> dict[str, Any]:  # type: ignore[override]
+        """Features by their number."""
+        features = self.whole.sets[0].shape[1]
+        names = [f"feature {i + 1}" for i in range(features)]
+        return {"names": names, "closed": False, "image_rows": False}
+
+    def fingerprint(self) -> str:
+        """A checksum of the file: scoring on another one would mix training and held-out examples."""
+        if not self.path.is_file():
+            raise DataError(f"There is no data file at {self.path}.")
+        return hashlib.blake2b(self.path.read_bytes(), digest_size=16).hexdigest()
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
         """Taken from the whole file, so that held-out sets fit too; only sizes and ranges are used."""
@@ -61,27 +83,23 @@ class FilesTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """The examples that are not held out."""
-        return DatasetSource(
-            self.train_part,
-            training.batch_size,
-            max_size=shape.max_size,
-            features=shape.features,
-            seed=seed,
-            process=accelerator.process_index,
-            processes=accelerator.num_processes,
-            workers=training.data_workers,
-        )
+        return dataset_source(self.parts[1], shape, training, seed, accelerator)
 
-    def read_input(self, value: Any, where: str, folder: Path) -> Tensor:
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """An input as in the data file."""
-        return self.whole.input_format.read(value, folder, where)
+        return InputFormat(shape.input_kind, shape.input_shape).read(value, folder, where)
 
     def examples(self, seed: int) -> list[Example]:
         """The first held-out examples."""
         del seed
         some = self.held_out.part(range(min(SHOWN, len(self.held_out))))
         return [
-            Example(label=f"held-out example {i + 1}", input=x.tolist() if x.numel() <= 64 else None, x=x, truth=[y])
+            Example(
+                label=f"held-out example {i + 1}",
+                input=x.tolist() if x.numel() <= 64 else None,
+                x=x,
+                truth=[y],
+            )
             for i, (x, y) in enumerate(zip(some.inputs, some.sets, strict=True))
         ]
 

@@ -40,9 +40,9 @@ class PolygonsTask(GeneratedTask):
         del max_size, scaling
         return DataShape((len(self.corners),), features=2, max_size=max(self.corners)), None
 
-    def read_input(self, value: Any, where: str, folder: Path) -> Tensor:
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """The number of corners."""
-        del folder
+        del folder, shape
         if isinstance(value, bool) or value not in self.corners:
             known = ", ".join(map(str, self.corners))
             raise DataError(f"{where}: expected a number of corners among {known}, got {value!r}.")
@@ -81,7 +81,12 @@ class PolygonsTask(GeneratedTask):
         real = self.draw(TESTS, make_generator("real polygons"))
         return Evaluation(
             raw={"score": float(polygon_score(raw[..., :2], true_sizes).mean())},
-            returned={"score": float(returned.mean()), "score_median": float(returned.median()), **sizes, **worst},
+            returned={
+                "score": float(returned.mean()),
+                "score_median": float(returned.median()),
+                **sizes,
+                **worst,
+            },
             real_data={"score": float(polygon_score(real.sets.elements, real.sets.sizes).mean())},
             details={"kuiper": angles},
             energy=float(info.energies[-1].mean()) if info.energies is not None else None,
@@ -95,7 +100,9 @@ class PolygonsTask(GeneratedTask):
             x = self._one_hot([kind]).to(predictor.device).expand(tried, -1)
             generator = make_generator(seed, "angles", count, device=predictor.device)
             sets = predictor.decode_sets(predictor.sample(x, generator, sampler=sampler)[0]).packed()
-            right = SetBatch(sets.elements[sets.sizes == count][:ANGLES], sets.presence[sets.sizes == count][:ANGLES])
+            right = SetBatch(
+                sets.elements[sets.sizes == count][:ANGLES], sets.presence[sets.sizes == count][:ANGLES]
+            )
             # Too few right ones say nothing about rotations.
             enough = len(right) >= ANGLES // 2
             statistics[str(count)] = kuiper(polygon_turn(right.elements[:, :count])) if enough else None

@@ -23,9 +23,7 @@ class GradientStep:
         engine: ``eager`` never captures; otherwise a lone CUDA process does, where the estimator allows it.
     """
 
-    def __init__(
-        self, wrapped: nn.Module, accelerator: Accelerator, estimator: Estimator, engine: Engine
-    ) -> None:
+    def __init__(self, wrapped: nn.Module, accelerator: Accelerator, estimator: Estimator, engine: Engine) -> None:
         self.wrapped = wrapped
         self.accelerator = accelerator
         alone_on_cuda = accelerator.device.type == "cuda" and accelerator.num_processes == 1
@@ -33,9 +31,7 @@ class GradientStep:
         self.parameters = [item for item in estimator.parameters() if item.requires_grad]
         self._graph: _StepGraph | None = None
 
-    def __call__(
-        self, x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def __call__(self, x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Replace all gradients by those of this batch; the results may be overwritten by the next call."""
         if not self.captures:
             self.clear()

@@ -75,9 +75,7 @@ def learning_curves(record: RunRecord, image_format: ImageFormat = "svg") -> lis
     for title, series, logarithmic in panels:
         known = [item for item in series if item.steps.size]
         if known:
-            curves.append(
-                Curve(title, _draw(title, known, logarithmic, image_format), _describe(title, known))
-            )
+            curves.append(Curve(title, _draw(title, known, logarithmic, image_format), _describe(title, known)))
     return curves
 
 

@@ -186,9 +186,7 @@ def _colour_bar(figure: "Figure", panels: list["Axes"], look: _Look) -> None:
     colours = ScalarMappable(Normalize(look.window.low[2], look.window.high[2]), COLOUR_MAP)
     lowest = min(panel.get_position().y0 for panel in panels)
     height = figure.get_figheight()
-    place = figure.add_axes(
-        (0.0, lowest - 0.42 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height)
-    )
+    place = figure.add_axes((0.0, lowest - 0.42 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
     bar = figure.colorbar(colours, cax=place, orientation="horizontal")
     bar.set_label(look.axes.name(2), fontsize=8, parse_math=False)
     bar.outline.set_visible(False)

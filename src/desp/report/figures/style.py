@@ -95,9 +95,7 @@ def render(figure: "Figure", image_format: ImageFormat, dpi: int = 160) -> bytes
         # A letter the font lacks: a browser finds another font, and a PNG shows a box.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
         if image_format == "png":
-            figure.savefig(
-                buffer, format="png", dpi=dpi, facecolor="white", bbox_inches="tight", pad_inches=0.1
-            )
+            figure.savefig(buffer, format="png", dpi=dpi, facecolor="white", bbox_inches="tight", pad_inches=0.1)
             return buffer.getvalue()
         figure.savefig(buffer, format="svg", dpi=dpi, facecolor="none", bbox_inches="tight", pad_inches=0.04)
     return _for_page(buffer.getvalue().decode("utf-8")).encode("utf-8")

@@ -1,0 +1,52 @@
+"""Every setting, as frozen dataclasses that check themselves.
+
+Nothing here knows torch, so that the command line can show all settings without loading it. What a setting
+*does* is documented where it is used; the line below a field is what ``--help`` prints.
+"""
+
+from desp.settings.choices import Device, Distance, Engine, InputKind, Pooling
+from desp.settings.codec import from_json, to_json
+from desp.settings.predictor import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    EstimatorSettings,
+    LangevinSettings,
+    PaddingSettings,
+    PredictorSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+)
+from desp.settings.run import (
+    DigitsSettings,
+    FilesSettings,
+    PolygonsSettings,
+    RunSettings,
+    TaskSettings,
+    TrainingSettings,
+)
+
+__all__ = [
+    "ContrastiveSettings",
+    "DeepSetsSettings",
+    "Device",
+    "DigitsSettings",
+    "Distance",
+    "EnergySettings",
+    "Engine",
+    "EstimatorSettings",
+    "FilesSettings",
+    "InputKind",
+    "LangevinSettings",
+    "PaddingSettings",
+    "PolygonsSettings",
+    "Pooling",
+    "PredictorSettings",
+    "RunSettings",
+    "SetEncoderSettings",
+    "SetRiskSettings",
+    "TaskSettings",
+    "TrainingSettings",
+    "from_json",
+    "to_json",
+]

@@ -1,0 +1,126 @@
+"""Settings of a run: task and training loop around a predictor."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from desp.settings.choices import Device, Engine, require_setting
+from desp.settings.predictor import PredictorSettings
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The one training loop."""
+
+    steps: int = 4000
+    """Optimiser steps."""
+    batch_size: int = 100
+    """Examples a step, in each process."""
+    learning_rate: float = 1e-4
+    """Peak learning rate of Adam."""
+    warmup_steps: int = 0
+    """Steps over which the learning rate rises from zero."""
+    decay: Literal["constant", "cosine"] = "constant"
+    """What the learning rate does after the warm-up."""
+    clip_norm: float | None = None
+    """Largest gradient norm; None: no clipping."""
+    ema_decay: float | None = None
+    """Decay of the weight average that predictions use; None: the last weights are used."""
+    validate_every: int = 0
+    """Steps between validations; 0: never."""
+    patience: int | None = None
+    """Stop after this many validations without improvement; None: never."""
+    best_is: Literal["lowest", "highest"] = "lowest"
+    """Which direction of the validation score is better."""
+    checkpoint_every: int = 500
+    """Steps between checkpoints."""
+    log_every: int = 10
+    """Steps between lines of the log."""
+    on_nonfinite: Literal["stop", "rollback"] = "stop"
+    """After NaN or infinity: stop, or go back to the last good checkpoint with half the learning rate."""
+    data_workers: int = 0
+    """Processes that load data; 0: the training process does."""
+    tensorboard: bool = False
+    """Also log for TensorBoard (extra `log`)."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "checkpoint_every", "log_every"):
+            require_setting(getattr(self, name) > 0, f"training.{name}", "positive", getattr(self, name))
+        for name in ("warmup_steps", "validate_every", "data_workers"):
+            require_setting(getattr(self, name) >= 0, f"training.{name}", "at least 0", getattr(self, name))
+        require_setting(self.learning_rate > 0, "training.learning_rate", "positive", self.learning_rate)
+        require_setting(
+            self.clip_norm is None or self.clip_norm > 0,
+            "training.clip_norm",
+            "positive or None",
+            self.clip_norm,
+        )
+        require_setting(
+            self.ema_decay is None or 0 < self.ema_decay < 1,
+            "training.ema_decay",
+            "between 0 and 1, or None",
+            self.ema_decay,
+        )
+        require_setting(
+            self.patience is None or (self.patience > 0 and self.validate_every > 0),
+            "training.patience",
+            "positive, with training.validate_every above 0, or None",
+            self.patience,
+        )
+
+
+@dataclass(frozen=True)
+class PolygonsSettings:
+    """Regular polygons at random rotations; the input is the number of corners."""
+
+    kind: Literal["polygons"] = "polygons"
+    corners: tuple[int, ...] = (4, 5, 6, 7, 8)
+    """The numbers of corners to learn."""
+
+    def __post_init__(self) -> None:
+        wanted = "different numbers of 3 or more"
+        valid = len(set(self.corners)) == len(self.corners) > 0 and min(self.corners) >= 3
+        require_setting(valid, "task.corners", wanted, self.corners)
+
+
+@dataclass(frozen=True)
+class DigitsSettings:
+    """Point clouds of a one or a seven, each in two styles; the input is the digit."""
+
+    kind: Literal["digits"] = "digits"
+
+
+@dataclass(frozen=True)
+class FilesSettings:
+    """A user's own data."""
+
+    kind: Literal["files"] = "files"
+    path: str = ""
+    """JSON lines with `input` and `set`, or an npz file."""
+    held_out: float = 0.1
+    """Share of the examples that is kept for validation and scoring."""
+
+    def __post_init__(self) -> None:
+        require_setting(0 < self.held_out < 1, "task.held_out", "between 0 and 1", self.held_out)
+
+
+TaskSettings = PolygonsSettings | DigitsSettings | FilesSettings
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """A whole run: everything that decides its result, but for the seed and the machine."""
+
+    recipe: str
+    """Name of the recipe these settings came from."""
+    task: TaskSettings
+    """Where data come from and how predictions are scored."""
+    predictor: PredictorSettings = field(default_factory=PredictorSettings)
+    """Energy, estimator, sampler."""
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    """The training loop."""
+    engine: Engine = "auto"
+    """How chains run: eager, as one CUDA graph, or what suits the device."""
+    device: Device = "auto"
+    """Where to run."""
+    matmul_precision: Literal["highest", "high"] = "highest"
+    """float32 matrix products in full precision, or with tf32 where the device has it."""
