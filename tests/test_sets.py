@@ -82,7 +82,7 @@ def test_zero_sets_elements_that_are_absent() -> None:
 @pytest.mark.parametrize(
     ("rule", "threshold", "expected"),
     [
-        ("every", 0.015, [True, False, False, True]),
+        ("every", 0.015, [True, False, False, False]),
         ("any", 0.015, [True, True, False, True]),
         ("every", 0.3, [True, False, False, False]),
         ("any", 0.3, [True, True, False, False]),

@@ -170,8 +170,15 @@ def _read_input(
     if kind == "image":
         return _read_image(folder / value, where)
     if kind == "set":
-        size, features = (None, None) if set_shape is None else (set_shape[0], set_shape[1] - 1)
-        return PresencePadding().encode(SetBatch.from_ragged([as_set(value, where)], size, features))[0]
+        elements = as_set(value, where)
+        size, features = (
+            (len(elements), elements.shape[1]) if set_shape is None else (set_shape[0], set_shape[1] - 1)
+        )
+        if len(elements) and elements.shape[1] != features:
+            raise DataError(f"{where}: elements have {elements.shape[1]} features, expected {features}.")
+        if len(elements) > size:
+            raise DataError(f"{where}: the input set has {len(elements)} elements, at most {size} are allowed.")
+        return PresencePadding().encode(SetBatch.from_ragged([elements], size, features))[0]
     return _as_input(value, where).reshape(-1)
 
 
@@ -223,7 +230,9 @@ def _load_arrays(path: Path) -> "dict[str, np.ndarray]":
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{path} is not an npz file but a single array. Save it with numpy.savez.")
+                raise DataError(
+                    f"{path} cannot be read: it is a single array, not an npz file. Save it with numpy.savez."
+                )
             return {name: archive[name] for name in archive.files}
     except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, DataError):
