@@ -92,6 +92,28 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
     return sorted(measured + open_rows, key=lambda row: (order[row["table"]], row["task"], row["system"]))
 
 
+def markdown_table(rows: list[Row]) -> str:
+    """The measured cells of the paper's tables as markdown; distances, all small, in units of 1e-5."""
+    lines = [
+        "| task | recipe | metric | paper | ours | real data | seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        measured = row["value"] is not None and row["paper"] is not None
+        if not measured or row["metric"].endswith(("_raw", "_returned")):
+            continue
+        unit = 1e-5 if row["value"] < 0.02 else 1.0
+        paper, ours, spread, real = (
+            "" if row[name] is None else f"{row[name] / unit:.{1 if row[name] / unit >= 10 else 2}f}"
+            for name in ("paper", "value", "std", "real_data")
+        )
+        metric = f"{row['metric']} (1e-5)" if unit < 1 else row["metric"]
+        ours = f"**{ours}** ± {spread}" if spread else f"**{ours}**"
+        cells = (row["task"], f"`{row['recipe']}`", metric, paper, ours, real, str(len(row["seeds"])))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:
     names = set.intersection(*(set(result["scores"].get(scoring, {})) for result in results))
     return sorted(names, key=lambda name: (name != "score", name))

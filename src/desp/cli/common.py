@@ -40,7 +40,7 @@ def parse(
         prog=f"desp {command}",
         description=f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}",
         config=(tyro.conf.AvoidSubcommands,),
-        default=tyro.MISSING if default is None else default,
+        default=tyro.MISSING_NONPROP if default is None else default,
     )
 
 

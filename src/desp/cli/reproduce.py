@@ -1,7 +1,9 @@
 """``desp reproduce``"""
 
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from desp.results import result_path
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
   desp reproduce toy --recipes polygons-desp digits-desp --seeds 0"""
+
+SECONDS_TO_SAVE = 60
 
 
 @dataclass(frozen=True)
@@ -51,34 +55,76 @@ def run(arguments: list[str]) -> None:
     chosen = [get_recipe(name) for name in options.recipes] or all_recipes()
     names = [item.name for item in chosen if item.table == options.table]
     jobs = [(name, seed) for seed in options.seeds for name in names]
-    failed = 0
+    options.runs.mkdir(parents=True, exist_ok=True)
+    children, failed = _Children(), 0
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        futures = {pool.submit(_carry_out, options, name, seed): (name, seed) for name, seed in jobs}
+        futures = {pool.submit(_carry_out, options, name, seed, children): (name, seed) for name, seed in jobs}
         try:
             for future in as_completed(futures):
                 name, seed = futures[future]
-                message = future.result()
-                failed += message is not None
-                print(f"{name} seed {seed}: {message or 'recorded'}", flush=True)
+                problem = future.result()
+                failed += problem is not None
+                print(f"{name} seed {seed}: {problem or 'recorded'}", flush=True)
         except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)  # runs under way got the signal too, and save themselves
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.stop()
             raise
     if failed:
         raise RunError(f"{failed} of {len(jobs)} runs failed; see their logs. The same command goes on.")
 
 
-def _carry_out(options: ReproduceArguments, recipe: str, seed: int) -> str | None:
+class _Children:
+    """The processes under way, which are asked once to save themselves when all shall end.
+
+    They run in sessions of their own: were Ctrl-C to reach them from the terminal as well, a second signal would
+    interrupt them in the middle of a step.
+    """
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopping = False
+        self._lock = threading.Lock()
+
+    def call(self, command: list[str], log: Path) -> int:
+        """Run a command of ours to its end, with its output appended to `log`; returns its status."""
+        with log.open("ab") as output:
+            with self._lock:
+                if self._stopping:
+                    return 130
+                process = subprocess.Popen(  # noqa: S603 - our own command
+                    [sys.executable, "-m", "desp", *command],
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self._running.add(process)
+            status = process.wait()
+        with self._lock:
+            self._running.discard(process)
+        return status
+
+    def stop(self) -> None:
+        """Ask all to end, and end those that do not within a minute."""
+        with self._lock:
+            self._stopping = True
+            running = list(self._running)
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        for process in running:
+            try:
+                process.wait(timeout=SECONDS_TO_SAVE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _carry_out(options: ReproduceArguments, recipe: str, seed: int, children: _Children) -> str | None:
     """Do what is left of one run; returns what went wrong, or None."""
     folder = options.runs / f"{recipe}-seed{seed}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
     log = options.runs / f"{recipe}-seed{seed}.log"
     for command in _commands(options, recipe, seed, folder):
-        with log.open("a", encoding="utf-8") as output:
-            done = subprocess.run(  # noqa: S603 - our own command
-                [sys.executable, "-m", "desp", *command], stdout=output, stderr=subprocess.STDOUT, check=False
-            )
-        if done.returncode != 0:
-            return f"`desp {' '.join(command)}` ended with status {done.returncode}; see {log}"
+        status = children.call(command, log)
+        if status != 0:
+            return f"`desp {' '.join(command)}` ended with status {status}; see {log}"
     return None
 
 

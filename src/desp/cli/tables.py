@@ -7,7 +7,7 @@ from pathlib import Path
 from desp.cli.common import parse
 from desp.cli.evaluate import show_rows
 from desp.errors import RunError
-from desp.results import read_results, table_rows
+from desp.results import markdown_table, read_results, table_rows
 
 EXAMPLES = """  desp tables
   desp tables --json --results results"""
@@ -29,6 +29,8 @@ class TablesArguments:
 
     json: bool = False
     """Print JSON."""
+    markdown: bool = False
+    """Print the measured part as markdown, as the README shows it."""
     results: Path = Path("results")
     """Folder with recorded results."""
 
@@ -44,6 +46,9 @@ def run(arguments: list[str]) -> None:
     rows = table_rows(read_results(options.results))
     if options.json:
         print(json.dumps(rows, indent=2))
+        return
+    if options.markdown:
+        print(markdown_table(rows))
         return
     for table, title in TITLES.items():
         show_rows(title, [row for row in rows if row["table"] == table])

@@ -118,6 +118,8 @@ class DatasetSource(BatchSource):
             batch_sampler=_SeamlessOrder(self, first, attempt),
             collate_fn=self._collate,
             num_workers=self.workers,
+            # Loaders draw a seed for their workers; not from the generator that the user's program draws from.
+            generator=make_generator(self.seed, "loader", attempt),
         )
         yield from loader
 

@@ -171,9 +171,8 @@ def _read_input(
         return _read_image(folder / value, where)
     if kind == "set":
         elements = as_set(value, where)
-        size, features = (
-            (len(elements), elements.shape[1]) if set_shape is None else (set_shape[0], set_shape[1] - 1)
-        )
+        size, columns = set_shape or (len(elements), elements.shape[1] + 1)
+        features = columns - 1  # the last column is presence
         if len(elements) and elements.shape[1] != features:
             raise DataError(f"{where}: elements have {elements.shape[1]} features, expected {features}.")
         if len(elements) > size:
@@ -230,9 +229,7 @@ def _load_arrays(path: Path) -> "dict[str, np.ndarray]":
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(
-                    f"{path} cannot be read: it is a single array, not an npz file. Save it with numpy.savez."
-                )
+                raise DataError(f"{path} cannot be read: a single array, not an npz file. Use numpy.savez.")
             return {name: archive[name] for name in archive.files}
     except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, DataError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from huggingface_hub import ModelHubMixin, hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from torch import Tensor
 
 from desp.errors import CheckpointError
@@ -83,7 +84,12 @@ class SetPredictor(ModelHubMixin, ABC, library_name="desp", tags=["set-predictio
             _read_config(folder / CONFIG_FILE, cls.__name__)
         elif folder.is_absolute() or len(folder.parts) > 2 or str(folder).startswith("."):
             raise CheckpointError(f"There is no folder {folder}. Pass what save_pretrained wrote.")
-        return super().from_pretrained(pretrained_model_name_or_path, **options)
+        try:
+            return super().from_pretrained(pretrained_model_name_or_path, **options)
+        except (OSError, HfHubHTTPError, HFValidationError) as error:
+            raise CheckpointError(
+                f"There is no folder {folder}, and the hub gave no predictor of that name either ({error})."
+            ) from error
 
     @classmethod
     def _from_pretrained(
@@ -120,12 +126,13 @@ class SetPredictor(ModelHubMixin, ABC, library_name="desp", tags=["set-predictio
 def _read_config(path: Path, expected_class: str) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))["desp"]
+        saved_by = config.get("class")
     except FileNotFoundError as error:
         raise CheckpointError(f"{path.parent} holds no predictor: {path.name} is missing.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged or not a predictor's: {error!r}. Save it again.") from error
-    if config.get("class") != expected_class:
+    if saved_by != expected_class:
         raise CheckpointError(
-            f"{path.parent} was saved by {config.get('class')}, not {expected_class}. Load it with that class."
+            f"{path.parent} was saved by {saved_by}, not {expected_class}. Load it with that class."
         )
     return {name: value for name, value in config.items() if name != "class"}

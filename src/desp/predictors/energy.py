@@ -83,6 +83,10 @@ class EnergyPredictor(SetPredictor):
         """Where the weights are."""
         return next(self.network.parameters()).device
 
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.network.parameters()).dtype
+
     def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
         """Make the modules for data of `shape`, with weights drawn from `seed`."""
         channels = self.padding.channels(shape.features)
@@ -186,11 +190,12 @@ class EnergyPredictor(SetPredictor):
     def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
         """From a batch in the user's units to the tensors that estimators take."""
         x = batch.x.reshape(len(batch.x), *self.shape.input_shape)
-        return x.to(device), self.encode_sets(batch.sets.to(device))
+        return x.to(device, self._dtype), self.encode_sets(batch.sets.to(device))
 
     def encode_sets(self, sets: SetBatch) -> Tensor:
-        """Sets in the user's units as the padded tensor (B, N, C) that energies see."""
-        return self.padding.encode(SetBatch(self.shape.scaling.scale(sets.elements), sets.presence))
+        """Sets in the user's units as the padded tensor (B, N, C) that energies see, in the weights' precision."""
+        scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
+        return self.padding.encode(SetBatch(scaled, sets.presence))
 
     def decode_sets(self, values: Tensor) -> SetBatch:
         """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
@@ -263,7 +268,7 @@ class EnergyPredictor(SetPredictor):
 
     def _as_batch(self, x: Any) -> tuple[Tensor, bool]:
         """Inputs as (B, ...) on the right device, and whether only one was given."""
-        x = as_input(x).to(self.device, next(self.network.parameters()).dtype)
+        x = as_input(x).to(self.device, self._dtype)
         wanted = self.shape.input_shape
         if wanted == (1,) and x.dim() == 0:
             x = x.reshape(1)
@@ -303,21 +308,22 @@ class EnergyPredictor(SetPredictor):
                 "This predictor was made with an input encoder of your own. Pass it again: "
                 "from_pretrained(folder, input_encoder=MyEncoder())."
             )
-        predictor = cls(from_json(PredictorSettings, config["settings"]), **options)
-        shape = config["shape"]
-        scaling = FeatureScaling(tuple(shape["scaling"]["offset"]), tuple(shape["scaling"]["span"]))
-        predictor.build(
-            DataShape(
-                input_shape=tuple(shape["input_shape"]),
-                features=shape["features"],
-                max_size=shape["max_size"],
-                scaling=scaling,
-                input_kind=shape["input_kind"],
-            )
-        )
+        try:
+            settings, shape = from_json(PredictorSettings, config["settings"]), _shape_of(config["shape"])
+        except (KeyError, TypeError, AttributeError, SettingsError) as error:
+            raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
+        predictor = cls(settings, **options)
+        predictor.build(shape)
         try:
             predictor.network.load_state_dict(weights)
         except RuntimeError as error:
             raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
         predictor.network.to(default_device(predictor.device_choice))
         return predictor
+
+
+def _shape_of(values: dict[str, Any]) -> DataShape:
+    """The inverse of `to_json` for shapes."""
+    scaling = FeatureScaling(tuple(values["scaling"]["offset"]), tuple(values["scaling"]["span"]))
+    input_shape = tuple(values["input_shape"])
+    return DataShape(input_shape, values["features"], values["max_size"], scaling, values["input_kind"])

@@ -34,8 +34,17 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint so that `path` is never half a file."""
-    tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
-    metadata = {"format": FORMAT, "state": json.dumps(checkpoint.state), "digest": _digest(tensors)}
+    # Copies, as the format has no room for tensors that share memory (tied weights, for example).
+    tensors = {
+        name: value.detach().to("cpu", copy=True).contiguous() for name, value in checkpoint.tensors.items()
+    }
+    state = json.dumps(checkpoint.state)
+    metadata = {
+        "format": FORMAT,
+        "state": state,
+        "digest": _digest(tensors),
+        "header_digest": _header_digest(tensors, state),
+    }
     write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata))
 
 
@@ -61,7 +70,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
             f"{path} has checkpoint format {metadata.get('format')}, this version reads {FORMAT}. "
             "Train again, or use the version that wrote it."
         )
-    if metadata.get("digest") != _digest(tensors):
+    header = _header_digest(tensors, metadata["state"])
+    # Early files have no checksum of the header.
+    if metadata.get("digest") != _digest(tensors) or metadata.get("header_digest", header) != header:
         raise CheckpointError(
             f"{path} was changed or damaged after it was written: its checksum does not fit. "
             "Delete it; the one before it is used then."
@@ -124,7 +135,8 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         index, name = key.split("/")
-        state.setdefault(int(index), {})[name] = value
+        # A copy: the optimiser works in place on what it is given, and `tensors` may be needed once more.
+        state.setdefault(int(index), {})[name] = value.clone()
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
@@ -134,3 +146,8 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
         total.update(name.encode())
         total.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
+
+
+def _header_digest(tensors: Mapping[str, Tensor], state: str) -> str:
+    layout = [(name, str(tensors[name].dtype), list(tensors[name].shape)) for name in sorted(tensors)]
+    return hashlib.blake2b(json.dumps([layout, state]).encode(), digest_size=16).hexdigest()

@@ -4,11 +4,12 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import broadcast
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource
@@ -30,51 +31,11 @@ from desp.training.monitor import Monitor, NonFiniteStep
 from desp.training.progress import JsonLinesLog, TrainingListener
 from desp.training.schedule import learning_rate
 from desp.training.signals import StopRequest
+from desp.training.state import TrainingOutcome, TrainingState
 
 logger = logging.getLogger(__name__)
 
 MAX_ROLLBACKS = 5
-
-
-@dataclass
-class TrainingState:
-    """Everything but tensors that a resumed run must know."""
-
-    step: int = 0
-    attempt: int = 0
-    """How often training was rolled back; part of every seed, so that a new attempt draws anew."""
-    best_score: float | None = None
-    best_step: int | None = None
-    validations_without_improvement: int = 0
-    seconds: float = 0.0
-
-    @property
-    def rate_factor(self) -> float:
-        """Every roll-back halves the learning rate."""
-        return 0.5**self.attempt
-
-
-@dataclass(frozen=True)
-class TrainingOutcome:
-    """What training gave.
-
-    Attributes:
-        weights: the weights to predict with: the best ones, or the averaged, or the last.
-        steps: optimiser steps done.
-        best_score: best validation score, if there was validation.
-        best_step: the step it belongs to.
-        seconds: wall time, resumed parts added up.
-        engine: ``graph`` if whole steps ran as a CUDA graph, else ``eager``.
-        stopped_early: whether patience ran out.
-    """
-
-    weights: dict[str, Tensor]
-    steps: int
-    best_score: float | None
-    best_step: int | None
-    seconds: float
-    engine: str
-    stopped_early: bool
 
 
 def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | None) -> Accelerator:
@@ -134,8 +95,10 @@ class Trainer:
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = JsonLinesLog(folder / "log.jsonl") if folder else None
-        self._good: Checkpoint | None = None
         self._best: Checkpoint | None = None
+        # What was saved last, and the best checkpoint as it was then: a roll-back returns to both.
+        self._good: Checkpoint | None = None
+        self._good_best: Checkpoint | None = None
 
     def fit(self, resume: bool = False) -> TrainingOutcome:
         """Train to the end, or on from the newest checkpoint.
@@ -146,7 +109,7 @@ class Trainer:
             RunError: the folder holds another run already.
         """
         self._begin(resume)
-        stopped_early = False
+        stopped_early = self.state.out_of_patience(self.settings.patience)
         try:
             with StopRequest() as stop:
                 while self.state.step < self.settings.steps and not stopped_early:
@@ -169,11 +132,11 @@ class Trainer:
             )
         if saved is not None:
             self._restore(saved)
-            best = self.store.best if self.store else None
-            self._best = load_checkpoint(best) if best and best.exists() else None
+            if self.store and self.state.best_step is not None:
+                self._best = load_checkpoint(self.store.best)
         if self.log and self.accelerator.is_main_process:
             self.log.rewind(self.state.step)
-        self._good = self._snapshot()
+        self._good, self._good_best = self._snapshot(), self._best
         self.listener.started(self.state.step, self.settings.steps)
 
     def _train_until_done(self, stop: StopRequest) -> bool:
@@ -235,7 +198,7 @@ class Trainer:
         if self.validate is None:
             return False
         with torch.no_grad(), self._prediction_weights():
-            score = self.validate()
+            score = self._agreed(self.validate())
             sign = 1 if self.settings.best_is == "lowest" else -1
             # A NaN score is never better than anything.
             better = score == score and (
@@ -247,14 +210,16 @@ class Trainer:
         self.state.validations_without_improvement = (
             0 if better else self.state.validations_without_improvement + 1
         )
-        if self.accelerator.is_main_process:
-            if better and self.store and self._best:
-                self.store.save_best(self._best)
-            if self.log:
-                self.log.add({"step": self.state.step, "validation_score": score})
+        if self.accelerator.is_main_process and self.log:
+            self.log.add({"step": self.state.step, "validation_score": score})
         self.listener.validated(self.state.step, score, better)
-        patience = self.settings.patience
-        return patience is not None and self.state.validations_without_improvement >= patience
+        return self.state.out_of_patience(self.settings.patience)
+
+    def _agreed(self, score: float) -> float:
+        """The score of the first process: were each to trust its own, one might stop without the others."""
+        if self.accelerator.num_processes == 1:
+            return score
+        return float(broadcast(torch.tensor(score, dtype=torch.float64, device=self.accelerator.device)))
 
     def _prediction_weights(self) -> AbstractContextManager[None]:
         return self.average.applied() if self.average else nullcontext()
@@ -268,6 +233,7 @@ class Trainer:
         tensors |= {f"optimizer/{name}": value.detach().cpu().clone() for name, value in optimizer.items()}
         if self.average:
             tensors |= {f"ema/{name}": value.cpu().clone() for name, value in self.average.tensors.items()}
+        tensors |= {f"monitor/{name}": value.cpu() for name, value in self.monitor.tensors().items()}
         return Checkpoint(tensors, asdict(self.state))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -276,16 +242,21 @@ class Trainer:
             restore_optimizer(self.optimizer, checkpoint.group("optimizer"))
             if self.average:
                 self.average.load(checkpoint.group("ema"))
-        except (RuntimeError, KeyError, ValueError) as error:
+            self.monitor.load(checkpoint.group("monitor"))
+            self.state = TrainingState(**checkpoint.state)
+        except (RuntimeError, KeyError, ValueError, TypeError) as error:
             raise CheckpointError(
                 f"The checkpoint does not fit these settings ({error}). Resume with the settings the run was "
                 "begun with, or choose another folder."
             ) from error
-        self.state = TrainingState(**checkpoint.state)
 
     def _save(self) -> None:
-        self._good = self._snapshot()
+        saved_best = self._good_best
+        self._good, self._good_best = self._snapshot(), self._best
         if self.store and self.accelerator.is_main_process:
+            # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
+            if self._best is not None and self._best is not saved_best:
+                self.store.save_best(self._best)
             self.store.save(self.state.step, self._good)
         self.accelerator.wait_for_everyone()
 
@@ -295,15 +266,20 @@ class Trainer:
         if self.settings.on_nonfinite == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
             steps = self.store.steps() if self.store else []
             kept = f"The last good checkpoint is {steps[-1]}." if steps else "Nothing was saved before it."
+            more = (
+                ", or --training.on-nonfinite rollback, which goes back by itself."
+                if self.settings.on_nonfinite == "stop"
+                else f"; going back {self.state.attempt} times did not help."
+            )
             raise NonFiniteError(
-                f"{error} {kept} Try a lower learning rate (--training.learning-rate), gradient clipping "
-                "(--training.clip-norm 0.1), or --training.on-nonfinite rollback, which goes back by itself."
+                f"{error} {kept} Try a lower learning rate (--training.learning-rate) or gradient clipping "
+                f"(--training.clip-norm 0.1){more}"
             ) from error
-        attempt = self.state.attempt + 1
+        attempt, seconds = self.state.attempt + 1, self.state.seconds
         logger.warning("%s Going back to step %d with half the learning rate.", error, good.state["step"])
         self._restore(good)
-        self.state.attempt = attempt
-        self.monitor.reset()
+        self._best = self._good_best
+        self.state.attempt, self.state.seconds = attempt, seconds
         if self.log and self.accelerator.is_main_process:
             self.log.rewind(self.state.step)
         self.listener.rolled_back(error.step, self.state.step)
@@ -316,7 +292,7 @@ class Trainer:
         return bool(self.accelerator.reduce(flag, "sum") > 0)
 
     def _interrupt(self) -> None:
-        self._report()
+        self.monitor.check()
         self._save()
         kept = f"saved in {self.store.folder}" if self.store else "not saved, as there is no run folder"
         raise TrainingInterrupted(

@@ -32,17 +32,37 @@ class Monitor:
         Raises:
             NonFiniteError: one of these steps was not finite; `step` of the error says which.
         """
+        try:
+            self.check()
+            return {name: float(total) / self._count for name, total in self._sums.items()}
+        finally:
+            self.reset()
+
+    def check(self) -> None:
+        """Raise what `flush` would raise, and keep everything gathered."""
         bad = int(self._bad_step)
-        means = {name: float(total) / self._count for name, total in self._sums.items()}
-        self.reset()
         if bad >= 0:
             raise NonFiniteStep(bad)
-        return means
 
     def reset(self) -> None:
         """Forget everything gathered."""
         self._bad_step.fill_(-1)
         self._sums, self._count = {}, 0
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What was gathered from finite steps, to save; nothing right after a flush."""
+        if self._count == 0:
+            return {}
+        sums = {f"sum/{name}": total for name, total in self._sums.items()}
+        return {"count": torch.tensor(self._count), **sums}
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Put back what `tensors` gave, so that means of a resumed run cover the same steps."""
+        self.reset()
+        for name, value in tensors.items():
+            if name.startswith("sum/"):
+                self._sums[name.removeprefix("sum/")] = value.to(self._bad_step.device)
+        self._count = int(tensors.get("count", 0))
 
 
 class NonFiniteStep(NonFiniteError):

@@ -1,0 +1,50 @@
+"""What training knows of itself while it runs, and what it gives at the end."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass
+class TrainingState:
+    """Everything but tensors that a resumed run must know."""
+
+    step: int = 0
+    attempt: int = 0
+    """How often training was rolled back; part of every seed, so that a new attempt draws anew."""
+    best_score: float | None = None
+    best_step: int | None = None
+    validations_without_improvement: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate_factor(self) -> float:
+        """Every roll-back halves the learning rate."""
+        return 0.5**self.attempt
+
+    def out_of_patience(self, patience: int | None) -> bool:
+        """Whether as many validations as `patience` allows have brought nothing."""
+        return patience is not None and self.validations_without_improvement >= patience
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """What training gave.
+
+    Attributes:
+        weights: the weights to predict with: the best ones, or the averaged, or the last.
+        steps: optimiser steps done.
+        best_score: best validation score, if there was validation.
+        best_step: the step it belongs to.
+        seconds: wall time, resumed parts added up.
+        engine: ``graph`` if whole steps ran as a CUDA graph, else ``eager``.
+        stopped_early: whether patience ran out.
+    """
+
+    weights: dict[str, Tensor]
+    steps: int
+    best_score: float | None
+    best_step: int | None
+    seconds: float
+    engine: str
+    stopped_early: bool
