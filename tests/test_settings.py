@@ -98,21 +98,6 @@ def test_left_out_settings_have_their_defaults() -> None:
     assert from_json(TrainingSettings, {"steps": 5}) == TrainingSettings(steps=5)
 
 
-def test_defaults_are_those_of_the_paper() -> None:
-    predictor = PredictorSettings()
-    assert predictor.energy == DeepSetsSettings(hidden=256, element_layers=3, set_layers=3, pooling="fspool")
-    chain = predictor.estimator.chain
-    assert (chain.steps, chain.stochastic_steps, chain.noise_scale, chain.noise_first) == (
-        100,
-        100,
-        0.01,
-        True,
-    )
-    assert predictor.estimator.data_noise == 0.015
-    assert (predictor.sampler.steps, predictor.sampler.stochastic_steps) == (100, 80)
-    assert (TrainingSettings().learning_rate, TrainingSettings().batch_size) == (1e-4, 100)
-
-
 @pytest.mark.parametrize(
     ("cls", "values", "message"),
     [

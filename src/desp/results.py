@@ -66,10 +66,9 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
     rows = []
     for scoring in (main, other):
         for metric in _metrics(results, scoring):
-            protocol = recipe.protocol if scoring == main else "ours"
             name = metric if scoring == main or metric not in results[0]["scores"][main] else f"{metric}_{scoring}"
             values = [result["scores"][scoring][metric] for result in results]
-            rows.append(_row(results, recipe.name, name, protocol, values, real=_real(results, metric)))
+            rows.append(_row(results, recipe.name, name, values, real=_real(results, metric)))
     return rows
 
 
@@ -129,7 +128,6 @@ def _row(
     results: list[dict[str, Any]],
     recipe_name: str,
     metric: str,
-    protocol: str,
     values: list[float | None],
     real: float | None,
 ) -> Row:
@@ -141,7 +139,7 @@ def _row(
         "task": recipe.task,
         "system": recipe.system,
         "recipe": recipe.name,
-        "protocol": protocol,
+        "protocol": recipe.protocol,
         "metric": metric,
         "value": statistics.fmean(known) if known else None,
         "std": statistics.stdev(known) if len(known) > 1 else None,

@@ -32,7 +32,9 @@ ENERGIES: dict[str, EnergySettings] = {
     "set-encoder": SetEncoderSettings(hidden=16, latent=8),
 }
 ESTIMATORS: dict[str, ContrastiveSettings | SetRiskSettings] = {
-    "contrastive": ContrastiveSettings(chain=LangevinSettings(steps=5, stochastic_steps=5)),
+    "contrastive": ContrastiveSettings(
+        chain=LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.01), data_noise=0.015
+    ),
     "set-risk-chamfer": SetRiskSettings(distance="chamfer", steps=5),
     "set-risk-hungarian": SetRiskSettings(distance="hungarian", steps=5),
 }

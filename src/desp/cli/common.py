@@ -44,11 +44,11 @@ def parse(
     )
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table."""
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wrapped: str = "") -> None:
+    """Print a table; where it is too wide, the column `wrapped` gives way."""
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, no_wrap=True)
+        table.add_column(column, no_wrap=column != wrapped)
     for row in rows:
         table.add_row(*row)
     console().print(table)

@@ -63,8 +63,8 @@ def _show_score(path: Path) -> None:
 def _clear(path: Path) -> None:
     """Remove an earlier demo, and nothing else."""
     settings = path / "settings.json"
-    if not path.exists() or not any(path.iterdir()):
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if not settings.exists() or '"recipe": "demo"' not in settings.read_text(encoding="utf-8"):
+    if not settings.is_file() or '"recipe": "demo"' not in settings.read_text(encoding="utf-8"):
         raise RunError(f"{path} holds something other than a demo. Choose another folder with --run.")
     shutil.rmtree(path)

@@ -15,7 +15,7 @@ EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
   desp train polygons-desp --training.steps 500 --predictor.energy.hidden 64
   desp train polygons-desp --run runs/polygons --seed 1 --resume
   desp train custom --data my_sets.jsonl --run runs/mine
-  accelerate launch --num_processes 2 --cpu -m desp train polygons-desp --run runs/two"""
+  accelerate launch --num_processes 2 -m desp train polygons-desp --run runs/two-gpus"""
 
 
 @dataclass(frozen=True)

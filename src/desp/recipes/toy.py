@@ -28,7 +28,7 @@ def _paper(name: str, task: TaskSettings) -> RunSettings:
         recipe=name,
         task=task,
         predictor=PredictorSettings(
-            energy=DeepSetsSettings(),
+            energy=DeepSetsSettings(hidden=256),
             estimator=ContrastiveSettings(
                 chain=LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01), data_noise=0.015
             ),
@@ -36,7 +36,16 @@ def _paper(name: str, task: TaskSettings) -> RunSettings:
             padding=_PADDING,
             scaling="none",
         ),
-        training=TrainingSettings(steps=4000, batch_size=100, learning_rate=1e-4),
+        training=TrainingSettings(
+            steps=4000,
+            batch_size=100,
+            learning_rate=1e-4,
+            warmup_steps=0,
+            decay="constant",
+            clip_norm=None,
+            ema_decay=None,
+            on_nonfinite="stop",
+        ),
     )
 
 
@@ -55,10 +64,7 @@ def _own(name: str, task: TaskSettings, steps: int, batch_size: int) -> RunSetti
             batch_size=batch_size,
             learning_rate=3e-4,
             warmup_steps=100,
-            decay="cosine",
-            clip_norm=0.1,
             ema_decay=0.999,
-            on_nonfinite="rollback",
         ),
         matmul_precision="high",
     )
@@ -164,13 +170,8 @@ def demo() -> RunSettings:
             scaling="none",
         ),
         training=TrainingSettings(
-            steps=2500,
-            batch_size=64,
-            learning_rate=1e-3,
-            warmup_steps=50,
-            decay="cosine",
-            clip_norm=0.1,
+            steps=1500,
+            learning_rate=1.5e-3,
             ema_decay=0.99,
-            on_nonfinite="rollback",
         ),
     )

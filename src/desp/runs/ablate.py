@@ -34,11 +34,13 @@ def ablate_run(
         on_ratio: told of every ratio that is done.
 
     Raises:
-        SettingsError: a ratio outside [0, 1], or a system that has no stochastic steps.
+        SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
     settings, seed = folder.load_settings()
     if isinstance(settings.predictor.estimator, SetRiskSettings):
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
+    if not ratios:
+        raise SettingsError("--ratios needs at least one value between 0 and 1.")
     for ratio in ratios:
         if not 0 <= ratio <= 1:
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
@@ -29,7 +30,12 @@ def evaluate_run(
         folder: a finished run.
         samples: predictions an input, where the task's metrics use several.
         seed: of the test data and chains; the run's own if not given.
+
+    Raises:
+        SettingsError: `samples` is not positive.
     """
+    if samples < 1:
+        raise SettingsError(f"--samples must be at least 1, got {samples}.")
     settings, run_seed = folder.load_settings()
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)

@@ -41,6 +41,8 @@ class RunFolder:
                 f"{self.path} already holds a run of '{recipe}'. Continue it with --resume, or choose another "
                 "folder with --run."
             )
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file. Choose a folder with --run.")
         if self.path.exists() and any(self.path.iterdir()):
             raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
         values = {"recipe": settings.recipe, "seed": seed, "settings": to_json(settings), "data": fingerprint}
@@ -68,6 +70,13 @@ class RunFolder:
                 "(only --training.steps may change), or choose another folder with --run."
             )
 
+    def set_length(self, steps: int) -> None:
+        """Note the length of a run that was resumed with another one, so that its settings stay true."""
+        values = self._read(self.settings_file)
+        if values["settings"]["training"]["steps"] != steps:
+            values["settings"]["training"]["steps"] = steps
+            write_json(self.settings_file, values)
+
     def load_settings(self) -> tuple[RunSettings, int]:
         """The settings and the seed.
 
@@ -75,7 +84,10 @@ class RunFolder:
             RunError: not a run folder, or damaged.
         """
         values = self._read(self.settings_file)
-        return from_json(RunSettings, values["settings"]), int(values["seed"])
+        try:
+            return from_json(RunSettings, values["settings"]), int(values["seed"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(f"{self.settings_file} is damaged ({error}). Train again in another folder.") from error
 
     def load_task(self) -> Task:
         """The task of the run; its data are looked at only when they are used."""

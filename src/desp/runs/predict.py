@@ -22,8 +22,10 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
         The number of inputs.
 
     Raises:
-        DataError: a line cannot be read as an input of the run's task.
+        DataError: the output is a folder, or a line cannot be read as an input of the run's task.
     """
+    if output.is_dir():
+        raise DataError(f"{output} is a folder. Pass the name of a file with --output.")
     task, predictor = folder.load_task(), folder.load_predictor()
     values, rows = [], []
     for where, record in read_lines(inputs):

@@ -1,10 +1,14 @@
 """Train a recipe in a run folder."""
 
 import torch
+from accelerate import PartialState
 
+from desp.extras import require
 from desp.predictors import EnergyPredictor
+from desp.predictors.network import default_device
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
+from desp.samplers import ChainEngine
 from desp.settings import RunSettings
 from desp.storage import write_json
 from desp.tasks import make_task
@@ -31,14 +35,17 @@ def train_run(
     shape, statistics = task.shape(settings.predictor.max_size, settings.predictor.scaling == "auto")
     predictor.build(shape, seed=seed, statistics=statistics)
     torch.set_float32_matmul_precision(settings.matmul_precision)
-    accelerator = make_accelerator(settings.device, settings.training, folder.path)
-    if accelerator.is_main_process:
+    _check_machine(settings, predictor)
+    state = PartialState(cpu=settings.device == "cpu")
+    if state.is_main_process:
         if resume and folder.settings_file.exists():
             folder.check_same(settings, seed)
             folder.check_data(task)
         else:
             folder.begin(settings, seed, task.fingerprint())
-    accelerator.wait_for_everyone()
+    state.wait_for_everyone()
+    # Not earlier: with TensorBoard it writes into the folder, which would no longer be a new one.
+    accelerator = make_accelerator(settings.device, settings.training, folder.path)
     outcome = predictor.train(
         task.source(shape, settings.training, seed, accelerator),
         settings.training,
@@ -50,10 +57,23 @@ def train_run(
         listener=listener,
     )
     if accelerator.is_main_process:
+        folder.set_length(max(outcome.steps, settings.training.steps))
         predictor.save_pretrained(folder.model)
         write_json(folder.summary_file, _summary(predictor, outcome))
     accelerator.wait_for_everyone()
     return outcome
+
+
+def _check_machine(settings: RunSettings, predictor: EnergyPredictor) -> None:
+    """Find what is missing before anything is written.
+
+    Raises:
+        SettingsError: no such device, or one that the engine cannot use.
+        MissingExtraError: TensorBoard is asked for and not installed.
+    """
+    ChainEngine(predictor.network.energy, settings.engine).name(default_device(settings.device))
+    if settings.training.tensorboard:
+        require("tensorboard", "log", "log for TensorBoard")
 
 
 def _summary(predictor: EnergyPredictor, outcome: TrainingOutcome) -> dict[str, object]:

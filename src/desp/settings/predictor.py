@@ -11,7 +11,7 @@ class DeepSetsSettings:
     """The energy E_DS of equation 8: an MLP on every element, a pooling, a second MLP."""
 
     kind: Literal["deep-sets"] = "deep-sets"
-    hidden: int = 256
+    hidden: int = 128
     """Width of all layers."""
     element_layers: int = 3
     """Linear layers before the pooling."""
@@ -72,11 +72,11 @@ class PaddingSettings:
 class LangevinSettings:
     """The chain of equations 5 and 6: `stochastic_steps` steps with noise, the rest without."""
 
-    steps: int = 100
+    steps: int = 60
     """T: gradient steps in all."""
-    stochastic_steps: int = 80
+    stochastic_steps: int = 48
     """S: how many of the first steps add noise. S = T samples, S = 0 descends."""
-    noise_scale: float = 0.01
+    noise_scale: float = 0.015
     """Standard deviation of the noise of one step."""
     step_size: float = 1.0
     """Factor on the gradient."""
@@ -100,9 +100,9 @@ class ContrastiveSettings:
     """Contrastive estimation: real sets get low energy, the chain's sets high energy (equations 3 to 5)."""
 
     kind: Literal["contrastive"] = "contrastive"
-    chain: LangevinSettings = field(default_factory=lambda: LangevinSettings(steps=100, stochastic_steps=100))
+    chain: LangevinSettings = field(default_factory=lambda: LangevinSettings(steps=60, stochastic_steps=60))
     """The chain that draws from the model in every training step."""
-    data_noise: float = 0.015
+    data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
 
     def __post_init__(self) -> None:

@@ -9,21 +9,21 @@ from desp.settings.predictor import PredictorSettings
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The one training loop."""
+    """The one training loop. The defaults are robust rather than the paper's, which its recipes name."""
 
-    steps: int = 4000
+    steps: int = 2000
     """Optimiser steps."""
-    batch_size: int = 100
+    batch_size: int = 64
     """Examples a step, in each process."""
-    learning_rate: float = 1e-4
+    learning_rate: float = 5e-4
     """Peak learning rate of Adam."""
-    warmup_steps: int = 0
+    warmup_steps: int = 50
     """Steps over which the learning rate rises from zero."""
-    decay: Literal["constant", "cosine"] = "constant"
+    decay: Literal["constant", "cosine"] = "cosine"
     """What the learning rate does after the warm-up."""
-    clip_norm: float | None = None
+    clip_norm: float | None = 0.1
     """Largest gradient norm; None: no clipping."""
-    ema_decay: float | None = None
+    ema_decay: float | None = 0.995
     """Decay of the weight average that predictions use; None: the last weights are used."""
     validate_every: int = 0
     """Steps between validations; 0: never."""
@@ -35,7 +35,7 @@ class TrainingSettings:
     """Steps between checkpoints."""
     log_every: int = 10
     """Steps between lines of the log."""
-    on_nonfinite: Literal["stop", "rollback"] = "stop"
+    on_nonfinite: Literal["stop", "rollback"] = "rollback"
     """After NaN or infinity: stop, or go back to the last good checkpoint with half the learning rate."""
     data_workers: int = 0
     """Processes that load data; 0: the training process does."""

@@ -1,0 +1,87 @@
+"""What one of several processes does in `test_distributed.py`; started by a launcher.
+
+    distributed_script.py FOLDER KIND
+
+Every process writes what it saw to FOLDER/rank-R.safetensors and FOLDER/rank-R.json.
+"""
+
+import json
+import os
+import signal
+import sys
+from itertools import islice
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from safetensors.torch import save_file
+from tiny_problem import (
+    RICH,
+    SHORT,
+    ActingSource,
+    Kind,
+    Recorder,
+    make_predictor,
+    make_trainer,
+    polygons,
+    weights_of,
+)
+from torch import Tensor
+
+from desp.errors import TrainingInterrupted
+from desp.training.loop import make_accelerator
+
+
+def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
+    """The gradients of one step without noise, on this process's own batch, and the batch."""
+    rank = accelerator.process_index
+    trainer = make_trainer(make_predictor(kind, noise=0.0), SHORT, accelerator=accelerator)
+    x, y = trainer.prepare(next(polygons(rank).batches(0)))
+    trainer.gradients(x, y, torch.Generator())
+    names = {id(value): name for name, value in trainer.estimator.named_parameters()}
+    gradients = {f"gradient/{names[id(value)]}": value.grad for value in trainer.gradients.parameters}
+    return {"x": x, "y": y.contiguous(), **gradients}
+
+
+def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path) -> tuple[Tensor, dict]:
+    """Train; only the last process is asked to stop, and each would score the weights differently."""
+    rank = accelerator.process_index
+    last = rank == accelerator.num_processes - 1
+    source = ActingSource(6, (lambda: os.kill(os.getpid(), signal.SIGTERM)) if last else (lambda: None), rank)
+    listener = Recorder()
+    own_scores = iter([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]][rank])
+    trainer = make_trainer(
+        make_predictor(kind),
+        RICH,
+        accelerator=accelerator,
+        source=source,
+        folder=folder / f"run-{rank}",
+        validate=lambda: next(own_scores),
+        listener=listener,
+    )
+    message = ""
+    try:
+        trainer.fit()
+    except TrainingInterrupted as error:
+        message = str(error)
+    told = {"message": message, "scores": listener.scores, "step": trainer.state.step}
+    return weights_of(trainer), told
+
+
+def main() -> None:
+    """Read the arguments and do both."""
+    torch.set_num_threads(1)
+    folder, kind = Path(sys.argv[1]), sys.argv[2]
+    accelerator = make_accelerator("cpu", SHORT, None)
+    rank = accelerator.process_index
+    tensors = one_step(kind, accelerator)
+    weights, told = train_until_asked_to_stop(kind, accelerator, folder)
+    tensors |= {f"weight/{name}": value for name, value in weights.items()}
+    tensors["batches"] = torch.stack([batch.sets.elements for batch in islice(polygons(rank).batches(0), 7)])
+    told["processes"] = accelerator.num_processes
+    (folder / f"rank-{rank}.json").write_text(json.dumps(told))
+    save_file(tensors, folder / f"rank-{rank}.safetensors")
+
+
+if __name__ == "__main__":
+    main()

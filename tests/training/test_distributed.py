@@ -1,0 +1,112 @@
+"""Two processes train one model: gradients are averaged, weights agree, and one process writes."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_problem import KINDS, Kind, make_predictor, make_trainer
+from torch import Tensor
+
+SCRIPT = Path(__file__).parent / "distributed_script.py"
+# `accelerate launch --cpu` starts one process however many are asked for, so this is the launcher for several
+# devices; the processes themselves are kept on the CPU.
+LAUNCHER = ["--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What two processes left behind."""
+
+    kind: Kind
+    folder: Path
+    tensors: list[dict[str, Tensor]]
+    told: list[dict[str, Any]]
+
+    def group(self, rank: int, prefix: str) -> dict[str, Tensor]:
+        items = self.tensors[rank].items()
+        return {name.removeprefix(prefix): value for name, value in items if name.startswith(prefix)}
+
+
+def launch(kind: Kind, folder: Path) -> Launched:
+    """Start two processes and collect what they wrote."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    accelerate = Path(sys.executable).parent / "accelerate"
+    command = [str(accelerate), "launch", "--num_processes", "2", *LAUNCHER, "--main_process_port", port]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    command += [str(SCRIPT), str(folder), kind]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    tensors = [load_file(folder / f"rank-{rank}.safetensors") for rank in range(2)]
+    told = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
+    return Launched(kind, folder, tensors, told)
+
+
+def check_there_are_two_and_their_data_differ(launched: Launched) -> None:
+    assert [told["processes"] for told in launched.told] == [2, 2]
+    first, second = (tensors["batches"] for tensors in launched.tensors)
+    for step in range(len(first)):
+        assert not torch.equal(first[step], second[step]), step
+
+
+def check_gradients_are_those_of_the_joined_batch(launched: Launched) -> None:
+    trainer = make_trainer(make_predictor(launched.kind, noise=0.0))
+    x, y = (torch.cat([tensors[name] for tensors in launched.tensors]) for name in ("x", "y"))
+    trainer.gradients(x, y, torch.Generator())
+    averaged = [launched.group(rank, "gradient/") for rank in range(2)]
+    parameters = dict(trainer.estimator.named_parameters())
+    assert averaged[0].keys() == averaged[1].keys() == parameters.keys()
+    for name, parameter in parameters.items():
+        assert torch.equal(averaged[0][name], averaged[1][name]), name
+        torch.testing.assert_close(averaged[0][name], parameter.grad, rtol=1e-5, atol=1e-6)
+    # Were each process left with its own gradients, they would be far from these.
+    trainer.gradients(x[:8], y[:8], torch.Generator())
+    apart = max(float((averaged[0][name] - own.grad).abs().max()) for name, own in parameters.items())
+    assert apart > 1e-4
+
+
+def check_weights_agree_after_training_on_different_data(launched: Launched) -> None:
+    first, second = (launched.group(rank, "weight/") for rank in range(2))
+    start = make_predictor(launched.kind).network.state_dict()
+    assert first.keys() == second.keys() == start.keys()
+    assert [name for name in first if not torch.equal(first[name], second[name])] == []
+    assert not all(torch.equal(first[name], start[name]) for name in first)
+
+
+def check_all_stop_after_the_same_step(launched: Launched) -> None:
+    for told in launched.told:
+        assert told["step"] == 7
+        assert told["message"].startswith("Stopped after step 7 of 12")
+
+
+def check_all_believe_the_same_score(launched: Launched) -> None:
+    expected = [[2, 3.0, True], [4, 2.0, True], [6, 1.0, True]]
+    assert [told["scores"] for told in launched.told] == [expected, expected]
+
+
+def check_only_the_first_process_writes(launched: Launched) -> None:
+    names = {path.name for path in (launched.folder / "run-0" / "checkpoints").iterdir()}
+    assert names == {"best.safetensors", "step-00000004.safetensors", "step-00000007.safetensors"}
+    assert (launched.folder / "run-0" / "log.jsonl").exists()
+    assert not (launched.folder / "run-1").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_processes(tmp_path: Path, kind: Kind) -> None:
+    """One launch, which costs seconds, serves all checks."""
+    launched = launch(kind, tmp_path)
+    check_there_are_two_and_their_data_differ(launched)
+    check_gradients_are_those_of_the_joined_batch(launched)
+    check_weights_agree_after_training_on_different_data(launched)
+    check_all_stop_after_the_same_step(launched)
+    check_all_believe_the_same_score(launched)
+    check_only_the_first_process_writes(launched)

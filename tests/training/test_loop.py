@@ -1,0 +1,400 @@
+"""The training loop on a tiny problem: schedule, validation, and what goes wrong."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_problem import (
+    KINDS,
+    RICH,
+    SHORT,
+    ActingSource,
+    Kind,
+    Poisoned,
+    Recorder,
+    held_out_loss,
+    make_predictor,
+    make_trainer,
+    polygons,
+    weights_of,
+)
+from torch import Tensor
+
+from desp.data.base import Batch, BatchSource
+from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
+from desp.training import Trainer, TrainingListener
+from desp.training.checkpoints import load_checkpoint
+from desp.training.loop import MAX_ROLLBACKS, make_accelerator
+from desp.training.schedule import learning_rate
+
+NAN = float("nan")
+EVERY_STEP = replace(SHORT, validate_every=1)
+
+
+def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    assert first.keys() == second.keys()
+    assert [name for name in first if not torch.equal(first[name], second[name])] == []
+
+
+def assert_all_finite(folder: Path) -> None:
+    files = list(folder.rglob("*.safetensors"))
+    assert files
+    for file in files:
+        for name, value in load_checkpoint(file).tensors.items():
+            assert torch.isfinite(value).all(), (file.name, name)
+
+
+class Scores:
+    """A validation function that gives the listed scores and remembers the weights they were given for."""
+
+    def __init__(self, *scores: float) -> None:
+        self.scores = iter(scores)
+        self.trainer: Trainer | None = None
+        self.seen: list[dict[str, Tensor]] = []
+
+    def __call__(self) -> float:
+        self.seen.append(weights_of(self.trainer))
+        return next(self.scores)
+
+
+def scored(scores: Scores, settings: object, **options: object) -> Trainer:
+    """A trainer that is validated by `scores`."""
+    scores.trainer = make_trainer(make_predictor(), settings, validate=scores, **options)
+    return scores.trainer
+
+
+# -- steps ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_lowers_the_held_out_risk(kind: Kind) -> None:
+    predictor = make_predictor(kind)
+    score = held_out_loss(predictor)
+    before = score()
+    listener = Recorder()
+    outcome = make_trainer(predictor, replace(SHORT, steps=15), listener=listener).fit()
+    assert score() < before
+    assert (outcome.steps, outcome.best_score, outcome.best_step) == (15, None, None)
+    assert (outcome.engine, outcome.stopped_early) == ("eager", False)
+    assert (listener.starts, listener.ends, list(listener.numbers)) == ([(0, 15)], 1, list(range(1, 16)))
+    names = {"contrastive": {"energy_real", "energy_sampled"}, "set-risk": {"risk"}}[kind]
+    assert set(listener.numbers[1]) == {"loss", "gradient_norm", "learning_rate"} | names
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
+    outcomes = []
+    for seed in (0, 0, 1):
+        trainer = make_trainer(make_predictor())
+        trainer.seed = seed
+        outcomes.append(trainer.fit().weights)
+    assert_same(outcomes[0], outcomes[1])
+    assert not all(torch.equal(outcomes[0][name], outcomes[2][name]) for name in outcomes[0])
+
+
+@pytest.mark.parametrize("decay", ["constant", "cosine"])
+def test_learning_rate_follows_the_schedule(decay: str) -> None:
+    settings = replace(SHORT, warmup_steps=2, decay=decay)
+    listener = Recorder()
+    make_trainer(make_predictor(), settings, listener=listener).fit()
+    logged = [listener.numbers[step]["learning_rate"] for step in range(1, 7)]
+    assert logged == [learning_rate(step, settings) for step in range(6)]
+
+
+def test_the_first_step_moves_weights_by_the_warm_up_rate() -> None:
+    """Adam's first step is the learning rate times the sign of the gradient."""
+    settings = replace(SHORT, steps=1, learning_rate=0.1, warmup_steps=10)
+    trainer = make_trainer(make_predictor(), settings)
+    before = weights_of(trainer)
+    trainer.fit()
+    moves = torch.cat([(value - before[name]).abs().flatten() for name, value in weights_of(trainer).items()])
+    assert moves.max().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_clipping_limits_the_gradient_and_reports_its_length_before() -> None:
+    settings = replace(SHORT, steps=1, clip_norm=1e-3)
+    trainer = make_trainer(make_predictor(), settings, listener=Recorder())
+    trainer.fit()
+    left = torch.cat([weight.grad.flatten() for weight in trainer.gradients.parameters]).norm()
+    assert left.item() == pytest.approx(1e-3, rel=1e-2)
+    assert trainer.listener.numbers[1]["gradient_norm"] > 1e-2
+
+
+def test_log_lines_are_means_of_the_steps_between() -> None:
+    each, seldom = Recorder(), Recorder()
+    settings = replace(SHORT, checkpoint_every=100)
+    make_trainer(make_predictor(), settings, listener=each).fit()
+    make_trainer(make_predictor(), replace(settings, log_every=4), listener=seldom).fit()
+    assert list(seldom.numbers) == [4, 6]  # and the last step
+    for end, steps in ((4, range(1, 5)), (6, range(5, 7))):
+        mean = sum(each.numbers[step]["loss"] for step in steps) / len(steps)
+        assert seldom.numbers[end]["loss"] == pytest.approx(mean, rel=1e-5)
+
+
+def test_averaged_weights_are_what_comes_out() -> None:
+    class Averaging(TrainingListener):
+        def stepped(self, step: int, numbers: dict[str, float]) -> None:  # noqa: ARG002
+            keep = min(0.3, (1 + step) / (10 + step))
+            for name, value in weights_of(trainer).items():
+                expected[name] = keep * expected[name] + (1 - keep) * value
+
+    trainer = make_trainer(make_predictor(), replace(SHORT, ema_decay=0.3), listener=Averaging())
+    expected = weights_of(trainer)
+    outcome = trainer.fit()
+    for name, value in outcome.weights.items():
+        torch.testing.assert_close(value, expected[name])
+    assert any(not torch.allclose(value, outcome.weights[name]) for name, value in weights_of(trainer).items())
+
+
+def test_every_step_and_attempt_draws_its_own_noise() -> None:
+    def seeds(*bad: tuple[int, int]) -> list[int]:
+        settings = replace(SHORT, on_nonfinite="rollback")
+        trainer = make_trainer(make_predictor(), settings, source=Poisoned(*bad))
+        compute, found = trainer.gradients.compute, []
+
+        def spy(x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+            found.append(generator.initial_seed())
+            return compute(x, y, generator)
+
+        trainer.gradients.compute = spy
+        trainer.fit()
+        return found
+
+    plain, rolled_back = seeds(), seeds((0, 3))
+    assert len(set(plain)) == 6
+    assert len(set(rolled_back)) == len(rolled_back) == 4 + 4
+    assert rolled_back[:4] == plain[:4]
+
+
+def test_data_that_end_too_early() -> None:
+    class Few(BatchSource):
+        def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+            return islice(polygons().batches(first, attempt), 4 - first)
+
+    listener = Recorder()
+    with pytest.raises(RunError, match="ended after 4 of 6 steps"):
+        make_trainer(make_predictor(), source=Few(), listener=listener).fit()
+    assert listener.ends == 1
+
+
+def test_cuda_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SettingsError, match="--device cpu"):
+        make_accelerator("cuda", SHORT, None)
+
+
+# -- validation ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("best_is", "sign"), [("lowest", 1), ("highest", -1)])
+@pytest.mark.parametrize("ema_decay", [None, 0.5])
+def test_early_stopping_keeps_the_best_weights(
+    tmp_path: Path, best_is: str, sign: int, ema_decay: float | None
+) -> None:
+    settings = replace(EVERY_STEP, patience=2, best_is=best_is, ema_decay=ema_decay)
+    scores = Scores(*(sign * score for score in (3.0, 1.0, 2.0, 1.0)))  # equal is not better
+    listener = Recorder()
+    trainer = scored(scores, settings, folder=tmp_path, listener=listener)
+    outcome = trainer.fit()
+    assert outcome.stopped_early
+    assert (outcome.steps, outcome.best_step, outcome.best_score) == (4, 2, sign * 1.0)
+    assert [best for _, _, best in listener.scores] == [True, True, False, False]
+    assert_same(outcome.weights, scores.seen[1])
+    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
+    assert not all(torch.equal(scores.seen[1][name], value) for name, value in weights_of(trainer).items())
+
+
+def test_averaged_weights_are_what_is_validated() -> None:
+    settings = replace(SHORT, steps=3, ema_decay=0.5)
+    scores = Scores(1.0)
+    scored(scores, replace(settings, validate_every=3)).fit()
+    assert_same(scores.seen[0], make_trainer(make_predictor(), settings).fit().weights)
+
+
+def test_improvement_renews_patience() -> None:
+    scores = Scores(5, 6, 4, 5, 3, 9)
+    outcome = scored(scores, replace(EVERY_STEP, patience=2)).fit()
+    assert (outcome.stopped_early, outcome.steps, outcome.best_step) == (False, 6, 5)
+    assert_same(outcome.weights, scores.seen[4])
+
+
+def test_validation_happens_every_so_often_and_at_the_end() -> None:
+    listener = Recorder()
+    scored(Scores(1, 2, 3), replace(SHORT, steps=5, validate_every=2), listener=listener).fit()
+    assert [step for step, _, _ in listener.scores] == [2, 4, 5]
+
+
+@pytest.mark.parametrize("best_is", ["lowest", "highest"])
+def test_nan_is_never_the_best_score(best_is: str) -> None:
+    scores = Scores(NAN, 5.0, NAN, NAN, NAN, NAN)
+    outcome = scored(scores, replace(EVERY_STEP, best_is=best_is)).fit()
+    assert (outcome.best_score, outcome.best_step) == (5.0, 2)
+    assert_same(outcome.weights, scores.seen[1])
+
+
+def test_nothing_but_nan_keeps_the_last_weights_and_costs_patience(tmp_path: Path) -> None:
+    trainer = scored(Scores(NAN, NAN), replace(EVERY_STEP, patience=2), folder=tmp_path)
+    outcome = trainer.fit()
+    assert (outcome.stopped_early, outcome.steps, outcome.best_score) == (True, 2, None)
+    assert_same(outcome.weights, weights_of(trainer))
+    assert '"validation_score": null' in (tmp_path / "log.jsonl").read_text()
+    assert not trainer.store.best.exists()
+
+
+# -- what is not finite --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Path, kind: Kind) -> None:
+    settings = replace(SHORT, steps=9, checkpoint_every=4, log_every=100, ema_decay=0.9)
+    trainer = make_trainer(make_predictor(kind), settings, source=Poisoned((0, 5)), folder=tmp_path)
+    with pytest.raises(NonFiniteError) as caught:
+        trainer.fit()
+    message = str(caught.value)
+    assert "at step 5." in message
+    assert str(tmp_path / "checkpoints" / "step-00000004.safetensors") in message
+    for advice in ("--training.learning-rate", "--training.clip-norm", "--training.on-nonfinite rollback"):
+        assert advice in message
+    assert_all_finite(tmp_path)
+
+
+def test_non_finite_at_once_says_that_nothing_was_saved(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError, match=r"at step 0\. Nothing was saved"):
+        make_trainer(make_predictor(), source=Poisoned((0, 0)), folder=tmp_path).fit()
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -> None:
+    source, listener = Poisoned((0, 3)), Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback", ema_decay=0.9)
+    outcome = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
+    assert outcome.steps == 6
+    assert listener.rollbacks == [(3, 2)]
+    assert source.asked == [(0, step) for step in range(4)] + [(1, step) for step in range(2, 6)]
+    rates = [listener.numbers[step]["learning_rate"] for step in range(1, 7)]
+    assert rates == [1e-2, 1e-2, 5e-3, 5e-3, 5e-3, 5e-3]
+    assert all(torch.isfinite(value).all() for value in outcome.weights.values())
+    assert_all_finite(tmp_path)
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert len(lines) == 6
+
+
+def test_rolling_back_twice_to_the_same_place(tmp_path: Path) -> None:
+    """The state to go back to must not be worn out by what was trained since."""
+    listener = Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback")
+    source = Poisoned((0, 3), (1, 3))
+    trainer = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener)
+    assert trainer.fit().steps == 6
+    assert listener.rollbacks == [(3, 2), (3, 2)]
+    assert_all_finite(tmp_path)
+
+
+def test_rollback_without_a_folder_goes_back_to_memory() -> None:
+    listener = Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback")
+    make_trainer(make_predictor(), settings, source=Poisoned((0, 1)), listener=listener).fit()
+    assert listener.rollbacks == [(1, 0)]
+
+
+def test_rollback_gives_up(tmp_path: Path) -> None:
+    source, listener = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback")
+    with pytest.raises(NonFiniteError, match=r"at step 3\..*going back 5 times did not help"):
+        make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
+    assert len(listener.rollbacks) == MAX_ROLLBACKS == 5
+    assert_all_finite(tmp_path)
+
+
+def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
+    """A score of the part that was thrown away must not lend its weights to another score."""
+    settings = replace(EVERY_STEP, on_nonfinite="rollback")
+    scores = Scores(5, 4, 1, 9, 9, 9, 9)  # step 3 scores 1 and is lost
+    trainer = scored(scores, settings, source=Poisoned((0, 3)), folder=tmp_path)
+    outcome = trainer.fit()
+    assert (outcome.best_score, outcome.best_step) == (4, 2)
+    assert_same(outcome.weights, scores.seen[1])
+    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
+
+
+def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:
+    class PoisonedThenStopped(Poisoned):
+        def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+            for batch in super().batches(first, attempt):
+                if self.asked[-1] == (0, 2):  # no step at which anything else is read or saved
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield batch
+
+    settings = replace(SHORT, log_every=100)
+    with pytest.raises(NonFiniteError, match="at step 2"):
+        make_trainer(make_predictor(), settings, source=PoisonedThenStopped((0, 2)), folder=tmp_path).fit()
+    assert_all_finite(tmp_path)
+
+
+# -- run folders ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_not_used_twice(tmp_path: Path) -> None:
+    make_trainer(make_predictor(), folder=tmp_path).fit()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match=r"already holds a run, at step 6\..*--resume") as caught:
+        make_trainer(make_predictor(seed=1), folder=tmp_path).fit()
+    assert str(tmp_path) in str(caught.value)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("other", "settings"),
+    [
+        (lambda: make_predictor(hidden=9), SHORT),
+        (lambda: make_predictor("set-risk"), SHORT),
+        (make_predictor, replace(SHORT, ema_decay=0.9)),
+    ],
+    ids=["width", "estimator", "average"],
+)
+def test_resuming_with_other_settings(tmp_path: Path, other: Callable[[], object], settings: object) -> None:
+    make_trainer(make_predictor(), folder=tmp_path).fit()
+    with pytest.raises(CheckpointError, match=r"(?s)does not fit these settings.*the settings the run"):
+        make_trainer(other(), settings, folder=tmp_path).fit(resume=True)
+
+
+def test_resuming_nothing_begins_at_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"step": 1, "loss": 0.0}\n')  # stopped before the first checkpoint
+    outcome = make_trainer(make_predictor(), folder=tmp_path).fit(resume=True)
+    assert_same(outcome.weights, make_trainer(make_predictor()).fit().weights)
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 6
+
+
+def test_resuming_a_finished_run_gives_its_outcome(tmp_path: Path) -> None:
+    first = scored(Scores(3, 1, 2, 2, 2, 2), EVERY_STEP, folder=tmp_path).fit()
+    again = scored(Scores(), EVERY_STEP, folder=tmp_path).fit(resume=True)
+    assert_same(again.weights, first.weights)
+    assert (again.best_score, again.best_step, again.steps) == (1, 2, 6)
+
+
+def test_resuming_a_run_that_stopped_early_does_not_train_on(tmp_path: Path) -> None:
+    settings = replace(EVERY_STEP, patience=2)
+    first = scored(Scores(1, 2, 3), settings, folder=tmp_path).fit()
+    again = scored(Scores(), settings, folder=tmp_path).fit(resume=True)
+    assert first.stopped_early
+    assert again.stopped_early
+    assert again.steps == first.steps == 3
+    assert_same(again.weights, first.weights)
+
+
+def test_resuming_without_the_best_checkpoint_is_refused(tmp_path: Path) -> None:
+    trainer = scored(Scores(3, 1, 2, 2, 2, 2), EVERY_STEP, folder=tmp_path)
+    trainer.fit()
+    trainer.store.best.unlink()
+    with pytest.raises(CheckpointError, match=r"no checkpoint at .*best\.safetensors"):
+        scored(Scores(), EVERY_STEP, folder=tmp_path).fit(resume=True)
+
+
+def test_interruption_without_a_folder_says_that_nothing_is_kept() -> None:
+    source = ActingSource(2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(TrainingInterrupted, match=r"after step 3 of 12; not saved"):
+        make_trainer(make_predictor(), RICH, source=source).fit()

@@ -1,0 +1,73 @@
+"""Numbers of steps: their means, and the first one that is not finite."""
+
+import pytest
+import torch
+
+from desp.errors import NonFiniteError
+from desp.training.monitor import Monitor, NonFiniteStep
+
+NAN, INF = float("nan"), float("inf")
+
+
+def add(monitor: Monitor, step: int, loss: float, norm: float = 1.0, energy: float = 0.0) -> None:
+    monitor.add(step, torch.tensor(loss), torch.tensor(norm), {"energy": torch.tensor(energy)})
+
+
+@pytest.fixture
+def monitor() -> Monitor:
+    """An empty one."""
+    return Monitor(torch.device("cpu"))
+
+
+def test_means_since_the_last_flush(monitor: Monitor) -> None:
+    add(monitor, 0, 1.0, 2.0, -3.0)
+    add(monitor, 1, 3.0, 4.0, -5.0)
+    assert monitor.flush() == {"loss": 2.0, "gradient_norm": 3.0, "energy": -4.0}
+    add(monitor, 2, 7.0)
+    assert monitor.flush()["loss"] == 7.0
+    assert monitor.flush() == {}
+
+
+def test_numbers_may_be_overwritten_by_the_next_step(monitor: Monitor) -> None:
+    """A captured step writes its results to the same memory every time."""
+    loss = torch.zeros(())
+    for step, value in enumerate([1.0, 2.0, 6.0]):
+        monitor.add(step, loss.fill_(value), loss, {})
+    assert monitor.flush()["loss"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm"), [(NAN, 1.0), (INF, 1.0), (-INF, 1.0), (1.0, NAN), (1.0, INF), (INF, -INF)]
+)
+def test_the_first_bad_step_is_named(monitor: Monitor, loss: float, norm: float) -> None:
+    add(monitor, 40, 1.0)
+    add(monitor, 41, loss, norm)
+    add(monitor, 42, 1.0)
+    add(monitor, 43, NAN)
+    with pytest.raises(NonFiniteStep, match=r"at step 41\.$") as caught:
+        monitor.check()
+    assert caught.value.step == 41
+    with pytest.raises(NonFiniteError, match=r"at step 41\.$"):
+        monitor.flush()
+    add(monitor, 44, 5.0)  # the flush cleared it
+    assert monitor.flush()["loss"] == 5.0
+
+
+def test_step_zero_can_be_bad(monitor: Monitor) -> None:
+    add(monitor, 0, NAN)
+    with pytest.raises(NonFiniteStep, match=r"at step 0\.$"):
+        monitor.flush()
+
+
+def test_what_was_gathered_can_be_saved_and_continued(monitor: Monitor) -> None:
+    assert monitor.tensors() == {}
+    other = Monitor(torch.device("cpu"))
+    add(other, 9, NAN)
+    for step, loss in enumerate([0.1, 0.2, 0.7]):
+        add(monitor, step, loss)
+        if step == 1:
+            other.load(monitor.tensors())
+    add(other, 2, 0.7)
+    assert other.flush() == monitor.flush()
+    other.load({})
+    assert other.flush() == {}

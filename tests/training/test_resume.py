@@ -1,0 +1,139 @@
+"""A run that is interrupted and resumed ends exactly where an uninterrupted one does."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_problem import KINDS, RICH, ActingSource, Kind, Recorder, rich_trainer, weights_of
+from torch import Tensor
+
+from desp.errors import TrainingInterrupted
+from desp.training import TrainingListener, TrainingOutcome
+
+SCRIPT = Path(__file__).parent / "train_script.py"
+
+
+def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    assert first.keys() == second.keys()
+    assert [name for name in first if not torch.equal(first[name], second[name])] == []
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    records = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    for record in records:
+        record.pop("seconds", None)
+    return records
+
+
+def uninterrupted(kind: Kind, folder: Path) -> tuple[TrainingOutcome, dict[str, Tensor]]:
+    trainer = rich_trainer(kind, folder)
+    outcome = trainer.fit()
+    return outcome, weights_of(trainer)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_resume_is_exact(tmp_path: Path, kind: Kind, number: signal.Signals) -> None:
+    """Interrupted twice: at a step that nothing else happens at (5), and where all is saved (8)."""
+    outcome, last = uninterrupted(kind, tmp_path / "whole")
+    folder = tmp_path / "parts"
+    handler = signal.getsignal(number)
+    for begin, end in ((0, 5), (5, 8)):
+        source = ActingSource(end - 1, lambda: os.kill(os.getpid(), number))
+        listener = Recorder()
+        message = rf"Stopped after step {end} of 12; saved in {folder / 'checkpoints'}.*--resume"
+        with pytest.raises(TrainingInterrupted, match=message):
+            rich_trainer(kind, folder, source=source, listener=listener).fit(resume=begin > 0)
+        assert (listener.starts, listener.ends) == ([(begin, RICH.steps)], 1)
+        assert signal.getsignal(number) is handler
+        assert (folder / "checkpoints" / f"step-{end:08d}.safetensors").exists()
+    trainer = rich_trainer(kind, folder)
+    resumed = trainer.fit(resume=True)
+    assert_same(weights_of(trainer), last)
+    assert_same(resumed.weights, outcome.weights)
+    assert (resumed.best_score, resumed.best_step) == (outcome.best_score, outcome.best_step)
+    assert log_of(folder) == log_of(tmp_path / "whole")
+
+
+def test_a_listener_can_stop_training(tmp_path: Path) -> None:
+    class Impatient(TrainingListener):
+        def validated(self, step: int, score: float, best: bool) -> None:  # noqa: ARG002
+            if step == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(TrainingInterrupted, match="after step 6"):
+        rich_trainer("contrastive", tmp_path / "parts", listener=Impatient()).fit()
+    resumed = rich_trainer("contrastive", tmp_path / "parts").fit(resume=True)
+    assert_same(resumed.weights, uninterrupted("contrastive", tmp_path / "whole")[0].weights)
+    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+
+
+def test_a_second_signal_stops_at_once_and_resume_is_exact(tmp_path: Path) -> None:
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="second signal"):
+        rich_trainer("contrastive", tmp_path / "parts", source=ActingSource(6, twice)).fit()
+    trainer = rich_trainer("contrastive", tmp_path / "parts")
+    trainer.fit(resume=True)
+    assert_same(weights_of(trainer), uninterrupted("contrastive", tmp_path / "whole")[1])
+
+
+def test_patience_is_counted_across_an_interruption(tmp_path: Path) -> None:
+    settings = replace(RICH, patience=3, best_is="lowest")
+    scores = iter([1.0, 2.0, 3.0, 4.0])
+    source = ActingSource(4, lambda: os.kill(os.getpid(), signal.SIGINT))
+    trainer = rich_trainer("contrastive", tmp_path, source=source, settings=settings)
+    trainer.validate = lambda: next(scores)
+    with pytest.raises(TrainingInterrupted, match="after step 5"):
+        trainer.fit()
+    trainer = rich_trainer("contrastive", tmp_path, settings=settings)
+    trainer.validate = lambda: next(scores)
+    outcome = trainer.fit(resume=True)
+    assert (outcome.stopped_early, outcome.steps, outcome.best_step) == (True, 8, 2)
+
+
+# -- processes that are killed -------------------------------------------------------------------------
+
+
+def run_script(folder: Path, kind: Kind, *options: str) -> int:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(SCRIPT), str(folder), kind, *options]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def assert_resumes_exactly(tmp_path: Path, kind: Kind) -> None:
+    outcome, last = uninterrupted(kind, tmp_path / "whole")
+    assert run_script(tmp_path / "parts", kind, "--resume") == 0
+    assert_same(load_file(tmp_path / "parts" / "last.safetensors"), last)
+    assert_same(load_file(tmp_path / "parts" / "outcome.safetensors"), outcome.weights)
+    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("contrastive", 0), ("set-risk", 1)])
+def test_sigkill_after_a_random_step(tmp_path: Path, kind: Kind, seed: int) -> None:
+    step = random.Random(seed).randrange(RICH.checkpoint_every + 1, RICH.steps)
+    assert run_script(tmp_path / "parts", kind, "--kill-after", str(step)) == -signal.SIGKILL
+    assert not (tmp_path / "parts" / "last.safetensors").exists()
+    assert_resumes_exactly(tmp_path, kind)
+
+
+def test_sigkill_between_writing_and_renaming_a_checkpoint(tmp_path: Path) -> None:
+    assert run_script(tmp_path / "parts", "contrastive", "--kill-at-rename", "2") == -signal.SIGKILL
+    names = sorted(path.name for path in (tmp_path / "parts" / "checkpoints").glob("*step-*"))
+    left, whole = names
+    assert left.startswith(".step-00000008.safetensors.")  # written, not renamed
+    assert whole == "step-00000004.safetensors"
+    assert_resumes_exactly(tmp_path, "contrastive")

@@ -1,0 +1,49 @@
+"""Ctrl-C at a moment that suits the loop."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from desp.training.signals import StopRequest
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_first_signal_asks_and_second_interrupts(number: signal.Signals) -> None:
+    before = [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)]
+    with StopRequest() as stop:
+        assert not stop.requested
+        os.kill(os.getpid(), number)
+        assert stop.requested
+        with pytest.raises(KeyboardInterrupt, match="second signal"):
+            os.kill(os.getpid(), number)
+    assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_handlers_of_others_come_back() -> None:
+    seen: list[int] = []
+    old = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, old)
+    assert stop.requested
+    assert seen == [signal.SIGTERM]
+
+
+def test_other_threads_can_train_too() -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    outcome: list[object] = []
+
+    def work() -> None:
+        with StopRequest() as stop:
+            outcome.extend([stop.requested, signal.getsignal(signal.SIGINT)])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert outcome == [False, handler]
+    assert signal.getsignal(signal.SIGINT) is handler

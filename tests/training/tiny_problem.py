@@ -1,0 +1,197 @@
+"""A training problem of a few milliseconds a step, for the tests here and for processes of their own."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.data import GeneratedSource, draw_polygons
+from desp.data.base import Batch, BatchSource
+from desp.predictors import DataShape, EnergyPredictor
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    Engine,
+    EstimatorSettings,
+    LangevinSettings,
+    PredictorSettings,
+    SetRiskSettings,
+    TrainingSettings,
+)
+from desp.training import Trainer, TrainingListener
+
+Kind = Literal["contrastive", "set-risk"]
+KINDS: tuple[Kind, ...] = ("contrastive", "set-risk")
+BATCH = 8
+SHORT = TrainingSettings(
+    steps=6,
+    batch_size=BATCH,
+    learning_rate=1e-2,
+    warmup_steps=0,
+    decay="constant",
+    clip_norm=None,
+    ema_decay=None,
+    on_nonfinite="stop",
+    checkpoint_every=2,
+    log_every=1,
+)
+# Everything that has a state of its own: weight average, schedule, clipping, validation, seldom log lines.
+RICH = replace(
+    SHORT,
+    steps=12,
+    warmup_steps=3,
+    decay="cosine",
+    clip_norm=1.0,
+    ema_decay=0.9,
+    validate_every=2,
+    checkpoint_every=4,
+    log_every=3,
+)
+
+
+def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
+    """Chains or descents of three steps; with `noise` 0 nothing is random."""
+    if kind == "set-risk":
+        return SetRiskSettings(steps=3)
+    chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
+    return ContrastiveSettings(chain=chain, data_noise=noise)
+
+
+def make_predictor(
+    kind: Kind = "contrastive", *, hidden: int = 8, seed: int = 0, noise: float = 0.02, engine: Engine = "auto"
+) -> EnergyPredictor:
+    """A built predictor of polygons."""
+    energy, estimator = DeepSetsSettings(hidden=hidden), estimator_settings(kind, noise)
+    predictor = EnergyPredictor(PredictorSettings(energy=energy, estimator=estimator), engine=engine)
+    predictor.build(DataShape(input_shape=(5,), features=2, max_size=8), seed=seed)
+    return predictor
+
+
+def polygons(process: int = 0, batch: int = BATCH, device: str = "cpu") -> GeneratedSource:
+    """The stream of batches of one process."""
+    return GeneratedSource(draw_polygons, batch, seed=0, device=device, process=process)
+
+
+class Poisoned(BatchSource):
+    """Polygons in which chosen batches hold NaN.
+
+    Args:
+        bad: (attempt, step) of every bad batch.
+    """
+
+    def __init__(self, *bad: tuple[int, int]) -> None:
+        self.bad = set(bad)
+        self.asked: list[tuple[int, int]] = []
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        for step, batch in enumerate(polygons().batches(first, attempt), first):
+            self.asked.append((attempt, step))
+            yield replace(batch, x=batch.x * float("nan")) if (attempt, step) in self.bad else batch
+
+
+class Recorder(TrainingListener):
+    """Remembers all it is told."""
+
+    def __init__(self) -> None:
+        self.starts: list[tuple[int, int]] = []
+        self.numbers: dict[int, dict[str, float]] = {}
+        self.scores: list[tuple[int, float, bool]] = []
+        self.rollbacks: list[tuple[int, int]] = []
+        self.ends = 0
+
+    def started(self, first_step: int, steps: int) -> None:
+        self.starts.append((first_step, steps))
+
+    def stepped(self, step: int, numbers: dict[str, float]) -> None:
+        self.numbers[step] = numbers
+
+    def validated(self, step: int, score: float, best: bool) -> None:
+        self.scores.append((step, score, best))
+
+    def rolled_back(self, step: int, to_step: int) -> None:
+        self.rollbacks.append((step, to_step))
+
+    def ended(self) -> None:
+        self.ends += 1
+
+
+class ActingSource(BatchSource):
+    """Polygons; `action` happens when batch number `at` is asked for, thus after `at` whole steps."""
+
+    def __init__(self, at: int, action: Callable[[], None], process: int = 0) -> None:
+        self.at, self.action, self.process = at, action, process
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        for step, batch in enumerate(polygons(self.process).batches(first, attempt), first):
+            if step == self.at:
+                self.action()
+            yield batch
+
+
+def held_out_loss(predictor: EnergyPredictor) -> Callable[[], float]:
+    """A validation function: the loss on a batch that is always the same."""
+    batch = draw_polygons(16, torch.Generator().manual_seed(77))
+    estimator = predictor.make_estimator()
+
+    def score() -> float:
+        x, y = predictor.prepare(batch, predictor.device)
+        loss, _ = estimator(x, y, torch.Generator(predictor.device).manual_seed(78))
+        return float(loss.detach())
+
+    return score
+
+
+def make_trainer(
+    predictor: EnergyPredictor,
+    settings: TrainingSettings = SHORT,
+    *,
+    accelerator: Accelerator | None = None,
+    source: BatchSource | None = None,
+    folder: Path | None = None,
+    validate: Callable[[], float] | None = None,
+    listener: TrainingListener | None = None,
+) -> Trainer:
+    """A trainer of this problem."""
+    accelerator = accelerator or Accelerator(cpu=True)
+    return Trainer(
+        predictor.make_estimator(),
+        source or polygons(accelerator.process_index),
+        lambda batch: predictor.prepare(batch, accelerator.device),
+        settings,
+        accelerator,
+        folder=folder,
+        validate=validate,
+        listener=listener,
+        engine=predictor.engine,
+    )
+
+
+def rich_trainer(
+    kind: Kind,
+    folder: Path | None = None,
+    *,
+    accelerator: Accelerator | None = None,
+    source: BatchSource | None = None,
+    settings: TrainingSettings = RICH,
+    listener: TrainingListener | None = None,
+) -> Trainer:
+    """A trainer with everything switched on."""
+    predictor = make_predictor(kind)
+    return make_trainer(
+        predictor,
+        settings,
+        accelerator=accelerator,
+        source=source,
+        folder=folder,
+        validate=held_out_loss(predictor),
+        listener=listener,
+    )
+
+
+def weights_of(trainer: Trainer) -> dict[str, Tensor]:
+    """The weights as they are now, whatever the outcome would choose."""
+    return {name: value.detach().clone() for name, value in trainer.estimator.state_dict().items()}
