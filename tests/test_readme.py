@@ -1,0 +1,44 @@
+"""The README tells the truth: its example runs, its table is the measured one, its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from desp.results import markdown_table, read_results, table_rows
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_python_example_runs_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own text
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert all(re.fullmatch(r"\d points, energy -?\d+\.\d+", line) for line in lines)
+    assert (tmp_path / "polygons" / "model.safetensors").is_file()
+
+
+def test_table_is_the_measured_one() -> None:
+    (shown,) = re.findall(r"<!-- measured: .*? -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
+    measured = markdown_table(table_rows(read_results(ROOT / "results")))
+    assert shown == measured, "put the output of `desp tables --markdown` into the README"
+
+
+def test_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_own_encoder_example_runs() -> None:
+    source = (ROOT / "examples" / "own_encoder.py").read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "own_encoder"}
+    exec(compile(source, "own_encoder.py", "exec"), names)  # noqa: S102 - our own text
+    prediction = names["main"](steps=3)  # type: ignore[operator]
+    assert len(prediction.sets) == 3
+    assert all(points.shape[1] == 2 for points in prediction.sets)
