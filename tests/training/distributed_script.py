@@ -29,7 +29,7 @@ from tiny_problem import (
 from torch import Tensor
 
 from desp.errors import TrainingInterrupted
-from desp.training.loop import make_accelerator
+from desp.training.device import make_accelerator
 
 
 def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:

@@ -29,7 +29,8 @@ from desp.data.base import Batch, BatchSource
 from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
 from desp.training import Trainer, TrainingListener
 from desp.training.checkpoints import load_checkpoint
-from desp.training.loop import MAX_ROLLBACKS, make_accelerator
+from desp.training.device import make_accelerator
+from desp.training.loop import MAX_ROLLBACKS
 from desp.training.schedule import learning_rate
 
 NAN = float("nan")

@@ -8,7 +8,7 @@ import pytest
 from tiny_problem import SHORT, make_predictor, make_trainer
 
 from desp.errors import MissingExtraError, SettingsError
-from desp.training.loop import make_accelerator
+from desp.training.device import make_accelerator
 
 SETTINGS = replace(SHORT, tensorboard=True)
 

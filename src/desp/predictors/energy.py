@@ -33,7 +33,7 @@ from desp.settings import (
     to_json,
 )
 from desp.training import Trainer, TrainingListener, TrainingOutcome
-from desp.training.loop import make_accelerator
+from desp.training.device import make_accelerator
 
 
 class EnergyPredictor(SetPredictor):

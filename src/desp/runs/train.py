@@ -13,7 +13,7 @@ from desp.settings import RunSettings
 from desp.storage import write_json
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
-from desp.training.loop import make_accelerator
+from desp.training.device import make_accelerator
 
 
 def train_run(

@@ -95,6 +95,11 @@ class CheckpointStore:
             old.unlink()
         return path
 
+    def sweep(self) -> None:
+        """Remove what a killed process left half-written."""
+        for leftover in self.folder.glob(".*.safetensors.*.tmp"):
+            leftover.unlink(missing_ok=True)
+
     def save_best(self, checkpoint: Checkpoint) -> None:
         """Write the checkpoint with the best validation score so far."""
         save_checkpoint(self.best, checkpoint)

@@ -13,11 +13,10 @@ from accelerate.utils import broadcast
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource
-from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
+from desp.errors import CheckpointError, NonFiniteError, RunError, TrainingInterrupted
 from desp.estimators import Estimator
-from desp.extras import require
 from desp.randomness import make_generator
-from desp.settings import Device, Engine, TrainingSettings
+from desp.settings import Engine, TrainingSettings
 from desp.training.checkpoints import (
     Checkpoint,
     CheckpointStore,
@@ -38,20 +37,6 @@ logger = logging.getLogger(__name__)
 MAX_ROLLBACKS = 5
 
 
-def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | None) -> Accelerator:
-    """The accelerator for `device`, with TensorBoard if asked for."""
-    if device == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
-    if not settings.tensorboard:
-        return Accelerator(cpu=device == "cpu")
-    require("tensorboard", "log", "log for TensorBoard")
-    if folder is None:
-        raise SettingsError("training.tensorboard needs a run folder to write to.")
-    accelerator = Accelerator(cpu=device == "cpu", log_with="tensorboard", project_dir=str(folder))
-    accelerator.init_trackers("tensorboard")
-    return accelerator
-
-
 class Trainer:
     """Fits an estimator to batches.
 
@@ -60,7 +45,7 @@ class Trainer:
         source: where batches come from; a pure function of the step.
         prepare: from a batch to the tensors (x, y) that the estimator takes, on the right device.
         settings: how long, how fast, what to save.
-        accelerator: where to run; see `make_accelerator`.
+        accelerator: where to run; see `desp.training.device.make_accelerator`.
         seed: of all noise in training.
         folder: where checkpoints and the log go; None keeps everything in memory.
         validate: gives a score with the weights as they are at the moment; may be None.
@@ -134,7 +119,10 @@ class Trainer:
             self._restore(saved)
             if self.store and self.state.best_step is not None:
                 self._best = load_checkpoint(self.store.best)
-        if self.log and self.accelerator.is_main_process:
+        if self.settings.tensorboard:
+            self.accelerator.init_trackers("tensorboard")
+        if self.store and self.log and self.accelerator.is_main_process:
+            self.store.sweep()
             self.log.rewind(self.state.step)
         self._good, self._good_best = self._snapshot(), self._best
         self.listener.started(self.state.step, self.settings.steps)

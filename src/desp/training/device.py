@@ -1,0 +1,42 @@
+"""Where training runs."""
+
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+
+from desp.errors import SettingsError
+from desp.extras import require
+from desp.settings import Device, TrainingSettings
+
+
+def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | None) -> Accelerator:
+    """The accelerator for `device`, with TensorBoard if asked for.
+
+    Raises:
+        SettingsError: there is no such device, this process trains on another one already, or the mixed
+            precision it was launched with is not supported.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
+    tracking = _tracking(settings, folder)
+    try:
+        accelerator = Accelerator(cpu=device == "cpu", **tracking)
+    except ValueError as error:  # accelerate keeps the device of the first accelerator of a process
+        raise SettingsError(f"This process cannot train on {device} now ({error}). Start a new one.") from error
+    if device == "cuda" and accelerator.device.type != "cuda":
+        raise SettingsError("This process has trained on the CPU already. Start a new one to train on a GPU.")
+    if accelerator.mixed_precision == "fp16":
+        raise SettingsError(
+            "Mixed precision fp16 is not supported, as energies overflow it. Launch with --mixed_precision no."
+        )
+    return accelerator
+
+
+def _tracking(settings: TrainingSettings, folder: Path | None) -> dict[str, str]:
+    if not settings.tensorboard:
+        return {}
+    require("tensorboard", "log", "log for TensorBoard")
+    if folder is None:
+        raise SettingsError("training.tensorboard needs a run folder to write to.")
+    return {"log_with": "tensorboard", "project_dir": str(folder)}
