@@ -121,6 +121,26 @@ def test_the_gradient_compiles_whole_and_equals_the_eager_one() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def failing_capture(self: ChainEngine, *_: object) -> None:
+    raise RuntimeError("no compiler\nand more")
+
+
+def test_a_capture_that_fails_falls_back_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    energy, code, start = build(CASES["deep-sets"])
+    expected, _ = ChainEngine(energy, "eager").run(CHAIN, code, start, seeded())
+    engine = ChainEngine(energy)
+    monkeypatch.setattr(ChainEngine, "name", lambda self, _: "eager" if self.requested == "eager" else "graph")
+    monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
+    assert torch.equal(engine.run(CHAIN, code, start, seeded())[0], expected)
+    assert [record.getMessage() for record in caplog.records] == [
+        "chains run step by step, as capturing one failed: no compiler"
+    ]
+    with pytest.raises(RuntimeError, match="no compiler"):
+        ChainEngine(energy, "graph").run(CHAIN, code, start, seeded())
+
+
 @pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
 class TestOnGpu:
     """The graph engine against the eager one, with the same noise."""

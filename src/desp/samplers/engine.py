@@ -61,7 +61,19 @@ class ChainEngine:
         if torch.cuda.is_current_stream_capturing():
             # Part of a larger graph: the chain's kernels are recorded there.
             return sampler.sample(self.compiled_gradient(code, start.shape[1]), start, generator, record)
-        return self._graph(sampler, code, start, record).replay(code, start, generator)
+        try:
+            graph = self._graph(sampler, code, start, record)
+        except RuntimeError as error:
+            self._fall_back(error)
+            return self.run(settings, code, start, generator, record)
+        return graph.replay(code, start, generator)
+
+    def _fall_back(self, error: RuntimeError) -> None:
+        """Run chains plainly from now on, if that was left to us to decide."""
+        if self.requested == "graph":
+            raise error
+        logger.warning("chains run step by step, as capturing one failed: %s", str(error).split("\n")[0])
+        self.requested = "eager"
 
     def compiled_gradient(self, code: Tensor, size: int) -> Gradient:
         """The gradient in sets of `size` rows by a compiled function that all chains of this energy share."""

@@ -38,7 +38,12 @@ class GradientStep:
             return self.compute(x, y, generator)
         if self._graph is None or not self._graph.fits(x, y):
             logger.info("capturing training steps for inputs %s, sets %s", tuple(x.shape), tuple(y.shape))
-            self._graph = _StepGraph(self, x, y)
+            try:
+                self._graph = _StepGraph(self, x, y)
+            except RuntimeError as error:  # such as an input encoder that looks at values on the host
+                logger.warning("training runs step by step, as capturing failed: %s", str(error).split("\n")[0])
+                self.captures = False
+                return self(x, y, generator)
         return self._graph.replay(x, y, generator)
 
     def clear(self) -> None:
