@@ -133,6 +133,7 @@ def test_a_capture_that_fails_falls_back_and_says_so(
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "name", lambda self, _: "eager" if self.requested == "eager" else "graph")
     monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     assert torch.equal(engine.run(CHAIN, code, start, seeded())[0], expected)
     assert [record.getMessage() for record in caplog.records] == [
         "chains run step by step, as capturing one failed: no compiler"

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import parse, progress_listener, run_folder
-from desp.errors import SettingsError
+from desp.errors import MissingExtraError, SettingsError
 from desp.recipes import all_recipes, get_recipe
 from desp.settings import FilesSettings, RunSettings
 
@@ -77,7 +77,10 @@ def _finish_custom(path: Path) -> None:
     from desp.cli.report import report
 
     show_evaluation(path, samples=10, as_json=False)
-    report(path)
+    try:
+        report(path)
+    except MissingExtraError as missing:  # the training was not in vain
+        print(f"no report: {missing}")
 
 
 def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:

@@ -1,0 +1,336 @@
+"""Commands on a trained run: evaluate, predict, report, ablate; and the tables."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.recipes import PUBLISHED, all_recipes
+from desp.results import table_rows
+
+Desp = Callable[..., Any]
+Write = Callable[..., Path]
+
+ROW = {
+    "table",
+    "task",
+    "system",
+    "recipe",
+    "protocol",
+    "metric",
+    "value",
+    "std",
+    "seeds",
+    "paper",
+    "real_data",
+    "data",
+}
+
+
+# -- evaluate ------------------------------------------------------------------------------------------
+
+
+def test_evaluate_prints_rows_as_json(desp: Desp, polygons: Path) -> None:
+    finished = desp("evaluate", polygons, "--json")
+    assert finished.status == 0
+    rows = json.loads(finished.out)
+    assert all(set(row) == ROW for row in rows)
+    by_metric = {row["metric"]: row for row in rows}
+    assert {"score", "score_raw", "score_median", "size_rmse", "right_size"} <= by_metric.keys()
+    score = by_metric["score"]
+    assert {name: score[name] for name in ("table", "task", "system", "recipe", "protocol", "data")} == {
+        "table": "toy",
+        "task": "polygons",
+        "system": "desp",
+        "recipe": "polygons-desp",
+        "protocol": "ours",
+        "data": "generated",
+    }
+    assert score["seeds"] == [0]
+    assert score["std"] is None
+    assert score["paper"] == pytest.approx(8.8e-5)
+    assert 0 < score["real_data"] < 2e-6 < score["value"]
+    kept = json.loads((polygons / "evaluation.json").read_text())
+    assert kept["rows"] == rows
+    assert kept["result"]["scores"]["returned"]["score"] == score["value"]
+    assert kept["result"]["scores"]["raw"]["score"] == by_metric["score_raw"]["value"]
+
+
+def test_evaluate_prints_a_table(desp: Desp, digits: Path) -> None:
+    finished = desp("evaluate", digits)
+    assert finished.status == 0
+    for word in ("digits-desp-paper, seed 0", "score_returned", "rarest_style", "real data", "style_shares"):
+        assert word in finished.out
+
+
+def test_evaluating_twice_gives_the_same(desp: Desp, polygons: Path) -> None:
+    assert desp("evaluate", polygons, "--json").out == desp("evaluate", polygons, "--json").out
+
+
+def test_only_unchanged_recipes_are_recorded(desp: Desp, polygons: Path) -> None:
+    finished = desp("evaluate", polygons, "--record", "results")
+    assert finished.status == 2
+    assert "predictor.energy.hidden: 256 then, 8 now" in finished.err
+    assert not Path("results").exists()
+
+
+def test_a_recorded_result_holds_its_provenance(
+    desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("desp.runs.evaluate.changed_settings", lambda _: [])
+    assert desp("evaluate", polygons, "--record", "results", "--json").status == 0
+    result = json.loads(Path("results/polygons-desp-seed0.json").read_text())
+    assert result["training"]["steps"] == 6
+    for part in ("training", "evaluation"):
+        assert {"command", "commit", "device", "versions", "seconds", "peak_memory_mb"} <= result[part].keys()
+    assert json.loads(desp("tables", "--json", "--results", "results").out)
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["report"], ["ablate"], ["predict"]])
+def test_what_is_no_run_folder_is_refused(desp: Desp, write: Write, command: list[str]) -> None:
+    inputs = write("inputs.jsonl", [{"input": 5}])
+    more = ["--input", inputs, "--output", "out.jsonl"] if command == ["predict"] else []
+    Path("empty").mkdir()
+    for folder in ("missing", "empty"):
+        finished = desp(*command, folder, *more)
+        assert finished.status == 2
+        assert folder in finished.err
+        assert "desp train" in finished.err
+    assert not Path("out.jsonl").exists()
+    assert list(Path("empty").iterdir()) == []
+
+
+def test_a_missing_model_is_named(desp: Desp, polygons: Path) -> None:
+    (polygons / "model").rename(polygons / "elsewhere")
+    finished = desp("evaluate", polygons)
+    assert finished.status == 2
+    assert f"desp train polygons-desp --run {polygons} --resume" in finished.err
+
+
+def test_a_damaged_model_is_refused(desp: Desp, polygons: Path) -> None:
+    weights = polygons / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:50])
+    finished = desp("evaluate", polygons)
+    assert finished.status == 2
+    assert "model.safetensors is damaged" in finished.err
+    assert not (polygons / "evaluation.json").exists()
+
+
+# -- predict -------------------------------------------------------------------------------------------
+
+
+def test_predict_writes_one_object_a_line(desp: Desp, polygons: Path, write: Write) -> None:
+    inputs = write("inputs.jsonl", [{"input": 5}, {"input": 8, "note": "ignored"}])
+    finished = desp("predict", polygons, "--input", inputs, "--output", "new/out.jsonl", "--samples", 3)
+    assert finished.status == 0
+    assert "2 inputs, 3 sets each" in finished.out
+    lines = [json.loads(line) for line in Path("new/out.jsonl").read_text().splitlines()]
+    assert [line["input"] for line in lines] == [5, 8]
+    for line in lines:
+        assert set(line) == {"input", "samples"}
+        assert len(line["samples"]) == 3
+        for sample in line["samples"]:
+            assert set(sample) == {"set", "energy"}
+            assert isinstance(sample["energy"], float)
+            assert all(len(element) == 2 for element in sample["set"])
+
+
+def test_the_same_seed_gives_the_same_file(desp: Desp, polygons: Path, write: Write) -> None:
+    inputs = write("inputs.jsonl", [{"input": 4}])
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        arguments = ["--input", inputs, "--output", name, "--samples", 4, "--seed", seed]
+        assert desp("predict", polygons, *arguments).status == 0
+    assert Path("a").read_bytes() == Path("b").read_bytes() != Path("c").read_bytes()
+
+
+def test_digits_are_numbered(desp: Desp, digits: Path, write: Write) -> None:
+    inputs = write("inputs.jsonl", [{"input": 0}, {"input": 1}])
+    assert desp("predict", digits, "--input", inputs, "--output", "out.jsonl").status == 0
+    bad = write("bad.jsonl", [{"input": 0}, {"input": 7}])
+    finished = desp("predict", digits, "--input", bad, "--output", "bad-out.jsonl")
+    assert finished.status == 2
+    assert "line 2: expected 0 (a one) or 1 (a seven), got 7" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"input": 5}\n{"input": 99}\n', "line 2: expected a number of corners among 4, 5, 6, 7, 8, got 99"),
+        ('{"input": 5}\n\n{"input": 5\n', "line 3: not valid JSON"),
+        ('{"inputs": 5}\n', "line 1: the field 'input' is missing (found: inputs)"),
+        ("5\n", "line 1: expected a JSON object"),
+        ("", "holds no inputs"),
+    ],
+)
+def test_bad_inputs_leave_no_output(desp: Desp, polygons: Path, text: str, words: str) -> None:
+    Path("bad.jsonl").write_text(text)
+    finished = desp("predict", polygons, "--input", "bad.jsonl", "--output", "out.jsonl")
+    assert finished.status == 2
+    assert words in finished.err
+    assert {path.name for path in Path.cwd().iterdir()} == {"bad.jsonl", "polygons"}
+
+
+def test_other_mistakes_of_predict(desp: Desp, polygons: Path, write: Write) -> None:
+    inputs = write("inputs.jsonl", [{"input": 5}])
+    none = desp("predict", polygons, "--input", inputs, "--output", "out.jsonl", "--samples", 0)
+    assert (none.status, "at least 1, got 0" in none.err) == (2, True)
+    missing = desp("predict", polygons, "--input", "missing.jsonl", "--output", "out.jsonl")
+    assert (missing.status, "There is no file at missing.jsonl" in missing.err) == (2, True)
+    folder = desp("predict", polygons, "--input", inputs, "--output", polygons)
+    assert (folder.status, "is a folder" in folder.err) == (2, True)
+    assert not Path("out.jsonl").exists()
+
+
+# -- report and ablate ---------------------------------------------------------------------------------
+
+
+def test_report_is_one_page(desp: Desp, polygons: Path) -> None:
+    (polygons / "samples.json").unlink()  # made again where it is missing
+    finished = desp("report", polygons)
+    assert finished.status == 0
+    assert f"report: {polygons / 'report.html'}" in finished.out
+    page = (polygons / "report.html").read_text()
+    assert "polygons-desp" in page
+    assert 'src="http' not in page
+
+
+def test_ablate_prints_a_table_and_draws(desp: Desp, polygons: Path) -> None:
+    finished = desp("ablate", polygons, "--ratios", 0, 0.5, 1)
+    assert finished.status == 0
+    assert "stochastic_steps" in finished.out
+    assert (polygons / "ablation.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_ablate_prints_json_and_records(desp: Desp, polygons: Path) -> None:
+    finished = desp("ablate", polygons, "--ratios", 0, 1, "--json", "--record", "ablations")
+    assert finished.status == 0
+    ablation = json.loads(finished.out)
+    assert ablation == json.loads((polygons / "ablation.json").read_text())
+    assert ablation == json.loads(Path("ablations/polygons-desp-seed0.json").read_text())
+    assert [(row["ratio"], row["stochastic_steps"]) for row in ablation["rows"]] == [(0, 0), (1, 3)]
+    assert all({"score", "score_returned", "energy"} <= row.keys() for row in ablation["rows"])
+    assert ablation["rows"][0]["score"] != ablation["rows"][1]["score"]
+    assert {"commit", "device", "versions", "command"} <= ablation.keys()
+
+
+@pytest.mark.parametrize("ratios", [["1.5"], ["0.5", "-0.1"], []])
+def test_ratios_outside_their_range_are_refused(desp: Desp, polygons: Path, ratios: list[str]) -> None:
+    finished = desp("ablate", polygons, "--ratios", *ratios)
+    assert finished.status == 2
+    assert "--ratios" in finished.message
+    assert "between 0 and 1" in finished.message
+    assert not (polygons / "ablation.json").exists()
+    assert not (polygons / "ablation.png").exists()
+
+
+@pytest.mark.usefixtures("without_matplotlib")
+@pytest.mark.parametrize("command", ["report", "ablate"])
+def test_pictures_name_the_extra_they_need(desp: Desp, polygons: Path, command: str) -> None:
+    finished = desp(command, polygons)
+    assert finished.status == 2
+    assert 'pip install "desp[viz]"' in finished.err
+    assert not (polygons / "report.html").exists()
+    assert not (polygons / "ablation.json").exists()
+
+
+# -- tables and recipes --------------------------------------------------------------------------------
+
+
+def test_tables_without_results_show_the_papers_numbers(desp: Desp) -> None:
+    Path("results").mkdir()
+    rows = json.loads(desp("tables", "--json").out)
+    assert rows == table_rows([])
+    assert len(rows) == len(PUBLISHED)
+    text = desp("tables").out
+    for title in ("Polygons and Digits", "set-MNIST", "CLEVR boxes", "CelebA"):
+        assert title in text
+    assert "8.8e-05" in text
+
+
+def test_tables_read_the_projects_results(desp: Desp) -> None:
+    results = Path(__file__).parents[2] / "results"
+    rows = json.loads(desp("tables", "--json", "--results", results).out)
+    assert all(set(row) == ROW for row in rows)
+    measured = {row["recipe"] for row in rows if row["value"] is not None}
+    assert {"polygons-desp", "polygons-desp-paper", "digits-desp", "digits-desp-paper"} <= measured
+    lines = desp("tables", "--markdown", "--results", results).out.splitlines()
+    assert any("`polygons-desp`" in line for line in lines)
+
+
+def test_tables_without_a_folder_or_with_a_damaged_file(desp: Desp) -> None:
+    finished = desp("tables", "--results", "missing")
+    assert finished.status == 2
+    assert "--results DIR" in finished.err
+    Path("results").mkdir()
+    Path("results/broken.json").write_text("{")
+    finished = desp("tables")
+    assert finished.status == 2
+    assert "results/broken.json is damaged" in finished.err
+
+
+def test_recipes_are_listed(desp: Desp) -> None:
+    listed = json.loads(desp("recipes", "--json").out)
+    assert [item["name"] for item in listed] == [item.name for item in all_recipes()]
+    polygons = next(item for item in listed if item["name"] == "polygons-desp-paper")
+    assert polygons["paper"] == pytest.approx(8.8e-5)
+    text = desp("recipes").out
+    for item in all_recipes():
+        assert f" {item.name} " in text  # whole, also where output is no terminal
+
+
+def test_the_width_of_tables_in_a_pipe(desp: Desp) -> None:
+    assert "…" not in desp("recipes").out
+
+
+# -- reproduce -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What reproduce would run in processes of their own."""
+    calls: list[list[str]] = []
+
+    def call(self: object, command: list[str], log: Path) -> int:
+        calls.append(command)
+        return 7 if command[1] == "digits-desp" else 0
+
+    monkeypatch.setattr("desp.cli.reproduce._Children.call", call)
+    return calls
+
+
+def test_reproduce_does_what_is_left(desp: Desp, commands: list[list[str]]) -> None:
+    recipes = ["--recipes", "polygons-desp", "polygons-risk-chamfer"]
+    assert desp("reproduce", "toy", "--seeds", 0, *recipes).status == 0
+    run = "runs/polygons-desp-seed0"
+    assert commands[:3] == [
+        ["train", "polygons-desp", "--run", run, "--seed", "0", "--resume"],
+        ["evaluate", run, "--record", "results"],
+        ["ablate", run, "--record", "results/ablations"],
+    ]
+    assert [command[0] for command in commands[3:]] == ["train", "evaluate"]  # direct risk has no S/T
+    commands.clear()
+    for path in (Path(run, "summary.json"), Path("results/polygons-desp-seed0.json")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert desp("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp").status == 0
+    assert [command[0] for command in commands] == ["ablate"]
+
+
+def test_reproduce_runs_a_whole_table(desp: Desp, commands: list[list[str]]) -> None:
+    finished = desp("reproduce", "toy", "--seeds", 0, 1, "--no-ablate")
+    trained = {(command[1], command[5]) for command in commands if command[0] == "train"}
+    toy = [item.name for item in all_recipes() if item.table == "toy"]
+    assert trained == {(name, seed) for name in toy for seed in ("0", "1")}
+    assert not any(command[0] == "ablate" for command in commands)
+    # One recipe fails, the others go on, and the end is not called a success.
+    assert finished.status == 2
+    assert "2 of 16 runs failed" in finished.err
+    assert "ended with status 7" in finished.out
+
+
+def test_reproduce_refuses_unknown_names(desp: Desp, commands: list[list[str]]) -> None:
+    assert desp("reproduce", "toy", "--recipes", "polygon").status == 2
+    assert desp("reproduce", "cifar").status == 2
+    assert commands == []

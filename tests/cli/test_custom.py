@@ -1,0 +1,197 @@
+"""A user's own data, from file to report, and every way a file can be wrong."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+Desp = Callable[..., Any]
+Write = Callable[..., Path]
+
+
+def sets(numbers: random.Random, largest: int = 3) -> list[list[float]]:
+    """A set whose features are in the thousands and negative."""
+    count = numbers.randint(1, largest)
+    return [[2000 + 1000 * numbers.random(), -5 * numbers.random()] for _ in range(count)]
+
+
+def inputs_of(kind: str, numbers: random.Random) -> list[Any]:
+    if kind == "number":
+        return [100 * numbers.random() for _ in range(12)]
+    if kind == "vector":
+        return [[numbers.random(), -3.0, 7] for _ in range(12)]
+    if kind == "set":
+        return [sets(numbers, 4) for _ in range(12)]
+    image = pytest.importorskip("PIL.Image")
+    for index in range(12):
+        image.new("RGB", (9, 7), (20 * index, 0, 255)).save(f"{index}.png")
+    return [f"{index}.png" for index in range(12)]
+
+
+@pytest.mark.parametrize("kind", ["number", "vector", "set", "image"])
+def test_from_json_lines_to_report_and_predictions(desp: Desp, write: Write, tiny: list[str], kind: str) -> None:
+    numbers = random.Random(1)
+    inputs = inputs_of(kind, numbers)
+    data = write("data.jsonl", [{"input": x, "set": sets(numbers)} for x in inputs])
+    finished = desp("train", "custom", "--data", data, "--run", "run", *tiny)
+    assert finished.status == 0
+    assert "score_best_of_k" in finished.out
+    assert "report: run/report.html" in finished.out
+    assert Path("run/report.html").read_text()
+    rows = json.loads(desp("evaluate", "run", "--json", "--samples", 2).out)
+    assert {row["data"] for row in rows} == {"data.jsonl"}
+    assert {row["table"] for row in rows} == {None}
+    assert {row["metric"] for row in rows} == {"score", "score_best_of_k", "size_rmse", "right_size"}
+
+    new = write("new.jsonl", [{"input": x} for x in inputs[:3]])
+    assert desp("predict", "run", "--input", new, "--output", "out.jsonl", "--samples", 2).status == 0
+    lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [line["input"] for line in lines] == inputs[:3]
+    assert all(len(line["samples"]) == 2 for line in lines)
+
+
+@pytest.mark.parametrize("shape", [(12,), (12, 3), (12, 3, 8, 8)])
+def test_from_npz(desp: Desp, write: Write, tiny: list[str], shape: tuple[int, ...]) -> None:
+    numbers = np.random.default_rng(0)
+    sizes = numbers.integers(0, 5, 12)
+    np.savez("data.npz", inputs=numbers.random(shape), sets=1e4 * numbers.normal(size=(12, 4, 2)), sizes=sizes)
+    assert desp("train", "custom", "--data", "data.npz", "--run", "run", *tiny).status == 0
+    assert Path("run/report.html").is_file()
+    config = json.loads(Path("run/model/config.json").read_text())["desp"]
+    assert config["shape"]["max_size"] == sizes.max()
+    assert min(config["shape"]["scaling"]["span"]) > 1e4  # far from [0, 1], so scaled
+
+
+def test_predictions_come_in_the_units_of_the_file(desp: Desp, vectors: Path, write: Write) -> None:
+    """Long enough to learn where the points are: thousands of metres, and a little below zero."""
+    arguments = [
+        *("--training.steps", 80),
+        *("--training.batch-size", 16),
+        *("--training.warmup-steps", 10),
+        *("--training.learning-rate", 2e-3),
+        *("--training.validate-every", 0),
+        *("--predictor.energy.hidden", 32),
+        *("--predictor.estimator.chain.steps", 20),
+        *("--predictor.estimator.chain.stochastic-steps", 20),
+        *("--predictor.sampler.steps", 20),
+        *("--predictor.sampler.stochastic-steps", 15),
+        *("--device", "cpu"),
+    ]
+    assert desp("train", "custom", "--data", vectors, "--run", "run", *arguments).status == 0
+    new = write("new.jsonl", [{"input": [0.5, 25]}])
+    assert desp("predict", "run", "--input", new, "--output", "out.jsonl", "--samples", 8).status == 0
+    samples = json.loads(Path("out.jsonl").read_text())["samples"]
+    points = [point for sample in samples for point in sample["set"]]
+    assert points, "some elements should be present after training"
+    assert all(1500 < east < 3500 for east, _ in points)
+    assert all(-7.5 < depth < 2.5 for _, depth in points)
+
+
+def test_predicting_needs_no_training_file(desp: Desp, vectors: Path, write: Write, tiny: list[str]) -> None:
+    assert desp("train", "custom", "--data", vectors, "--run", "run", *tiny).status == 0
+    vectors.unlink()
+    new = write("new.jsonl", [{"input": [0.5, 25]}])
+    assert desp("predict", "run", "--input", new, "--output", "out.jsonl").status == 0
+    finished = desp("evaluate", "run")
+    assert finished.status == 2
+    assert f"no data file at {vectors}" in finished.err
+
+
+def test_a_changed_file_is_noticed(desp: Desp, vectors: Path, tiny: list[str]) -> None:
+    assert desp("train", "custom", "--data", vectors, "--run", "run", *tiny).status == 0
+    shutil.copy(vectors, "original.jsonl")
+    with vectors.open("a") as file:
+        file.write('{"input": [0, 0], "set": [[2500, -1]]}\n')
+    for command in (
+        ["evaluate", "run"],
+        ["ablate", "run"],
+        ["train", "custom", "--data", vectors, "--run", "run", *tiny, "--resume"],
+    ):
+        finished = desp(*command)
+        assert finished.status == 2
+        assert "vectors.jsonl has changed" in finished.err
+    shutil.copy("original.jsonl", vectors)
+    assert desp("evaluate", "run").status == 0
+
+
+def test_inputs_of_another_kind_are_refused(desp: Desp, vectors: Path, write: Write, tiny: list[str]) -> None:
+    assert desp("train", "custom", "--data", vectors, "--run", "run", *tiny).status == 0
+    for value, words in (
+        ([1, 2, 3], "expected an input of shape (2,) (vector), got (3,)"),
+        ([[1, 2]], "expected a vector"),
+        ("cat.png", "expected a vector"),
+        ([1, None], "line 1"),
+    ):
+        new = write("new.jsonl", [{"input": value}])
+        finished = desp("predict", "run", "--input", new, "--output", "out.jsonl")
+        assert finished.status == 2
+        assert "new.jsonl, line 1" in finished.err
+        assert words in finished.err
+    assert not Path("out.jsonl").exists()
+
+
+GOOD = '{"input": [1, 2], "set": [[1, 2], [3, 4]]}\n'
+BROKEN = {
+    "NaN": (GOOD + '{"input": [1, 2], "set": [[1, NaN]]}\n', ("line 2", "NaN")),
+    "another feature count": (GOOD + '{"input": [1, 2], "set": [[1]]}\n', ("line 2", "1 features, but 2")),
+    "broken line": (GOOD + GOOD + '{"input": [1, 2], "set"\n', ("line 3", "not valid JSON")),
+    "ragged element": (GOOD + '{"input": [1, 2], "set": [[1, 2], [3]]}\n', ("line 2",)),
+    "missing field": (
+        GOOD + '{"input": [1, 2], "sets": []}\n',
+        ("line 2", "'set' is missing (found: input, sets)"),
+    ),
+    "another input": (GOOD + '{"input": [1], "set": [[1, 2]]}\n', ("line 2", "shape (2,)")),
+    "missing image": ('{"input": "cat.png", "set": [[1, 2]]}\n' * 2, ("line 1", "cat.png")),
+    "empty": ("", ("holds no examples", '{"input": ..., "set": [[...]]}')),
+    "one example": (GOOD, ("at least two",)),
+    "empty sets": ('{"input": 1, "set": []}\n' * 3, ("every set is empty",)),
+    "list": ("[1, 2]\n", ("line 1", "JSON object")),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_files_are_refused_and_nothing_is_written(desp: Desp, tiny: list[str], case: str) -> None:
+    text, words = BROKEN[case]
+    Path("data.jsonl").write_text(text)
+    finished = desp("train", "custom", "--data", "data.jsonl", "--run", "run", *tiny)
+    assert finished.status == 2
+    for word in (*words, "data.jsonl"):
+        assert word in finished.err
+    assert [path.name for path in Path.cwd().iterdir()] == ["data.jsonl"]
+
+
+def test_damaged_and_missing_files_are_refused(desp: Desp, tiny: list[str]) -> None:
+    Path("data.npz").write_bytes(b"PK\x03\x04 not really")
+    for name, words in (("data.npz", "cannot be read"), ("missing.jsonl", "no data file at")):
+        finished = desp("train", "custom", "--data", name, "--run", "run", *tiny)
+        assert finished.status == 2
+        assert words in finished.err
+    assert not Path("run").exists()
+
+
+def test_data_and_recipe_must_fit(desp: Desp, vectors: Path, tiny: list[str]) -> None:
+    finished = desp("train", "custom", "--run", "run", *tiny)
+    assert finished.status == 2
+    assert "desp train custom --data FILE" in finished.err
+    finished = desp("train", "polygons-desp", "--data", vectors, "--run", "run", *tiny)
+    assert finished.status == 2
+    assert "'polygons-desp' makes its own data" in finished.err
+    assert not Path("run").exists()
+
+
+def test_the_held_out_share_is_checked(desp: Desp, vectors: Path, tiny: list[str]) -> None:
+    finished = desp("train", "custom", "--data", vectors, "--run", "run", *tiny, "--task.held-out", 1.5)
+    assert finished.status == 2
+    assert "task.held_out must be between 0 and 1" in finished.message
+
+
+def test_evaluate_needs_samples(desp: Desp, vectors: Path, tiny: list[str]) -> None:
+    assert desp("train", "custom", "--data", vectors, "--run", "run", *tiny).status == 0
+    finished = desp("evaluate", "run", "--samples", 0)
+    assert finished.status == 2
+    assert "--samples must be at least 1" in finished.err

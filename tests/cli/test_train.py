@@ -1,0 +1,244 @@
+"""``desp train``: a run folder from a recipe, resumed exactly, never mixed up."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from desp.cli.progress import ProgressBar
+
+Desp = Callable[..., Any]
+
+
+def settings_of(run: Path) -> dict[str, Any]:
+    return json.loads((run / "settings.json").read_text())["settings"]
+
+
+def weights_of(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "model" / "model.safetensors")
+
+
+def assert_same_weights(a: Path, b: Path) -> None:
+    left, right = weights_of(a), weights_of(b)
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        torch.testing.assert_close(right[name], value, rtol=0, atol=0)
+
+
+def test_a_run_leaves_everything_in_its_folder(desp: Desp, tiny: list[str]) -> None:
+    finished = desp("train", "polygons-desp", *tiny, "--seed", 3)
+    assert finished.status == 0
+    assert "trained 6 steps" in finished.out
+    run = Path("runs/polygons-desp-seed3")
+    assert f"desp evaluate {run}" in finished.out
+    assert f"desp report {run}" in finished.out
+    names = {path.name for path in run.iterdir()}
+    assert names == {"settings.json", "checkpoints", "log.jsonl", "model", "summary.json", "samples.json"}
+    saved = json.loads((run / "settings.json").read_text())
+    assert (saved["recipe"], saved["seed"], saved["data"]) == ("polygons-desp", 3, None)
+    assert saved["settings"]["predictor"]["energy"]["hidden"] == 8
+    assert saved["settings"]["training"]["learning_rate"] == 3e-4  # the recipe's
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["steps"] == 6
+    for fact in ("seconds", "commit", "device", "versions", "command", "peak_memory_mb", "parameters", "engine"):
+        assert summary[fact] is not None
+
+
+def test_samples_are_kept_to_look_at(polygons: Path) -> None:
+    samples = json.loads((polygons / "samples.json").read_text())
+    assert samples["task"] == "polygons"
+    assert [example["input"] for example in samples["examples"]] == [4, 5, 6, 7, 8]
+    for example in samples["examples"]:
+        assert len(example["samples"]) == 6
+        assert len(example["truth"]) == 3
+        chain = example["chain"]
+        assert len(chain["frames"]) == len(chain["steps"]) == len(chain["energies"]) == 4  # start, three steps
+        assert chain["frames"][0] == [[0.0, 0.0]] * 8
+
+
+def test_the_same_seed_gives_the_same_weights(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    assert desp("train", "polygons-desp", "--run", "again", *tiny).status == 0
+    assert_same_weights(polygons, Path("again"))
+    assert desp("train", "polygons-desp", "--run", "other", *tiny, "--seed", 1).status == 0
+    with pytest.raises(AssertionError):
+        assert_same_weights(polygons, Path("other"))
+
+
+@pytest.mark.parametrize("recipe", ["polygons-risk-chamfer", "digits-risk-hungarian"])
+def test_direct_risk_trains(desp: Desp, recipe: str) -> None:
+    short = ["--training.steps", 2, "--training.batch-size", 4, "--predictor.energy.hidden", 8]
+    arguments = [*short, "--predictor.estimator.steps", 2, "--device", "cpu"]
+    assert desp("train", recipe, "--run", "run", *arguments).status == 0
+    assert settings_of(Path("run"))["predictor"]["estimator"]["kind"] == "set-risk"
+    finished = desp("ablate", "run", "--ratios", 0.5)
+    assert finished.status == 2
+    assert "no S/T to vary" in finished.err
+
+
+def test_tensorboard_log(desp: Desp, tiny: list[str]) -> None:
+    pytest.importorskip("tensorboard")
+    assert desp("train", "polygons-desp", "--run", "run", *tiny, "--training.tensorboard").status == 0
+    assert list(Path("run").rglob("events.*"))
+
+
+# -- going on ------------------------------------------------------------------------------------------
+
+
+def test_resuming_a_finished_run_changes_nothing(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    before = Path(shutil.copytree(polygons, "before"))
+    assert desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume").status == 0
+    assert_same_weights(polygons, before)
+    assert settings_of(polygons)["training"]["steps"] == 6
+
+
+def test_a_longer_run_is_noted(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    """Settings must stay true, or a changed run could be recorded as the recipe's."""
+    longer = [*tiny, "--training.steps", 9]
+    assert desp("train", "polygons-desp", "--run", polygons, *longer, "--resume").status == 0
+    assert json.loads((polygons / "summary.json").read_text())["steps"] == 9
+    assert settings_of(polygons)["training"]["steps"] == 9
+    # Asking for fewer steps than were done undoes nothing.
+    assert desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume").status == 0
+    assert settings_of(polygons)["training"]["steps"] == 9
+
+
+def test_resume_without_a_run_begins_one(desp: Desp, tiny: list[str]) -> None:
+    assert desp("train", "polygons-desp", "--run", "new", *tiny, "--resume").status == 0
+    assert Path("new/model").is_dir()
+
+
+def test_interrupted_and_resumed_equals_uninterrupted(
+    desp: Desp, tiny: list[str], polygons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C after step 3: status 130, everything saved, and --resume ends with the same weights."""
+
+    def interrupt(self: ProgressBar, step: int, numbers: dict[str, float]) -> None:
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    arguments = [*tiny, "--training.log-every", 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressBar, "stepped", interrupt)
+        finished = desp("train", "polygons-desp", "--run", "stopped", *arguments)
+    assert finished.status == 130
+    assert "Stopped after step 3 of 6" in finished.err
+    assert "--resume" in finished.err
+    assert not Path("stopped/model").exists()
+
+    early = desp("evaluate", "stopped")
+    assert early.status == 2
+    assert "desp train polygons-desp --run stopped --resume" in early.err
+
+    assert desp("train", "polygons-desp", "--run", "stopped", *arguments, "--resume").status == 0
+    assert_same_weights(Path("stopped"), polygons)
+
+
+def test_ctrl_c_outside_training(desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("desp.runs.evaluate_run", interrupt)
+    finished = desp("evaluate", polygons)
+    assert finished.status == 130
+    assert "interrupted" in finished.err
+
+
+# -- mistakes ------------------------------------------------------------------------------------------
+
+
+def assert_refused(finished: Any, *words: str) -> None:
+    assert finished.status == 2
+    assert finished.out == ""
+    for word in words:
+        assert word in finished.message
+
+
+def test_an_existing_run_is_not_overwritten(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    before = (polygons / "settings.json").read_bytes()
+    finished = desp("train", "polygons-desp", "--run", polygons, *tiny)
+    assert_refused(finished, "already holds a run of 'polygons-desp'", "--resume", "--run")
+    assert (polygons / "settings.json").read_bytes() == before
+
+
+def test_a_folder_with_other_things_is_not_touched(desp: Desp, tiny: list[str]) -> None:
+    Path("photos").mkdir()
+    Path("photos/cat.txt").write_text("cat")
+    assert_refused(desp("train", "polygons-desp", "--run", "photos", *tiny), "not empty", "--run")
+    assert [path.name for path in Path("photos").iterdir()] == ["cat.txt"]
+    assert_refused(desp("train", "polygons-desp", "--run", "photos/cat.txt", *tiny), "is a file", "--run")
+
+
+def test_a_run_of_another_recipe_is_not_resumed(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    finished = desp("train", "polygons-desp-paper", "--run", polygons, *tiny, "--resume")
+    assert_refused(finished, "belongs to recipe 'polygons-desp', not 'polygons-desp-paper'")
+
+
+def test_a_run_with_other_settings_is_not_resumed(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    changed = [*tiny, "--training.learning-rate", "0.1"]
+    finished = desp("train", "polygons-desp", "--run", polygons, *changed, "--resume")
+    assert_refused(finished, "training.learning_rate: 0.0003 then, 0.1 now", "--training.steps may change")
+
+
+def test_a_run_with_another_seed_is_not_resumed(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    finished = desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume", "--seed", 1)
+    assert_refused(finished, "--seed 0, not 1")
+
+
+def test_a_damaged_checkpoint_is_not_resumed(desp: Desp, tiny: list[str], polygons: Path) -> None:
+    checkpoint = polygons / "checkpoints" / "step-00000006.safetensors"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-10])
+    finished = desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume")
+    assert_refused(finished, "step-00000006.safetensors", "damaged", "Delete it")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"settings": {"recipe": 3}, "seed": 0}'])
+def test_damaged_settings_are_refused(desp: Desp, tiny: list[str], polygons: Path, content: str) -> None:
+    (polygons / "settings.json").write_text(content)
+    assert_refused(desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume"), "damaged")
+    assert_refused(desp("evaluate", polygons), "damaged")
+
+
+def test_unknown_recipes_are_suggested(desp: Desp) -> None:
+    assert_refused(desp("train", "polygon-desp"), "Did you mean polygons-desp", "desp recipes")
+    assert_refused(desp("train", "xyzzy"), "There is no recipe 'xyzzy'", "desp recipes")
+
+
+def test_unknown_commands_are_suggested(desp: Desp) -> None:
+    assert_refused(desp("trian", "demo"), "Unknown command 'trian'", "Did you mean 'train'?", "desp --help")
+
+
+def test_misspelt_settings_are_suggested(desp: Desp) -> None:
+    finished = desp("train", "polygons-desp", "--run", "run", "--training.stepps", 5)
+    assert_refused(finished, "--training.stepps", "--training.steps")
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--training.steps", "0", "training.steps must be positive, got 0"),
+        ("--training.steps", "many", "many"),
+        ("--predictor.sampler.stochastic-steps", "200", "between 0 and steps (100)"),
+        ("--device", "tpu", "tpu"),
+        ("--task.corners", "2", "3 or more"),
+    ],
+)
+def test_settings_out_of_range_are_named(desp: Desp, option: str, value: str, words: str) -> None:
+    finished = desp("train", "polygons-desp", "--run", "run", option, value)
+    assert_refused(finished, words)
+    assert not Path("run").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_leaves_no_folder(desp: Desp, tiny: list[str]) -> None:
+    assert_refused(desp("train", "polygons-desp", "--run", "run", *tiny, "--device", "cuda"), "--device cpu")
+    finished = desp("train", "polygons-desp", "--run", "run", *tiny, "--engine", "graph")
+    assert_refused(finished, "engine 'graph' needs a CUDA device")
+    assert not Path("run").exists()

@@ -1,0 +1,61 @@
+"""The score of Digits, styles, and set sizes."""
+
+import pytest
+import torch
+
+from desp.data.digits import draw_digits
+from desp.metrics import DigitTemplates, size_rmse
+
+
+@pytest.fixture(scope="module")
+def templates() -> DigitTemplates:
+    return DigitTemplates()
+
+
+def test_a_template_is_at_distance_zero_under_its_own_draw(templates: DigitTemplates) -> None:
+    for digit in (0, 1):
+        for style in (0, 1):
+            sets = templates.templates[digit, style]  # ten draws
+            distances = templates.distances(sets, torch.full((10,), digit))
+            own = distances[torch.arange(10), style, torch.arange(10)]
+            assert float(own.abs().max()) == 0
+            assert float(distances[torch.arange(10), 1 - style].min()) > 1e-5
+
+
+def test_the_score_takes_the_nearer_style_of_every_draw(templates: DigitTemplates) -> None:
+    batch = draw_digits(6, torch.Generator().manual_seed(0))
+    digits = batch.x.argmax(dim=1)
+    distances = templates.distances(batch.sets.elements, digits)
+    expected = [sum(min(float(row[0, draw]), float(row[1, draw])) for draw in range(10)) / 10 for row in distances]
+    assert templates.score(batch.sets.elements, digits).tolist() == pytest.approx(expected)
+
+
+def test_templates_are_the_same_every_time(templates: DigitTemplates) -> None:
+    torch.manual_seed(5)
+    assert torch.equal(DigitTemplates().templates, templates.templates)
+
+
+def test_real_data_score_and_style(templates: DigitTemplates) -> None:
+    batch = draw_digits(2000, torch.Generator().manual_seed(0))
+    digits = batch.x.argmax(dim=1)
+    score = float(templates.score(batch.sets.elements, digits).mean())
+    assert score == pytest.approx(9.4e-5, rel=0.05)
+    # Ones with a hook and sevens with a bar have all 64 points.
+    style = (batch.sets.sizes == 64).long()
+    found = templates.style(batch.sets.elements, digits)
+    assert float((found == style).double().mean()) >= 0.99
+
+
+def test_the_wrong_digit_scores_far_worse(templates: DigitTemplates) -> None:
+    batch = draw_digits(100, torch.Generator().manual_seed(0))
+    digits = batch.x.argmax(dim=1)
+    right = templates.score(batch.sets.elements, digits)
+    wrong = templates.score(batch.sets.elements, 1 - digits)
+    assert float(wrong.min()) > float(right.max())
+
+
+def test_size_rmse() -> None:
+    true = torch.tensor([3, 3, 5, 5])
+    assert size_rmse(true, true) == 0
+    assert size_rmse(torch.tensor([4, 2, 5, 5]), true) == pytest.approx(0.5**0.5)
+    assert size_rmse(torch.tensor([0, 0, 0, 0]), true) == pytest.approx(17**0.5)

@@ -1,0 +1,103 @@
+"""Predictors that fit in milliseconds, one for every estimator and energy."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.predictors import EnergyPredictor
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    EstimatorSettings,
+    LangevinSettings,
+    PaddingSettings,
+    PredictorSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+    TrainingSettings,
+)
+
+Pairs = list[tuple[Tensor, Tensor]]
+Make = Callable[..., EnergyPredictor]
+
+ENERGIES: dict[str, EnergySettings] = {
+    "deep-sets": DeepSetsSettings(hidden=8),
+    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+}
+ESTIMATORS: dict[str, EstimatorSettings] = {
+    "contrastive": ContrastiveSettings(chain=LangevinSettings(steps=3, stochastic_steps=3)),
+    "set-risk": SetRiskSettings(steps=3),
+}
+# Nothing is ever exactly zero after a noisy step, so with this padding every row of a chain is an element.
+KEEP_ALL = PaddingSettings(kind="zero", threshold=0.0, rule="any")
+VARIANTS = [(estimator, energy) for estimator in ESTIMATORS for energy in ENERGIES]
+
+
+@pytest.fixture(params=VARIANTS, ids="-".join)
+def variant(request: pytest.FixtureRequest) -> PredictorSettings:
+    """Settings of every kind of predictor in turn."""
+    estimator, energy = request.param
+    return PredictorSettings(
+        energy=ENERGIES[energy],
+        estimator=ESTIMATORS[estimator],
+        sampler=LangevinSettings(steps=4, stochastic_steps=3),
+        padding=KEEP_ALL,
+    )
+
+
+@pytest.fixture
+def contrastive(settings: PredictorSettings) -> EnergyPredictor:
+    """A contrastive predictor that is not fitted yet."""
+    return EnergyPredictor(settings, device="cpu")
+
+
+@pytest.fixture
+def settings() -> PredictorSettings:
+    """Settings of the plainest predictor."""
+    return PredictorSettings(
+        energy=ENERGIES["deep-sets"],
+        estimator=ESTIMATORS["contrastive"],
+        sampler=LangevinSettings(steps=4, stochastic_steps=3),
+        padding=KEEP_ALL,
+    )
+
+
+@pytest.fixture
+def short() -> TrainingSettings:
+    """Enough training to move every weight."""
+    return TrainingSettings(
+        steps=3,
+        batch_size=4,
+        learning_rate=1e-2,
+        warmup_steps=0,
+        decay="constant",
+        clip_norm=None,
+        ema_decay=None,
+    )
+
+
+@pytest.fixture
+def pairs() -> Pairs:
+    """Ragged sets of one to four points in the unit square for inputs of three numbers."""
+    generator = torch.Generator().manual_seed(3)
+    return [
+        (torch.randn(3, generator=generator), torch.rand(index % 4 + 1, 2, generator=generator))
+        for index in range(12)
+    ]
+
+
+@pytest.fixture
+def fitted(contrastive: EnergyPredictor, pairs: Pairs, short: TrainingSettings) -> EnergyPredictor:
+    """A contrastive predictor, fitted."""
+    contrastive.fit(pairs, short)
+    return contrastive
+
+
+@pytest.fixture
+def with_presence(settings: PredictorSettings) -> PredictorSettings:
+    """The same with a presence column whose threshold about half of the rows pass after a noisy chain."""
+    return replace(settings, padding=PaddingSettings(kind="presence", threshold=0.0))

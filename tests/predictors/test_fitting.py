@@ -1,0 +1,169 @@
+"""Datasets as users have them: in other units, too large, broken."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.errors import DataError
+from desp.predictors import EnergyPredictor, Prediction, inspect_dataset
+from desp.sets import SetBatch
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    EstimatorSettings,
+    LangevinSettings,
+    PredictorSettings,
+    SetRiskSettings,
+    TrainingSettings,
+)
+
+Pairs = list[tuple[Tensor, Tensor]]
+
+
+def fit(settings: PredictorSettings, data: Any, training: TrainingSettings) -> EnergyPredictor:
+    predictor = EnergyPredictor(settings, device="cpu")
+    predictor.fit(data, training)
+    return predictor
+
+
+def predicted(predictor: EnergyPredictor, x: Any, samples: int = 1) -> list[Tensor]:
+    prediction = predictor.predict(x, samples)
+    assert isinstance(prediction, Prediction)
+    return prediction.sets
+
+
+# -- units ---------------------------------------------------------------------------------------------
+
+
+CHAIN = LangevinSettings(steps=20, stochastic_steps=20, noise_scale=0.02)
+LEARNERS: dict[str, EstimatorSettings] = {
+    "contrastive": ContrastiveSettings(chain=CHAIN, data_noise=0.03),
+    "set-risk": SetRiskSettings(steps=5, distance="hungarian"),
+}
+
+
+@pytest.mark.parametrize("estimator", LEARNERS.values(), ids=LEARNERS)
+def test_learns_sets_of_different_sizes_in_metres(estimator: EstimatorSettings) -> None:
+    """Negative numbers, thousands, one or two elements: what is predicted is what was there."""
+    truth = {-1.0: [[-200.0, 3000.0]], 1.0: [[100.0, 2900.0], [300.0, 2000.0]]}
+    settings = PredictorSettings(
+        energy=DeepSetsSettings(hidden=32), estimator=estimator, sampler=replace(CHAIN, stochastic_steps=15)
+    )
+    training = TrainingSettings(
+        steps=200, batch_size=16, learning_rate=1e-3, clip_norm=0.1, warmup_steps=10, ema_decay=0.95
+    )
+    predictor = fit(settings, [(x, torch.tensor(y)) for x, y in truth.items()], training)
+    for x, elements in truth.items():
+        for item in predicted(predictor, x, 3):
+            ordered = item[item[:, 0].argsort()]
+            assert ordered.shape == (len(elements), 2)
+            error = (ordered - torch.tensor(elements)).abs().amax(dim=0)
+            assert float(error[0]) < 125  # a quarter of the feature's range
+            assert float(error[1]) < 250
+
+
+def test_units_change_nothing_but_the_units(
+    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
+) -> None:
+    """The same sets, written in metres from elsewhere, give the same predictions written so."""
+    corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # so that the range of the plain data is exactly [0, 1]
+    plain = [*pairs, (pairs[0][0], corners)]
+    span, offset = torch.tensor([2000.0, 0.01]), torch.tensor([-7000.0, 3.0])
+    a = fit(settings, plain, short)
+    b = fit(settings, [(x, y * span + offset) for x, y in plain], short)
+    assert a.shape.scaling.is_identity
+    assert not b.shape.scaling.is_identity
+    for left, right in zip(predicted(a, pairs[0][0], 3), predicted(b, pairs[0][0], 3), strict=True):
+        torch.testing.assert_close((right - offset) / span, left, rtol=1e-2, atol=1e-3)
+
+
+def test_scaling_can_be_switched_off(settings: PredictorSettings, pairs: Pairs, short: TrainingSettings) -> None:
+    data = [(x, y + 3) for x, y in pairs]
+    assert fit(replace(settings, scaling="none"), data, short).shape.scaling.is_identity
+    assert not fit(settings, data, short).shape.scaling.is_identity
+
+
+def test_encoding_and_decoding_sets_are_inverse(
+    with_presence: PredictorSettings, pairs: Pairs, short: TrainingSettings
+) -> None:
+    data = [(x, 300 * y - 50) for x, y in pairs]
+    predictor = fit(with_presence, data, short)
+    given = SetBatch.from_ragged([y for _, y in data])
+    values = predictor.encode_sets(given)
+    assert values.shape == (12, 4, 3)
+    assert float(values.min()) >= 0
+    assert float(values.max()) <= 1
+    back = predictor.decode_sets(values)
+    torch.testing.assert_close(back.elements, given.elements, rtol=1e-5, atol=1e-3)
+    assert torch.equal(back.presence, given.presence)
+
+
+# -- broken datasets -----------------------------------------------------------------------------------
+
+
+def test_a_set_above_the_largest_size_is_refused(
+    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
+) -> None:
+    with pytest.raises(DataError, match=r"set 2 has 3 elements, but at most 2.*max_size"):
+        fit(replace(settings, max_size=2), pairs, short)
+    assert fit(replace(settings, max_size=9), pairs, short).shape.max_size == 9
+
+
+def test_energy_of_a_set_that_is_too_large_is_refused(fitted: EnergyPredictor, pairs: Pairs) -> None:
+    with pytest.raises(DataError, match="5 elements, but at most 4"):
+        fitted.energy(pairs[0][0], torch.rand(5, 2))
+    with pytest.raises(DataError, match="3 features an element, expected 2"):
+        fitted.energy(pairs[0][0], torch.rand(1, 3))
+
+
+X = torch.zeros(3)
+BROKEN: dict[str, tuple[list[Any], str]] = {
+    "empty dataset": ([], "at least one"),
+    "NaN in a set": ([(X, [[0.1, 0.2]]), (X, [[0.1, float("nan")]])], "set 1: element 0 holds NaN"),
+    "infinity in a set": ([(X, [[float("inf"), 0.2]])], "NaN or infinity"),
+    "another feature count": ([(X, [[0.1, 0.2]]), (X, [[0.1]])], "set 1 has 1 features an element, expected 2"),
+    "a flat set": ([(X, [0.1, 0.2])], "two dimensions"),
+    "words": ([(X, [["a", "b"]])], "numbers"),
+    "NaN in an input": ([(torch.tensor([float("nan")]), [[0.1]])], "input holds NaN"),
+    "inputs of two shapes": ([(X, [[0.1]]), (torch.zeros(4), [[0.1]])], "same shape"),
+    "not pairs": ([torch.zeros(3)], "pair"),
+    "only empty sets": ([(X, torch.empty(0, 2)), (X, torch.empty(0, 2))], "empty"),
+    "sets without features": ([(X, torch.empty(3, 0))], "no features"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_datasets_are_refused(settings: PredictorSettings, short: TrainingSettings, case: str) -> None:
+    data, message = BROKEN[case]
+    with pytest.raises(DataError, match=message):
+        fit(settings, data, short)
+
+
+def test_a_refused_dataset_leaves_no_folder(settings: PredictorSettings, tmp_path: Any) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(DataError):
+        EnergyPredictor(settings, device="cpu").fit([(X, [[float("nan")]])], folder=folder)
+    assert not folder.exists()
+
+
+# -- what a predictor learns of its data ---------------------------------------------------------------
+
+
+def test_shapes_and_statistics_of_a_dataset() -> None:
+    data = [(torch.tensor([1.0, 10.0]), [[0.0, -1.0]]), (torch.tensor([3.0, 10.0]), [[1.0, 1.0], [0.5, 0.0]])]
+    shape, statistics = inspect_dataset(data)
+    assert (shape.input_shape, shape.features, shape.max_size) == ((2,), 2, 2)
+    assert shape.scaling.offset == (0.0, -1.0)
+    assert shape.scaling.span == (1.0, 2.0)
+    assert statistics.mean.tolist() == [2.0, 10.0]
+    assert statistics.deviation.tolist() == [1.0, 0.0]
+
+
+def test_statistics_of_inputs_that_are_sets_count_present_elements() -> None:
+    x = torch.tensor([[[1.0, 1.0], [3.0, 1.0], [99.0, 0.0]]])  # one feature, then presence
+    _, statistics = inspect_dataset([(x[0], [[0.5]])], input_kind="set")
+    assert statistics.mean.tolist() == [2.0, 0.0]
+    assert statistics.deviation.tolist() == [1.0, 1.0]

@@ -1,0 +1,175 @@
+"""Recipes: complete, and the paper's ones exactly as published."""
+
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from desp.errors import RecipeError
+from desp.recipes import PUBLISHED, Recipe, all_recipes, get_recipe
+from desp.recipes.published import published_value
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    FilesSettings,
+    RunSettings,
+    SetRiskSettings,
+    TrainingSettings,
+    from_json,
+    to_json,
+)
+
+each_recipe = pytest.mark.parametrize("recipe", all_recipes(), ids=lambda recipe: recipe.name)
+
+
+@each_recipe
+def test_a_recipe_builds_and_survives_json(recipe: Recipe) -> None:
+    settings = recipe.build()
+    assert settings.recipe == recipe.name
+    assert settings == recipe.build()
+    assert from_json(RunSettings, to_json(settings)) == settings
+    assert (settings.engine, settings.device) == ("auto", "auto")
+
+
+@each_recipe
+def test_a_recipe_says_how_to_run_it(recipe: Recipe) -> None:
+    text = recipe.build.__doc__ or ""
+    command = "desp demo" if recipe.name == "demo" else f"desp train {recipe.name}"
+    assert f"Command: ``{command}" in text
+    assert recipe.summary == text.split("\n")[0].strip()
+    assert recipe.hardware
+    assert recipe.task == recipe.build().task.kind
+
+
+@each_recipe
+def test_system_and_settings_agree(recipe: Recipe) -> None:
+    estimator = recipe.build().predictor.estimator
+    if recipe.system == "desp":
+        assert isinstance(estimator, ContrastiveSettings)
+    else:
+        assert isinstance(estimator, SetRiskSettings)
+        assert recipe.system == f"risk-{estimator.distance}"
+
+
+@pytest.mark.parametrize("name", ["polygons-desp-paper", "digits-desp-paper"])
+def test_desp_as_published(name: str) -> None:
+    settings = get_recipe(name).build()
+    predictor = settings.predictor
+    assert isinstance(predictor.estimator, ContrastiveSettings)
+    chain, sampler = predictor.estimator.chain, predictor.sampler
+    assert (chain.steps, chain.stochastic_steps) == (100, 100)
+    assert (sampler.steps, sampler.stochastic_steps) == (100, 80)
+    assert chain.noise_scale == sampler.noise_scale == 0.01
+    assert chain.step_size == sampler.step_size == 1.0
+    assert chain.noise_first
+    assert sampler.noise_first
+    assert predictor.estimator.data_noise == 0.015
+    assert predictor.energy == DeepSetsSettings(
+        hidden=256, element_layers=3, set_layers=3, pooling="fspool", divide_by_size=True
+    )
+    assert asdict(predictor.padding) == {"kind": "zero", "threshold": 0.015, "rule": "every"}
+    assert predictor.scaling == "none"
+    # Adam at 1e-4, batches of 100, 4,000 steps, and nothing else
+    assert settings.training == TrainingSettings(
+        steps=4000,
+        batch_size=100,
+        learning_rate=1e-4,
+        warmup_steps=0,
+        decay="constant",
+        clip_norm=None,
+        ema_decay=None,
+        validate_every=0,
+        patience=None,
+        on_nonfinite="stop",
+    )
+    assert settings.matmul_precision == "highest"
+
+
+@pytest.mark.parametrize("task", ["polygons", "digits"])
+@pytest.mark.parametrize("distance", ["chamfer", "hungarian"])
+def test_direct_risk_as_published(task: str, distance: str) -> None:
+    settings, paper = get_recipe(f"{task}-risk-{distance}").build(), get_recipe(f"{task}-desp-paper").build()
+    assert settings.predictor.estimator == SetRiskSettings(distance=distance, steps=20, step_size=1.0)  # type: ignore[arg-type]
+    assert settings.predictor.energy == paper.predictor.energy
+    assert settings.training == paper.training
+    assert settings.task == paper.task
+
+
+def test_polygons_have_four_to_eight_corners() -> None:
+    assert to_json(get_recipe("polygons-desp-paper").build().task)["corners"] == (4, 5, 6, 7, 8)
+
+
+@pytest.mark.parametrize("task", ["polygons", "digits"])
+def test_our_recipes_differ_from_the_papers_in_training_alone(task: str) -> None:
+    ours, paper = get_recipe(f"{task}-desp").build(), get_recipe(f"{task}-desp-paper").build()
+    assert ours.predictor == paper.predictor
+    assert ours.task == paper.task
+    assert ours.training != paper.training
+
+
+def test_own_data_are_scaled_and_padded_with_presence() -> None:
+    settings = get_recipe("custom").build()
+    assert isinstance(settings.task, FilesSettings)
+    assert settings.predictor.padding.kind == "presence"
+    assert settings.predictor.scaling == "auto"
+    assert settings.training.validate_every > 0
+
+
+def test_names_are_what_one_types() -> None:
+    names = [recipe.name for recipe in all_recipes()]
+    assert len(set(names)) == len(names)
+    assert all("_" not in name for name in names)
+    assert [get_recipe(name).name for name in names] == names
+
+
+def test_every_toy_cell_of_the_paper_has_one_recipe() -> None:
+    wanted = {(cell.task, cell.system) for cell in PUBLISHED if cell.table == "toy"}
+    found = [(item.task, item.system) for item in all_recipes() if (item.table, item.protocol) == ("toy", "paper")]
+    assert sorted(found) == sorted(wanted)
+
+
+def test_unknown_recipes_are_suggested() -> None:
+    with pytest.raises(RecipeError, match="Did you mean polygons-desp"):
+        get_recipe("polygon-desp")
+    with pytest.raises(RecipeError) as raised:
+        get_recipe("xyzzy")
+    assert str(raised.value) == "There is no recipe 'xyzzy'. `desp recipes` lists all of them."
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "spread"),
+    [
+        (("toy", "polygons", "desp", "score"), 8.8e-5, 1.5e-5),
+        (("toy", "polygons", "risk-chamfer", "score"), 1195e-5, 6.8e-5),
+        (("toy", "polygons", "risk-hungarian", "score"), 14.8e-5, 5.3e-5),
+        (("toy", "digits", "desp", "score"), 1.8e-5, 0.1e-5),
+        (("toy", "digits", "risk-chamfer", "score"), 2.4e-5, 0.3e-5),
+        (("toy", "digits", "risk-hungarian", "score"), 48e-5, 2.3e-5),
+        (("mnist", "set-mnist", "desp", "size_rmse"), 0.002, 0.003),
+        (("mnist", "set-mnist", "tspn", "size_rmse"), 0.8, 0.08),
+        (("mnist", "set-mnist", "dspn-chamfer", "hungarian"), 1600.2e-4, 162.7e-4),
+        (("mnist", "set-mnist", "desp", "chamfer"), 0.6e-4, 0.1e-4),
+        (("clevr", "clevr-boxes", "desp", "ap50"), 0.962, 0.005),
+        (("clevr", "clevr-boxes", "desp", "ap90"), 0.174, 0.016),
+        (("clevr", "clevr-boxes", "dspn-hungarian", "ap80"), 0.589, 0.034),
+        (("clevr", "clevr-boxes", "c-dspn", "ap90"), 0.074, 0.009),
+        (("celeba", "ambiguous", "desp", "recall"), 0.58, 0.01),
+        (("celeba", "all", "tagger", "f1"), 0.63, 0.01),
+    ],
+)
+def test_published_numbers(cell: tuple[str, str, str, str], value: float, spread: float) -> None:
+    assert published_value(*cell) == pytest.approx(value)
+    found = [item for item in PUBLISHED if (item.table, item.task, item.system, item.metric) == cell]
+    assert len(found) == 1
+    assert found[0].spread == pytest.approx(spread)
+
+
+def test_cells_the_paper_leaves_open_are_none() -> None:
+    assert published_value("clevr", "clevr-boxes", "tspn", "ap60") is None
+    assert published_value(None, "polygons", "desp", "score") is None
+
+
+def test_recipes_do_not_load_torch() -> None:
+    code = "import sys, desp.recipes; desp.recipes.get_recipe('demo').build(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

@@ -1,0 +1,238 @@
+"""Runs without the command line: folders, provenance, what differs from a recipe."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import desp.tasks.polygons
+from desp.errors import CheckpointError, RunError, SettingsError
+from desp.recipes import get_recipe
+from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, sample_run, train_run
+from desp.runs.evaluate import changed_settings
+from desp.runs.folder import differences
+from desp.runs.provenance import commit, peak_memory_mb, provenance
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    FilesSettings,
+    LangevinSettings,
+    RunSettings,
+    TrainingSettings,
+)
+
+
+def tiny(steps: int = 4) -> RunSettings:
+    recipe = get_recipe("polygons-desp").build()
+    chain = LangevinSettings(steps=3, stochastic_steps=3)
+    return replace(
+        recipe,
+        predictor=replace(
+            recipe.predictor,
+            energy=DeepSetsSettings(hidden=8),
+            estimator=ContrastiveSettings(chain=chain),
+            sampler=chain,
+        ),
+        training=TrainingSettings(steps=steps, batch_size=4, learning_rate=0.1),
+        device="cpu",
+    )
+
+
+@pytest.fixture(autouse=True)
+def _few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 20)
+    monkeypatch.setattr(desp.tasks.polygons, "ANGLES", 10)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")
+
+
+@pytest.fixture
+def trained(folder: RunFolder) -> RunFolder:
+    train_run(tiny(), 5, folder)
+    return folder
+
+
+# -- folders -------------------------------------------------------------------------------------------
+
+
+def test_settings_and_seed_come_back(folder: RunFolder) -> None:
+    folder.begin(tiny(), 5, None)
+    assert folder.load_settings() == (tiny(), 5)
+    assert folder.load_task().name == "polygons"
+    assert folder.read(folder.summary_file) is None
+
+
+def test_a_used_folder_is_refused(folder: RunFolder, tmp_path: Path) -> None:
+    folder.begin(tiny(), 0, None)
+    with pytest.raises(RunError, match=r"already holds a run of 'polygons-desp'.*--resume"):
+        folder.begin(tiny(), 0, None)
+    with pytest.raises(RunError, match="not empty and not a run folder"):
+        RunFolder(tmp_path).begin(tiny(), 0, None)
+    with pytest.raises(RunError, match="is a file"):
+        RunFolder(folder.settings_file).begin(tiny(), 0, None)
+
+
+def test_an_empty_folder_is_taken(folder: RunFolder) -> None:
+    folder.path.mkdir()
+    folder.begin(tiny(), 0, None)
+    assert folder.settings_file.exists()
+
+
+def test_only_the_length_may_differ(folder: RunFolder) -> None:
+    folder.begin(tiny(), 0, None)
+    folder.check_same(tiny(), 0)
+    folder.check_same(tiny(steps=99), 0)
+    with pytest.raises(RunError, match="--seed 0, not 1"):
+        folder.check_same(tiny(), 1)
+    with pytest.raises(RunError, match="belongs to recipe 'polygons-desp', not 'demo'"):
+        folder.check_same(replace(tiny(), recipe="demo"), 0)
+    other = replace(tiny(), training=replace(tiny().training, batch_size=5, learning_rate=1.0))
+    with pytest.raises(RunError, match=r"batch_size: 4 then, 5 now; training\.learning_rate: 0\.1 then, 1\.0 now"):
+        folder.check_same(other, 0)
+
+
+def test_a_changed_length_is_kept(folder: RunFolder) -> None:
+    folder.begin(tiny(), 0, "abc")
+    folder.set_length(9)
+    assert folder.load_settings() == (tiny(steps=9), 0)
+    assert json.loads(folder.settings_file.read_text())["data"] == "abc"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"settings": 1, "seed": 2}', '{"settings": {}, "seed": "x"}'])
+def test_damaged_settings_are_named(folder: RunFolder, text: str) -> None:
+    folder.begin(tiny(), 0, None)
+    folder.settings_file.write_text(text)
+    with pytest.raises(RunError, match=r"settings\.json is damaged"):
+        folder.load_settings()
+
+
+def test_what_is_missing_is_named(folder: RunFolder) -> None:
+    with pytest.raises(RunError, match=r"no run folder: settings\.json is missing.*desp train"):
+        folder.load_settings()
+    folder.begin(tiny(), 0, None)
+    with pytest.raises(RunError, match=r"no trained model yet.*desp train polygons-desp .*--resume"):
+        folder.load_predictor()
+    folder.model.mkdir()
+    with pytest.raises(CheckpointError, match="holds no predictor"):
+        folder.load_predictor()
+
+
+def test_differences_as_words() -> None:
+    saved: dict[str, Any] = {"a": 1, "b": {"c": [1], "d": None}, "gone": 0}
+    asked: dict[str, Any] = {"a": 1, "b": {"c": [2], "d": None}, "new": True}
+    assert differences(saved, asked) == [
+        "b.c: [1] then, [2] now",
+        "gone: 0 then, None now",
+        "new: None then, True now",
+    ]
+    assert differences(saved, saved) == []
+
+
+# -- training ------------------------------------------------------------------------------------------
+
+
+def test_a_trained_run_can_be_used_at_once(trained: RunFolder) -> None:
+    summary = trained.read(trained.summary_file)
+    assert summary is not None
+    assert summary["steps"] == 4
+    assert summary["parameters"] == sum(item.numel() for item in trained.load_predictor().network.parameters())
+    sample_run(trained, samples=2)
+    samples = trained.read(trained.samples_file)
+    assert samples is not None
+    assert [len(example["samples"]) for example in samples["examples"]] == [2] * 5
+
+
+def test_the_length_that_was_trained_is_the_one_that_is_kept(trained: RunFolder) -> None:
+    train_run(tiny(steps=7), 5, trained, resume=True)
+    assert trained.load_settings()[0].training.steps == 7
+    train_run(tiny(steps=5), 5, trained, resume=True)  # there is no way back
+    assert trained.load_settings()[0].training.steps == 7
+
+
+def test_a_refused_run_writes_nothing(folder: RunFolder) -> None:
+    if not torch.cuda.is_available():
+        with pytest.raises(SettingsError, match="--device cpu"):
+            train_run(replace(tiny(), device="cuda"), 0, folder)
+        with pytest.raises(SettingsError, match="needs a CUDA device"):
+            train_run(replace(tiny(), engine="graph"), 0, folder)
+    missing = replace(tiny(), recipe="custom", task=FilesSettings(path=str(folder.path / "missing.jsonl")))
+    with pytest.raises(Exception, match="no data file"):
+        train_run(missing, 0, folder)
+    assert not folder.path.exists()
+
+
+# -- measuring -----------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_says_how_the_run_differs_from_its_recipe(trained: RunFolder) -> None:
+    result, rows = evaluate_run(trained)
+    assert "predictor.energy.hidden: 256 then, 8 now" in result["changed_settings"]
+    assert (result["seed"], result["recipe"], result["table"]) == (5, "polygons-desp", "toy")
+    assert result["training"]["steps"] == 4
+    kept = trained.read(trained.evaluation_file)
+    assert kept is not None
+    assert kept["rows"] == rows
+    with pytest.raises(SettingsError, match="--samples must be at least 1"):
+        evaluate_run(trained, samples=0)
+
+
+def test_where_a_run_happens_is_no_change() -> None:
+    for name in ("polygons-desp", "digits-risk-chamfer"):
+        assert changed_settings(replace(get_recipe(name).build(), device="cpu", engine="eager")) == []
+    custom = replace(get_recipe("custom").build(), task=FilesSettings(path="mine.jsonl"))
+    assert changed_settings(custom) == []
+    assert changed_settings(replace(custom, matmul_precision="high")) == [
+        "matmul_precision: highest then, high now"
+    ]
+
+
+def test_ablation_varies_the_stochastic_steps(trained: RunFolder) -> None:
+    done: list[float] = []
+    ablation = ablate_run(trained, [0.0, 0.5, 1.0], on_ratio=done.append)
+    assert done == [0.0, 0.5, 1.0]
+    assert [row["stochastic_steps"] for row in ablation["rows"]] == [0, 2, 3]
+    assert (ablation["steps"], ablation["seed"]) == (3, 5)
+    assert ablation["real_data"] == pytest.approx(5e-7, rel=0.9)
+    for ratios in ([], [1.1], [0.5, -0.5]):
+        with pytest.raises(SettingsError, match="--ratios"):
+            ablate_run(trained, ratios)
+
+
+def test_the_file_holds_what_predict_gives(trained: RunFolder, tmp_path: Path) -> None:
+    inputs, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    inputs.write_text('{"input": 4}\n{"input": 5}\n')
+    assert predict_file(trained, inputs, output, samples=2, seed=1) == 2
+    predicted = [json.loads(line) for line in output.read_text().splitlines()]
+    direct = trained.load_predictor().predict(torch.eye(5)[:2], 2, seed=1)
+    assert isinstance(direct, list)
+    for line, prediction in zip(predicted, direct, strict=True):
+        assert [item["energy"] for item in line["samples"]] == prediction.energies.tolist()
+        assert [item["set"] for item in line["samples"]] == [item.tolist() for item in prediction.sets]
+
+
+# -- provenance ----------------------------------------------------------------------------------------
+
+
+def test_provenance_names_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/somewhere/bin/desp", "train", "my recipe"])
+    facts = provenance(torch.device("cpu"))
+    assert facts["command"] == "desp train 'my recipe'"
+    assert facts["versions"]["torch"] == torch.__version__
+    assert {"python", "desp", "accelerate", "numpy", "scipy", "safetensors", "cuda"} <= facts["versions"].keys()
+    assert "CPU" in facts["device"]
+    assert 10 < peak_memory_mb(torch.device("cpu")) < 1e6
+    json.dumps(facts)
+
+
+def test_commit_can_be_given_or_is_asked_of_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESP_COMMIT", "1234")
+    assert commit() == "1234"
+    monkeypatch.delenv("DESP_COMMIT")
+    monkeypatch.setenv("PATH", "")  # no git
+    assert commit() is None

@@ -1,0 +1,214 @@
+"""A user's data as a task: a held-out part that stays held out, and scores of known worth."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.errors import DataError, RunError
+from desp.predictors import DataShape, EnergyPredictor
+from desp.runs import RunFolder
+from desp.sets import SetBatch
+from desp.settings import FilesSettings, PaddingSettings, RunSettings, TrainingSettings
+from desp.tasks.files import FilesTask
+
+HERE = Path(".")
+PRESENCE = PaddingSettings(kind="presence")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Forty sets of one to three points, each for an input of its own."""
+    path = tmp_path / "data.jsonl"
+    lines = [
+        json.dumps({"input": [index, 0], "set": [[100.0 * index, -1.0 * place] for place in range(index % 3 + 1)]})
+        for index in range(40)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def task_of(path: Path, held_out: float = 0.25, seed: int = 0) -> FilesTask:
+    return FilesTask(FilesSettings(path=str(path), held_out=held_out), seed)
+
+
+def numbers_of(part: Any) -> set[float]:
+    return set(part.inputs[:, 0].tolist())
+
+
+# -- the held-out part ---------------------------------------------------------------------------------
+
+
+def test_the_held_out_part_is_held_out(data: Path) -> None:
+    held_out, rest = task_of(data).parts
+    assert (len(held_out), len(rest)) == (10, 30)
+    assert numbers_of(held_out).isdisjoint(numbers_of(rest))
+    assert numbers_of(held_out) | numbers_of(rest) == set(range(40))
+
+
+def test_training_sees_none_of_it(data: Path) -> None:
+    task = task_of(data)
+    shape, _ = task.shape(None, True)
+    source = task.source(shape, TrainingSettings(batch_size=15), 0, Accelerator(cpu=True))
+    batches = source.batches(0)
+    seen = {number for _ in range(4) for number in next(batches).x[:, 0].tolist()}
+    assert seen == numbers_of(task.parts[1])  # two passes over the thirty
+
+
+def test_the_split_follows_the_seed(data: Path) -> None:
+    first = numbers_of(task_of(data, seed=1).held_out)
+    assert numbers_of(task_of(data, seed=1).held_out) == first
+    assert numbers_of(task_of(data, seed=2).held_out) != first
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.001, 1), (0.5, 20), (0.999, 39)])
+def test_both_parts_hold_something(data: Path, share: float, count: int) -> None:
+    task = task_of(data, share)
+    assert len(task.held_out) == count
+    assert len(task.parts[1]) == 40 - count
+
+
+def test_held_out_sets_fit_too(data: Path) -> None:
+    """The largest set and the range are those of the whole file."""
+    shape, statistics = task_of(data).shape(None, True)
+    assert (shape.input_shape, shape.features, shape.max_size, shape.input_kind) == ((2,), 2, 3, "vector")
+    assert shape.scaling.offset == (0.0, -2.0)
+    assert shape.scaling.span == (3900.0, 2.0)
+    assert statistics.mean.tolist() == [19.5, 0.0]
+
+
+def test_a_file_is_needed_with_two_examples(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="--data FILE"):
+        FilesTask(FilesSettings(), 0)
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"input": 1, "set": [[1]]}\n')
+    with pytest.raises(DataError, match="at least two"):
+        task_of(path).shape(None, True)
+    missing = task_of(tmp_path / "missing.jsonl")
+    for use in (missing.fingerprint, lambda: missing.held_out):
+        with pytest.raises(DataError, match="no data file"):
+            use()
+
+
+def test_a_changed_file_is_noticed(data: Path, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    settings = RunSettings(recipe="custom", task=FilesSettings(path=str(data)))
+    folder.begin(settings, 0, task_of(data).fingerprint())
+    folder.check_data(folder.load_task())
+    before = data.read_bytes()
+    data.write_bytes(before.replace(b"[100.0,", b"[101.0,"))
+    with pytest.raises(RunError, match=r"data\.jsonl has changed"):
+        folder.check_data(folder.load_task())
+    data.write_bytes(before)
+    folder.check_data(folder.load_task())
+
+
+# -- inputs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "value", "expected"),
+    [
+        ("vector", (2,), [1, 2.5], [1, 2.5]),
+        ("vector", (1,), 3, [3]),
+        ("set", (3, 2), [[5], [6]], [[5, 1], [6, 1], [0, 0]]),
+        ("set", (2, 2), [], [[0, 0], [0, 0]]),
+    ],
+)
+def test_inputs_are_read_as_the_predictor_takes_them(
+    data: Path, kind: Any, shape: tuple[int, ...], value: Any, expected: Any
+) -> None:
+    wanted = DataShape(shape, features=2, max_size=3, input_kind=kind)
+    assert task_of(data).read_input(value, "line 1", HERE, wanted).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "value"),
+    [
+        ("vector", (2,), [1]),
+        ("vector", (2,), "cat.png"),
+        ("vector", (2,), None),
+        ("vector", (2,), [1, float("nan")]),
+        ("set", (3, 2), [1, 2]),
+        ("set", (1, 2), [[1], [2]]),
+        ("set", (3, 2), [[1, 2]]),
+        ("image", (3, 4, 4), "missing.png"),
+        ("image", (3, 4, 4), 5),
+    ],
+)
+def test_other_inputs_are_refused(data: Path, kind: Any, shape: tuple[int, ...], value: Any) -> None:
+    wanted = DataShape(shape, features=2, max_size=3, input_kind=kind)
+    with pytest.raises(DataError, match="line 7"):
+        task_of(data).read_input(value, "line 7", HERE, wanted)
+
+
+def test_examples_are_held_out_ones(data: Path) -> None:
+    task = task_of(data)
+    examples = task.examples(0)
+    assert len(examples) == 5
+    assert {item.input[0] for item in examples} <= numbers_of(task.held_out)
+    assert all(len(item.truth) == 1 for item in examples)
+    assert task.axes["names"] == ["feature 1", "feature 2"]
+
+
+# -- scores --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def task(data: Path) -> FilesTask:
+    return task_of(data)
+
+
+@pytest.fixture
+def predictor(task: FilesTask, knowing: Callable[..., EnergyPredictor]) -> Callable[..., EnergyPredictor]:
+    """Makes predictors that remember the file; every `wrong`-th prediction is an empty set."""
+    shape, _ = task.shape(None, True)
+    truth = {float(x[0]): y for x, y in zip(task.whole.inputs, task.whole.sets, strict=True)}
+
+    def make(wrong: int | None = None) -> EnergyPredictor:
+        def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+            sets = [truth[float(row[0])].flip(0) for row in x]
+            values = made.encode_sets(SetBatch.from_ragged(sets, 3, 2))
+            if wrong:
+                values[::wrong] = 0
+            return values
+
+        made = knowing(draw, shape, PRESENCE)
+        return made
+
+    return make
+
+
+def test_a_perfect_predictor_scores_zero(task: FilesTask, predictor: Callable[..., EnergyPredictor]) -> None:
+    evaluation = task.evaluate(predictor(), seed=0, samples=2)
+    assert evaluation.returned == pytest.approx(
+        {"score": 0, "score_best_of_k": 0, "size_rmse": 0, "right_size": 1}, abs=1e-9
+    )
+    assert evaluation.details == {"held_out": 10, "samples": 2}
+    assert evaluation.raw == evaluation.real_data == {}
+    assert evaluation.energy == 1.0
+
+
+def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[..., EnergyPredictor]) -> None:
+    evaluation = task.evaluate(predictor(wrong=2), seed=0, samples=2)  # the first of two is empty
+    assert evaluation.returned["score_best_of_k"] == pytest.approx(0, abs=1e-9)
+    assert evaluation.returned["score"] > 0.01
+    assert evaluation.returned["right_size"] == 0.5
+    sizes = torch.tensor([len(item) for item in task.held_out.sets], dtype=torch.float64)
+    assert evaluation.returned["size_rmse"] == pytest.approx(float((sizes.square().mean() / 2).sqrt()))
+
+
+def test_validation_is_a_score_of_the_held_out_part(
+    task: FilesTask, predictor: Callable[..., EnergyPredictor]
+) -> None:
+    validate = task.validation(0)
+    assert validate is not None
+    assert validate(predictor()) == pytest.approx(0, abs=1e-9)
+    assert validate(predictor(wrong=1)) == pytest.approx(
+        task.evaluate(predictor(wrong=1), seed=0, samples=1).returned["score"]
+    )

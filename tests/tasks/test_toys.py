@@ -1,0 +1,195 @@
+"""Polygons and Digits as tasks: inputs as users write them, and scores of predictors with known worth."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import desp.tasks.digits
+import desp.tasks.polygons
+from desp.data.polygons import polygon
+from desp.errors import DataError
+from desp.predictors import EnergyPredictor
+from desp.settings import DigitsSettings, PolygonsSettings
+from desp.tasks import make_task
+from desp.tasks.digits import DigitsTask
+from desp.tasks.polygons import PolygonsTask
+
+Make = Callable[..., EnergyPredictor]
+HERE = Path(".")
+
+
+@pytest.fixture
+def polygons(monkeypatch: pytest.MonkeyPatch) -> PolygonsTask:
+    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 600)
+    return PolygonsTask(PolygonsSettings())
+
+
+@pytest.fixture
+def digits(monkeypatch: pytest.MonkeyPatch) -> DigitsTask:
+    monkeypatch.setattr(desp.tasks.digits, "TESTS", 600)
+    return DigitsTask()
+
+
+def test_tasks_from_settings() -> None:
+    assert isinstance(make_task(PolygonsSettings()), PolygonsTask)
+    assert isinstance(make_task(DigitsSettings()), DigitsTask)
+
+
+# -- inputs --------------------------------------------------------------------------------------------
+
+
+def test_polygons_are_asked_for_by_their_corners() -> None:
+    task = PolygonsTask(PolygonsSettings(corners=(3, 5, 8)))
+    shape, _ = task.shape(None, True)
+    assert (shape.input_shape, shape.features, shape.max_size) == ((3,), 2, 8)
+    assert task.read_input(5, "here", HERE, shape).tolist() == [0, 1, 0]
+    assert task.read_input(8.0, "here", HERE, shape).tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("wrong", [4, 0, -5, 5.5, "5", True, None, [5], {"n": 5}])
+def test_other_corners_are_refused(wrong: Any) -> None:
+    task = PolygonsTask(PolygonsSettings(corners=(3, 5, 8)))
+    with pytest.raises(DataError, match="line 4: expected a number of corners among 3, 5, 8, got"):
+        task.read_input(wrong, "line 4", HERE, task.shape(None, True)[0])
+
+
+def test_digits_are_asked_for_by_number() -> None:
+    task = DigitsTask()
+    shape, _ = task.shape(None, True)
+    assert shape.max_size == 64
+    assert task.read_input(0, "here", HERE, shape).tolist() == [1, 0]
+    assert task.read_input(1, "here", HERE, shape).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("wrong", [7, -1, 0.5, "1", True, None, [0]])
+def test_other_digits_are_refused(wrong: Any) -> None:
+    task = DigitsTask()
+    with pytest.raises(DataError, match=r"line 4: expected 0 \(a one\) or 1 \(a seven\), got"):
+        task.read_input(wrong, "line 4", HERE, task.shape(None, True)[0])
+
+
+def test_examples_show_every_input_with_truth(polygons: PolygonsTask, digits: DigitsTask) -> None:
+    assert [(item.input, item.label) for item in polygons.examples(0)][:2] == [(4, "4 corners"), (5, "5 corners")]
+    for kind, item in enumerate(polygons.examples(3)):
+        assert int(item.x.argmax()) == kind
+        assert [len(truth) for truth in item.truth] == [kind + 4] * 3
+    assert [item.label for item in digits.examples(0)] == ["one", "seven"]
+    for item in digits.examples(3):
+        assert len(item.truth) == 4
+        assert {len(truth) for truth in item.truth} <= {42, 48, 64}
+
+
+def test_generated_data_cannot_change(polygons: PolygonsTask) -> None:
+    assert polygons.fingerprint() is None
+    assert polygons.data_label == "generated"
+    assert polygons.validation(0) is None
+
+
+# -- scores --------------------------------------------------------------------------------------------
+
+
+def test_true_polygons_score_as_real_data(
+    polygons: PolygonsTask, polygon_predictor: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 2500)  # few sets off the grid make most of the mean
+    evaluation = polygons.evaluate(polygon_predictor(), seed=0, samples=1)
+    assert evaluation.real_data["score"] == pytest.approx(5e-7, rel=0.2)
+    assert evaluation.raw["score"] == pytest.approx(evaluation.real_data["score"], rel=0.2)
+    assert evaluation.returned["score"] == pytest.approx(evaluation.raw["score"], rel=1e-6)
+    assert evaluation.returned["score_median"] < 2 * evaluation.returned["score"]
+    assert evaluation.returned["size_rmse"] == 0
+    assert evaluation.returned["right_size"] == 1
+    assert evaluation.returned["kuiper"] < 2.3 / math.sqrt(1000)
+    assert evaluation.details["kuiper"].keys() == {"4", "5", "6", "7", "8"}
+    assert evaluation.returned["kuiper"] == max(evaluation.details["kuiper"].values())
+    assert evaluation.energy == 1.0
+
+
+def test_polygons_that_never_turn_are_found_out(polygons: PolygonsTask, polygon_predictor: Make) -> None:
+    def upright(x: Tensor, generator: torch.Generator) -> Tensor:
+        return polygon(x.argmax(dim=1) + 4, torch.zeros(len(x)), 8)
+
+    evaluation = polygons.evaluate(polygon_predictor(upright), seed=0, samples=1)
+    assert evaluation.returned["score"] < 1e-10
+    assert evaluation.returned["kuiper"] == pytest.approx(1.0, abs=1e-2)
+
+
+def test_polygons_with_a_corner_too_few_are_found_out(polygons: PolygonsTask, polygon_predictor: Make) -> None:
+    def incomplete(x: Tensor, generator: torch.Generator) -> Tensor:
+        return polygon(x.argmax(dim=1) + 3, torch.zeros(len(x)), 8)
+
+    evaluation = polygons.evaluate(polygon_predictor(incomplete), seed=0, samples=1)
+    assert evaluation.returned["score"] > 1e-3
+    assert evaluation.returned["size_rmse"] == 1
+    assert evaluation.returned["right_size"] == 0
+    assert "kuiper" not in evaluation.returned  # nothing to say of rotations
+    assert set(evaluation.details["kuiper"].values()) == {None}
+
+
+def test_what_a_user_gets_is_scored_apart_from_the_raw_output(
+    polygons: PolygonsTask, polygon_predictor: Make
+) -> None:
+    """Padding rows that are not quite zero cost something raw, and nothing once they are removed."""
+
+    def untidy(x: Tensor, generator: torch.Generator) -> Tensor:
+        sets = polygon(x.argmax(dim=1) + 4, torch.zeros(len(x)), 8)
+        return torch.where(sets == 0, 0.014, sets)
+
+    evaluation = polygons.evaluate(polygon_predictor(untidy), seed=0, samples=1)
+    assert evaluation.returned["score"] < 1e-10
+    assert evaluation.raw["score"] > 1e-5
+
+
+def test_evaluations_repeat_with_their_seed(polygons: PolygonsTask, polygon_predictor: Make) -> None:
+    first = polygons.evaluate(polygon_predictor(), seed=1, samples=1)
+    assert polygons.evaluate(polygon_predictor(), seed=1, samples=1) == first
+    other = polygons.evaluate(polygon_predictor(), seed=2, samples=1)
+    assert other.raw != first.raw
+    assert other.real_data == first.real_data
+
+
+def test_true_digits_score_as_real_data_in_both_styles(digits: DigitsTask, digit_predictor: Make) -> None:
+    evaluation = digits.evaluate(digit_predictor(), seed=0, samples=1)
+    assert evaluation.real_data["score"] == pytest.approx(9.4e-5, rel=0.05)
+    assert evaluation.raw["score"] == pytest.approx(evaluation.real_data["score"], rel=0.05)
+    assert evaluation.returned["score"] == pytest.approx(evaluation.raw["score"], rel=1e-5)
+    shares = evaluation.details["style_shares"]
+    assert {digit: set(styles) for digit, styles in shares.items()} == {
+        "one": {"plain", "hook"},
+        "seven": {"plain", "crossed"},
+    }
+    for name in ("style_shares", "style_shares_real"):
+        for styles in evaluation.details[name].values():
+            assert sum(styles.values()) == pytest.approx(1)
+            assert all(0.4 < share < 0.6 for share in styles.values())
+    assert evaluation.returned["rarest_style"] == min(
+        share for styles in shares.values() for share in styles.values()
+    )
+
+
+def test_digits_in_one_style_are_found_out(digits: DigitsTask, digit_predictor: Make) -> None:
+    true = digit_predictor().draw  # type: ignore[attr-defined]
+
+    def plain(x: Tensor, generator: torch.Generator) -> Tensor:
+        sets = true(x, generator)
+        common = torch.tensor([42, 48])[x.argmax(dim=1)]
+        return sets * (torch.arange(64) < common.unsqueeze(1)).unsqueeze(-1)
+
+    evaluation = digits.evaluate(digit_predictor(plain), seed=0, samples=1)
+    assert evaluation.returned["score"] == pytest.approx(evaluation.real_data["score"], rel=0.2)
+    assert evaluation.returned["rarest_style"] < 0.01
+
+
+def test_digits_that_are_always_ones_are_found_out(digits: DigitsTask, digit_predictor: Make) -> None:
+    true = digit_predictor().draw  # type: ignore[attr-defined]
+    ones = torch.tensor([[1.0, 0.0]])
+    evaluation = digits.evaluate(
+        digit_predictor(lambda x, generator: true(ones.expand(len(x), 2), generator)), seed=0, samples=1
+    )
+    # Half of the digits are right; the sevens are some ten times as far away as real ones.
+    assert evaluation.returned["score"] > 4 * evaluation.real_data["score"]
