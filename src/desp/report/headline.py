@@ -79,7 +79,10 @@ def _direction(metric: str) -> str:
 def _in_words(row: dict[str, Any]) -> str:
     metric = escape(str(row.get("metric") or "score"))
     direction = _direction(str(row.get("metric", "")))
-    text = [f"The score is <b>{metric}</b>{f' ({direction})' if direction else ''}."]
+    if metric == "score":  # the distance that the task's table shows
+        text = ["The score is a distance to true sets: lower is better."]
+    else:
+        text = [f"The score is <b>{metric}</b>{f' ({direction})' if direction else ''}."]
     value = row["value"]
     if is_number(row.get("paper")) and row["paper"]:
         text.append(f"It is {_ratio(value, row['paper'])} the number the paper reports.")
