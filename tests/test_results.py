@@ -72,17 +72,17 @@ def test_rows_carry_the_papers_number_and_real_data() -> None:
     assert rows["score"]["data"] == "generated"
 
 
-def test_a_score_that_was_not_a_number_is_left_out_of_the_mean() -> None:
+def test_a_seed_without_a_score_leaves_no_mean() -> None:
     results = [made_up("polygons-desp-paper", 0, 2.0, 1.0), made_up("polygons-desp-paper", 1, 4.0, 1.0)]
     results[1]["scores"]["raw"]["score"] = None
     score = by_metric(rows_of(results))["score"]
-    assert (score["value"], score["std"]) == (2.0, None)
+    assert (score["value"], score["std"], score["seeds"]) == (None, None, [0, 1])
 
 
-def test_a_metric_that_one_seed_lacks_is_not_shown() -> None:
+def test_a_metric_that_one_seed_lacks_is_shown_as_unknown() -> None:
     results = [made_up("polygons-desp-paper", seed, 1.0, 1.0) for seed in (0, 1)]
     results[0]["scores"]["returned"]["kuiper"] = 0.1
-    assert "kuiper" not in by_metric(rows_of(results))
+    assert by_metric(rows_of(results))["kuiper"]["value"] is None
 
 
 def test_no_results_no_rows() -> None:

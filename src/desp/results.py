@@ -67,7 +67,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
     for scoring in (main, other):
         for metric in _metrics(results, scoring):
             name = metric if scoring == main or metric not in results[0]["scores"][main] else f"{metric}_{scoring}"
-            values = [result["scores"][scoring][metric] for result in results]
+            values = [result["scores"].get(scoring, {}).get(metric) for result in results]
             rows.append(_row(results, recipe.name, name, values, real=_real(results, metric)))
     return rows
 
@@ -101,7 +101,7 @@ def markdown_table(rows: list[Row]) -> str:
         measured = row["value"] is not None and row["paper"] is not None
         if not measured or row["metric"].endswith(("_raw", "_returned")):
             continue
-        unit = 1e-5 if row["value"] < 0.02 else 1.0
+        unit = 1e-5 if row["metric"] in ("score", "chamfer", "hungarian") else 1.0
         paper, ours, spread, real = (
             "" if row[name] is None else f"{row[name] / unit:.{1 if row[name] / unit >= 10 else 2}f}"
             for name in ("paper", "value", "std", "real_data")
@@ -114,7 +114,7 @@ def markdown_table(rows: list[Row]) -> str:
 
 
 def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:
-    names = set.intersection(*(set(result["scores"].get(scoring, {})) for result in results))
+    names = set().union(*(result["scores"].get(scoring, {}) for result in results))
     return sorted(names, key=lambda name: (name != "score", name))
 
 
@@ -132,7 +132,9 @@ def _row(
     real: float | None,
 ) -> Row:
     recipe = get_recipe(recipe_name)
+    # A seed without a number failed; a mean over the others would hide that.
     known = [value for value in values if value is not None]
+    complete = len(known) == len(values)
     plain_metric = metric.removesuffix("_raw").removesuffix("_returned")
     return {
         "table": recipe.table,
@@ -141,8 +143,8 @@ def _row(
         "recipe": recipe.name,
         "protocol": recipe.protocol,
         "metric": metric,
-        "value": statistics.fmean(known) if known else None,
-        "std": statistics.stdev(known) if len(known) > 1 else None,
+        "value": statistics.fmean(known) if complete else None,
+        "std": statistics.stdev(known) if complete and len(known) > 1 else None,
         "seeds": [result["seed"] for result in results],
         "paper": published_value(recipe.table, recipe.task, recipe.system, plain_metric),
         "real_data": real,

@@ -213,5 +213,5 @@ def _zero_absent(values: Tensor, presence: Tensor) -> Tensor:
 def make_padding(settings: PaddingSettings) -> Padding:
     """Build the padding that `settings` name."""
     if settings.kind == "zero":
-        return ZeroPadding(settings.threshold, settings.rule)
-    return PresencePadding(settings.threshold)
+        return ZeroPadding(0.015 if settings.threshold is None else settings.threshold, settings.rule)
+    return PresencePadding(0.5 if settings.threshold is None else settings.threshold)

@@ -203,7 +203,15 @@ def test_ablate_prints_a_table_and_draws(desp: Desp, polygons: Path) -> None:
     assert (polygons / "ablation.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_ablate_prints_json_and_records(desp: Desp, polygons: Path) -> None:
+def test_ablate_does_not_record_a_changed_recipe(desp: Desp, polygons: Path) -> None:
+    finished = desp("ablate", polygons, "--ratios", 0, "--record", "ablations")
+    assert finished.status == 2
+    assert "differs from the recipe" in finished.message
+    assert not Path("ablations").exists()
+
+
+def test_ablate_prints_json_and_records(desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.runs.ablate.changed_settings", lambda _: [])
     finished = desp("ablate", polygons, "--ratios", 0, 1, "--json", "--record", "ablations")
     assert finished.status == 0
     ablation = json.loads(finished.out)

@@ -23,6 +23,7 @@ from desp.settings import (
     RunSettings,
     TrainingSettings,
 )
+from desp.storage import write_json
 
 
 def tiny(steps: int = 4) -> RunSettings:
@@ -182,13 +183,31 @@ def test_an_evaluation_says_how_the_run_differs_from_its_recipe(trained: RunFold
         evaluate_run(trained, samples=0)
 
 
-def test_where_a_run_happens_is_no_change() -> None:
+def changes_of(settings: RunSettings, path: Path) -> list[str]:
+    folder = RunFolder(path)
+    folder.begin(settings, 0, None)
+    return changed_settings(folder)
+
+
+def test_where_a_run_happens_is_no_change(tmp_path: Path) -> None:
     for name in ("polygons-desp", "digits-risk-chamfer"):
-        assert changed_settings(replace(get_recipe(name).build(), device="cpu", engine="eager")) == []
+        settings = replace(get_recipe(name).build(), device="cpu", engine="eager")
+        assert changes_of(settings, tmp_path / name) == []
     custom = replace(get_recipe("custom").build(), task=FilesSettings(path="mine.jsonl"))
-    assert changed_settings(custom) == []
-    assert changed_settings(replace(custom, matmul_precision="high")) == [
-        "matmul_precision: highest then, high now"
+    assert changes_of(custom, tmp_path / "custom") == []
+    other = replace(custom, matmul_precision="high")
+    assert changes_of(other, tmp_path / "other") == ["matmul_precision: highest then, high now"]
+
+
+def test_another_length_or_more_processes_are_a_change(tmp_path: Path) -> None:
+    settings = get_recipe("polygons-desp").build()
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(replace(settings, training=replace(settings.training, steps=2000)), 0, None)
+    folder.set_length(settings.training.steps)
+    write_json(folder.summary_file, {"processes": 8})
+    assert changed_settings(folder) == [
+        "training.steps: [2000] before it was resumed with another length",
+        "processes: 8, each with its own batch",
     ]
 
 

@@ -26,7 +26,10 @@ class KnowingPredictor(EnergyPredictor):
         self.build(shape)
 
     def sample(self, x: Tensor, generator: torch.Generator, **_: Any) -> tuple[Tensor, ChainInfo]:
-        return self.draw(x, generator), ChainInfo(energies=torch.ones(2, len(x)))
+        return self.draw(x, generator), ChainInfo()
+
+    def raw_energy(self, _: Tensor, values: Tensor) -> Tensor:
+        return torch.ones(len(values))
 
 
 ZERO = PaddingSettings(kind="zero", threshold=0.015)

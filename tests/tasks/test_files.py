@@ -45,19 +45,20 @@ def numbers_of(part: Any) -> set[float]:
 
 
 def test_the_held_out_part_is_held_out(data: Path) -> None:
-    held_out, rest = task_of(data).parts
-    assert (len(held_out), len(rest)) == (10, 30)
-    assert numbers_of(held_out).isdisjoint(numbers_of(rest))
-    assert numbers_of(held_out) | numbers_of(rest) == set(range(40))
+    held_out, validation, rest = task_of(data).parts
+    assert (len(held_out), len(validation), len(rest)) == (10, 6, 24)
+    parts = [numbers_of(part) for part in (held_out, validation, rest)]
+    assert sum(len(part) for part in parts) == 40
+    assert set().union(*parts) == set(range(40))
 
 
 def test_training_sees_none_of_it(data: Path) -> None:
     task = task_of(data)
     shape, _ = task.shape(None, True)
-    source = task.source(shape, TrainingSettings(batch_size=15), 0, Accelerator(cpu=True))
+    source = task.source(shape, TrainingSettings(batch_size=12), 0, Accelerator(cpu=True))
     batches = source.batches(0)
     seen = {number for _ in range(4) for number in next(batches).x[:, 0].tolist()}
-    assert seen == numbers_of(task.parts[1])  # two passes over the thirty
+    assert seen == numbers_of(task.parts[2])  # two passes over the twenty-four
 
 
 def test_the_split_follows_the_seed(data: Path) -> None:
@@ -66,20 +67,26 @@ def test_the_split_follows_the_seed(data: Path) -> None:
     assert numbers_of(task_of(data, seed=2).held_out) != first
 
 
-@pytest.mark.parametrize(("share", "count"), [(0.001, 1), (0.5, 20), (0.999, 39)])
-def test_both_parts_hold_something(data: Path, share: float, count: int) -> None:
-    task = task_of(data, share)
-    assert len(task.held_out) == count
-    assert len(task.parts[1]) == 40 - count
+@pytest.mark.parametrize(("share", "sizes"), [(0.001, (1, 1, 38)), (0.5, (20, 4, 16)), (0.999, (39, 0, 1))])
+def test_there_is_always_something_to_score_and_to_train_on(
+    data: Path, share: float, sizes: tuple[int, int, int]
+) -> None:
+    assert tuple(len(part) for part in task_of(data, share).parts) == sizes
+
+
+def test_a_handful_of_examples_leaves_nothing_to_validate_on(data: Path) -> None:
+    assert task_of(data, 0.999).validation(0) is None
 
 
 def test_held_out_sets_fit_too(data: Path) -> None:
-    """The largest set and the range are those of the whole file."""
-    shape, statistics = task_of(data).shape(None, True)
+    """The largest set and the range are those of the whole file; means are of the training part."""
+    task = task_of(data)
+    shape, statistics = task.shape(None, True)
     assert (shape.input_shape, shape.features, shape.max_size, shape.input_kind) == ((2,), 2, 3, "vector")
     assert shape.scaling.offset == (0.0, -2.0)
     assert shape.scaling.span == (3900.0, 2.0)
-    assert statistics.mean.tolist() == [19.5, 0.0]
+    assert statistics.mean.tolist() == pytest.approx(task.parts[2].inputs.mean(dim=0).tolist())
+    assert statistics.deviation.tolist() == pytest.approx(task.parts[2].inputs.std(dim=0, correction=0).tolist())
 
 
 def test_a_file_is_needed_with_two_examples(tmp_path: Path) -> None:
@@ -191,7 +198,7 @@ def test_a_perfect_predictor_scores_zero(task: FilesTask, predictor: Callable[..
     )
     assert evaluation.details == {"held_out": 10, "samples": 2}
     assert evaluation.raw == evaluation.real_data == {}
-    assert evaluation.energy == 1.0
+    assert evaluation.energy == 1.0  # of the final sets, by `raw_energy`
 
 
 def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[..., EnergyPredictor]) -> None:
@@ -203,12 +210,20 @@ def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[
     assert evaluation.returned["size_rmse"] == pytest.approx(float((sizes.square().mean() / 2).sqrt()))
 
 
-def test_validation_is_a_score_of_the_held_out_part(
+def test_validation_scores_examples_that_are_neither_trained_nor_scored_on(
     task: FilesTask, predictor: Callable[..., EnergyPredictor]
 ) -> None:
     validate = task.validation(0)
     assert validate is not None
     assert validate(predictor()) == pytest.approx(0, abs=1e-9)
-    assert validate(predictor(wrong=1)) == pytest.approx(
-        task.evaluate(predictor(wrong=1), seed=0, samples=1).returned["score"]
-    )
+    seen: set[float] = set()
+    spy = predictor()
+    sample = spy.sample
+
+    def noting(x: Tensor, generator: torch.Generator, **options: Any) -> Any:
+        seen.update(x[:, 0].tolist())
+        return sample(x, generator, **options)
+
+    spy.sample = noting  # type: ignore[method-assign]
+    validate(spy)
+    assert seen == numbers_of(task.parts[1])

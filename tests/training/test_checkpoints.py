@@ -137,12 +137,13 @@ def test_changed_header(path: Path, old: bytes, new: bytes) -> None:
         load_checkpoint(path)
 
 
-def test_files_from_before_headers_had_a_checksum(path: Path) -> None:
+def test_a_file_without_the_checksum_of_its_header(path: Path) -> None:
     with safe_open(path, framework="pt") as file:
         metadata, tensors = file.metadata(), {"weight": file.get_tensor("weight")}
     del metadata["header_digest"]
     save_file(tensors, path, metadata)
-    assert load_checkpoint(path).state == STATE
+    with pytest.raises(CheckpointError, match="checksum"):
+        load_checkpoint(path)
 
 
 def test_other_formats(tmp_path: Path) -> None:

@@ -397,5 +397,5 @@ def test_resuming_without_the_best_checkpoint_is_refused(tmp_path: Path) -> None
 
 def test_interruption_without_a_folder_says_that_nothing_is_kept() -> None:
     source = ActingSource(2, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(TrainingInterrupted, match=r"after step 3 of 12; not saved"):
+    with pytest.raises(TrainingInterrupted, match=r"after step 3 of 12; nothing is saved"):
         make_trainer(make_predictor(), RICH, source=source).fit()

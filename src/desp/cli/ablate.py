@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import number, parse, run_folder, show_table
-from desp.storage import write_json
+from desp.results import write_result
 
 EXAMPLES = """  desp ablate runs/polygons
   desp ablate runs/polygons --ratios 0 0.5 0.8 1 --json"""
@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> None:
     picture = options.run / "ablation.png"
     draw_ablation(ablation, picture)
     if options.record is not None:
-        write_json(options.record / f"{ablation['recipe']}-seed{ablation['seed']}.json", ablation)
+        write_result(options.record, ablation)
     if options.json:
         print(json.dumps(ablation, indent=2))
         return

@@ -126,7 +126,7 @@ class DatasetSource(BatchSource):
     def _repeated(self) -> Iterator[Any]:
         while True:
             count = 0
-            for item in cast(Iterable[Any], self.dataset):
+            for item in dataset_items(self.dataset):
                 count += 1
                 yield item
             if count == 0:
@@ -160,6 +160,14 @@ class _SeamlessOrder(Iterable[list[int]]):
                 batch.append(int(order[place % self.length]))
             yield batch
             step += 1
+
+
+def dataset_items(dataset: "Dataset[Any] | Sequence[Any]") -> Iterator[Any]:
+    """The examples of a dataset, one after another: by iteration if it is iterable, else by index."""
+    if isinstance(dataset, IterableDataset):
+        return iter(dataset)
+    length = len(cast(Sized, dataset))
+    return (dataset[index] for index in range(length))
 
 
 def collate(items: Sequence[Any], max_size: int | None = None, features: int | None = None) -> Batch:

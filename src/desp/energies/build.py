@@ -1,7 +1,7 @@
 """From settings to an energy with the input encoder that suits the input."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy
 from desp.energies.deep_sets import DeepSetsEnergy
@@ -32,6 +32,26 @@ def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], setting
     return nn.Sequential(InputScaling(input_shape), MLP([input_shape[0], settings.hidden, settings.hidden, out]))
 
 
+def _probe(encoder: nn.Module, input_shape: tuple[int, ...]) -> Tensor:
+    """The code of one zero input: what an encoder gives is known best by asking it.
+
+    Raises:
+        SettingsError: it cannot take such an input.
+    """
+    like = next(encoder.parameters(), torch.zeros(()))
+    training = encoder.training
+    encoder.eval()  # leaves running statistics alone
+    try:
+        with torch.no_grad():
+            return encoder(torch.zeros(1, *input_shape, device=like.device, dtype=like.dtype))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise SettingsError(
+            f"The input encoder cannot take a batch of inputs of shape {(1, *input_shape)}: {error}"
+        ) from error
+    finally:
+        encoder.train(training)
+
+
 def make_energy(
     settings: EnergySettings, channels: int, input_shape: tuple[int, ...], input_encoder: nn.Module
 ) -> SetEnergy:
@@ -40,8 +60,7 @@ def make_energy(
     Raises:
         SettingsError: the encoder's codes do not fit the energy.
     """
-    with torch.no_grad():
-        code = input_encoder(torch.zeros(1, *input_shape))
+    code = _probe(input_encoder, input_shape)
     if isinstance(settings, DeepSetsSettings):
         return DeepSetsEnergy(channels, code.shape[-1], settings, input_encoder)
     if tuple(code.shape) != (1, settings.latent):

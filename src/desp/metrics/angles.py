@@ -26,7 +26,7 @@ def kuiper(values: Float[Tensor, " b"]) -> float:
     """Kuiper's statistic of values in [0, 1) against the uniform distribution, which has no start or end.
 
     The largest excess of the empirical over the uniform distribution plus the largest shortfall. About
-    1.6 / sqrt(B) for values that are uniform, 1 for values that are all the same.
+    1.2 / sqrt(B) for values that are uniform, 1 for values that are all the same.
     """
     ordered = values.double().sort().values
     count = len(ordered)

@@ -101,8 +101,10 @@ class EnergyPredictor(SetPredictor):
             if isinstance(self.settings.estimator, SetRiskSettings):
                 risk = self.settings.estimator
                 descent = UnrolledDescent(shape.max_size, channels, risk.steps, risk.step_size)
-        if statistics is not None and isinstance(encoder, nn.Sequential) and isinstance(encoder[0], InputScaling):
-            encoder[0].set_from(statistics.mean, statistics.deviation)
+        if statistics is not None and self._own_encoder is None:
+            for part in encoder.modules():
+                if isinstance(part, InputScaling):
+                    part.set_from(statistics.mean, statistics.deviation)
         self._shape, self._network, self._drawer = shape, EnergyNetwork(energy, descent), None
 
     # -- training --------------------------------------------------------------------------------------
@@ -176,6 +178,7 @@ class EnergyPredictor(SetPredictor):
         )
         outcome = trainer.fit(resume)
         self.network.load_state_dict(outcome.weights)
+        self.network.eval()
         return outcome
 
     def make_estimator(self) -> Estimator:
@@ -262,6 +265,11 @@ class EnergyPredictor(SetPredictor):
         if self._drawer is None:
             self._drawer = SetDrawer(self.network, row_shape, self.engine)
         return self._drawer.draw(x, generator, sampler or self.settings.sampler, record)
+
+    @torch.no_grad()
+    def raw_energy(self, x: Tensor, values: Tensor) -> Tensor:
+        """The energy (B,) of raw padded sets (B, N, C), as `sample` gives them, for inputs on the same device."""
+        return self.network.scores(x.to(self._dtype), values)
 
     def _pad(self, sets: list[Any]) -> SetBatch:
         return SetBatch.from_ragged(sets, self.shape.max_size, self.shape.features)

@@ -1,5 +1,8 @@
 """The trained modules of an energy predictor, and how they draw sets in parts of one size."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -26,7 +29,19 @@ class EnergyNetwork(nn.Module):
     def scores(self, x: Tensor, sets: Tensor) -> Tensor:
         """Energies (B,) of padded sets for inputs, in parts that fit into memory."""
         parts = zip(x.split(CHAINS_AT_ONCE), sets.split(CHAINS_AT_ONCE), strict=True)
-        return torch.cat([self.energy(inputs, some) for inputs, some in parts])
+        with evaluating(self):
+            return torch.cat([self.energy(inputs, some) for inputs, some in parts])
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Switch off dropout and the like for a while; an encoder of the user's own may have them."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
 
 
 class SetDrawer:
@@ -65,7 +80,8 @@ class SetDrawer:
         sampler: LangevinSettings,
         record: Record,
     ) -> tuple[Tensor, ChainInfo]:
-        code = self.network.energy.encode(x)
+        with evaluating(self.network):
+            code = self.network.energy.encode(x)
         if self.network.descent is not None:
             return self.network.descent(self.network.energy, code, record)
         start = torch.zeros(len(x), *self.row_shape, device=x.device, dtype=x.dtype)

@@ -70,7 +70,7 @@ def _own(name: str, task: TaskSettings, steps: int, batch_size: int) -> RunSetti
     )
 
 
-@recipe(table="toy", task="polygons", system="desp", protocol="paper", expected=5e-5, minutes=1)
+@recipe(table="toy", task="polygons", system="desp", protocol="paper", expected=7.3e-5, minutes=1)
 def polygons_desp_paper() -> RunSettings:
     """Polygons, DESP with the paper's settings.
 
@@ -79,7 +79,7 @@ def polygons_desp_paper() -> RunSettings:
     return _paper("polygons-desp-paper", PolygonsSettings())
 
 
-@recipe(table="toy", task="polygons", system="desp", protocol="ours", expected=1.4e-5, minutes=4)
+@recipe(table="toy", task="polygons", system="desp", protocol="ours", expected=1.1e-5, minutes=3)
 def polygons_desp() -> RunSettings:
     """Polygons, DESP with our best settings.
 
@@ -107,7 +107,7 @@ def polygons_risk_hungarian() -> RunSettings:
     return _risk("polygons-risk-hungarian", PolygonsSettings(), "hungarian")
 
 
-@recipe(table="toy", task="digits", system="desp", protocol="paper", expected=16e-5, minutes=2)
+@recipe(table="toy", task="digits", system="desp", protocol="paper", expected=13.6e-5, minutes=2)
 def digits_desp_paper() -> RunSettings:
     """Digits, DESP with the paper's settings.
 
@@ -117,7 +117,7 @@ def digits_desp_paper() -> RunSettings:
     return _paper("digits-desp-paper", DigitsSettings())
 
 
-@recipe(table="toy", task="digits", system="desp", protocol="ours", expected=14e-5, minutes=4)
+@recipe(table="toy", task="digits", system="desp", protocol="ours", expected=11e-5, minutes=3.5)
 def digits_desp() -> RunSettings:
     """Digits, DESP with our best settings.
 

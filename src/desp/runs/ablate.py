@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from desp.errors import SettingsError
+from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.settings import SetRiskSettings
@@ -46,7 +45,6 @@ def ablate_run(
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
-    torch.set_float32_matmul_precision(settings.matmul_precision)
     sampler = settings.predictor.sampler
     rows, real = [], None
     for ratio in ratios:
@@ -74,6 +72,7 @@ def ablate_run(
         "real_data": real,
         "rows": rows,
         "training": folder.read(folder.summary_file),
+        "changed_settings": changed_settings(folder),
         **provenance(predictor.device),
     }
     write_json(folder.ablation_file, ablation)

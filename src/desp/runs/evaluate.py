@@ -4,7 +4,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
@@ -14,8 +13,8 @@ from desp.recipes import get_recipe
 from desp.results import Row, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
-from desp.settings import FilesSettings, RunSettings, to_json
-from desp.storage import write_json
+from desp.settings import FilesSettings, to_json
+from desp.storage import without_nonfinite, write_json
 from desp.tasks import Example
 
 FRAMES = 60
@@ -39,12 +38,11 @@ def evaluate_run(
     settings, run_seed = folder.load_settings()
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
-    torch.set_float32_matmul_precision(settings.matmul_precision)
     began = time.monotonic()
     evaluation = task.evaluate(predictor, seed=run_seed if seed is None else seed, samples=samples)
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
-    result = {
+    result: dict[str, Any] = {
         "recipe": settings.recipe,
         "table": recipe.table,
         "task": recipe.task,
@@ -59,8 +57,9 @@ def evaluate_run(
         "training": {name: summary.get(name) for name in _TRAINING_FACTS},
         "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
         "settings": to_json(settings),
-        "changed_settings": changed_settings(settings),
+        "changed_settings": changed_settings(folder),
     }
+    result = without_nonfinite(result)  # NaN is no JSON; tables take null for a number that could not be had
     rows = rows_of([result])
     write_json(folder.evaluation_file, {"rows": rows, "details": evaluation.details, "result": result})
     return result, rows
@@ -80,13 +79,14 @@ _TRAINING_FACTS = (
 )
 
 
-def changed_settings(settings: RunSettings) -> list[str]:
+def changed_settings(folder: RunFolder) -> list[str]:
     """How a run differs from its recipe, but for where it ran and which file it read."""
+    settings, _ = folder.load_settings()
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
     if isinstance(settings.task, FilesSettings):
         same = replace(same, task=settings.task)
-    return differences(to_json(same), to_json(settings))
+    return differences(to_json(same), to_json(settings)) + folder.irregularities()
 
 
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
@@ -119,16 +119,18 @@ def _chain(predictor: EnergyPredictor, example: Example, seed: int) -> dict[str,
     x = example.x.unsqueeze(0).to(predictor.device)
     generator = make_generator(seed, "shown chain", device=predictor.device)
     _, info = predictor.sample(x, generator, record="trajectory")
-    if info.trajectory is None or info.energies is None:
+    if info.trajectory is None:
         return {"frames": [], "steps": [], "energies": []}
     last = len(info.trajectory) - 1
     kept = sorted({round(i * last / (FRAMES - 1)) for i in range(FRAMES)})
     features, scaling = predictor.shape.features, predictor.shape.scaling
-    rows = scaling.unscale(info.trajectory[kept, 0, :, :features].cpu())
+    shown = info.trajectory[kept, 0]
+    energies = predictor.raw_energy(x.expand(len(kept), *x.shape[1:]), shown)
+    rows = scaling.unscale(shown[..., :features].cpu())
     return {
         "frames": [_rounded(frame) for frame in rows],
         "steps": kept,
-        "energies": [float(info.energies[min(step, last - 1), 0]) for step in kept],
+        "energies": energies.tolist(),
     }
 
 

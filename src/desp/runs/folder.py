@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from desp.errors import RunError
 from desp.predictors import EnergyPredictor
 from desp.settings import RunSettings, from_json, to_json
@@ -74,8 +76,28 @@ class RunFolder:
         """Note the length of a run that was resumed with another one, so that its settings stay true."""
         values = self._read(self.settings_file)
         if values["settings"]["training"]["steps"] != steps:
+            values["earlier_lengths"] = [
+                *values.get("earlier_lengths", []),
+                values["settings"]["training"]["steps"],
+            ]
             values["settings"]["training"]["steps"] = steps
             write_json(self.settings_file, values)
+
+    def irregularities(self) -> list[str]:
+        """What settings do not say and yet sets this run apart from its recipe."""
+        found = []
+        earlier = self._read(self.settings_file).get("earlier_lengths", [])
+        if earlier:
+            found.append(f"training.steps: {earlier} before it was resumed with another length")
+        processes = (self.read(self.summary_file) or {}).get("processes", 1)
+        if processes != 1:
+            found.append(f"processes: {processes}, each with its own batch")
+        return found
+
+    def clear_measurements(self) -> None:
+        """Remove what was measured with earlier weights."""
+        for file in (self.evaluation_file, self.samples_file, self.ablation_file):
+            file.unlink(missing_ok=True)
 
     def load_settings(self) -> tuple[RunSettings, int]:
         """The settings and the seed.
@@ -118,7 +140,9 @@ class RunFolder:
                 f"{self.path} has no trained model yet. Finish it: desp train {settings.recipe} "
                 f"--run {self.path} --resume"
             )
-        return EnergyPredictor.from_pretrained(self.model, engine=settings.engine, device=settings.device)
+        # Wherever it was trained, it predicts on what this machine has.
+        torch.set_float32_matmul_precision(settings.matmul_precision)
+        return EnergyPredictor.from_pretrained(self.model)
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""

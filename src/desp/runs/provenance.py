@@ -23,9 +23,15 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "commit": commit(),
         "device": device_name(device),
         "versions": {"python": platform.python_version(), "cuda": torch.version.cuda, **_versions()},
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([_program(), *sys.argv[1:]]),
         "peak_memory_mb": round(peak_memory_mb(device), 1),
     }
+
+
+def _program() -> str:
+    """What was typed; `python -m desp` is the same as `desp`."""
+    name = Path(sys.argv[0]).name
+    return "desp" if name == "__main__.py" else name
 
 
 def commit() -> str | None:
@@ -33,17 +39,23 @@ def commit() -> str | None:
     given = os.environ.get("DESP_COMMIT")
     if given:
         return given
-    here = Path(__file__).parent
     try:
-        done = subprocess.run(  # noqa: S603 - fixed arguments
-            ["git", "-C", str(here), "rev-parse", "HEAD"],  # noqa: S607 - whichever git the user has
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        )
+        # Tracked there? An installed copy may lie inside a repository of the user's own.
+        _git("ls-files", "--error-unmatch", Path(__file__).name)
+        changed = _git("status", "--porcelain", "--untracked-files=no")
+        return _git("rev-parse", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(  # noqa: S603 - fixed arguments
+        ["git", "-C", str(Path(__file__).parent), *arguments],  # noqa: S607 - whichever git the user has
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+    )
     return done.stdout.strip()
 
 

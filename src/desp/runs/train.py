@@ -58,8 +58,10 @@ def train_run(
     )
     if accelerator.is_main_process:
         folder.set_length(max(outcome.steps, settings.training.steps))
+        folder.clear_measurements()
         predictor.save_pretrained(folder.model)
-        write_json(folder.summary_file, _summary(predictor, outcome))
+        summary = {**_summary(predictor, outcome), "processes": accelerator.num_processes}
+        write_json(folder.summary_file, summary)
     accelerator.wait_for_everyone()
     return outcome
 

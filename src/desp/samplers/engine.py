@@ -7,9 +7,12 @@ only the launching is not. Weights are read in place, so a graph stays valid whi
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
+import torch._dynamo.config
 from torch import Tensor
 
 from desp.energies import SetEnergy, Tables
@@ -22,6 +25,20 @@ logger = logging.getLogger(__name__)
 
 # Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
 GRAPHS_KEPT = 8
+COMPILED_SHAPES = 512
+
+
+_INLINE: ContextVar[bool] = ContextVar("inline chains", default=False)
+
+
+@contextmanager
+def inline_chains() -> Iterator[None]:
+    """Within this, chains are not captured on their own: whoever captures something larger enters it."""
+    token = _INLINE.set(True)
+    try:
+        yield
+    finally:
+        _INLINE.reset(token)
 
 
 class ChainEngine:
@@ -58,8 +75,7 @@ class ChainEngine:
         if self.name(start.device) == "eager":
             gradient = eager_gradient(self.energy, code, start.shape[1])
             return sampler.sample(gradient, start, generator, record)
-        if torch.cuda.is_current_stream_capturing():
-            # Part of a larger graph: the chain's kernels are recorded there.
+        if _INLINE.get():  # part of a larger graph: the chain's kernels are recorded there
             return sampler.sample(self.compiled_gradient(code, start.shape[1]), start, generator, record)
         try:
             graph = self._graph(sampler, code, start, record)
@@ -78,6 +94,9 @@ class ChainEngine:
     def compiled_gradient(self, code: Tensor, size: int) -> Gradient:
         """The gradient in sets of `size` rows by a compiled function that all chains of this energy share."""
         if self._compiled is None:
+            # Every shape is compiled for itself, and torch gives up after a few: that many are no mistake here.
+            limit = torch._dynamo.config.recompile_limit
+            torch._dynamo.config.recompile_limit = max(limit, COMPILED_SHAPES)
             self._compiled = torch.compile(self._functional_gradient, fullgraph=True, dynamic=False)
         compiled, tables = self._compiled, self.energy.tables(size)
         return lambda y: compiled(code, y, tables)

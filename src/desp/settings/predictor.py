@@ -59,13 +59,14 @@ class PaddingSettings:
 
     kind: Literal["zero", "presence"] = "presence"
     """zero: absent elements are zero vectors. presence: one more feature, 1 for present and 0 for absent."""
-    threshold: float = 0.5
-    """Above it an element counts as present (the coordinates with zero, the extra feature with presence)."""
+    threshold: float | None = None
+    """Above it an element is present: coordinates (zero, .015 if None) or the extra feature (presence, .5)."""
     rule: Literal["every", "any"] = "every"
     """Only with zero: present when every coordinate lies above the threshold, or any one beyond +-threshold."""
 
     def __post_init__(self) -> None:
-        require_setting(0 <= self.threshold < 1, "padding.threshold", "at least 0 and below 1", self.threshold)
+        valid = self.threshold is None or 0 <= self.threshold < 1
+        require_setting(valid, "padding.threshold", "at least 0 and below 1, or None", self.threshold)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ class DigitsTask(GeneratedTask):
         templates = DigitTemplates(predictor.device)
         kinds = torch.arange(TESTS, device=predictor.device) % len(DIGITS)
         generator = make_generator(seed, "test chains", device=predictor.device)
-        raw, info = predictor.sample(_one_hot(kinds), generator, sampler=sampler, record="trace")
+        x = _one_hot(kinds)
+        raw, _ = predictor.sample(x, generator, sampler=sampler)
         returned = predictor.decode_sets(raw).packed().elements
         real = self.draw(TESTS, make_generator("real digits"))
         real_sets, real_kinds = (
@@ -88,7 +89,7 @@ class DigitsTask(GeneratedTask):
                 "style_shares": shares,
                 "style_shares_real": _style_shares(real_sets, real_kinds, templates),
             },
-            energy=float(info.energies[-1].mean()) if info.energies is not None else None,
+            energy=float(predictor.raw_energy(x, raw).mean()),
         )
 
 

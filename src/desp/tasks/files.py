@@ -50,11 +50,19 @@ class FilesTask(Task):
         return data
 
     @cached_property
-    def parts(self) -> tuple[DataFile, DataFile]:
-        """The held-out examples, and the rest."""
-        order = torch.randperm(len(self.whole), generator=make_generator(self.seed, "held out")).tolist()
-        count = min(max(1, round(self.share * len(self.whole))), len(self.whole) - 1)
-        return self.whole.part(order[:count]), self.whole.part(order[count:])
+    def parts(self) -> tuple[DataFile, DataFile, DataFile]:
+        """Held out for scoring, held out for choosing the best weights, and the rest to train on.
+
+        Scoring on what the weights were chosen by would flatter them. A handful of examples leaves nothing to
+        choose by.
+        """
+        total = len(self.whole)
+        order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
+        scored = min(max(1, round(self.share * total)), total - 1)
+        chosen_by = min(scored, (total - scored) // 5, VALIDATION_EXAMPLES)
+        cuts = order[:scored], order[scored : scored + chosen_by], order[scored + chosen_by :]
+        test, validation, training = (self.whole.part(indices) for indices in cuts)
+        return test, validation, training
 
     @property
     def held_out(self) -> DataFile:
@@ -75,15 +83,19 @@ class FilesTask(Task):
         return hashlib.blake2b(self.path.read_bytes(), digest_size=16).hexdigest()
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
-        """Taken from the whole file, so that held-out sets fit too; only sizes and ranges are used."""
+        """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
         kind = self.whole.input_format.kind
-        return inspect_dataset(self.whole, max_size=max_size, scaling=scaling, input_kind=kind)
+        shape, _ = inspect_dataset(self.whole, max_size=max_size, scaling=scaling, input_kind=kind)
+        _, statistics = inspect_dataset(
+            self.parts[2], max_size=shape.max_size, features=shape.features, input_kind=kind
+        )
+        return shape, statistics
 
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """The examples that are not held out."""
-        return dataset_source(self.parts[1], shape, training, seed, accelerator)
+        return dataset_source(self.parts[2], shape, training, seed, accelerator)
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """An input as in the data file."""
@@ -104,8 +116,10 @@ class FilesTask(Task):
         ]
 
     def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
-        """Chamfer distance of one prediction each, on up to 200 held-out examples."""
-        some = self.held_out.part(range(min(VALIDATION_EXAMPLES, len(self.held_out))))
+        """Chamfer distance of one prediction each, on up to 200 examples."""
+        some = self.parts[1]
+        if len(some) == 0:
+            return None
 
         def score(predictor: EnergyPredictor) -> float:
             return float(_distances(predictor, some, 1, seed, None)[0].mean())
@@ -138,13 +152,11 @@ def _distances(
     """(M, K) Chamfer distances of predictions to the held-out sets, their sizes, and their mean energy."""
     device = predictor.device
     x = data.inputs.to(device).repeat_interleave(samples, dim=0)
-    raw, info = predictor.sample(
-        x, make_generator(seed, "held-out chains", device=device), sampler=sampler, record="trace"
-    )
+    raw, _ = predictor.sample(x, make_generator(seed, "held-out chains", device=device), sampler=sampler)
     returned = predictor.decode_sets(raw).packed()
     truth = SetBatch.from_ragged(data.sets, predictor.shape.max_size, predictor.shape.features).to(device)
     target = predictor.encode_sets(truth).repeat_interleave(samples, dim=0)
     parts = zip(predictor.encode_sets(returned).split(500), target.split(500), strict=True)
     distances = torch.cat([chamfer(a, b) for a, b in parts])
-    energy = float(info.energies[-1].mean()) if info.energies is not None else float("nan")
+    energy = float(predictor.raw_energy(x, raw).mean())
     return distances.view(-1, samples).cpu(), returned.sizes.cpu(), energy

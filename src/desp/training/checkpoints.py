@@ -71,8 +71,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             "Train again, or use the version that wrote it."
         )
     header = _header_digest(tensors, metadata["state"])
-    # Early files have no checksum of the header.
-    if metadata.get("digest") != _digest(tensors) or metadata.get("header_digest", header) != header:
+    if metadata.get("digest") != _digest(tensors) or metadata.get("header_digest") != header:
         raise CheckpointError(
             f"{path} was changed or damaged after it was written: its checksum does not fit. "
             "Delete it; the one before it is used then."

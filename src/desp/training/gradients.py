@@ -7,7 +7,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from desp.estimators import Estimator
-from desp.samplers.engine import borrowed_generator, warm_up
+from desp.samplers.engine import borrowed_generator, inline_chains, warm_up
 from desp.settings import Engine
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class GradientStep:
     """
 
     def __init__(self, wrapped: nn.Module, accelerator: Accelerator, estimator: Estimator, engine: Engine) -> None:
-        self.wrapped = wrapped
+        self.wrapped, self.engine = wrapped, engine
         self.accelerator = accelerator
         alone_on_cuda = accelerator.device.type == "cuda" and accelerator.num_processes == 1
         self.captures = alone_on_cuda and engine != "eager" and estimator.capturable
@@ -41,6 +41,8 @@ class GradientStep:
             try:
                 self._graph = _StepGraph(self, x, y)
             except RuntimeError as error:  # such as an input encoder that looks at values on the host
+                if self.engine == "graph":
+                    raise
                 logger.warning("training runs step by step, as capturing failed: %s", str(error).split("\n")[0])
                 self.captures = False
                 return self(x, y, generator)
@@ -65,6 +67,10 @@ class _StepGraph:
         self.x, self.y = x.clone(), y.clone()
         self.generator = torch.Generator(device=y.device)
         scratch = torch.Generator(device=y.device).manual_seed(0)
+        with inline_chains():
+            self._capture(step, scratch)
+
+    def _capture(self, step: GradientStep, scratch: torch.Generator) -> None:
         warm_up(lambda: step.compute(self.x, self.y, scratch), times=2)
         step.clear()  # so that the capture allocates gradients of its own, overwritten by every replay
         self.graph = torch.cuda.CUDAGraph()

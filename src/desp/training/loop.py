@@ -74,8 +74,9 @@ class Trainer:
         fused = accelerator.device.type == "cuda"
         trained = [item for item in estimator.parameters() if item.requires_grad]
         self.optimizer = torch.optim.Adam(trained, lr=settings.learning_rate, fused=fused)
-        self.average = WeightAverage(estimator, settings.ema_decay) if settings.ema_decay else None
+        # Prepared first: with several processes this gives all of them the weights of the first.
         self.gradients = GradientStep(accelerator.prepare(estimator), accelerator, estimator, engine)
+        self.average = WeightAverage(estimator, settings.ema_decay) if settings.ema_decay else None
         self.monitor = Monitor(accelerator.device)
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
@@ -93,6 +94,7 @@ class Trainer:
             TrainingInterrupted: a signal asked to stop; everything is saved.
             RunError: the folder holds another run already.
         """
+        self.estimator.train()
         self._begin(resume)
         stopped_early = self.state.out_of_patience(self.settings.patience)
         try:
@@ -104,7 +106,9 @@ class Trainer:
                         self._recover(error)
         finally:
             self.listener.ended()
-            self.accelerator.end_training()
+            # Not end_training: it would also end the processes' group, which callers still need.
+            for tracker in self.accelerator.trackers:
+                tracker.finish()
         return self._outcome(stopped_early)
 
     def _begin(self, resume: bool) -> None:
@@ -171,6 +175,8 @@ class Trainer:
         return out_of_patience
 
     def _report(self) -> None:
+        if self.accelerator.num_processes > 1:  # a step that is bad for one process is bad for all
+            self.monitor.agree(self.accelerator.gather(self.monitor.bad_step.reshape(1)))
         numbers = self.monitor.flush()
         if not numbers:
             return
@@ -282,11 +288,12 @@ class Trainer:
     def _interrupt(self) -> None:
         self.monitor.check()
         self._save()
-        kept = f"saved in {self.store.folder}" if self.store else "not saved, as there is no run folder"
-        raise TrainingInterrupted(
-            f"Stopped after step {self.state.step} of {self.settings.steps}; {kept}. "
-            "Continue with --resume (in Python: fit(..., resume=True))."
+        kept = (
+            f"saved in {self.store.folder}. Continue with --resume (in Python: fit(..., resume=True))."
+            if self.store
+            else "nothing is saved, as there is no run folder."
         )
+        raise TrainingInterrupted(f"Stopped after step {self.state.step} of {self.settings.steps}; {kept}")
 
     def _outcome(self, stopped_early: bool) -> TrainingOutcome:
         if self._best is not None:

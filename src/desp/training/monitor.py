@@ -13,14 +13,14 @@ class Monitor:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+        self.bad_step = torch.full((), -1, dtype=torch.int64, device=device)
         self._sums: dict[str, Tensor] = {}
         self._count = 0
 
     def add(self, step: int, loss: Tensor, gradient_norm: Tensor, statistics: dict[str, Tensor]) -> None:
         """Take in the numbers of step `step`."""
-        bad = ~torch.isfinite(loss + gradient_norm) & (self._bad_step < 0)
-        self._bad_step.masked_fill_(bad, step)
+        bad = ~torch.isfinite(loss + gradient_norm) & (self.bad_step < 0)
+        self.bad_step.masked_fill_(bad, step)
         for name, value in {"loss": loss, "gradient_norm": gradient_norm, **statistics}.items():
             total = self._sums.get(name)
             self._sums[name] = value.clone() if total is None else total + value
@@ -40,13 +40,19 @@ class Monitor:
 
     def check(self) -> None:
         """Raise what `flush` would raise, and keep everything gathered."""
-        bad = int(self._bad_step)
+        bad = int(self.bad_step)
         if bad >= 0:
             raise NonFiniteStep(bad)
 
+    def agree(self, bad_steps: Tensor) -> None:
+        """Take over the first bad step of any process (-1 where there was none)."""
+        known = bad_steps[bad_steps >= 0]
+        if len(known):
+            self.bad_step.copy_(known.min())
+
     def reset(self) -> None:
         """Forget everything gathered."""
-        self._bad_step.fill_(-1)
+        self.bad_step.fill_(-1)
         self._sums, self._count = {}, 0
 
     def tensors(self) -> dict[str, Tensor]:
@@ -61,7 +67,7 @@ class Monitor:
         self.reset()
         for name, value in tensors.items():
             if name.startswith("sum/"):
-                self._sums[name.removeprefix("sum/")] = value.to(self._bad_step.device)
+                self._sums[name.removeprefix("sum/")] = value.to(self.bad_step.device)
         self._count = int(tensors.get("count", 0))
 
 
