@@ -160,7 +160,7 @@ def test_changed_settings_are_not_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", "3", '{"recipe": "polygons-desp"}', '"word"'])
 def test_damaged_files_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "broken.json").write_text(text)
-    with pytest.raises(RunError, match=r"broken\.json is damaged or no result"):
+    with pytest.raises(RunError, match=r"broken\.json is damaged, or no result of desp"):
         read_results(tmp_path)
 
 

@@ -48,7 +48,10 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
             for name in ("recipe", "seed", "scores", "real_data"):
                 result[name]
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise RunError(f"{path} is damaged or no result ({error!r}). Delete or record it again.") from error
+            raise RunError(
+                f"{path} is damaged, or no result of desp ({error!r}). Record it again, or point --results at a "
+                "folder that holds results only."
+            ) from error
         results.append(result)
     return results
 

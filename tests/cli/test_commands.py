@@ -72,7 +72,7 @@ def test_evaluating_twice_gives_the_same(desp: Desp, polygons: Path) -> None:
 def test_only_unchanged_recipes_are_recorded(desp: Desp, polygons: Path) -> None:
     finished = desp("evaluate", polygons, "--record", "results")
     assert finished.status == 2
-    assert "predictor.energy.hidden: 256 then, 8 now" in finished.err
+    assert "predictor.energy.hidden: 256 in the recipe, 8 in this run" in finished.err
     assert not Path("results").exists()
 
 
@@ -313,11 +313,16 @@ def test_reproduce_does_what_is_left(desp: Desp, commands: list[list[str]]) -> N
     assert desp("reproduce", "toy", "--seeds", 0, *recipes).status == 0
     run = "runs/polygons-desp-seed0"
     assert commands[:3] == [
-        ["train", "polygons-desp", "--run", run, "--seed", "0", "--resume"],
+        ["train", "polygons-desp", "--run", run, "--seed", "0"],
         ["evaluate", run, "--record", "results"],
         ["ablate", run, "--record", "results/ablations"],
     ]
     assert [command[0] for command in commands[3:]] == ["train", "evaluate"]  # direct risk has no S/T
+    commands.clear()
+    Path(run).mkdir(parents=True)
+    Path(run, "settings.json").write_text("{}")  # begun, and not finished
+    assert desp("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp").status == 0
+    assert commands[0] == ["train", "polygons-desp", "--run", run, "--seed", "0", "--resume"]
     commands.clear()
     for path in (Path(run, "summary.json"), Path("results/polygons-desp-seed0.json")):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -109,9 +109,34 @@ def test_a_longer_run_is_noted(desp: Desp, tiny: list[str], polygons: Path) -> N
     assert settings_of(polygons)["training"]["steps"] == 9
 
 
-def test_resume_without_a_run_begins_one(desp: Desp, tiny: list[str]) -> None:
-    assert desp("train", "polygons-desp", "--run", "new", *tiny, "--resume").status == 0
-    assert Path("new/model").is_dir()
+def test_resume_needs_a_run(desp: Desp, tiny: list[str]) -> None:
+    finished = desp("train", "polygons-desp", "--run", "new", *tiny, "--resume")
+    assert finished.status == 2
+    assert "new is no run folder" in finished.message
+    assert not Path("new").exists()
+
+
+def test_resume_remembers_settings_and_seed(desp: Desp, tiny: list[str]) -> None:
+    assert desp("train", "polygons-desp", "--run", "kept", "--seed", 3, *tiny).status == 0
+    finished = desp("train", "polygons-desp", "--run", "kept", "--resume", "--training.steps", 8)
+    assert finished.status == 0
+    assert "trained 8 steps" in finished.out
+    settings = json.loads(Path("kept/settings.json").read_text())
+    assert (settings["seed"], settings["settings"]["predictor"]["energy"]["hidden"]) == (3, 8)
+
+
+def test_a_model_without_checkpoints_is_not_overwritten(desp: Desp, polygons: Path) -> None:
+    shutil.rmtree(polygons / "checkpoints")
+    finished = desp("train", "polygons-desp", "--run", polygons, "--resume")
+    assert finished.status == 2
+    assert "has lost its checkpoints" in finished.message
+
+
+def test_what_the_system_refuses_is_an_error_and_no_traceback(desp: Desp, tiny: list[str]) -> None:
+    Path("file").write_text("")
+    finished = desp("train", "polygons-desp", "--run", "file/run", *tiny)
+    assert finished.status == 2
+    assert "file" in finished.message
 
 
 def test_interrupted_and_resumed_equals_uninterrupted(

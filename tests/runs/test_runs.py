@@ -71,6 +71,8 @@ def test_settings_and_seed_come_back(folder: RunFolder) -> None:
 
 def test_a_used_folder_is_refused(folder: RunFolder, tmp_path: Path) -> None:
     folder.begin(tiny(), 0, None)
+    folder.begin(tiny(), 0, None)  # interrupted before anything was saved: nothing is lost by beginning again
+    (folder.path / "checkpoints").mkdir()
     with pytest.raises(RunError, match=r"already holds a run of 'polygons-desp'.*--resume"):
         folder.begin(tiny(), 0, None)
     with pytest.raises(RunError, match="not empty and not a run folder"):
@@ -173,7 +175,7 @@ def test_a_refused_run_writes_nothing(folder: RunFolder) -> None:
 
 def test_an_evaluation_says_how_the_run_differs_from_its_recipe(trained: RunFolder) -> None:
     result, rows = evaluate_run(trained)
-    assert "predictor.energy.hidden: 256 then, 8 now" in result["changed_settings"]
+    assert "predictor.energy.hidden: 256 in the recipe, 8 in this run" in result["changed_settings"]
     assert (result["seed"], result["recipe"], result["table"]) == (5, "polygons-desp", "toy")
     assert result["training"]["steps"] == 4
     kept = trained.read(trained.evaluation_file)
@@ -196,7 +198,7 @@ def test_where_a_run_happens_is_no_change(tmp_path: Path) -> None:
     custom = replace(get_recipe("custom").build(), task=FilesSettings(path="mine.jsonl"))
     assert changes_of(custom, tmp_path / "custom") == []
     other = replace(custom, matmul_precision="high")
-    assert changes_of(other, tmp_path / "other") == ["matmul_precision: highest then, high now"]
+    assert changes_of(other, tmp_path / "other") == ["matmul_precision: highest in the recipe, high in this run"]
 
 
 def test_another_length_or_more_processes_are_a_change(tmp_path: Path) -> None:

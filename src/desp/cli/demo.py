@@ -1,13 +1,14 @@
 """``desp demo``"""
 
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from desp.cli.common import parse
 from desp.cli.report import report
 from desp.cli.train import train
-from desp.errors import RunError
+from desp.errors import RunError, TrainingInterrupted
 from desp.recipes import get_recipe
 
 EXAMPLES = """  desp demo
@@ -36,15 +37,20 @@ def run(arguments: list[str]) -> None:
     settings = get_recipe("demo").build()
     _clear(options.run)
     print("Learning to draw triangles, squares and pentagons at any rotation, from their number of corners.")
-    train(settings, options.run, options.seed, resume=False)
+    try:
+        train(settings, options.run, options.seed, resume=False)
+    except TrainingInterrupted:
+        raise TrainingInterrupted("The demo was stopped. Run it again, it starts anew.") from None
     _show_score(options.run)
     report(options.run)
+    # Not installed in a place the shell looks at: show the path that was used.
+    desp = "desp" if shutil.which("desp") else sys.argv[0]
     print(
         "\nhow to go on:\n"
-        f"  echo '{{\"input\": 5}}' > five.jsonl && "
-        f"desp predict {options.run} --input five.jsonl --samples 4 --output predicted.jsonl\n"
-        '  desp train custom --data FILE     your own sets: JSON lines {"input": ..., "set": [[...]]}\n'
-        "  desp recipes                      the paper's experiments"
+        f"  echo '{{\"input\": 5}}' > five.jsonl\n"
+        f"  {desp} predict {options.run} --input five.jsonl --samples 4 --output predicted.jsonl\n"
+        f'  {desp} train custom --data FILE     your own sets: JSON lines {{"input": ..., "set": [[...]]}}\n'
+        f"  {desp} recipes                      the paper's experiments"
     )
 
 

@@ -27,7 +27,7 @@ EXAMPLES = """examples:
   desp train custom --data my_sets.jsonl --run runs/mine
   desp predict runs/mine --input new.jsonl --samples 5 --output predicted.jsonl
   desp train polygons-desp --run runs/polygons --seed 1 --training.steps 2000
-  desp train polygons-desp --run runs/polygons --seed 1 --training.steps 2000 --resume
+  desp train polygons-desp --run runs/polygons --resume
   desp evaluate runs/polygons --json"""
 
 
@@ -66,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
+    except OSError as error:  # no permission, a full disk, ...
+        print(f"error: {error}. Check the path, its permissions and the space left.", file=sys.stderr)
+        sys.exit(2)
 
 
 def _command(name: str) -> Callable[[list[str]], None]:

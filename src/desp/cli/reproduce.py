@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import tyro
 
 from desp.cli.common import parse
-from desp.errors import RunError
+from desp.errors import RunError, SettingsError
 from desp.recipes import all_recipes, get_recipe
 from desp.results import result_path
 
@@ -54,6 +54,8 @@ def run(arguments: list[str]) -> None:
     options = parse(ReproduceArguments, arguments, "reproduce", EXAMPLES)
     chosen = [get_recipe(name) for name in options.recipes] or all_recipes()
     names = [item.name for item in chosen if item.table == options.table]
+    if not options.seeds:
+        raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
     jobs = [(name, seed) for seed in options.seeds for name in names]
     options.runs.mkdir(parents=True, exist_ok=True)
     children, failed = _Children(), 0
@@ -130,7 +132,8 @@ def _carry_out(options: ReproduceArguments, recipe: str, seed: int, children: _C
 
 def _commands(options: ReproduceArguments, recipe: str, seed: int, folder: Path) -> Iterator[list[str]]:
     if not (folder / "summary.json").exists():
-        yield ["train", recipe, "--run", str(folder), "--seed", str(seed), "--resume"]
+        begun = ["--resume"] if (folder / "settings.json").exists() else []
+        yield ["train", recipe, "--run", str(folder), "--seed", str(seed), *begun]
     if not result_path(options.results, recipe, seed).exists():
         yield ["evaluate", str(folder), "--record", str(options.results)]
     ablations = options.results / "ablations"

@@ -1,19 +1,23 @@
 """``desp train``"""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from desp.cli.common import parse, progress_listener, run_folder
-from desp.errors import MissingExtraError, SettingsError
-from desp.recipes import all_recipes, get_recipe
+from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
+from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.settings import FilesSettings, RunSettings
+
+if TYPE_CHECKING:
+    from desp.training import TrainingOutcome
 
 EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
   desp train polygons-desp --training.steps 500 --predictor.energy.hidden 64
-  desp train polygons-desp --run runs/polygons --seed 1 --resume
+  desp train polygons-desp --run runs/polygons --resume
   desp train custom --data my_sets.jsonl --run runs/mine
   accelerate launch --num_processes 2 -m desp train polygons-desp --run runs/two-gpus"""
 
@@ -39,19 +43,24 @@ def run(arguments: list[str]) -> None:
         print(_usage())
         return
     recipe = get_recipe(arguments[0])
-    options = parse(
-        TrainArguments,
-        arguments[1:],
-        f"train {recipe.name}",
-        EXAMPLES,
-        default=TrainArguments(recipe.build()),
-        about=recipe.build.__doc__,
-    )
-    settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
+    options = _parse(recipe, arguments[1:], TrainArguments(recipe.build()))
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
+    if options.resume:
+        # What is not given again is as it was when the run was begun.
+        saved, seed = run_folder(path).load_settings()
+        options = _parse(recipe, arguments[1:], TrainArguments(saved, seed=seed))
+    settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
     train(settings, path, options.seed, options.resume)
     if isinstance(settings.task, FilesSettings):
         _finish_custom(path)
+    else:
+        quoted = shlex.quote(str(path))
+        print(f"next:\n  desp evaluate {quoted}\n  desp report {quoted}")
+
+
+def _parse(recipe: Recipe, arguments: list[str], default: TrainArguments) -> TrainArguments:
+    about = recipe.build.__doc__
+    return parse(TrainArguments, arguments, f"train {recipe.name}", EXAMPLES, default=default, about=about)
 
 
 def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> None:
@@ -63,12 +72,30 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> None:
     folder = run_folder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
     listener = progress_listener() if main_process else None
-    outcome = train_run(settings, seed, folder, resume=resume, listener=listener)
+    try:
+        outcome = train_run(settings, seed, folder, resume=resume, listener=listener)
+    except TrainingInterrupted as stop:
+        again = shlex.join(["desp", "train", settings.recipe, "--run", str(path), "--resume"])
+        raise TrainingInterrupted(f"{stop} The command: {again}") from stop
     if not main_process:
         return
     sample_run(folder)
     print(f"trained {outcome.steps} steps in {outcome.seconds:.0f} s: {path}")
-    print(f"next: desp evaluate {path}   desp report {path}")
+    _tell_troubles(outcome)
+
+
+def _tell_troubles(outcome: "TrainingOutcome") -> None:
+    """Say what a user would want to know before trusting the result."""
+    if outcome.rollbacks:
+        print(
+            f"note: training became non-finite and went back {outcome.rollbacks} times, halving the rate "
+            "each; a lower --training.learning-rate avoids that"
+        )
+    if outcome.best_step is not None and outcome.best_step < outcome.steps:
+        print(
+            f"note: validation was best at step {outcome.best_step} of {outcome.steps}; those weights are kept. "
+            "If it got worse after that, try a lower --training.learning-rate"
+        )
 
 
 def _finish_custom(path: Path) -> None:
@@ -81,6 +108,8 @@ def _finish_custom(path: Path) -> None:
         report(path)
     except MissingExtraError as missing:  # the training was not in vain
         print(f"no report: {missing}")
+    command = shlex.join(["desp", "predict", str(path), "--input", "NEW.jsonl", "--output", "PREDICTED.jsonl"])
+    print(f"next:\n  {command} --samples 5")
 
 
 def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:

@@ -166,7 +166,7 @@ def _read_input(
 ) -> Tensor:
     """An input as a tensor; a set is padded to `set_shape`, which counts the presence column."""
     if value != [] and _kind_of(value, where) != kind:
-        raise DataError(f"{where}: expected a {kind} as input, like the first one, got {str(value)[:60]}.")
+        raise DataError(f"{where}: expected a {kind} as input, like the others, got {str(value)[:60]}.")
     if kind == "image":
         return _read_image(folder / value, where)
     if kind == "set":

@@ -15,7 +15,7 @@ from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.estimators import ContrastiveEstimator, Estimator, SetRiskEstimator
 from desp.nn import InputScaling
 from desp.predictors.base import Prediction, SetPredictor
-from desp.predictors.network import EnergyNetwork, SetDrawer, default_device
+from desp.predictors.network import EnergyNetwork, SetDrawer
 from desp.predictors.shape import DataShape, InputStatistics, dataset_source, inspect_dataset
 from desp.randomness import derive_seed, make_generator
 from desp.samplers import ChainInfo, Record, UnrolledDescent
@@ -33,7 +33,7 @@ from desp.settings import (
     to_json,
 )
 from desp.training import Trainer, TrainingListener, TrainingOutcome
-from desp.training.device import make_accelerator
+from desp.training.device import default_device, make_accelerator
 
 
 class EnergyPredictor(SetPredictor):
@@ -54,6 +54,8 @@ class EnergyPredictor(SetPredictor):
         engine: Engine = "auto",
         device: Device = "auto",
     ) -> None:
+        if settings is not None and not isinstance(settings, PredictorSettings):
+            raise SettingsError(f"settings must be PredictorSettings, got {type(settings).__name__}.")
         self.settings = settings or PredictorSettings()
         self.engine, self.device_choice = engine, device
         self.padding = make_padding(self.settings.padding)
@@ -134,6 +136,8 @@ class EnergyPredictor(SetPredictor):
         Raises:
             DataError: the dataset cannot be used; the message says which item and why.
         """
+        if training is not None and not isinstance(training, TrainingSettings):
+            raise SettingsError(f"training must be TrainingSettings, got {type(training).__name__}.")
         training = training or TrainingSettings()
         scaling = self.settings.scaling == "auto"
         shape, statistics = inspect_dataset(dataset, max_size=self.settings.max_size, scaling=scaling)

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
-from desp.errors import SettingsError
 from desp.samplers import ChainEngine, ChainInfo, Record, UnrolledDescent
-from desp.settings import Device, Engine, LangevinSettings
+from desp.settings import Engine, LangevinSettings
 
 # Chains that run at once. A fixed number also means that a captured chain is used again and again.
 CHAINS_AT_ONCE = 1000
@@ -86,15 +85,6 @@ class SetDrawer:
             return self.network.descent(self.network.energy, code, record)
         start = torch.zeros(len(x), *self.row_shape, device=x.device, dtype=x.dtype)
         return engine.run(sampler, code, start, generator, record)
-
-
-def default_device(choice: Device) -> torch.device:
-    """The device for predictions."""
-    if choice == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if choice == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
-    return torch.device(choice)
 
 
 def _first(info: ChainInfo, count: int) -> ChainInfo:

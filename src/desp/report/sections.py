@@ -131,7 +131,7 @@ def _ablation(record: RunRecord) -> str:
     count = f" of T = {readable(steps)}" if steps is not None else ""
     note = (
         f"The first S{count} steps of a chain add noise and sample, the rest descend. "
-        "At S/T = 0 a chain only descends; at S/T = 1 it ends with the noise of its last step."
+        "At S/T = 0 a chain only descends; at S/T = 1 noise is added in every step, the last one included."
     )
     name = str(record.ablation.get("score_name") or "score")
     description = f"Energy on the left axis and {name} on the right axis against S/T."

@@ -11,12 +11,6 @@ from desp.runs.provenance import provenance
 from desp.settings import SetRiskSettings
 from desp.storage import write_json
 
-SCORE_NAMES = {
-    "polygons": "Hungarian distance to the nearest true polygon",
-    "digits": "Chamfer distance to the nearer style",
-    "files": "Chamfer distance to held-out sets",
-}
-
 
 def ablate_run(
     folder: RunFolder,
@@ -68,7 +62,7 @@ def ablate_run(
         "recipe": settings.recipe,
         "seed": seed,
         "steps": sampler.steps,
-        "score_name": SCORE_NAMES[task.name],
+        "score_name": task.score_name,
         "real_data": real,
         "rows": rows,
         "training": folder.read(folder.summary_file),

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
@@ -86,7 +87,8 @@ def changed_settings(folder: RunFolder) -> list[str]:
     same = replace(original, engine=settings.engine, device=settings.device)
     if isinstance(settings.task, FilesSettings):
         same = replace(same, task=settings.task)
-    return differences(to_json(same), to_json(settings)) + folder.irregularities()
+    words = ("in the recipe", "in this run")
+    return differences(to_json(same), to_json(settings), words) + folder.irregularities()
 
 
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
@@ -126,7 +128,7 @@ def _chain(predictor: EnergyPredictor, example: Example, seed: int) -> dict[str,
     features, scaling = predictor.shape.features, predictor.shape.scaling
     shown = info.trajectory[kept, 0]
     energies = predictor.raw_energy(x.expand(len(kept), *x.shape[1:]), shown)
-    rows = scaling.unscale(shown[..., :features].cpu())
+    rows = torch.cat([scaling.unscale(shown[..., :features]), shown[..., features:]], dim=-1).cpu()
     return {
         "frames": [_rounded(frame) for frame in rows],
         "steps": kept,

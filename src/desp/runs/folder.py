@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from desp.errors import RunError
+from desp.errors import CheckpointError, RunError
 from desp.predictors import EnergyPredictor
 from desp.settings import RunSettings, from_json, to_json
 from desp.storage import write_json
@@ -37,7 +37,8 @@ class RunFolder:
         Raises:
             RunError: the folder is used already.
         """
-        if self.settings_file.exists():
+        begun = self.model.exists() or (self.path / "checkpoints").exists()
+        if self.settings_file.exists() and begun:
             recipe = self._read(self.settings_file).get("recipe")
             raise RunError(
                 f"{self.path} already holds a run of '{recipe}'. Continue it with --resume, or choose another "
@@ -45,7 +46,8 @@ class RunFolder:
             )
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file. Choose a folder with --run.")
-        if self.path.exists() and any(self.path.iterdir()):
+        used = self.path.exists() and any(self.path.iterdir())
+        if used and not self.settings_file.exists():
             raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
         values = {"recipe": settings.recipe, "seed": seed, "settings": to_json(settings), "data": fingerprint}
         write_json(self.settings_file, values)
@@ -57,6 +59,10 @@ class RunFolder:
             RunError: the folder belongs to another recipe, seed, or other settings.
         """
         saved, saved_seed = self.load_settings()
+        if self.model.is_dir() and not any((self.path / "checkpoints").glob("step-*.safetensors")):
+            raise RunError(
+                f"{self.path} has lost its checkpoints, so it cannot be resumed. Train in another folder."
+            )
         if saved.recipe != settings.recipe:
             raise RunError(
                 f"{self.path} belongs to recipe '{saved.recipe}', not '{settings.recipe}'. "
@@ -142,7 +148,13 @@ class RunFolder:
             )
         # Wherever it was trained, it predicts on what this machine has.
         torch.set_float32_matmul_precision(settings.matmul_precision)
-        return EnergyPredictor.from_pretrained(self.model)
+        try:
+            return EnergyPredictor.from_pretrained(self.model)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "
+                f"desp train {settings.recipe} --run {self.path} --resume"
+            ) from error
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""
@@ -162,13 +174,15 @@ class RunFolder:
         return values
 
 
-def differences(saved: dict[str, Any], asked: dict[str, Any], where: str = "") -> list[str]:
+def differences(
+    saved: dict[str, Any], asked: dict[str, Any], words: tuple[str, str] = ("then", "now"), where: str = ""
+) -> list[str]:
     """The settings in which two runs differ, as words."""
     found = []
     for name in saved.keys() | asked.keys():
         before, after = saved.get(name), asked.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
-            found += differences(before, after, f"{where}{name}.")
+            found += differences(before, after, words, f"{where}{name}.")
         elif before != after:
-            found.append(f"{where}{name}: {before} then, {after} now")
+            found.append(f"{where}{name}: {before} {words[0]}, {after} {words[1]}")
     return sorted(found)

@@ -26,6 +26,10 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
     """
     if output.is_dir():
         raise DataError(f"{output} is a folder. Pass the name of a file with --output.")
+    if inputs.exists() and output.exists() and inputs.samefile(output):
+        raise DataError(f"{output} is the input file. Choose another one for the predictions.")
+    if inputs.suffix == ".npz":
+        raise DataError(f'{inputs}: inputs to predict for are read from JSON lines, one {{"input": ...}} a line.')
     task, predictor = folder.load_task(), folder.load_predictor()
     values, rows = [], []
     for where, record in read_lines(inputs):

@@ -5,7 +5,6 @@ from accelerate import PartialState
 
 from desp.extras import require
 from desp.predictors import EnergyPredictor
-from desp.predictors.network import default_device
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.samplers import ChainEngine
@@ -13,7 +12,7 @@ from desp.settings import RunSettings
 from desp.storage import write_json
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
-from desp.training.device import make_accelerator
+from desp.training.device import default_device, make_accelerator
 
 
 def train_run(
@@ -38,7 +37,7 @@ def train_run(
     _check_machine(settings, predictor)
     state = PartialState(cpu=settings.device == "cpu")
     if state.is_main_process:
-        if resume and folder.settings_file.exists():
+        if resume:
             folder.check_same(settings, seed)
             folder.check_data(task)
         else:
@@ -86,6 +85,7 @@ def _summary(predictor: EnergyPredictor, outcome: TrainingOutcome) -> dict[str, 
         "best_score": outcome.best_score,
         "best_step": outcome.best_step,
         "stopped_early": outcome.stopped_early,
+        "rollbacks": outcome.rollbacks,
         "parameters": sum(item.numel() for item in predictor.network.parameters()),
         **provenance(predictor.device),
     }

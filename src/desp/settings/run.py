@@ -15,7 +15,7 @@ class TrainingSettings:
     """Optimiser steps."""
     batch_size: int = 64
     """Examples a step, in each process."""
-    learning_rate: float = 5e-4
+    learning_rate: float = 2e-4
     """Peak learning rate of Adam."""
     warmup_steps: int = 50
     """Steps over which the learning rate rises from zero."""

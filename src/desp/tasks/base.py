@@ -51,6 +51,8 @@ class Task(ABC):
     name: str
     data_label: str
     """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
+    score_name: str
+    """What the score is, in words."""
     axes: dict[str, Any]
     """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
 

@@ -28,6 +28,7 @@ class DigitsTask(GeneratedTask):
     """
 
     name = "digits"
+    score_name = "Chamfer distance to the nearer style"
 
     def __init__(self) -> None:
         self.axes = {"names": ["row", "column"], "closed": False, "image_rows": True}

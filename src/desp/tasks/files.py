@@ -34,6 +34,7 @@ class FilesTask(Task):
     """
 
     name = "files"
+    score_name = "Chamfer distance to held-out sets"
 
     def __init__(self, settings: FilesSettings, seed: int) -> None:
         if not settings.path:

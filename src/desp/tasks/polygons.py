@@ -26,6 +26,7 @@ class PolygonsTask(GeneratedTask):
     """Score: the smallest Hungarian distance to 256 rotated true polygons, mean over 4,000 tests."""
 
     name = "polygons"
+    score_name = "Hungarian distance to the nearest true polygon"
 
     def __init__(self, settings: PolygonsSettings) -> None:
         self.corners: Sequence[int] = settings.corners

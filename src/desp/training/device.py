@@ -10,6 +10,15 @@ from desp.extras import require
 from desp.settings import Device, TrainingSettings
 
 
+def default_device(choice: Device) -> torch.device:
+    """The device for predictions."""
+    if choice == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
+    return torch.device(choice)
+
+
 def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | None) -> Accelerator:
     """The accelerator for `device`, with TensorBoard if asked for.
 
@@ -17,8 +26,7 @@ def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | 
         SettingsError: there is no such device, this process trains on another one already, or the mixed
             precision it was launched with is not supported.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
+    default_device(device)
     tracking = _tracking(settings, folder)
     try:
         accelerator = Accelerator(cpu=device == "cpu", **tracking)

@@ -13,7 +13,7 @@ from accelerate.utils import broadcast
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource
-from desp.errors import CheckpointError, NonFiniteError, RunError, TrainingInterrupted
+from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
 from desp.estimators import Estimator
 from desp.randomness import make_generator
 from desp.settings import Engine, TrainingSettings
@@ -112,6 +112,8 @@ class Trainer:
         return self._outcome(stopped_early)
 
     def _begin(self, resume: bool) -> None:
+        if resume and self.store is None:
+            raise SettingsError("There is nothing to resume without a folder. Pass the folder of the run.")
         saved = self.store.latest() if self.store else None
         if saved is not None and not resume:
             raise RunError(
@@ -270,7 +272,7 @@ class Trainer:
                 f"(--training.clip-norm 0.1){more}"
             ) from error
         attempt, seconds = self.state.attempt + 1, self.state.seconds
-        logger.warning("%s Going back to step %d with half the learning rate.", error, good.state["step"])
+        logger.info("%s Going back to step %d with half the learning rate.", error, good.state["step"])
         self._restore(good)
         self._best = self._good_best
         self.state.attempt, self.state.seconds = attempt, seconds
@@ -309,4 +311,5 @@ class Trainer:
             seconds=self.state.seconds,
             engine="graph" if self.gradients.captures else "eager",
             stopped_early=stopped_early,
+            rollbacks=self.state.attempt,
         )

@@ -1,6 +1,6 @@
 """What training knows of itself while it runs, and what it gives at the end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -39,12 +39,14 @@ class TrainingOutcome:
         seconds: wall time, resumed parts added up.
         engine: ``graph`` if whole steps ran as a CUDA graph, else ``eager``.
         stopped_early: whether patience ran out.
+        rollbacks: how often NaN or infinity sent training back.
     """
 
-    weights: dict[str, Tensor]
+    weights: dict[str, Tensor] = field(repr=False)
     steps: int
     best_score: float | None
     best_step: int | None
     seconds: float
     engine: str
     stopped_early: bool
+    rollbacks: int = 0
