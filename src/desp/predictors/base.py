@@ -38,7 +38,28 @@ class Prediction:
         return len(self.sets)
 
 
-class SetPredictor(ModelHubMixin, ABC, library_name="desp", tags=["set-prediction"]):
+MODEL_CARD = """---
+{{ card_data }}
+---
+
+# A set predictor
+
+Saved by desp, which predicts sets when more than one answer is right. Load it with:
+
+```python
+from desp import EnergyPredictor
+
+predictor = EnergyPredictor.from_pretrained("PATH OR NAME OF THIS MODEL")
+prediction = predictor.predict(x, samples=5)
+```
+
+`config.json` holds its settings and the shapes of inputs and sets, `model.safetensors` its weights.
+"""
+
+
+class SetPredictor(
+    ModelHubMixin, ABC, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD
+):
     """Fits itself to (input, set) pairs and predicts sets for new inputs.
 
     `save_pretrained`, `from_pretrained` and `push_to_hub` are huggingface_hub's: a folder with JSON and
