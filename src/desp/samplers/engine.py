@@ -10,9 +10,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 
 import torch
-import torch._dynamo.config
 from torch import Tensor
 
 from desp.energies import SetEnergy, Tables
@@ -95,8 +95,8 @@ class ChainEngine:
         """The gradient in sets of `size` rows by a compiled function that all chains of this energy share."""
         if self._compiled is None:
             # Every shape is compiled for itself, and torch gives up after a few: that many are no mistake here.
-            limit = torch._dynamo.config.recompile_limit
-            torch._dynamo.config.recompile_limit = max(limit, COMPILED_SHAPES)
+            compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
+            compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
             self._compiled = torch.compile(self._functional_gradient, fullgraph=True, dynamic=False)
         compiled, tables = self._compiled, self.energy.tables(size)
         return lambda y: compiled(code, y, tables)
