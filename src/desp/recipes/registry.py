@@ -24,9 +24,9 @@ class Recipe:
         task: what is predicted.
         system: the method, by its name in tables.
         protocol: ``paper`` where settings and scoring are the paper's, else ``ours``.
-        expected: the score to expect.
-        minutes: training time on one H200 GPU, or on two CPU cores where `hardware` says so.
-        hardware: what `minutes` were measured on.
+        expected: the score to expect, from recorded results; None where there are none.
+        minutes: training time, estimated from the time of a step; of a run that has the hardware to itself.
+        hardware: what `minutes` are for.
     """
 
     name: str

@@ -88,7 +88,7 @@ def polygons_desp() -> RunSettings:
     return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200)
 
 
-@recipe(table="toy", task="polygons", system="risk-chamfer", protocol="paper", minutes=2)
+@recipe(table="toy", task="polygons", system="risk-chamfer", protocol="paper")
 def polygons_risk_chamfer() -> RunSettings:
     """Polygons, direct risk with the Chamfer distance.
 
@@ -98,7 +98,7 @@ def polygons_risk_chamfer() -> RunSettings:
     return _risk("polygons-risk-chamfer", PolygonsSettings(), "chamfer")
 
 
-@recipe(table="toy", task="polygons", system="risk-hungarian", protocol="paper", minutes=5)
+@recipe(table="toy", task="polygons", system="risk-hungarian", protocol="paper")
 def polygons_risk_hungarian() -> RunSettings:
     """Polygons, direct risk with the Hungarian distance.
 
@@ -126,7 +126,7 @@ def digits_desp() -> RunSettings:
     return _own("digits-desp", DigitsSettings(), steps=8000, batch_size=100)
 
 
-@recipe(table="toy", task="digits", system="risk-chamfer", protocol="paper", minutes=3)
+@recipe(table="toy", task="digits", system="risk-chamfer", protocol="paper")
 def digits_risk_chamfer() -> RunSettings:
     """Digits, direct risk with the Chamfer distance.
 
@@ -135,7 +135,7 @@ def digits_risk_chamfer() -> RunSettings:
     return _risk("digits-risk-chamfer", DigitsSettings(), "chamfer")
 
 
-@recipe(table="toy", task="digits", system="risk-hungarian", protocol="paper", minutes=8)
+@recipe(table="toy", task="digits", system="risk-hungarian", protocol="paper")
 def digits_risk_hungarian() -> RunSettings:
     """Digits, direct risk with the Hungarian distance.
 
