@@ -55,14 +55,14 @@ def _risk(name: str, task: TaskSettings, distance: Distance) -> RunSettings:
     return replace(paper, predictor=replace(paper.predictor, estimator=SetRiskSettings(distance=distance)))
 
 
-def _own(name: str, task: TaskSettings, steps: int, batch_size: int) -> RunSettings:
-    """The paper's model, trained faster and averaged: cosine decay from 3e-4, clipping, weight average."""
+def _own(name: str, task: TaskSettings, steps: int, batch_size: int, learning_rate: float) -> RunSettings:
+    """The paper's model, trained faster and averaged: higher rate with cosine decay, clipping, weight average."""
     return replace(
         _paper(name, task),
         training=TrainingSettings(
             steps=steps,
             batch_size=batch_size,
-            learning_rate=3e-4,
+            learning_rate=learning_rate,
             warmup_steps=100,
             ema_decay=0.999,
         ),
@@ -85,7 +85,7 @@ def polygons_desp() -> RunSettings:
 
     Command: ``desp train polygons-desp``.
     """
-    return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200)
+    return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200, learning_rate=3e-4)
 
 
 @recipe(table="toy", task="polygons", system="risk-chamfer", protocol="paper")
@@ -123,7 +123,8 @@ def digits_desp() -> RunSettings:
 
     Command: ``desp train digits-desp``.
     """
-    return _own("digits-desp", DigitsSettings(), steps=8000, batch_size=100)
+    # At 3e-4 one of three seeds drifted to ever higher energies and did not come back.
+    return _own("digits-desp", DigitsSettings(), steps=8000, batch_size=100, learning_rate=2e-4)
 
 
 @recipe(table="toy", task="digits", system="risk-chamfer", protocol="paper")
