@@ -63,6 +63,78 @@ def test_tables_given_or_not(settings: EnergySettings) -> None:
     assert torch.equal(energy.score(code, y), energy(x, y))
 
 
+def gradient_by_autograd(energy: SetEnergy, code: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    leaf = y.detach().requires_grad_()
+    values = energy.score(code, leaf)
+    (slope,) = torch.autograd.grad(values.sum(), leaf, create_graph=True)
+    return values, slope
+
+
+SETS = {
+    "different": example()[1],
+    "identical rows": torch.zeros(4, 5, 2, dtype=torch.float64),
+    "some identical": torch.cat([example()[1], example()[1][:, :3]], dim=1),
+    "one element": example(size=1)[1],
+    "large": example(size=40)[1],
+}
+
+
+@every_energy
+@pytest.mark.parametrize("y", SETS.values(), ids=SETS.keys())
+def test_gradient_written_out_is_that_of_autograd(settings: EnergySettings, y: Tensor) -> None:
+    energy = build(settings)
+    code = energy.encode(example()[0])
+    with torch.no_grad():
+        values, slope = energy.value_and_gradient(y, energy.prepare(code, y.shape[1]))
+    expected_values, expected_slope = gradient_by_autograd(energy, code, y)
+    torch.testing.assert_close(values, expected_values, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(slope, expected_slope, rtol=1e-10, atol=1e-12)
+    assert not values.requires_grad
+    assert not slope.requires_grad
+
+
+@every_energy
+def test_gradient_written_out_can_be_differentiated(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example()
+    code = energy.encode(x)
+    weights = [item for item in energy.parameters() if item.requires_grad]
+
+    def derivatives(slope: Tensor) -> tuple[Tensor | None, ...]:
+        return torch.autograd.grad(slope.square().sum(), weights, allow_unused=True, retain_graph=True)
+
+    leaf = y.clone().requires_grad_()
+    found = derivatives(energy.value_and_gradient(leaf, energy.prepare(code, 5))[1])
+    expected = derivatives(gradient_by_autograd(energy, code, y)[1])
+    for mine, theirs in zip(found, expected, strict=True):
+        if theirs is None or mine is None:  # a bias that does not matter: no gradient, or a gradient of zero
+            assert all(part is None or not part.any() for part in (mine, theirs))
+        else:
+            torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+@every_energy
+def test_gradient_of_empty_sets_is_empty(settings: EnergySettings) -> None:
+    energy, (x, y) = build(settings), example(size=0)
+    values, slope = energy.value_and_gradient(y, energy.prepare(energy.encode(x), 0))
+    torch.testing.assert_close(values, energy(x, y))
+    assert slope.shape == (4, 0, 2)
+
+
+class OwnEnergy(SetEnergy):
+    """What a user may write: a score and nothing else."""
+
+    def score(self, code: Tensor, y: Tensor, tables: tuple[Tensor, ...] | None = None) -> Tensor:
+        del tables
+        return (y.mean(dim=1) - code[:, :2]).square().sum(dim=1)
+
+
+def test_an_energy_needs_a_score_alone() -> None:
+    energy, (x, y) = OwnEnergy(nn.Identity()), example()
+    values, slope = energy.value_and_gradient(y, energy.prepare(x, 5))
+    assert torch.equal(values, energy(x, y))
+    torch.testing.assert_close(slope, (2 * (y.mean(dim=1) - x[:, :2]) / 5).unsqueeze(1).expand_as(y))
+
+
 @every_energy
 @pytest.mark.parametrize("size", [1, 2])
 def test_small_sets(settings: EnergySettings, size: int) -> None:

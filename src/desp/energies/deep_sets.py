@@ -1,11 +1,12 @@
 """E_DS, the Deep Sets energy (equation 8)."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy, Tables
-from desp.nn import MLP, make_pool
+from desp.nn import MLP, Pullback, from_few, make_pool, to_few
 from desp.settings import DeepSetsSettings
 
 
@@ -42,10 +43,55 @@ class DeepSetsEnergy(SetEnergy):
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
         *pool_tables, lower = self.tables(y.shape[1]) if tables is None else tables
-        if code.dim() == 2:
-            code = code.unsqueeze(1).expand(-1, y.shape[1], -1)
-        values = self.element_mlp(torch.cat([code, y], dim=-1))
-        if self.divide_by_size:
-            values = values / max(y.shape[1], 1)
-        pooled = self.pool(values, tables=tuple(pool_tables))
+        values, _ = self.element_mlp.after_first(self._offset(code) + from_few(y, self._to_first(y.shape[2])))
+        pooled = self.pool(values, tables=tuple(pool_tables)) / self._divisor(y.shape[1])
         return (self.set_mlp(pooled) @ lower).square().sum(dim=-1)
+
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Tables:
+        """The first layer's share of the code, the quadratic form that ends the energy, pooling weights.
+
+        With v the last hidden features, the energy is |v M + m|^2 for M = W L, m = b L, where W and b are the
+        last layer's weight and bias: its gradient in v takes a single product, with 2 M M^T.
+        """
+        *pool_tables, lower = self.tables(size)
+        last = self.set_mlp.linears[-1]
+        matrix, shift = last.weight.T @ lower, last.bias @ lower
+        linear = 2 * (matrix @ shift)
+        return (self._offset(code), 2 * matrix @ matrix.T, linear, shift.square().sum(), *pool_tables)
+
+    def value_and_gradient(
+        self, y: Float[Tensor, "b n c"], prepared: Tables
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
+        """The energy and its gradient, written out."""
+        offset, quadratic, linear, constant, *pool_tables = prepared
+        to_first = self._to_first(y.shape[2])
+        values, pull_values = self.element_mlp.after_first(offset + from_few(y, to_first))
+        pooled, pull_pooled = self.pool.with_pullback(values, tuple(pool_tables))
+        divisor = self._divisor(y.shape[1])
+        hidden, pull_hidden = self._hidden(pooled / divisor)
+        slope = hidden @ quadratic + linear
+        energies = (hidden * (slope + linear)).sum(dim=-1) / 2 + constant
+        return energies, to_few(pull_values(pull_pooled(pull_hidden(slope) / divisor)), to_first)
+
+    def _offset(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b n h"]:
+        """The first layer's share of the code, the same for all elements (n = 1) or for each its own."""
+        if code.dim() == 2:
+            code = code.unsqueeze(1)
+        first = self.element_mlp.linears[0]
+        return F.linear(code, first.weight[:, : code.shape[-1]], first.bias)
+
+    def _to_first(self, channels: int) -> Float[Tensor, "h c"]:
+        """The first layer's weights for the elements, which are joined behind the code."""
+        return self.element_mlp.linears[0].weight[:, -channels:]
+
+    def _hidden(self, pooled: Float[Tensor, "b h"]) -> tuple[Float[Tensor, "b h"], Pullback]:
+        """What the last layer of the set's network gets, with its pullback to the pooled features."""
+        first, *others = self.set_mlp.linears
+        if not others:
+            return pooled, lambda gradient: gradient
+        hidden, pull = self.set_mlp.after_first(first(pooled), layers=len(others))
+        return hidden, lambda gradient: pull(gradient) @ first.weight
+
+    def _divisor(self, size: int) -> int:
+        """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
+        return max(size, 1) if self.divide_by_size else 1

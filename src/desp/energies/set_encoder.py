@@ -39,3 +39,12 @@ class SetEncoderEnergy(SetEnergy):
         """The energy of padded sets for encoded inputs."""
         set_code = self.set_encoder(y, tables=tables)
         return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1)
+
+    def value_and_gradient(
+        self, y: Float[Tensor, "b n c"], prepared: Tables
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
+        """The energy and its gradient, written out: the Huber distance has the clamped difference as slope."""
+        code, *tables = prepared
+        set_code, pull = self.set_encoder.with_pullback(y, tuple(tables))
+        slope = (set_code - code).clamp(-1, 1) / code.shape[-1]
+        return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1), pull(slope)

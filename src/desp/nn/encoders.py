@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from desp.nn.mlp import MLP
+from desp.nn.mlp import MLP, Pullback, from_few, to_few
 from desp.nn.pooling import make_pool
 from desp.settings import Pooling
 
@@ -20,7 +20,7 @@ class SetEncoder(nn.Module):
         out: length of the code.
         layers: linear layers.
         pooling: how elements are pooled.
-        divide_by_size: divide element features by N before pooling.
+        divide_by_size: divide pooled features by N.
     """
 
     def __init__(
@@ -44,10 +44,25 @@ class SetEncoder(nn.Module):
         tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b o"]:
         """Encode (B, N, D) sets as (B, O) codes; `presence` and `tables` go to the pooling."""
-        values = self.mlp(sets)
-        if self.divide_by_size:
-            values = values / max(sets.shape[1], 1)
-        return self.pool(values, presence, tables)
+        return self.pool(self.mlp(sets), presence, tables) / self.divisor(sets.shape[1])
+
+    def divisor(self, size: int) -> int:
+        """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
+        return max(size, 1) if self.divide_by_size else 1
+
+    def with_pullback(
+        self, sets: Float[Tensor, "b n d"], tables: tuple[Tensor, ...]
+    ) -> tuple[Float[Tensor, "b o"], Pullback]:
+        """The code of full sets, and the pullback from gradients in it to gradients in `sets`."""
+        first = self.mlp.linears[0]
+        values, pull_values = self.mlp.after_first(from_few(sets, first.weight) + first.bias)
+        pooled, pull_pooled = self.pool.with_pullback(values, tables)
+        divisor = self.divisor(sets.shape[1])
+
+        def pull(gradient: Tensor) -> Tensor:
+            return to_few(pull_values(pull_pooled(gradient / divisor)), first.weight)
+
+        return pooled / divisor, pull
 
 
 class PresenceSetEncoder(nn.Module):

@@ -1,10 +1,17 @@
 """The multi-layer perceptron of every network here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+NEGATIVE_SLOPE = 0.01
+
+Pullback = Callable[[Tensor], Tensor]
+"""From the gradient of something in an output to its gradient in the input."""
 
 
 class MLP(nn.Module):
@@ -21,10 +28,68 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         for index, (before, after) in enumerate(pairwise(widths)):
             if index > 0:
-                layers.append(nn.LeakyReLU(0.01))
+                layers.append(nn.LeakyReLU(NEGATIVE_SLOPE))
             layers.append(nn.Linear(before, after))
         self.layers = nn.Sequential(*layers)
 
     def forward(self, values: Float[Tensor, "*batch i"]) -> Float[Tensor, "*batch o"]:
         """Apply the layers to the last dimension."""
         return self.layers(values)
+
+    @property
+    def linears(self) -> list[nn.Linear]:
+        """The linear layers, in order."""
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+
+    def after_first(
+        self, first: Float[Tensor, "*batch h"], layers: int | None = None
+    ) -> tuple[Float[Tensor, "*batch o"], Pullback]:
+        """What follows the first linear layer, with its pullback written out: no tape is needed for a gradient.
+
+        Args:
+            first: output of the first linear layer.
+            layers: stop after this many linear layers, and their activations; all of them if not given.
+
+        Returns:
+            The output, and the pullback from gradients in it to gradients in `first`.
+        """
+        linears, values, active = self.linears, first, []
+        wanted = len(linears) if layers is None else layers
+        for layer in linears[1:wanted]:
+            active.append(F.leaky_relu(values, NEGATIVE_SLOPE))
+            values = layer(active[-1])
+        if wanted < len(linears):
+            values = F.leaky_relu(values, NEGATIVE_SLOPE)
+
+        def pull(gradient: Tensor) -> Tensor:
+            if wanted < len(linears):
+                gradient = leaky_relu_pullback(gradient, values)
+            for layer, after in zip(reversed(linears[1:wanted]), reversed(active), strict=True):
+                gradient = leaky_relu_pullback(gradient @ layer.weight, after)
+            return gradient
+
+        return values, pull
+
+
+def leaky_relu_pullback(gradient: Tensor, after: Tensor) -> Tensor:
+    """From a gradient in a LeakyReLU's output to one in its input, given that output."""
+    return torch.ops.aten.leaky_relu_backward(gradient, after, NEGATIVE_SLOPE, True)
+
+
+# Products with so few features are sums that the compiler fuses with what surrounds them.
+FEW = 8
+
+
+def from_few(values: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"]) -> Float[Tensor, "*batch o"]:
+    """``F.linear`` for few input features, such as an element's coordinates."""
+    if not torch.compiler.is_compiling() or weight.shape[1] > FEW:
+        return F.linear(values, weight)
+    parts = [values[..., k : k + 1] * weight[:, k] for k in range(weight.shape[1])]
+    return sum(parts[1:], parts[0])
+
+
+def to_few(gradient: Float[Tensor, "*batch o"], weight: Float[Tensor, "o i"]) -> Float[Tensor, "*batch i"]:
+    """The pullback of `from_few`."""
+    if not torch.compiler.is_compiling() or weight.shape[1] > FEW:
+        return gradient @ weight
+    return torch.stack([(gradient * weight[:, k]).sum(dim=-1) for k in range(weight.shape[1])], dim=-1)

@@ -1,11 +1,14 @@
 """Permutation-invariant poolings (B, N, H) -> (B, H), with an optional mask of present elements."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from desp.nn.mlp import Pullback
+from desp.nn.ranks import rank_weights
 from desp.settings import Pooling
 
 
@@ -28,6 +31,15 @@ class Pool(nn.Module, ABC):
         """What the pooling of sets of `size` elements derives from its weights alone."""
         del size
         return ()
+
+    def with_pullback(
+        self, values: Float[Tensor, "b n h"], tables: tuple[Tensor, ...]
+    ) -> tuple[Float[Tensor, "b h"], Pullback]:
+        """The pooled values, and the pullback from gradients (B, H) in them to gradients in `values`."""
+        result: tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]
+        result = torch.func.vjp(lambda rows: self(rows, tables=tables), values)  # type: ignore[assignment]
+        pooled, pull = result
+        return pooled, lambda gradient: pull(gradient)[0]
 
 
 class SumPool(Pool):
@@ -120,6 +132,13 @@ class FSPool(Pool):
         """The weight of every rank of a set of `size` elements: the knots, interpolated once."""
         positions = torch.linspace(0, 1, size, device=self.knots.device, dtype=self.knots.dtype)
         return (self._weights_at(positions),)
+
+    def with_pullback(
+        self, values: Float[Tensor, "b n h"], tables: tuple[Tensor, ...]
+    ) -> tuple[Float[Tensor, "b h"], Pullback]:
+        """The sum of values times the weights of their ranks, which are its gradient too."""
+        weights = rank_weights(values, *tables)
+        return (values * weights).sum(dim=1), lambda gradient: weights * gradient.unsqueeze(1)
 
     def _weights_at(self, positions: Float[Tensor, "*n"]) -> Float[Tensor, "*n h"]:
         scaled = positions * self.pieces

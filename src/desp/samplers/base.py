@@ -62,15 +62,6 @@ class ChainRecorder:
 
 
 def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
-    """The gradient of `energy` in sets of `size` rows, by plain autograd; works under `no_grad`."""
-    with torch.no_grad():
-        tables = energy.tables(size)
-
-    def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
-            leaf = y.detach().requires_grad_()
-            values = energy.score(code, leaf, tables)
-            (slope,) = torch.autograd.grad(values.sum(), leaf)
-        return values.detach(), slope
-
-    return gradient
+    """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once."""
+    prepared = energy.prepare(code, size)
+    return lambda y: energy.value_and_gradient(y, prepared)

@@ -37,10 +37,9 @@ class UnrolledDescent(nn.Module):
         if not torch.is_grad_enabled():
             return self._plain(energy, code, start.detach(), record)
         recorder = ChainRecorder(record, start.detach())
-        y, tables = start, energy.tables(start.shape[1])
+        y, gradient = start, eager_gradient(energy, code, start.shape[1])
         for _ in range(self.steps):
-            values = energy.score(code, y, tables)
-            (slope,) = torch.autograd.grad(values.sum(), y, create_graph=True)
+            values, slope = gradient(y)
             y = y - self.step_size * slope
             recorder.add(y, values, slope)
         return y, recorder.info()

@@ -53,7 +53,7 @@ class ChainEngine:
         self.energy = energy
         self.requested = engine
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
-        self._compiled: Callable[[Tensor, Tensor, Tables], tuple[Tensor, Tensor]] | None = None
+        self._compiled: Callable[[Tensor, Tables], tuple[Tensor, Tensor]] | None = None
 
     def name(self, device: torch.device) -> str:
         """The engine that chains on `device` use: ``eager`` or ``graph``."""
@@ -97,18 +97,9 @@ class ChainEngine:
             # Every shape is compiled for itself, and torch gives up after a few: that many are no mistake here.
             compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
-            self._compiled = torch.compile(self._functional_gradient, fullgraph=True, dynamic=False)
-        compiled, tables = self._compiled, self.energy.tables(size)
-        return lambda y: compiled(code, y, tables)
-
-    def _functional_gradient(self, code: Tensor, y: Tensor, tables: Tables) -> tuple[Tensor, Tensor]:
-        # torch.func.grad compiles as a whole, where autograd.grad would break the graph.
-        def total(sets: Tensor) -> tuple[Tensor, Tensor]:
-            values = self.energy.score(code, sets, tables)
-            return values.sum(), values
-
-        slope, values = torch.func.grad(total, has_aux=True)(y)
-        return values, slope
+            self._compiled = torch.compile(self.energy.value_and_gradient, fullgraph=True, dynamic=False)
+        compiled, prepared = self._compiled, self.energy.prepare(code, size)
+        return lambda y: compiled(y, prepared)
 
     def _graph(self, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
         key = (sampler.settings, code.shape, start.shape, code.dtype, start.dtype, start.device, record)
