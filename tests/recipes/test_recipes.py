@@ -83,7 +83,7 @@ def test_desp_as_published(name: str) -> None:
         patience=None,
         on_nonfinite="stop",
     )
-    assert settings.matmul_precision == "highest"
+    assert settings.matmul_precision == "high"
 
 
 @pytest.mark.parametrize("task", ["polygons", "digits"])

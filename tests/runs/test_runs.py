@@ -197,8 +197,8 @@ def test_where_a_run_happens_is_no_change(tmp_path: Path) -> None:
         assert changes_of(settings, tmp_path / name) == []
     custom = replace(get_recipe("custom").build(), task=FilesSettings(path="mine.jsonl"))
     assert changes_of(custom, tmp_path / "custom") == []
-    other = replace(custom, matmul_precision="high")
-    assert changes_of(other, tmp_path / "other") == ["matmul_precision: highest in the recipe, high in this run"]
+    other = replace(custom, matmul_precision="highest")
+    assert changes_of(other, tmp_path / "other") == ["matmul_precision: high in the recipe, highest in this run"]
 
 
 def test_another_length_or_more_processes_are_a_change(tmp_path: Path) -> None:

@@ -122,5 +122,5 @@ class RunSettings:
     """How chains run: eager, as one CUDA graph, or what suits the device."""
     device: Device = "auto"
     """Where to run."""
-    matmul_precision: Literal["highest", "high"] = "highest"
-    """float32 matrix products in full precision, or with tf32 where the device has it."""
+    matmul_precision: Literal["highest", "high"] = "high"
+    """float32 matrix products with tf32 where the device has it (high), or in full precision (highest)."""
