@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from desp.nn.ranks import COUNTED_UP_TO, counted_ranks, rank_weights
+from desp.nn.ranks import SMALL, counted_ranks, rank_weights
 
 
 def by_sorting(values: Tensor, table: Tensor) -> Tensor:
@@ -17,7 +17,7 @@ def by_sorting(values: Tensor, table: Tensor) -> Tensor:
 
 
 @given(
-    size=st.integers(0, 2 * COUNTED_UP_TO + 3),
+    size=st.integers(0, 2 * SMALL + 3),
     batch=st.integers(0, 3),
     levels=st.sampled_from([1, 2, 5, 10**6]),
     seed=st.integers(0, 100),
@@ -38,7 +38,7 @@ def test_signed_zeros_are_equal() -> None:
 
 def test_weights_can_be_differentiated_in_the_table() -> None:
     generator = torch.Generator().manual_seed(0)
-    for size in (4, COUNTED_UP_TO + 1):
+    for size in (4, SMALL + 1):
         values = torch.randn(2, size, 3, generator=generator, dtype=torch.float64, requires_grad=True)
         table = torch.randn(size, 3, generator=generator, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(lambda weights, rows=values: rank_weights(rows, weights), (table,))

@@ -8,12 +8,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS = 32
+ROWS = 16
 FEATURES = 64
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _count(values, ranks, size, features, ROWS: tl.constexpr, FEATURES: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, N803
+@triton.jit
+def _count(values, ranks, size, features, ROWS: tl.constexpr, FEATURES: tl.constexpr):
     """One program: the ranks of ROWS elements of one set, for FEATURES features."""
     column = tl.program_id(1) * FEATURES + tl.arange(0, FEATURES)
     first = tl.program_id(0) * ROWS
@@ -26,7 +26,7 @@ def _count(values, ranks, size, features, ROWS: tl.constexpr, FEATURES: tl.const
     rank = tl.zeros([ROWS, FEATURES], dtype=tl.int32)
     last = tl.minimum(first + ROWS, size)
     # An equal value counts if it comes before: always in the first loop, never in the last.
-    for other in range(0, first):
+    for other in range(first):
         value = tl.load(values + base + other * features + column, mask=here, other=0.0)
         rank += (value[None, :] >= mine).to(tl.int32)
     for other in range(first, last):

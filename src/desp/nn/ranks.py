@@ -1,12 +1,14 @@
 """The weight of every value's rank: all that a gradient needs of the sort inside FSPool."""
 
+from importlib.util import find_spec
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-# Counting larger values is quadratic in the size, but one fused pass without a sort.
-COUNTED_UP_TO = 16
-COUNTED_WHEN_COMPILED = 96
+# Up to this size comparing all pairs beats a sort on the CPU, and a compiled sort beats our kernel on a GPU.
+SMALL = 16
+KERNELS = find_spec("triton") is not None
 
 
 def rank_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) -> Float[Tensor, "b n h"]:
@@ -19,17 +21,33 @@ def rank_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) ->
         values: features of elements.
         table: weight of each rank for each feature.
     """
-    limit = COUNTED_WHEN_COMPILED if torch.compiler.is_compiling() else COUNTED_UP_TO
-    if values.shape[1] <= limit:
-        return torch.take_along_dim(table.unsqueeze(0), counted_ranks(values.detach()), dim=1)
-    order = values.detach().argsort(dim=1, descending=True, stable=True)
+    fixed = values.detach()
+    if KERNELS and values.is_cuda and values.shape[1] > SMALL and values.dtype == torch.float32:
+        return table.expand_as(values).gather(1, kernel_ranks(fixed.contiguous()).long())
+    if not values.is_cuda and values.shape[1] <= SMALL:
+        return table.expand_as(values).gather(1, counted_ranks(fixed))
+    order = fixed.argsort(dim=1, descending=True, stable=True)
     return torch.zeros_like(values).scatter(1, order, table.expand_as(values))
 
 
-def counted_ranks(values: Float[Tensor, "b n h"]) -> Tensor:
-    """The rank of every value (B, N, H), int64, by comparing all pairs: larger ones, and equal ones before it."""
+def counted_ranks(values: Float[Tensor, "b n h"]) -> Int[Tensor, "b n h"]:
+    """The rank of every value, int64, by comparing all pairs: larger ones, and equal ones before it."""
     index = torch.arange(values.shape[1], device=values.device)
     earlier = (index.unsqueeze(0) < index.unsqueeze(1)).unsqueeze(-1)  # (i, j, 1): j comes before i
     mine, other = values.unsqueeze(2), values.unsqueeze(1)
     ahead = (other > mine) | ((other == mine) & earlier)
     return ahead.sum(dim=2, dtype=torch.int32).long()
+
+
+# An operator of its own, as the compiler cannot look into a kernel that is imported only when it is launched.
+@torch.library.custom_op("desp::kernel_ranks", mutates_args=())
+def kernel_ranks(values: Tensor) -> Tensor:
+    """The ranks (B, N, H), int32, of contiguous float32 values on a CUDA device."""
+    from desp.kernels.rank import count_ranks  # needs Triton
+
+    return count_ranks(values)
+
+
+@kernel_ranks.register_fake
+def _(values: Tensor) -> Tensor:
+    return torch.empty_like(values, dtype=torch.int32)
