@@ -43,6 +43,8 @@ def count_ranks(values: Tensor) -> Tensor:
     """Ranks (B, N, H), int32, of contiguous values on a CUDA device."""
     batch, size, features = values.shape
     ranks = torch.empty(values.shape, dtype=torch.int32, device=values.device)
+    if values.numel() == 0:
+        return ranks
     grid = (triton.cdiv(size, ROWS), triton.cdiv(features, FEATURES), batch)
     _count[grid](values, ranks, size, features, ROWS=ROWS, FEATURES=FEATURES, num_warps=4)
     return ranks

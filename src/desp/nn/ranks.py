@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Up to this size comparing all pairs beats a sort on the CPU, and a compiled sort beats our kernel on a GPU.
+# Comparing all pairs beats a sort up to these sizes.
 SMALL = 16
+COUNTED_ON_GPU = 2048
 KERNELS = find_spec("triton") is not None
 
 
@@ -22,7 +23,7 @@ def rank_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) ->
         table: weight of each rank for each feature.
     """
     fixed = values.detach()
-    if KERNELS and values.is_cuda and values.shape[1] > SMALL and values.dtype == torch.float32:
+    if KERNELS and values.is_cuda and values.shape[1] <= COUNTED_ON_GPU:
         return table.expand_as(values).gather(1, kernel_ranks(fixed.contiguous()).long())
     if not values.is_cuda and values.shape[1] <= SMALL:
         return table.expand_as(values).gather(1, counted_ranks(fixed))
@@ -42,7 +43,7 @@ def counted_ranks(values: Float[Tensor, "b n h"]) -> Int[Tensor, "b n h"]:
 # An operator of its own, as the compiler cannot look into a kernel that is imported only when it is launched.
 @torch.library.custom_op("desp::kernel_ranks", mutates_args=())
 def kernel_ranks(values: Tensor) -> Tensor:
-    """The ranks (B, N, H), int32, of contiguous float32 values on a CUDA device."""
+    """The ranks (B, N, H), int32, of contiguous values on a CUDA device."""
     from desp.kernels.rank import count_ranks  # needs Triton
 
     return count_ranks(values)
