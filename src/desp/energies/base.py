@@ -50,7 +50,7 @@ class SetEnergy(nn.Module, ABC):
         return (code, *self.tables(size))
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Tables
+        self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy of each padded set, and its gradient in that set.
 
@@ -59,7 +59,10 @@ class SetEnergy(nn.Module, ABC):
         Args:
             y: padded sets.
             prepared: from `prepare`.
+            fused: give up the plain order of additions for fewer passes. Where values are nearly equal, FSPool turns
+                rounding into other ranks, so this is for products that are rounded anyway (tf32).
         """
+        del fused
         code, *tables = prepared
         if torch.compiler.is_compiling():
             return _traced_gradient(self, code, y, tuple(tables))

@@ -43,12 +43,12 @@ class DeepSetsEnergy(SetEnergy):
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
         *pool_tables, lower = self.tables(y.shape[1]) if tables is None else tables
-        values, _ = self.element_mlp.after_first(self._offset(code) + from_few(y, self._to_first(y.shape[2])))
+        values = self.element_mlp(self._joined(code, y))
         pooled = self.pool(values, tables=tuple(pool_tables)) / self._divisor(y.shape[1])
         return (self.set_mlp(pooled) @ lower).square().sum(dim=-1)
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Tables:
-        """The first layer's share of the code, the quadratic form that ends the energy, pooling weights.
+        """The code, the first layer's share of it, the quadratic form that ends the energy, pooling weights.
 
         With v the last hidden features, the energy is |v M + m|^2 for M = W L, m = b L, where W and b are the
         last layer's weight and bias: its gradient in v takes a single product, with 2 M M^T.
@@ -57,21 +57,25 @@ class DeepSetsEnergy(SetEnergy):
         last = self.set_mlp.linears[-1]
         matrix, shift = last.weight.T @ lower, last.bias @ lower
         linear = 2 * (matrix @ shift)
-        return (self._offset(code), 2 * matrix @ matrix.T, linear, shift.square().sum(), *pool_tables)
+        quadratic, constant = 2 * matrix @ matrix.T, shift.square().sum()
+        return (code, self._offset(code), quadratic, linear, constant, *pool_tables)
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Tables
+        self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy and its gradient, written out."""
-        offset, quadratic, linear, constant, *pool_tables = prepared
-        to_first = self._to_first(y.shape[2])
-        values, pull_values = self.element_mlp.after_first(offset + from_few(y, to_first))
+        code, offset, quadratic, linear, constant, *pool_tables = prepared
+        first = self.element_mlp.linears[0]
+        to_first = first.weight[:, -y.shape[2] :]  # elements are joined behind the code
+        values, pull_values = self.element_mlp.after_first(
+            offset + from_few(y, to_first) if fused else first(self._joined(code, y))
+        )
         pooled, pull_pooled = self.pool.with_pullback(values, tuple(pool_tables))
         divisor = self._divisor(y.shape[1])
         hidden, pull_hidden = self._hidden(pooled / divisor)
         slope = hidden @ quadratic + linear
         energies = (hidden * (slope + linear)).sum(dim=-1) / 2 + constant
-        return energies, to_few(pull_values(pull_pooled(pull_hidden(slope) / divisor)), to_first)
+        return energies, to_few(pull_values(pull_pooled(pull_hidden(slope) / divisor)), to_first, fused=fused)
 
     def _offset(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b n h"]:
         """The first layer's share of the code, the same for all elements (n = 1) or for each its own."""
@@ -80,9 +84,12 @@ class DeepSetsEnergy(SetEnergy):
         first = self.element_mlp.linears[0]
         return F.linear(code, first.weight[:, : code.shape[-1]], first.bias)
 
-    def _to_first(self, channels: int) -> Float[Tensor, "h c"]:
-        """The first layer's weights for the elements, which are joined behind the code."""
-        return self.element_mlp.linears[0].weight[:, -channels:]
+    @staticmethod
+    def _joined(code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n i"]:
+        """The code in front of every element."""
+        if code.dim() == 2:
+            code = code.unsqueeze(1).expand(-1, y.shape[1], -1)
+        return torch.cat([code, y], dim=-1)
 
     def _hidden(self, pooled: Float[Tensor, "b h"]) -> tuple[Float[Tensor, "b h"], Pullback]:
         """What the last layer of the set's network gets, with its pullback to the pooled features."""

@@ -41,10 +41,10 @@ class SetEncoderEnergy(SetEnergy):
         return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1)
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Tables
+        self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy and its gradient, written out: the Huber distance has the clamped difference as slope."""
         code, *tables = prepared
-        set_code, pull = self.set_encoder.with_pullback(y, tuple(tables))
+        set_code, pull = self.set_encoder.with_pullback(y, tuple(tables), fused=fused)
         slope = (set_code - code).clamp(-1, 1) / code.shape[-1]
         return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1), pull(slope)

@@ -51,16 +51,18 @@ class SetEncoder(nn.Module):
         return max(size, 1) if self.divide_by_size else 1
 
     def with_pullback(
-        self, sets: Float[Tensor, "b n d"], tables: tuple[Tensor, ...]
+        self, sets: Float[Tensor, "b n d"], tables: tuple[Tensor, ...], *, fused: bool = False
     ) -> tuple[Float[Tensor, "b o"], Pullback]:
         """The code of full sets, and the pullback from gradients in it to gradients in `sets`."""
         first = self.mlp.linears[0]
-        values, pull_values = self.mlp.after_first(from_few(sets, first.weight) + first.bias)
+        values, pull_values = self.mlp.after_first(
+            from_few(sets, first.weight) + first.bias if fused else first(sets)
+        )
         pooled, pull_pooled = self.pool.with_pullback(values, tables)
         divisor = self.divisor(sets.shape[1])
 
         def pull(gradient: Tensor) -> Tensor:
-            return to_few(pull_values(pull_pooled(gradient / divisor)), first.weight)
+            return to_few(pull_values(pull_pooled(gradient / divisor)), first.weight, fused=fused)
 
         return pooled / divisor, pull
 

@@ -76,20 +76,22 @@ def leaky_relu_pullback(gradient: Tensor, after: Tensor) -> Tensor:
     return torch.ops.aten.leaky_relu_backward(gradient, after, NEGATIVE_SLOPE, True)
 
 
-# Products with so few features are sums that the compiler fuses with what surrounds them.
+# Products with so few features are sums that a compiler fuses with what surrounds them.
 FEW = 8
 
 
 def from_few(values: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"]) -> Float[Tensor, "*batch o"]:
-    """``F.linear`` for few input features, such as an element's coordinates."""
-    if not torch.compiler.is_compiling() or weight.shape[1] > FEW:
+    """``F.linear`` for few input features, such as an element's coordinates, as a sum of products."""
+    if not 0 < weight.shape[1] <= FEW:
         return F.linear(values, weight)
     parts = [values[..., k : k + 1] * weight[:, k] for k in range(weight.shape[1])]
     return sum(parts[1:], parts[0])
 
 
-def to_few(gradient: Float[Tensor, "*batch o"], weight: Float[Tensor, "o i"]) -> Float[Tensor, "*batch i"]:
-    """The pullback of `from_few`."""
-    if not torch.compiler.is_compiling() or weight.shape[1] > FEW:
+def to_few(
+    gradient: Float[Tensor, "*batch o"], weight: Float[Tensor, "o i"], *, fused: bool
+) -> Float[Tensor, "*batch i"]:
+    """The pullback of `from_few`; as a matrix product unless `fused`."""
+    if not fused or not 0 < weight.shape[1] <= FEW:
         return gradient @ weight
     return torch.stack([(gradient * weight[:, k]).sum(dim=-1) for k in range(weight.shape[1])], dim=-1)

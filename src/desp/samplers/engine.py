@@ -15,7 +15,7 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from desp.energies import SetEnergy, Tables
+from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.samplers.base import ChainInfo, Gradient, Record, eager_gradient
 from desp.samplers.langevin import LangevinSampler
@@ -53,7 +53,7 @@ class ChainEngine:
         self.energy = energy
         self.requested = engine
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
-        self._compiled: Callable[[Tensor, Tables], tuple[Tensor, Tensor]] | None = None
+        self._compiled: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def name(self, device: torch.device) -> str:
         """The engine that chains on `device` use: ``eager`` or ``graph``."""
@@ -99,7 +99,8 @@ class ChainEngine:
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
             self._compiled = torch.compile(self.energy.value_and_gradient, fullgraph=True, dynamic=False)
         compiled, prepared = self._compiled, self.energy.prepare(code, size)
-        return lambda y: compiled(y, prepared)
+        rounded = code.is_cuda and torch.get_float32_matmul_precision() != "highest"
+        return lambda y: compiled(y, prepared, fused=rounded and y.dtype == torch.float32)
 
     def _graph(self, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
         key = (sampler.settings, code.shape, start.shape, code.dtype, start.dtype, start.device, record)
