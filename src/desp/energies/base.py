@@ -59,8 +59,8 @@ class SetEnergy(nn.Module, ABC):
         Args:
             y: padded sets.
             prepared: from `prepare`.
-            fused: give up the plain order of additions for fewer passes. Where values are nearly equal, FSPool turns
-                rounding into other ranks, so this is for products that are rounded anyway (tf32).
+            fused: give up the plain order of additions for fewer passes. FSPool turns rounding into other ranks
+                where values are nearly equal, so this is for products that are rounded anyway (tf32).
         """
         del fused
         code, *tables = prepared
