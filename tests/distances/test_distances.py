@@ -11,6 +11,7 @@ from torch import Tensor
 from desp.distances import (
     SET_DISTANCES,
     assign,
+    assign_later,
     chamfer,
     chamfer_of_sets,
     huber_pairs,
@@ -213,6 +214,18 @@ def test_nan_is_named_with_its_place() -> None:
     a[1, 0, 0] = torch.nan
     with pytest.raises(DataError, match="Assignment 1 of the batch has NaN"):
         hungarian(a, torch.zeros(3, 2, 1))
+
+
+def test_large_batches_are_solved_by_threads_as_one_by_one() -> None:
+    costs = torch.rand(70, 40, 40, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(assign_later(costs)(), torch.cat([assign(item.unsqueeze(0)) for item in costs]))
+
+
+def test_nan_is_named_with_its_place_in_a_large_batch() -> None:
+    costs = torch.rand(70, 40, 40)
+    costs[65, 3, 3] = torch.nan
+    with pytest.raises(DataError, match="Assignment 65 of the batch has NaN"):
+        assign(costs)
 
 
 def test_infinity_is_an_error_of_the_data() -> None:

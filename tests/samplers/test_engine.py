@@ -1,7 +1,9 @@
 """How chains are run: the engines agree, and say when they cannot."""
 
+import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -78,16 +80,50 @@ def test_chains_follow_the_weights() -> None:
     assert not torch.allclose(before, after)
 
 
-@pytest.mark.parametrize("requested", ["auto", "eager"])
-def test_chains_on_the_cpu_are_eager(requested: Engine) -> None:
-    energy, _, _ = build(CASES["deep-sets"])
-    assert ChainEngine(energy, requested).name(torch.device("cpu")) == "eager"
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
 
-def test_auto_takes_graphs_on_cuda() -> None:
+@pytest.mark.parametrize(
+    ("requested", "device", "size", "gradients", "expected"),
+    [
+        ("auto", CPU, 8, 0, "eager"),
+        ("auto", CPU, 8, 10**6, "compiled"),
+        ("auto", CPU, 64, 10**6, "eager"),
+        ("eager", CPU, 8, 10**6, "eager"),
+        ("compiled", CPU, 64, 0, "compiled"),
+        ("auto", CUDA, 64, 0, "graph"),
+        ("eager", CUDA, 8, 10**6, "eager"),
+        ("compiled", CUDA, 8, 0, "compiled"),
+    ],
+)
+def test_which_engine(requested: Engine, device: torch.device, size: int, gradients: int, expected: str) -> None:
     energy, _, _ = build(CASES["deep-sets"])
-    assert ChainEngine(energy, "auto").name(torch.device("cuda")) == "graph"
-    assert ChainEngine(energy, "eager").name(torch.device("cuda")) == "eager"
+    assert ChainEngine(energy, requested, gradients=gradients).name(device, size) == expected
+
+
+def test_one_line_says_which_engine_runs_and_why(caplog: pytest.LogCaptureFixture) -> None:
+    energy, code, start = build(CASES["deep-sets"])
+    caplog.set_level("INFO", logger="desp")
+    engine = ChainEngine(energy)
+    for _ in range(3):
+        engine.run(CHAIN, code, start, seeded())
+    assert [record.getMessage() for record in caplog.records] == [
+        "chains of sets of 6 rows run with engine eager: too few gradients or too large sets for compiling to pay"
+    ]
+    assert engine.used == "eager"
+
+
+@every_energy
+def test_parts_of_a_batch_give_what_the_whole_does(
+    settings: EnergySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    energy, code, _ = build(settings, batch=7)
+    y = torch.rand(7, 6, 2, dtype=torch.float64)
+    with torch.no_grad():
+        whole = eager_gradient(energy, code, 6)(y)
+        monkeypatch.setattr("desp.samplers.base.ROWS_AT_ONCE", 13)
+        parts = eager_gradient(energy, code, 6)(y)
+    torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-14)
 
 
 def test_graphs_need_cuda() -> None:
@@ -97,49 +133,78 @@ def test_graphs_need_cuda() -> None:
 
 
 COMPILED = """
-import sys, torch
+import torch
 from desp.energies import default_input_encoder, make_energy
 from desp.samplers import ChainEngine
-from desp.samplers.base import eager_gradient
-from desp.settings import DeepSetsSettings, SetEncoderSettings
+from desp.settings import DeepSetsSettings, LangevinSettings, SetEncoderSettings
 
+chain = LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.1)
 for settings in (DeepSetsSettings(hidden=8), SetEncoderSettings(hidden=8, latent=4)):
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
-    code, y, engine = energy.encode(torch.randn(4, 3)).detach(), torch.rand(4, 5, 2), ChainEngine(energy)
-    plain = torch.compile
-    torch.compile = lambda function, **options: plain(function, backend="aot_eager", **options)
-    with torch.no_grad():
-        found, expected = engine.compiled_gradient(code, 5)(y), eager_gradient(energy, code, 5)(y)
-    torch.compile = plain
-    torch.testing.assert_close(found, expected)
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).double()
+    compiled, eager = ChainEngine(energy, "auto", gradients=10**9), ChainEngine(energy, "eager")
+    for batch, size in ((4, 5), (2, 3)):
+        code = energy.encode(torch.randn(batch, 3, dtype=torch.float64)).detach()
+        start = torch.zeros(batch, size, 2, dtype=torch.float64)
+        found, expected = (
+            engine.run(chain, code, start, torch.Generator().manual_seed(0))[0] for engine in (compiled, eager)
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    assert compiled.used == "compiled", compiled.used
 """
 
 
-def test_the_gradient_compiles_whole_and_equals_the_eager_one() -> None:
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles for CPUs with g++")
+def test_a_compiled_chain_is_the_eager_one() -> None:
     # In a process of its own: functions with live shape checks cannot be traced.
     done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, cwd=Path.cwd())
     assert done.returncode == 0, done.stderr
+
+
+@every_energy
+def test_large_sets(settings: EnergySettings) -> None:
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    code, start = energy.encode(torch.randn(2, 3)).detach(), torch.zeros(2, 10_000, 2)
+    y, _ = ChainEngine(energy).run(LangevinSettings(2, 2, 0.01), code, start, seeded())
+    assert torch.isfinite(y).all()
+
+
+def test_a_chain_keeps_none_of_its_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    energy, code, start = build(CASES["deep-sets"])
+    seen: list[weakref.ref[Tensor]] = []
+    plain = type(energy).value_and_gradient
+
+    def watched(
+        self: SetEnergy, y: Tensor, prepared: tuple[Tensor, ...], **options: bool
+    ) -> tuple[Tensor, Tensor]:
+        assert sum(item() is not None for item in seen) <= 2  # whatever the number of steps
+        seen.append(weakref.ref(y))
+        return plain(self, y, prepared, **options)
+
+    monkeypatch.setattr(type(energy), "value_and_gradient", watched)
+    ChainEngine(energy).run(LangevinSettings(30, 20, 0.01), code, start, seeded())
+    assert len(seen) == 30
 
 
 def failing_capture(self: ChainEngine, *_: object) -> None:
     raise RuntimeError("no compiler\nand more")
 
 
-def test_a_capture_that_fails_falls_back_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("name", ["graph", "compiled"])
+def test_what_fails_falls_back_and_says_so(
+    name: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     energy, code, start = build(CASES["deep-sets"])
     expected, _ = ChainEngine(energy, "eager").run(CHAIN, code, start, seeded())
     engine = ChainEngine(energy)
-    monkeypatch.setattr(ChainEngine, "name", lambda self, _: "eager" if self.requested == "eager" else "graph")
+    monkeypatch.setattr(ChainEngine, "name", lambda self, *_: "eager" if self.requested == "eager" else name)
     monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(ChainEngine, "_compiled", failing_capture)
     assert torch.equal(engine.run(CHAIN, code, start, seeded())[0], expected)
     assert [record.getMessage() for record in caplog.records] == [
-        "chains run step by step, as capturing one failed: no compiler"
+        f"chains run step by step, as engine {name} failed: no compiler"
     ]
     with pytest.raises(RuntimeError, match="no compiler"):
-        ChainEngine(energy, "graph").run(CHAIN, code, start, seeded())
+        ChainEngine(energy, name).run(CHAIN, code, start, seeded())
 
 
 @pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())

@@ -1,8 +1,11 @@
 """Hungarian distance: the cheapest one-to-one assignment, by scipy in a pool of threads."""
 
+import math
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +17,12 @@ from desp.distances.pairwise import check_same_batch, huber_pairs
 from desp.errors import DataError
 from desp.sets import SetBatch
 
+Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+
 # Below this many multiplications a batch is solved faster by one thread than by handing it out.
 WORTH_A_POOL = 2_000_000
+# A batch is handed out in so many parts: enough to keep all cores busy to the end.
+PARTS = 32
 
 
 def hungarian(
@@ -74,22 +81,65 @@ def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False)
 
 @torch.no_grad()
 def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
-    """The column of every row in the cheapest assignment.
-
-    scipy releases the interpreter lock, so a pool of threads solves large batches on all cores.
+    """The column of every row in the cheapest assignment; waits for `assign_later`.
 
     Raises:
         DataError: NaN or infinity among the costs.
     """
-    array = costs.detach().to("cpu", torch.float64).numpy()
-    if not np.isfinite(array).all():
-        bad = int((~np.isfinite(array)).any(axis=(1, 2)).nonzero()[0][0])
+    return assign_later(costs)()
+
+
+@torch.no_grad()
+def assign_later(costs: Float[Tensor, "b n n"]) -> Callable[[], Tensor]:
+    """Begin to solve assignments, and return a function that waits for their columns (B, N).
+
+    scipy releases the interpreter lock, so a pool of threads solves large batches on all cores. Costs on a GPU are
+    copied without waiting for it: the caller may queue more work there while the threads solve.
+    """
+    heavy = costs.shape[0] > 1 and costs.shape[0] * costs.shape[1] ** 3 > WORTH_A_POOL
+    if not heavy:
+        return lambda: _columns([_solve(item) for item in _checked(_to_host(costs)())], costs)
+    parts = costs.detach().split(math.ceil(len(costs) / PARTS))
+    firsts = range(0, len(costs), len(parts[0]))
+    jobs = [_pool().submit(_solve_part, _to_host(part), first) for part, first in zip(parts, firsts, strict=True)]
+
+    def wait() -> Tensor:
+        return _columns([columns for job in jobs for columns in job.result()], costs)
+
+    return wait
+
+
+def _to_host(costs: Tensor) -> Callable[[], Array]:
+    """Begin to copy costs to the host; the function that is returned waits for them, in whichever thread."""
+    if not costs.is_cuda:
+        return costs.detach().numpy
+    copied, done = torch.empty(costs.shape, dtype=costs.dtype, pin_memory=True), torch.cuda.Event()
+    copied.copy_(costs, non_blocking=True)
+    done.record()
+
+    def wait() -> Array:
+        done.synchronize()
+        return copied.numpy()
+
+    return wait
+
+
+def _checked(costs: Array, first: int = 0) -> Array:
+    finite = np.isfinite(costs).all(axis=(1, 2))
+    if not finite.all():
         raise DataError(
-            f"Assignment {bad} of the batch has NaN or infinity among its costs: one of its two sets holds one."
+            f"Assignment {first + int(finite.argmin())} of the batch has NaN or infinity among its costs: "
+            "one of its two sets holds one."
         )
-    heavy = array.shape[0] > 1 and array.shape[0] * array.shape[1] ** 3 > WORTH_A_POOL
-    solutions = list(_pool().map(_solve, array)) if heavy else [_solve(item) for item in array]
-    columns = np.stack(solutions) if solutions else np.zeros(array.shape[:2], dtype=np.int64)
+    return costs
+
+
+def _solve_part(host: Callable[[], Array], first: int = 0) -> list[Array]:
+    return [_solve(item) for item in _checked(host(), first)]
+
+
+def _columns(solutions: list[Array], costs: Tensor) -> Tensor:
+    columns = np.stack(solutions) if solutions else np.zeros(costs.shape[:2], dtype=np.int64)
     return torch.from_numpy(columns).to(costs.device)
 
 
@@ -118,7 +168,7 @@ def nearest_hungarian(sets: Float[Tensor, "b n d"], candidates: Float[Tensor, "m
     return best
 
 
-def _solve(costs: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> "np.ndarray":
+def _solve(costs: Array) -> Array:
     return linear_sum_assignment(costs)[1]
 
 

@@ -17,6 +17,11 @@ class Estimator(nn.Module, ABC):
     capturable: bool = True
     """Whether forward and backward can be recorded as a CUDA graph (no work on the host in between)."""
 
+    @property
+    def engine_used(self) -> str:
+        """How its chains ran last: ``eager``, ``compiled`` or ``graph``."""
+        return "eager"
+
     @abstractmethod
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

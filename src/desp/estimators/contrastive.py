@@ -16,13 +16,26 @@ class ContrastiveEstimator(Estimator):
     The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin
     chain (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite
     on the data and flat elsewhere.
+
+    Args:
+        energy: what is trained.
+        settings: the chain, the noise on data.
+        engine: how chains run.
+        steps: how long training is, for the engine to choose.
     """
 
-    def __init__(self, energy: SetEnergy, settings: ContrastiveSettings, engine: Engine = "auto") -> None:
+    def __init__(
+        self, energy: SetEnergy, settings: ContrastiveSettings, engine: Engine = "auto", *, steps: int = 0
+    ) -> None:
         super().__init__()
         self.energy = energy
         self.settings = settings
-        self.engine = ChainEngine(energy, engine)
+        self.engine = ChainEngine(energy, engine, gradients=steps * settings.chain.steps)
+
+    @property
+    def engine_used(self) -> str:
+        """How its chains ran last."""
+        return self.engine.used or "eager"
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

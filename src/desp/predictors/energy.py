@@ -169,7 +169,7 @@ class EnergyPredictor(SetPredictor):
     ) -> TrainingOutcome:
         """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
         trainer = Trainer(
-            self.make_estimator(),
+            self.make_estimator(training.steps),
             source,
             lambda batch: self.prepare(batch, accelerator.device),
             training,
@@ -185,11 +185,11 @@ class EnergyPredictor(SetPredictor):
         self.network.eval()
         return outcome
 
-    def make_estimator(self) -> Estimator:
-        """The estimator that the settings name, on this predictor's modules."""
+    def make_estimator(self, steps: int = 0) -> Estimator:
+        """The estimator that the settings name, on this predictor's modules, for a training of so many steps."""
         settings = self.settings.estimator
         if isinstance(settings, ContrastiveSettings):
-            return ContrastiveEstimator(self.network.energy, settings, self.engine)
+            return ContrastiveEstimator(self.network.energy, settings, self.engine, steps=steps)
         if self.network.descent is None:
             raise SettingsError("Direct risk needs a learned start; build the predictor with its settings.")
         return SetRiskEstimator(self.network.energy, self.network.descent, settings)

@@ -16,6 +16,9 @@ Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 Record = Literal["nothing", "trace", "trajectory"]
 """How much of a chain to keep: only its end, energies and gradient norms too, or all its sets too."""
 
+# Elements whose hidden features, 256 numbers each, take about 2 MB.
+ROWS_AT_ONCE = 2048
+
 
 @dataclass(frozen=True)
 class ChainInfo:
@@ -62,6 +65,19 @@ class ChainRecorder:
 
 
 def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
-    """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once."""
-    prepared = energy.prepare(code, size)
-    return lambda y: energy.value_and_gradient(y, prepared)
+    """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once.
+
+    On the CPU a large batch goes in parts whose features stay in the cache, unless a tape shall be kept of it.
+    """
+    if code.device.type != "cpu" or torch.is_grad_enabled():
+        prepared = energy.prepare(code, size)
+        return lambda y: energy.value_and_gradient(y, prepared)
+    each = max(ROWS_AT_ONCE // max(size, 1), 1)
+    parts = [energy.prepare(part, size) for part in code.split(each)]
+
+    def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
+        found = [energy.value_and_gradient(*item) for item in zip(y.split(each), parts, strict=True)]
+        values, slopes = zip(*found, strict=True)
+        return torch.cat(values), torch.cat(slopes)
+
+    return gradient

@@ -1,8 +1,9 @@
-"""How a chain is run: step by step, or as one CUDA graph with a compiled gradient.
+"""How a chain is run: step by step, with a compiled gradient, or as one CUDA graph of it.
 
 A chain is hundreds of tiny kernels, and launching them one by one leaves a GPU idle for most of the time. The
 graph engine records the whole chain once and replays it: the sampler, the energy and the noise are the same,
-only the launching is not. Weights are read in place, so a graph stays valid while they are trained.
+only the launching is not. Weights are read in place, so a graph stays valid while they are trained. On a CPU
+launching is cheap; there a compiled gradient saves passes over memory, which pays for small sets in long runs.
 """
 
 import logging
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
+from desp.nn.ranks import COMPARED_ON_CPU
 from desp.samplers.base import ChainInfo, Gradient, Record, eager_gradient
 from desp.samplers.langevin import LangevinSampler
 from desp.settings import Engine, LangevinSettings
@@ -26,6 +29,10 @@ logger = logging.getLogger(__name__)
 # Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
 GRAPHS_KEPT = 8
 COMPILED_SHAPES = 512
+
+# Compiling takes ten to twenty seconds on a CPU, and saves about a millisecond a gradient where it does.
+GRADIENTS_WORTH_COMPILING = 100_000
+SIZE_WORTH_COMPILING = COMPARED_ON_CPU
 
 
 _INLINE: ContextVar[bool] = ContextVar("inline chains", default=False)
@@ -46,20 +53,30 @@ class ChainEngine:
 
     Args:
         energy: the energy; its parameters must stay where they are in memory (training in place is fine).
-        engine: ``eager``, ``graph``, or ``auto``: graph on CUDA, eager elsewhere.
+        engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled for small sets
+            in long runs, else eager.
+        gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
     """
 
-    def __init__(self, energy: SetEnergy, engine: Engine = "auto") -> None:
+    def __init__(self, energy: SetEnergy, engine: Engine = "auto", *, gradients: int = 0) -> None:
         self.energy = energy
         self.requested = engine
+        self.gradients = gradients
+        self.used: str | None = None
+        self._compiled_for: set[tuple[object, ...]] = set()
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
-        self._compiled: Callable[..., tuple[Tensor, Tensor]] | None = None
+        self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
-    def name(self, device: torch.device) -> str:
-        """The engine that chains on `device` use: ``eager`` or ``graph``."""
+    def name(self, device: torch.device, size: int) -> Literal["eager", "compiled", "graph"]:
+        """The engine that chains of sets of `size` rows use on `device`."""
         if self.requested == "graph" and device.type != "cuda":
-            raise SettingsError("engine 'graph' needs a CUDA device; use --engine eager or auto.")
-        return "graph" if device.type == "cuda" and self.requested != "eager" else "eager"
+            raise SettingsError("engine 'graph' needs a CUDA device; use --engine eager, compiled or auto.")
+        if self.requested != "auto":
+            return self.requested
+        if device.type == "cuda":
+            return "graph"
+        worth_it = self.gradients >= GRADIENTS_WORTH_COMPILING and size <= SIZE_WORTH_COMPILING
+        return "compiled" if device.type == "cpu" and worth_it else "eager"
 
     @torch.no_grad()
     def run(
@@ -71,34 +88,54 @@ class ChainEngine:
         record: Record = "nothing",
     ) -> tuple[Tensor, ChainInfo]:
         """Run one chain for each row of `code` (B, ...) from `start` (B, N, C); see `LangevinSampler.sample`."""
-        sampler = LangevinSampler(settings)
-        if self.name(start.device) == "eager":
-            gradient = eager_gradient(self.energy, code, start.shape[1])
-            return sampler.sample(gradient, start, generator, record)
-        if _INLINE.get():  # part of a larger graph: the chain's kernels are recorded there
-            return sampler.sample(self.compiled_gradient(code, start.shape[1]), start, generator, record)
-        try:
-            graph = self._graph(sampler, code, start, record)
+        sampler, size = LangevinSampler(settings), start.shape[1]
+        name = self.name(start.device, size)
+        captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
+        if name == "eager":
+            self._announce(name, size)
+            return sampler.sample(eager_gradient(self.energy, code, size), start, generator, record)
+        try:  # what may fail, compiling and capturing, is done before the chain begins
+            ready = self._graph(sampler, code, start, record) if captured else self._compiled(code, start)
         except RuntimeError as error:
-            self._fall_back(error)
+            self._fall_back(name, error)
             return self.run(settings, code, start, generator, record)
-        return graph.replay(code, start, generator)
+        self._announce(name, size)
+        if isinstance(ready, _ChainGraph):
+            return ready.replay(code, start, generator)
+        return sampler.sample(ready, start, generator, record)
 
-    def _fall_back(self, error: RuntimeError) -> None:
+    def _announce(self, name: str, size: int) -> None:
+        """Say which engine runs, and why, whenever that changes."""
+        if name == self.used:
+            return
+        why = "as asked for" if self.requested != "auto" else _REASONS[name]
+        logger.info("chains of sets of %d rows run with engine %s: %s", size, name, why)
+        self.used = name
+
+    def _compiled(self, code: Tensor, start: Tensor) -> Gradient:
+        """The compiled gradient, tried once for every shape."""
+        gradient = self.compiled_gradient(code, start.shape[1])
+        key = (code.shape, start.shape, code.dtype, start.dtype, start.device)
+        if key not in self._compiled_for:
+            gradient(start)
+            self._compiled_for.add(key)
+        return gradient
+
+    def _fall_back(self, name: str, error: RuntimeError) -> None:
         """Run chains plainly from now on, if that was left to us to decide."""
-        if self.requested == "graph":
+        if self.requested != "auto" or _INLINE.get():
             raise error
-        logger.warning("chains run step by step, as capturing one failed: %s", str(error).split("\n")[0])
+        logger.warning("chains run step by step, as engine %s failed: %s", name, str(error).split("\n")[0])
         self.requested = "eager"
 
     def compiled_gradient(self, code: Tensor, size: int) -> Gradient:
         """The gradient in sets of `size` rows by a compiled function that all chains of this energy share."""
-        if self._compiled is None:
+        if self._function is None:
             # Every shape is compiled for itself, and torch gives up after a few: that many are no mistake here.
             compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
-            self._compiled = torch.compile(self.energy.value_and_gradient, fullgraph=True, dynamic=False)
-        compiled, prepared = self._compiled, self.energy.prepare(code, size)
+            self._function = torch.compile(self.energy.value_and_gradient, fullgraph=True, dynamic=False)
+        compiled, prepared = self._function, self.energy.prepare(code, size)
         rounded = code.is_cuda and torch.get_float32_matmul_precision() != "highest"
         return lambda y: compiled(y, prepared, fused=rounded and y.dtype == torch.float32)
 
@@ -111,6 +148,13 @@ class ChainEngine:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
         return self._graphs[key]
+
+
+_REASONS = {
+    "graph": "one launch for the whole chain",
+    "compiled": "enough gradients to pay for compiling",
+    "eager": "too few gradients or too large sets for compiling to pay",
+}
 
 
 class _ChainGraph:

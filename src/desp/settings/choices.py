@@ -6,7 +6,7 @@ from desp.errors import SettingsError
 
 Pooling = Literal["fspool", "mean", "max", "sum"]
 Distance = Literal["chamfer", "hungarian"]
-Engine = Literal["auto", "eager", "graph"]
+Engine = Literal["auto", "eager", "compiled", "graph"]
 Device = Literal["auto", "cpu", "cuda"]
 InputKind = Literal["vector", "set", "image"]
 

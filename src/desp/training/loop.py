@@ -309,7 +309,7 @@ class Trainer:
             best_score=self.state.best_score,
             best_step=self.state.best_step,
             seconds=self.state.seconds,
-            engine="graph" if self.gradients.captures else "eager",
+            engine="graph" if self.gradients.captures else self.estimator.engine_used,
             stopped_early=stopped_early,
             rollbacks=self.state.attempt,
         )
