@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from desp.capture import constant
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
@@ -54,5 +55,4 @@ class FeatureScaling:
         return all(value == 0 for value in self.offset) and all(value == 1 for value in self.span)
 
     def _tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        offset = torch.tensor(self.offset, dtype=like.dtype, device=like.device)
-        return offset, torch.tensor(self.span, dtype=like.dtype, device=like.device)
+        return constant(self.offset, like.device, like.dtype), constant(self.span, like.device, like.dtype)

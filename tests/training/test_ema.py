@@ -25,7 +25,7 @@ def test_average_follows_its_formula(decay: float) -> None:
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.add_(torch.randn_like(parameter))
-        average.update(step)
+        average.update(average.share(step))
         keep = min(decay, (1 + step) / (10 + step))
         for name, value in weights(module).items():
             expected[name] = keep * expected[name] + (1 - keep) * value.double()
@@ -38,7 +38,7 @@ def test_the_random_start_is_forgotten_quickly() -> None:
     average = WeightAverage(module, 0.9999)
     nn.init.constant_(module.weight, 1.0)
     for step in range(1, 51):
-        average.update(step)
+        average.update(average.share(step))
     assert average.tensors["weight"].item() == pytest.approx(1.0, abs=1e-2)
 
 

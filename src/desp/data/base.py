@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any, cast
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from desp.errors import DataError
-from desp.randomness import make_generator
+from desp.randomness import derive_seed, make_generator
 from desp.sets import SetBatch
 
 EMPTY = "The dataset is empty: it must hold at least one (input, set) pair."
@@ -66,11 +66,17 @@ class GeneratedSource(BatchSource):
 
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
         """Draw one batch after another."""
-        step = first
-        while True:
-            path = (self.seed, "data", attempt, step, self.process)
-            yield self.draw(self.batch_size, make_generator(*path, device=self.device))
-            step += 1
+        for seed in self.seeds(first, attempt):
+            yield self.draw_with(torch.Generator(device=self.device).manual_seed(seed))
+
+    def seeds(self, first: int, attempt: int = 0) -> Iterator[int]:
+        """The seeds of the generators that batches number `first`, `first` + 1, ... are drawn with."""
+        for step in count(first):
+            yield derive_seed(self.seed, "data", attempt, step, self.process)
+
+    def draw_with(self, generator: torch.Generator) -> Batch:
+        """The batch that a generator gives, without any work on the host that depends on it."""
+        return self.draw(self.batch_size, generator)
 
 
 class DatasetSource(BatchSource):
@@ -125,11 +131,11 @@ class DatasetSource(BatchSource):
 
     def _repeated(self) -> Iterator[Any]:
         while True:
-            count = 0
+            empty = True
             for item in dataset_items(self.dataset):
-                count += 1
+                empty = False
                 yield item
-            if count == 0:
+            if empty:
                 raise DataError(EMPTY)
 
     def _collate(self, items: Sequence[Any]) -> Batch:

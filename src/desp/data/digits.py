@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.capture import constant
 from desp.data.base import Batch
 from desp.sets import SetBatch
 
@@ -55,6 +56,13 @@ SEVEN = Digit(
 DIGITS = (ONE, SEVEN)
 
 
+def _size(digit: Digit, style: int) -> int:
+    return sum(part.points for part in digit.common) + style * digit.optional.points
+
+
+_SIZES = tuple((_size(digit, 0), _size(digit, 1)) for digit in DIGITS)
+
+
 def draw_region(region: Region, batch_size: int, generator: torch.Generator) -> Float[Tensor, "b n 2"]:
     """Draw points of one region, as (row, column) = (1 - y, x)."""
     unit = torch.rand(batch_size, region.points, 2, generator=generator, device=generator.device)
@@ -82,10 +90,6 @@ def draw_digits(batch_size: int, generator: torch.Generator) -> Batch:
     # All four variants are drawn and one is kept: no work depends on values, so whole batches stay on a GPU.
     variants = torch.stack([draw_styles(digit, batch_size, generator) for digit in DIGITS])
     points = variants[kind, style, torch.arange(batch_size, device=device)]
-    sizes = torch.tensor([[_size(digit, 0), _size(digit, 1)] for digit in DIGITS], device=device)[kind, style]
+    sizes = constant(_SIZES, device, torch.int64)[kind, style]
     presence = torch.arange(POINTS, device=device) < sizes.unsqueeze(1)
     return Batch(F.one_hot(kind, 2).float(), SetBatch(points, presence))
-
-
-def _size(digit: Digit, style: int) -> int:
-    return sum(part.points for part in digit.common) + style * digit.optional.points

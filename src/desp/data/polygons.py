@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from desp.capture import constant
 from desp.data.base import Batch
 from desp.sets import SetBatch
 
@@ -29,7 +30,7 @@ def draw_polygons(batch_size: int, generator: torch.Generator, corners: Sequence
     device = generator.device
     kind = torch.randint(len(corners), (batch_size,), generator=generator, device=device)
     turn = torch.rand(batch_size, generator=generator, device=device)
-    sizes = torch.tensor(corners, device=device)[kind]
+    sizes = constant(tuple(corners), device, torch.int64)[kind]
     points = polygon(sizes, 2 * math.pi * turn, max(corners))
     presence = torch.arange(max(corners), device=device) < sizes.unsqueeze(1)
     return Batch(F.one_hot(kind, len(corners)).float(), SetBatch(points, presence))

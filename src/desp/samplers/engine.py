@@ -17,6 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from desp.capture import CapturedCall, borrowed_generator, warm_up
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.nn.ranks import COMPARED_ON_CPU
@@ -166,44 +167,22 @@ class _ChainGraph:
         self.code, self.start = code.clone(), start.clone()
         self.generator = torch.Generator(device=start.device)
         size = start.shape[1]
-        warm_up(lambda: engine.compiled_gradient(self.code, size)(self.start))
-        self.graph = torch.cuda.CUDAGraph()
-        self.graph.register_generator_state(self.generator)
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-            # The tables are part of the graph: they follow the weights from one replay to the next.
+        for _ in range(2):
+            warm_up(lambda: engine.compiled_gradient(self.code, size)(self.start))
+
+        def chain() -> tuple[Tensor, ChainInfo]:
+            # What is prepared for the gradient is part of the graph: it follows the weights between replays.
             gradient = engine.compiled_gradient(self.code, size)
-            self.result, self.info = sampler.sample(gradient, self.start, self.generator, record)
+            return sampler.sample(gradient, self.start, self.generator, record)
+
+        self.chain = CapturedCall(chain, [self.generator])
 
     def replay(self, code: Tensor, start: Tensor, generator: torch.Generator) -> tuple[Tensor, ChainInfo]:
         self.code.copy_(code)
         self.start.copy_(start)
         with borrowed_generator(self.generator, generator):
-            self.graph.replay()
-        return self.result.clone(), _clone_info(self.info)
-
-
-class borrowed_generator:  # noqa: N801 - reads as a statement
-    """Let a graph's own generator continue where `source` is, and hand its progress back afterwards."""
-
-    def __init__(self, own: torch.Generator, source: torch.Generator) -> None:
-        self.own, self.source = own, source
-
-    def __enter__(self) -> None:
-        self.own.manual_seed(self.source.initial_seed())
-        self.own.set_offset(self.source.get_offset())
-
-    def __exit__(self, *_: object) -> None:
-        self.source.set_offset(self.own.get_offset())
-
-
-def warm_up(work: Callable[[], object], times: int = 3) -> None:
-    """Run `work` on a side stream, as CUDA graphs ask: compilation and allocation happen here."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(times):
-            work()
-    torch.cuda.current_stream().wait_stream(stream)
+            result, info = self.chain()
+        return result.clone(), _clone_info(info)
 
 
 def _clone_info(info: ChainInfo) -> ChainInfo:

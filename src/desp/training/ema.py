@@ -19,11 +19,19 @@ class WeightAverage:
         self.decay = decay
         self.tensors = {name: value.detach().clone() for name, value in self._live.items()}
 
+    def share(self, step: int) -> float:
+        """How much the weights after `step` optimiser steps count."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Take in the weights as they are after `step` optimiser steps."""
-        decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self.tensors.values()), list(self._live.values()), 1 - decay)
+    def update(self, share: float | Tensor) -> None:
+        """Take in the weights as they are, with a share that a tensor may hold for recorded steps to read."""
+        averages, live = list(self.tensors.values()), list[Tensor](self._live.values())
+        if isinstance(share, float):
+            torch._foreach_lerp_(averages, live, share)
+            return
+        for average, weight in zip(averages, live, strict=True):
+            average.lerp_(weight, share)
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:

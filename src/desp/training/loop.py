@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +12,10 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast
 from torch import Tensor
 
-from desp.data.base import Batch, BatchSource
+from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
 from desp.estimators import Estimator
-from desp.randomness import make_generator
+from desp.randomness import derive_seed
 from desp.settings import Engine, TrainingSettings
 from desp.training.checkpoints import (
     Checkpoint,
@@ -24,13 +24,13 @@ from desp.training.checkpoints import (
     load_checkpoint,
     restore_optimizer,
 )
-from desp.training.ema import WeightAverage
 from desp.training.gradients import GradientStep
 from desp.training.monitor import Monitor, NonFiniteStep
 from desp.training.progress import JsonLinesLog, TrainingListener
 from desp.training.schedule import learning_rate
 from desp.training.signals import StopRequest
 from desp.training.state import TrainingOutcome, TrainingState
+from desp.training.update import Feed, Update
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +71,10 @@ class Trainer:
         self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
         self.accelerator, self.validate = accelerator, validate
         self.listener = listener or TrainingListener()
-        fused = accelerator.device.type == "cuda"
-        trained = [item for item in estimator.parameters() if item.requires_grad]
-        self.optimizer = torch.optim.Adam(trained, lr=settings.learning_rate, fused=fused)
         # Prepared first: with several processes this gives all of them the weights of the first.
-        self.gradients = GradientStep(accelerator.prepare(estimator), accelerator, estimator, engine)
-        self.average = WeightAverage(estimator, settings.ema_decay) if settings.ema_decay else None
+        self.gradients = GradientStep(accelerator.prepare(estimator), accelerator, estimator)
+        self.update = Update(self.gradients, estimator, source, prepare, settings, accelerator, engine)
+        self.optimizer, self.average = self.update.optimizer, self.update.average
         self.monitor = Monitor(accelerator.device)
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
@@ -136,8 +134,8 @@ class Trainer:
     def _train_until_done(self, stop: StopRequest) -> bool:
         """Run steps until the last one (false) or until patience runs out (true)."""
         began, before = time.monotonic(), self.state.seconds
-        for batch in self.source.batches(self.state.step, self.state.attempt):
-            self._step(batch)
+        for feed in self._feeds():
+            self._step(feed)
             self.state.seconds = before + time.monotonic() - began
             if self._after_step():
                 return True
@@ -147,20 +145,21 @@ class Trainer:
                 return False
         raise RunError(f"The data ended after {self.state.step} of {self.settings.steps} steps.")
 
-    def _step(self, batch: Batch) -> None:
-        step, device = self.state.step, self.accelerator.device
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(step, self.settings) * self.state.rate_factor
-        path = (self.seed, "train", self.state.attempt, step, self.accelerator.process_index)
-        x, y = self.prepare(batch)
-        loss, statistics = self.gradients(x, y, make_generator(*path, device=device))
-        limit = self.settings.clip_norm or float("inf")
-        norm = self.accelerator.clip_grad_norm_(self.gradients.parameters, limit)
-        self.optimizer.step()
+    def _feeds(self) -> Iterator[Feed]:
+        """What the steps from here on take: batches, or their seeds where drawing is part of a step."""
+        if self.update.draws and isinstance(self.source, GeneratedSource):
+            return self.source.seeds(self.state.step, self.state.attempt)
+        return self.source.batches(self.state.step, self.state.attempt)
+
+    def _step(self, feed: Feed) -> None:
+        step = self.state.step
+        noise = derive_seed(self.seed, "train", self.state.attempt, step, self.accelerator.process_index)
+        loss, norm, statistics = self.update(feed, noise, step, self._rate(step))
         self.state.step += 1
-        if self.average:
-            self.average.update(self.state.step)
         self.monitor.add(step, loss, norm, statistics)
+
+    def _rate(self, step: int) -> float:
+        return learning_rate(step, self.settings) * self.state.rate_factor
 
     def _after_step(self) -> bool:
         """Log, validate and save when it is time; true when patience has run out."""
@@ -182,7 +181,7 @@ class Trainer:
         numbers = self.monitor.flush()
         if not numbers:
             return
-        numbers["learning_rate"] = self.optimizer.param_groups[0]["lr"]
+        numbers["learning_rate"] = self._rate(self.state.step - 1)
         self.listener.stepped(self.state.step, numbers)
         if self.accelerator.is_main_process and self.log:
             self.log.add({"step": self.state.step, **numbers, "seconds": round(self.state.seconds, 3)})
@@ -236,6 +235,7 @@ class Trainer:
         try:
             self.estimator.load_state_dict(checkpoint.group("model"))
             restore_optimizer(self.optimizer, checkpoint.group("optimizer"))
+            self.update.forget()
             if self.average:
                 self.average.load(checkpoint.group("ema"))
             self.monitor.load(checkpoint.group("monitor"))
@@ -309,7 +309,7 @@ class Trainer:
             best_score=self.state.best_score,
             best_step=self.state.best_step,
             seconds=self.state.seconds,
-            engine="graph" if self.gradients.captures else self.estimator.engine_used,
+            engine="graph" if self.update.captures else self.estimator.engine_used,
             stopped_early=stopped_early,
             rollbacks=self.state.attempt,
         )

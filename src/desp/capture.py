@@ -1,0 +1,71 @@
+"""Functions recorded as CUDA graphs: one launch in place of hundreds."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+Result = TypeVar("Result")
+
+
+class CapturedCall(Generic[Result]):
+    """A function without arguments, recorded once and replayed.
+
+    It reads and writes the same tensors in every replay, so its inputs are changed in place beforehand, and
+    `result` holds what the last replay computed. Nothing is computed while it is recorded; whatever it
+    allocates once, such as an optimiser's state, must be there before.
+
+    Args:
+        work: what to record; run it before, by `warm_up`, so that compiling and allocating are done.
+        generators: all generators that `work` draws from. A replay goes on from their state.
+    """
+
+    def __init__(self, work: Callable[[], Result], generators: Sequence[torch.Generator]) -> None:
+        self.graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            self.graph.register_generator_state(generator)
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.result = work()
+
+    def __call__(self) -> Result:
+        """Replay, and return the tensors that the next replay will overwrite."""
+        self.graph.replay()
+        return self.result
+
+
+def warm_up(work: Callable[[], Result]) -> Result:
+    """Run `work` on a side stream, as CUDA graphs ask."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        result = work()
+    torch.cuda.current_stream().wait_stream(stream)
+    return result
+
+
+class borrowed_generator:  # noqa: N801 - reads as a statement
+    """Let a graph's own generator continue where `source` is, and hand its progress back afterwards."""
+
+    def __init__(self, own: torch.Generator, source: torch.Generator) -> None:
+        self.own, self.source = own, source
+
+    def __enter__(self) -> None:
+        self.own.manual_seed(self.source.initial_seed())
+        self.own.set_offset(self.source.get_offset())
+
+    def __exit__(self, *_: object) -> None:
+        self.source.set_offset(self.own.get_offset())
+
+
+Numbers = tuple[int, ...] | tuple[float, ...] | tuple[tuple[int, ...], ...]
+
+
+@lru_cache(maxsize=256)
+def constant(numbers: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """A tensor of fixed numbers, made once for each device; not to be changed.
+
+    Making a tensor of Python's numbers copies from the host and waits, which cannot be part of a recording.
+    """
+    return torch.tensor(numbers, device=device, dtype=dtype)

@@ -1,0 +1,166 @@
+"""One optimiser step: batch, gradients, clipping, Adam, weight average; plainly, or as one CUDA graph."""
+
+import logging
+from collections.abc import Callable
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.capture import CapturedCall, warm_up
+from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.estimators import Estimator
+from desp.samplers.engine import inline_chains
+from desp.settings import Engine, TrainingSettings
+from desp.training.ema import WeightAverage
+from desp.training.gradients import GradientStep
+
+logger = logging.getLogger(__name__)
+
+Feed = Batch | int
+"""A batch, or the seed with which the source draws it."""
+Outcome = tuple[Tensor, Tensor, dict[str, Tensor]]
+"""Loss, norm of the gradient before clipping, and what the estimator reports."""
+
+
+class Update:
+    """Changes the weights by one batch.
+
+    A lone CUDA process records the step as a graph, where the estimator allows it: with the drawing of the batch
+    if the source draws on the device, else from a copy of the batch. The first step of a shape runs plainly, which
+    compiles what is compiled and makes the optimiser's state; the second is recorded.
+
+    Args:
+        gradients: from a batch to gradients.
+        estimator: says whether it can be recorded.
+        source: where batches come from.
+        prepare: from a batch to the tensors (x, y) that the estimator takes.
+        settings: learning rate, clipping, averaging.
+        accelerator: where to run.
+        engine: ``eager`` and ``compiled`` never record whole steps; ``graph`` insists.
+    """
+
+    def __init__(
+        self,
+        gradients: GradientStep,
+        estimator: Estimator,
+        source: BatchSource,
+        prepare: Callable[[Batch], tuple[Tensor, Tensor]],
+        settings: TrainingSettings,
+        accelerator: Accelerator,
+        engine: Engine,
+    ) -> None:
+        device = accelerator.device
+        self.gradients, self.accelerator, self.prepare, self.engine = gradients, accelerator, prepare, engine
+        self.source = source if isinstance(source, GeneratedSource) else None
+        alone_on_cuda = device.type == "cuda" and accelerator.num_processes == 1
+        self.captures = alone_on_cuda and engine in ("auto", "graph") and estimator.capturable
+        self.limit = settings.clip_norm or float("inf")
+        # A recorded step reads these from the device, where the host writes them before each replay.
+        self._rate = torch.tensor(settings.learning_rate, device=device) if self.captures else None
+        self._share = torch.zeros((), device=device) if self.captures else None
+        self.optimizer = torch.optim.Adam(
+            gradients.parameters,
+            lr=settings.learning_rate if self._rate is None else self._rate,
+            fused=device.type == "cuda",
+            capturable=self.captures,
+        )
+        self.average = WeightAverage(estimator, settings.ema_decay) if settings.ema_decay else None
+        self._noise, self._data = torch.Generator(device=device), torch.Generator(device=device)
+        self._batch: tuple[Tensor, Tensor] | None = None
+        self._warm_for: object = None
+        self._captured: CapturedCall[Outcome] | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether it takes seeds of batches rather than batches: drawing is part of the step."""
+        return self.captures and self.source is not None
+
+    def __call__(self, feed: Feed, noise: int, step: int, rate: float) -> Outcome:
+        """Take step number `step`; the results may be overwritten by the next one.
+
+        Args:
+            feed: the batch or its seed.
+            noise: seed of the estimator's noise.
+            step: counted from 0.
+            rate: the learning rate.
+        """
+        self._noise.manual_seed(noise)
+        share = self.average.share(step + 1) if self.average else 0.0
+        if not self.captures:
+            self._set_rate(rate)
+            return self._step(*self._prepared(feed), share)
+        self._set_rate(rate)
+        if self._share is not None:
+            self._share.fill_(share)
+        return self._recorded(feed)
+
+    def forget(self) -> None:
+        """Record anew: the optimiser's state was replaced."""
+        self._captured, self._warm_for = None, None
+        if self._rate is not None:
+            for group in self.optimizer.param_groups:
+                group["lr"] = self._rate
+
+    def _set_rate(self, rate: float) -> None:
+        if self._rate is not None:
+            self._rate.fill_(rate)
+            return
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def _prepared(self, feed: Feed) -> tuple[Tensor, Tensor]:
+        if isinstance(feed, Batch):
+            return self.prepare(feed)
+        if self.source is None:
+            raise TypeError("a seed needs a source that draws with it")
+        return self.prepare(self.source.draw_with(self._data.manual_seed(feed)))
+
+    def _step(self, x: Tensor, y: Tensor, share: float | Tensor) -> Outcome:
+        loss, statistics = self.gradients(x, y, self._noise)
+        norm = self.accelerator.clip_grad_norm_(self.gradients.parameters, self.limit)
+        self.optimizer.step()
+        if self.average:
+            self.average.update(share)
+        return loss, norm, statistics
+
+    def _recorded(self, feed: Feed) -> Outcome:
+        shape = self._take_in(feed)
+        with inline_chains():
+            if shape != self._warm_for:
+                self._captured, self._warm_for = None, shape
+                return warm_up(self._work)
+            if self._captured is None:
+                self._captured = self._capture(shape)
+        return self._captured() if self._captured is not None else self._work()
+
+    def _take_in(self, feed: Feed) -> object:
+        """Put the batch where the recorded step reads it; returns what must not change between replays."""
+        if isinstance(feed, int):
+            self._data.manual_seed(feed)
+            return "drawn"
+        x, y = self.prepare(feed)
+        shape = (x.shape, x.dtype, y.shape, y.dtype)
+        if self._batch is None or shape != self._warm_for:
+            self._batch = x.clone(), y.clone()
+        for own, given in zip(self._batch, (x, y), strict=True):
+            own.copy_(given)
+        return shape
+
+    def _work(self) -> Outcome:
+        if self._warm_for == "drawn" and self.source is not None:
+            x, y = self.prepare(self.source.draw_with(self._data))
+        elif self._batch is not None:
+            x, y = self._batch
+        return self._step(x, y, 0.0 if self._share is None else self._share)
+
+    def _capture(self, shape: object) -> CapturedCall[Outcome] | None:
+        logger.info("recording training steps for %s", shape)
+        try:
+            return CapturedCall(self._work, [self._noise, self._data])
+        except RuntimeError as error:  # such as an input encoder that looks at values on the host
+            if self.engine == "graph":
+                raise
+            logger.warning("training runs step by step, as recording failed: %s", str(error).split("\n")[0])
+            self.captures = False
+            return None

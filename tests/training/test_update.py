@@ -1,0 +1,182 @@
+"""Whole training steps: plainly, and recorded."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from tiny_problem import (
+    KINDS,
+    RICH,
+    SHORT,
+    ActingSource,
+    Kind,
+    Recorder,
+    make_predictor,
+    make_trainer,
+    polygons,
+    rich_trainer,
+    weights_of,
+)
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from desp.capture import CapturedCall
+from desp.data import draw_digits, draw_polygons
+from desp.data.base import Batch, BatchSource
+from desp.errors import TrainingInterrupted
+from desp.scaling import FeatureScaling
+from desp.training import Trainer
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+AVERAGED = replace(SHORT, ema_decay=0.9, clip_norm=0.1, warmup_steps=3)
+
+
+class Rerun(CapturedCall[object]):
+    """Stands in for a recording: a replay does the work again, which is what a recording must amount to."""
+
+    def __init__(self, work: Callable[[], object], generators: Sequence[torch.Generator]) -> None:
+        self.work, self.generators = work, generators
+
+    def __call__(self) -> object:
+        return self.work()
+
+
+class Given(BatchSource):
+    """Batches that were drawn elsewhere, some of another size."""
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        sizes = [8, 8, 8, 5, 5, 8]
+        for step, size in enumerate(sizes[first:], first):
+            yield next(polygons(batch=size).batches(step, attempt))
+
+
+def recording(trainer: Trainer) -> Trainer:
+    """Let a trainer on the CPU believe that it can record steps."""
+    trainer.update.captures, trainer.update._share = True, torch.zeros(())
+    return trainer
+
+
+@pytest.fixture
+def reruns(monkeypatch: pytest.MonkeyPatch) -> list[Rerun]:
+    made: list[Rerun] = []
+
+    def make(work: Callable[[], object], generators: Sequence[torch.Generator]) -> Rerun:
+        made.append(Rerun(work, generators))
+        return made[-1]
+
+    monkeypatch.setattr("desp.training.update.CapturedCall", make)
+    monkeypatch.setattr("desp.training.update.warm_up", lambda work: work())
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_steps_with_drawing_are_the_plain_ones(kind: Kind, reruns: list[Rerun]) -> None:
+    plain, recorded = (make_trainer(make_predictor(kind), settings=AVERAGED) for _ in range(2))
+    expected = plain.fit()
+    outcome = recording(recorded).fit()
+    assert len(reruns) == 1
+    assert outcome.engine == "graph"
+    for name, value in expected.weights.items():
+        torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_steps_with_given_batches_are_the_plain_ones(kind: Kind, reruns: list[Rerun]) -> None:
+    plain, recorded = (make_trainer(make_predictor(kind), settings=AVERAGED, source=Given()) for _ in range(2))
+    expected = plain.fit()
+    outcome = recording(recorded).fit()
+    assert len(reruns) == 2  # for batches of 8 and of 5; the last batch of 8 is the first of its shape again
+    for name, value in expected.weights.items():
+        torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
+
+
+def test_a_recording_that_fails_leaves_plain_steps(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("not permitted\nhere")
+
+    monkeypatch.setattr("desp.training.update.CapturedCall", fail)
+    monkeypatch.setattr("desp.training.update.warm_up", lambda work: work())
+    plain, recorded = (make_trainer(make_predictor(), settings=AVERAGED) for _ in range(2))
+    expected = plain.fit()
+    outcome = recording(recorded).fit()
+    assert outcome.engine == "eager"
+    assert "training runs step by step, as recording failed: not permitted" in caplog.messages
+    for name, value in expected.weights.items():
+        torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
+
+
+class HostWork(TorchDispatchMode):
+    """Notes what cannot be recorded: reading a value on the host, and making a tensor of Python's numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(  # type: ignore[no-untyped-def]
+        self, function, types, args=(), kwargs=None
+    ):
+        name = str(function)
+        if "_local_scalar_dense" in name or "lift_fresh" in name or "nonzero" in name:
+            self.found.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("draw", [draw_polygons, draw_digits])
+def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator], Batch]) -> None:
+    scaling = FeatureScaling((0.1, 0.2), (2.0, 3.0))
+
+    def work() -> Tensor:
+        return scaling.scale(draw(4, torch.Generator().manual_seed(0)).sets.elements)
+
+    expected = work()  # constants are made in the first call
+    with HostWork() as host:
+        assert torch.equal(work(), expected)
+    # On the CPU, and only there, one_hot looks at the values.
+    assert host.found in ([], ["aten._local_scalar_dense.default"] * 2)
+
+
+def test_nothing_is_recorded_on_the_cpu() -> None:
+    assert not make_trainer(make_predictor(engine="auto")).update.captures
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", [None, Given()], ids=["drawn", "given"])
+def test_recorded_training_ends_where_plain_training_does(kind: Kind, source: BatchSource | None) -> None:
+    ends = []
+    for engine in ("auto", "eager"):
+        listener = Recorder()
+        predictor = make_predictor(kind, engine=engine)
+        given = {} if source is None else {"source": source}
+        trainer = make_trainer(predictor, settings=AVERAGED, accelerator=Accelerator(), listener=listener, **given)
+        outcome = trainer.fit()
+        assert outcome.engine == ("graph" if engine == "auto" else "eager")
+        ends.append((outcome.weights, [numbers["loss"] for numbers in listener.numbers.values()]))
+    (recorded, losses), (plain, expected) = ends
+    assert losses == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    for name, value in plain.items():
+        torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_training_can_be_resumed(tmp_path: Path, kind: Kind) -> None:
+    whole = rich_trainer(kind, tmp_path / "whole", accelerator=Accelerator())
+    whole.fit()
+    source = ActingSource(6, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(TrainingInterrupted, match=f"after step 7 of {RICH.steps}"):
+        rich_trainer(kind, tmp_path / "parts", accelerator=Accelerator(), source=source).fit()
+    resumed = rich_trainer(kind, tmp_path / "parts", accelerator=Accelerator())
+    assert resumed.fit(resume=True).engine == "graph"
+    expected = weights_of(whole)
+    for name, value in weights_of(resumed).items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4)
