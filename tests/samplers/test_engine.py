@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,29 @@ def test_a_compiled_chain_is_the_eager_one() -> None:
     # In a process of its own: functions with live shape checks cannot be traced.
     done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, cwd=Path.cwd())
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def medium_precision() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@every_energy
+@pytest.mark.usefixtures("medium_precision")
+def test_layers_in_bfloat16_are_near_and_not_the_same(settings: EnergySettings) -> None:
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    code, y = energy.encode(torch.randn(9, 3)).detach(), torch.rand(9, 6, 2)
+    with torch.no_grad():
+        values, slope = eager_gradient(energy, code, 6)(y)
+        torch.set_float32_matmul_precision("highest")
+        exact_values, exact_slope = eager_gradient(energy, code, 6)(y)
+    assert values.dtype == slope.dtype == torch.float32
+    assert not torch.equal(slope, exact_slope)
+    torch.testing.assert_close(values, exact_values, rtol=0.1, atol=0.02)
+    assert (slope - exact_slope).norm() < 0.3 * exact_slope.norm()
 
 
 @every_energy

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.energies import SetEnergy
+from desp.energies import SetEnergy, Tables
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From sets (B, N, C) to their energies (B,) and the gradient of each energy in its set (B, N, C)."""
@@ -64,19 +64,45 @@ class ChainRecorder:
         )
 
 
+def layers_in_bfloat16() -> bool:
+    """Whether torch's float32 matrix products may be rounded that far."""
+    return torch.get_float32_matmul_precision() == "medium"
+
+
+def value_and_gradient(
+    energy: SetEnergy, y: Tensor, prepared: Tables, *, fused: bool = False, half: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Energies and gradients of sets; with `half`, the layers run in bfloat16 and all between them as before.
+
+    Args:
+        energy: whose.
+        y: padded sets (B, N, C).
+        prepared: from `energy.prepare`.
+        fused: see `SetEnergy.value_and_gradient`.
+        half: bfloat16 layers. Values that are nearly equal become equal, so ranks change.
+    """
+    if not half:
+        return energy.value_and_gradient(y, prepared, fused=fused)
+    with torch.autocast(y.device.type, torch.bfloat16):
+        values, slope = energy.value_and_gradient(y, prepared, fused=fused)
+    return values.to(y.dtype), slope.to(y.dtype)
+
+
 def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
     """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once.
 
     On the CPU a large batch goes in parts whose features stay in the cache, unless a tape shall be kept of it.
     """
+    half = layers_in_bfloat16() and not torch.is_grad_enabled()
     if code.device.type != "cpu" or torch.is_grad_enabled():
         prepared = energy.prepare(code, size)
-        return lambda y: energy.value_and_gradient(y, prepared)
+        return lambda y: value_and_gradient(energy, y, prepared, half=half)
     each = max(ROWS_AT_ONCE // max(size, 1), 1)
     parts = [energy.prepare(part, size) for part in code.split(each)]
 
     def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
-        found = [energy.value_and_gradient(*item) for item in zip(y.split(each), parts, strict=True)]
+        pairs = zip(y.split(each), parts, strict=True)
+        found = [value_and_gradient(energy, *pair, half=half) for pair in pairs]
         values, slopes = zip(*found, strict=True)
         return torch.cat(values), torch.cat(slopes)
 

@@ -21,7 +21,14 @@ from desp.capture import CapturedCall, borrowed_generator, warm_up
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.nn.ranks import COMPARED_ON_CPU
-from desp.samplers.base import ChainInfo, Gradient, Record, eager_gradient
+from desp.samplers.base import (
+    ChainInfo,
+    Gradient,
+    Record,
+    eager_gradient,
+    layers_in_bfloat16,
+    value_and_gradient,
+)
 from desp.samplers.langevin import LangevinSampler
 from desp.settings import Engine, LangevinSettings
 
@@ -135,10 +142,12 @@ class ChainEngine:
             # Every shape is compiled for itself, and torch gives up after a few: that many are no mistake here.
             compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
-            self._function = torch.compile(self.energy.value_and_gradient, fullgraph=True, dynamic=False)
+            self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
         compiled, prepared = self._function, self.energy.prepare(code, size)
-        rounded = code.is_cuda and torch.get_float32_matmul_precision() != "highest"
-        return lambda y: compiled(y, prepared, fused=rounded and y.dtype == torch.float32)
+        half = layers_in_bfloat16()
+        rounded = half or (code.is_cuda and torch.get_float32_matmul_precision() == "high")
+        fused = rounded and code.dtype == torch.float32
+        return lambda y: compiled(self.energy, y, prepared, fused=fused, half=half)
 
     def _graph(self, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
         key = (sampler.settings, code.shape, start.shape, code.dtype, start.dtype, start.device, record)

@@ -122,5 +122,6 @@ class RunSettings:
     """How chains run: eager, as one CUDA graph, or what suits the device."""
     device: Device = "auto"
     """Where to run."""
-    matmul_precision: Literal["highest", "high"] = "high"
-    """float32 matrix products with tf32 where the device has it (high), or in full precision (highest)."""
+    matmul_precision: Literal["highest", "high", "medium"] = "high"
+    """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or with the
+    layers of chains in bfloat16 (medium)."""
