@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1] / "src" / "desp"
 # package gets its place here.
 LAYERS = (
     {"errors", "extras", "storage", "randomness", "settings"},
-    {"sets", "scaling", "kernels"},
+    {"sets", "scaling", "kernels", "capture"},
     {"distances", "nn", "data"},
     {"energies"},
     {"samplers"},
@@ -24,6 +24,7 @@ LAYERS = (
     {"tasks"},
     {"recipes"},
     {"results", "runs"},
+    {"benchmarks"},
     {"report"},
     {"cli"},
 )

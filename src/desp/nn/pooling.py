@@ -95,7 +95,7 @@ class MaxPool(Pool):
 class FSPool(Pool):
     """Featurewise sort pooling (Zhang et al. 2019).
 
-    Every feature is sorted over the elements, descending, and summed with weights that are a piecewise-linear
+    Every feature is ranked over the elements, descending, and summed with weights that are a piecewise-linear
     function of the normalised rank. Ties go by index (a stable sort), so that ranks are a permutation even
     when hundreds of padded rows are identical; without that, a chain started at zero would never separate them.
 
@@ -115,13 +115,11 @@ class FSPool(Pool):
         presence: Bool[Tensor, "b n"] | None = None,
         tables: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
-        """Sort each feature and take the weighted sum."""
+        """Rank each feature and take the weighted sum."""
         if values.shape[1] == 0:
             return values.new_zeros(values.shape[0], values.shape[2])
         if presence is None:
-            ordered = values.sort(dim=1, descending=True, stable=True).values
-            (weights,) = tables or self.tables(values.shape[1])
-            return (ordered * weights).sum(dim=1)
+            return self.with_pullback(values, tables or self.tables(values.shape[1]))[0]
         hidden = ~presence.unsqueeze(-1)
         # Absent rows sort behind all others; they are zeroed afterwards, as infinity times zero is NaN.
         order = values.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)

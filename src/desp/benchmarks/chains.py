@@ -1,0 +1,94 @@
+"""The five chains of the paper's tasks, with random weights and inputs."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from desp.energies import SetEnergy, make_energy
+from desp.randomness import derive_seed, make_generator
+from desp.samplers import ChainEngine
+from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderSettings
+
+
+@dataclass(frozen=True)
+class ChainCase:
+    """The training-time chain of one task (S = T).
+
+    Attributes:
+        task: its name.
+        batch: B.
+        size: N.
+        channels: C.
+        code_features: H, numbers of the code h(x).
+        steps: T.
+        noise_scale: standard deviation of the noise of a step.
+        energy: the network.
+        code_each: whether every element has a code of its own, (B, N, H) in place of (B, H).
+    """
+
+    task: str
+    batch: int
+    size: int
+    channels: int
+    code_features: int
+    steps: int
+    noise_scale: float
+    energy: EnergySettings
+    code_each: bool = False
+
+    @property
+    def code_shape(self) -> tuple[int, ...]:
+        """The shape of one input's code."""
+        return (self.size, self.code_features) if self.code_each else (self.code_features,)
+
+    def build(self, device: torch.device, seed: int = 0) -> SetEnergy:
+        """The energy with weights drawn from `seed`; its inputs are codes already."""
+        # Layers draw their first weights from torch's global generator; it is put back afterwards.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "bench", self.task, "weights"))
+            energy = make_energy(self.energy, self.channels, self.code_shape, nn.Identity())
+        return energy.to(device)
+
+    def code(self, device: torch.device, seed: int = 0) -> Float[Tensor, "b *code"]:
+        """Random codes, uniform in [0, 1]."""
+        generator = make_generator(seed, "bench", self.task, "code", device=device)
+        return torch.rand((self.batch, *self.code_shape), generator=generator, device=device)
+
+    def start(self, device: torch.device) -> Float[Tensor, "b n c"]:
+        """Where the chain starts: at zero."""
+        return torch.zeros(self.batch, self.size, self.channels, device=device)
+
+    def chain(self, steps: int | None = None) -> LangevinSettings:
+        """The chain, or its first `steps` steps."""
+        length = steps or self.steps
+        return LangevinSettings(steps=length, stochastic_steps=length, noise_scale=self.noise_scale)
+
+
+_TOY = DeepSetsSettings(hidden=256, element_layers=3, set_layers=3, divide_by_size=True)
+_MNIST = SetEncoderSettings(hidden=256, layers=3, latent=64, divide_by_size=False)
+_CLEVR = SetEncoderSettings(hidden=512, layers=2, latent=512, divide_by_size=True)
+_CELEBA = DeepSetsSettings(hidden=256, element_layers=2, set_layers=2, divide_by_size=False)
+
+CHAINS = (
+    ChainCase("polygons", 100, 8, 2, code_features=5, steps=100, noise_scale=0.01, energy=_TOY),
+    ChainCase("digits", 100, 64, 2, code_features=2, steps=100, noise_scale=0.01, energy=_TOY),
+    ChainCase("mnist", 100, 342, 3, code_features=64, steps=500, noise_scale=0.005, energy=_MNIST),
+    ChainCase("clevr", 100, 10, 5, code_features=512, steps=200, noise_scale=0.0025, energy=_CLEVR),
+    ChainCase("celeba", 64, 5, 1, code_features=128, steps=50, noise_scale=0.1, energy=_CELEBA, code_each=True),
+)
+
+
+def get_chain(task: str) -> ChainCase:
+    """The chain of `task`, one of `CHAINS`."""
+    return next(case for case in CHAINS if case.task == task)
+
+
+# The engine is chosen as for a whole training: 4,000 chains of 100 steps, which is the shortest of the paper.
+GRADIENTS_OF_A_TRAINING = 400_000
+
+
+def make_engine(energy: SetEnergy, engine: Engine) -> ChainEngine:
+    """The engine that runs our chains: the one place where benchmarks choose it."""
+    return ChainEngine(energy, engine, gradients=GRADIENTS_OF_A_TRAINING)

@@ -1,0 +1,94 @@
+"""Two lower bounds on the time of a chain: its matrix products, and its way through memory.
+
+The hardware's rates are measured in the same run as the chain, so that the bounds hold for this machine, with
+the precision of matrix products that is set at the moment.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from desp.benchmarks.timing import measure
+from desp.energies import DeepSetsEnergy, SetEncoderEnergy, SetEnergy
+from desp.errors import SettingsError
+from desp.nn import MLP
+from desp.randomness import make_generator
+
+# Sides of the square matrices, and bytes of the copy: large enough for full speed, small enough for a moment.
+MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
+COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
+SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What the machine can do.
+
+    Attributes:
+        operations: multiplications and additions a second, in a large matrix product.
+        bytes: bytes read and written a second, in a large copy.
+    """
+
+    operations: float
+    bytes: float
+
+
+def measure_peaks(device: torch.device) -> Peaks:
+    """Time a large matrix product and a large copy; the fastest of several counts."""
+    side, size = MATRIX_SIDE[device.type], COPIED_BYTES[device.type]
+    # Random numbers: a GPU multiplies constant ones faster, as they cost it less power.
+    matrix = torch.rand(side, side, device=device, generator=make_generator("bench", "peaks", device=device))
+    product = torch.empty_like(matrix)
+    source = torch.zeros(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    multiplied = measure(lambda: torch.mm(matrix, matrix, out=product), device, SAMPLES)
+    copied = measure(lambda: target.copy_(source), device, SAMPLES)
+    return Peaks(2 * side**3 / (1e-3 * multiplied.fastest_ms), 2 * size / (1e-3 * copied.fastest_ms))
+
+
+def gradient_operations(energy: SetEnergy, batch: int, size: int, channels: int) -> int:
+    """Multiplications and additions that one energy with its gradient in the sets cannot do without.
+
+    A product of (R, I) with (I, O) has 2 R I O. Of the first layer only the elements' columns count, as the
+    share of the code stays the same over a chain. The last layer of E_DS and its triangular matrix make one
+    quadratic form, and energy and slope share its one product.
+
+    Raises:
+        SettingsError: an energy whose layers are not known here.
+    """
+    rows = batch * size
+    if isinstance(energy, SetEncoderEnergy):
+        return _both_ways(energy.set_encoder.mlp, rows, channels)
+    if isinstance(energy, DeepSetsEnergy):
+        *middle, last = energy.set_mlp.linears
+        form = 2 * batch * last.in_features**2
+        return (
+            _both_ways(energy.element_mlp, rows, channels)
+            + 2 * sum(_product(item, batch) for item in middle)
+            + form
+        )
+    raise SettingsError(f"The operations of {type(energy).__name__} are not known; use E_DS or E_SE.")
+
+
+def _both_ways(mlp: MLP, rows: int, channels: int) -> int:
+    first, *others = mlp.linears
+    return 2 * (2 * rows * channels * first.out_features + sum(_product(layer, rows) for layer in others))
+
+
+def _product(layer: nn.Linear, rows: int) -> int:
+    return 2 * rows * layer.in_features * layer.out_features
+
+
+def gradient_bytes(energy: SetEnergy, batch: int, size: int, channels: int) -> int:
+    """Bytes that one gradient moves at least: all weights and the sets read once, the sets written once."""
+    weights = [item for name, item in energy.named_parameters() if not name.startswith("input_encoder.")]
+    sets = batch * size * channels * weights[0].element_size()
+    return sum(item.numel() * item.element_size() for item in weights) + 2 * sets
+
+
+def chain_floor_ms(energy: SetEnergy, batch: int, size: int, channels: int, *, steps: int, peaks: Peaks) -> float:
+    """The larger of the two bounds, for a chain of `steps` gradients of sets (B, N, C)."""
+    computing = gradient_operations(energy, batch, size, channels) / peaks.operations
+    moving = gradient_bytes(energy, batch, size, channels) / peaks.bytes
+    return 1e3 * steps * max(computing, moving)

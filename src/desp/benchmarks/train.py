@@ -1,0 +1,169 @@
+"""Whole training steps: data noise, chain, loss, backward pass and optimiser."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, pairwise
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from desp.benchmarks.base import (
+    OUR_PRECISION,
+    REFERENCE_PRECISION,
+    BenchOptions,
+    Row,
+    comparison_fields,
+    precision_name,
+)
+from desp.benchmarks.floors import Peaks, chain_floor_ms, measure_peaks
+from desp.benchmarks.reference import reference_training_step
+from desp.benchmarks.timing import (
+    PeakMemory,
+    Timing,
+    matmul_precision,
+    measure,
+    synchronized_clock,
+    timing_of,
+)
+from desp.data.base import Batch, BatchSource
+from desp.predictors import EnergyPredictor
+from desp.randomness import make_generator
+from desp.recipes import get_recipe
+from desp.settings import ContrastiveSettings, Device, RunSettings, TrainingSettings
+from desp.tasks import make_task
+from desp.tasks.base import GeneratedTask
+from desp.training import Trainer
+from desp.training.device import make_accelerator
+
+RECIPES = {"polygons": "polygons-desp-paper", "digits": "digits-desp-paper"}
+
+# Training waits for a GPU only where it logs, so steps are timed in blocks with one line of the log each.
+WARM_UP = {"cuda": 5, "cpu": 1}
+BLOCK = {"cuda": 20, "cpu": 1}
+
+
+def train_rows(options: BenchOptions) -> list[Row]:
+    """One row a task, with the paper's settings.
+
+    A training step is more than its chain, so nothing is scaled: `options.steps` shortens the chains of both
+    sides, and `steps` says how long they were.
+    """
+    tasks = options.chosen(list(RECIPES))
+    with matmul_precision(OUR_PRECISION):
+        peaks = measure_peaks(options.device)
+    return [options.tell(_row(task, options, peaks)) for task in tasks]
+
+
+def _row(task: str, options: BenchOptions, peaks: Peaks) -> Row:
+    settings = _settings(task, options)
+    predictor, batch = _problem(settings, options)
+    x, y = predictor.prepare(batch, options.device)
+    chain = cast(ContrastiveSettings, settings.predictor.estimator).chain
+    shape = (y.shape[0], y.shape[1], y.shape[2])
+    with matmul_precision(OUR_PRECISION):
+        ours, engine = _ours(predictor, batch, settings.training, options)
+        precision = precision_name(options.device)
+    with matmul_precision(REFERENCE_PRECISION):
+        reference = _reference(settings, x, y, options)
+    floor = chain_floor_ms(predictor.network.energy, *shape, steps=chain.steps, peaks=peaks)
+    return {
+        "task": task,
+        "engine": engine,
+        "device": options.device.type,
+        "precision": precision,
+        **comparison_fields(ours, reference, floor),
+        "steps": chain.steps,
+        "measured_steps": chain.steps,
+        "batch": y.shape[0],
+        "size": y.shape[1],
+    }
+
+
+def _settings(task: str, options: BenchOptions) -> RunSettings:
+    """The recipe's settings, with a chain of `options.steps` steps if they are given."""
+    settings = get_recipe(RECIPES[task]).build()
+    estimator = cast(ContrastiveSettings, settings.predictor.estimator)
+    steps = options.steps or estimator.chain.steps
+    chain = replace(estimator.chain, steps=steps, stochastic_steps=steps)
+    predictor = replace(settings.predictor, estimator=replace(estimator, chain=chain))
+    return replace(settings, predictor=predictor)
+
+
+def _problem(settings: RunSettings, options: BenchOptions) -> tuple[EnergyPredictor, Batch]:
+    """A predictor with fresh weights on the device, and one batch of its task."""
+    task = cast(GeneratedTask, make_task(settings.task, options.seed))
+    device = cast(Device, options.device.type)
+    predictor = EnergyPredictor(settings.predictor, engine=options.engine, device=device)
+    shape, statistics = task.shape(settings.predictor.max_size, settings.predictor.scaling == "auto")
+    predictor.build(shape, seed=options.seed, statistics=statistics)
+    predictor.network.to(options.device)
+    generator = make_generator(options.seed, "bench", "data", device=options.device)
+    return predictor, task.draw(settings.training.batch_size, generator)
+
+
+def _ours(
+    predictor: EnergyPredictor, batch: Batch, training: TrainingSettings, options: BenchOptions
+) -> tuple[Timing, str]:
+    """The library's own loop, on a batch in memory; the time is read where it asks for the next batch.
+
+    The estimator is told of the recipe's whole length, by which it chooses how its chains run.
+    """
+    kind = options.device.type
+    warm_up, block = WARM_UP[kind], BLOCK[kind]
+    steps = warm_up + options.repeats * block + 1  # the loop asks no more after its last step
+    short = replace(training, steps=steps, checkpoint_every=2 * steps, log_every=block)
+    memory = PeakMemory(options.device)
+    source = _TimedSource(batch, options.device)
+    accelerator = make_accelerator(cast(Device, kind), short, None)
+    trainer = Trainer(
+        predictor.make_estimator(training.steps),
+        source,
+        lambda item: predictor.prepare(item, options.device),
+        short,
+        accelerator,
+        seed=options.seed,
+        engine=options.engine,
+    )
+    outcome = trainer.fit()
+    return timing_of(source.samples(), source.first_s, memory.mb()), outcome.engine
+
+
+class _TimedSource(BatchSource):
+    """One batch again and again, with the moments at which it was asked for."""
+
+    def __init__(self, batch: Batch, device: torch.device) -> None:
+        self.batch, self.device = batch, device
+        self.block = BLOCK[device.type]
+        self.first_s = 0.0
+        """Seconds of the first step."""
+        self._marks: list[float] = []
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        """The batch; between blocks of steps, and around the first one, the clock is read."""
+        del first, attempt
+        began = synchronized_clock(self.device)
+        for step in count():
+            if step == 1:
+                self.first_s = synchronized_clock(self.device) - began
+            since = step - WARM_UP[self.device.type]
+            if since >= 0 and since % self.block == 0:
+                self._marks.append(synchronized_clock(self.device))
+            yield self.batch
+
+    def samples(self) -> list[float]:
+        """Seconds of a step, one number from each block after the warm-up."""
+        return [(after - before) / self.block for before, after in pairwise(self._marks)]
+
+
+def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Timing:
+    """The plain step, on an energy of its own with the same first weights."""
+    energy = _problem(settings, options)[0].network.energy
+    estimator = cast(ContrastiveSettings, settings.predictor.estimator)
+    optimizer = torch.optim.Adam(energy.parameters(), lr=settings.training.learning_rate)
+    generator = make_generator(options.seed, "bench", "reference", device=options.device)
+    return measure(
+        lambda: reference_training_step(energy, optimizer, x, y, estimator, generator),
+        options.device,
+        options.repeats,
+    )

@@ -1,0 +1,90 @@
+"""``desp bench``, end to end."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.benchmarks import distances, floors, scaling
+
+Desp = Callable[..., Any]
+QUICK = ("--steps", "2", "--repeats", "1", "--device", "cpu", "--engine", "eager")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small matrices and small grids."""
+    monkeypatch.setitem(floors.MATRIX_SIDE, "cpu", 64)
+    monkeypatch.setitem(floors.COPIED_BYTES, "cpu", 2**16)
+    monkeypatch.setattr(distances, "SHAPES", ((2, 3, 2),))
+    for name, grid in (("BATCHES", (1, 2)), ("SIZES", (2, 4)), ("STEPS", (1, 3)), ("DISTANCE_SIZES", (2, 4))):
+        monkeypatch.setattr(scaling, name, grid)
+
+
+def test_sampler_as_json(desp: Desp) -> None:
+    finished = desp("bench", "sampler", "--tasks", "polygons", *QUICK, "--json")
+    assert finished.status == 0, finished.err
+    (row,) = json.loads(finished.out)
+    assert (row["task"], row["engine"], row["measured_steps"], row["steps"]) == ("polygons", "eager", 2, 100)
+    assert row["speedup"] == pytest.approx(row["reference_ms"] / row["ms"])
+
+
+def test_sampler_is_the_default_and_shows_a_table(desp: Desp) -> None:
+    finished = desp("bench", "--tasks", "celeba", *QUICK)
+    assert finished.status == 0, finished.err
+    for word in ("sampler on cpu", "celeba", "speedup", "share_of_floor", "measured_steps"):
+        assert word in finished.out
+
+
+def test_train(desp: Desp) -> None:
+    finished = desp("bench", "train", "--tasks", "polygons", *QUICK, "--json")
+    assert finished.status == 0, finished.err
+    (row,) = json.loads(finished.out)
+    assert (row["task"], row["steps"], row["batch"]) == ("polygons", 2, 100)
+
+
+def test_distances_are_recorded(desp: Desp) -> None:
+    finished = desp("bench", "distances", *QUICK, "--record", "measured")
+    assert finished.status == 0, finished.err
+    assert "hungarian" in finished.out
+    record = json.loads(Path("measured/distances-cpu.json").read_text())
+    assert [row["task"] for row in record["rows"]] == ["chamfer", "hungarian"]
+    assert record["commit"] == "0" * 40
+    assert {"device", "versions", "command"} <= record.keys()
+
+
+@pytest.mark.parametrize("picture", [(), ("--picture", "pictures/mine.png")])
+def test_scaling_draws_a_picture(desp: Desp, picture: tuple[str, ...]) -> None:
+    finished = desp("bench", "scaling", *QUICK, *picture)
+    assert finished.status == 0, finished.err
+    path = Path(picture[1] if picture else "bench-scaling.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert f"picture: {path}" in finished.out
+
+
+def test_scaling_needs_matplotlib_before_it_measures(desp: Desp, without_matplotlib: None) -> None:
+    finished = desp("bench", "scaling", *QUICK)
+    assert finished.status == 2
+    assert "desp[viz]" in finished.err
+
+
+def test_an_unknown_task_is_named(desp: Desp) -> None:
+    finished = desp("bench", "sampler", "--tasks", "polygon", *QUICK)
+    assert finished.status == 2
+    assert "There is no task 'polygon' in this benchmark. It has: polygons, digits, mnist" in finished.err
+
+
+def test_an_unknown_benchmark_is_refused(desp: Desp) -> None:
+    finished = desp("bench", "everything")
+    assert finished.status == 2
+    assert "sampler" in finished.message
+
+
+def test_a_graph_needs_cuda(desp: Desp) -> None:
+    finished = desp(
+        "bench", "sampler", "--tasks", "celeba", "--device", "cpu", "--engine", "graph", "--steps", "1"
+    )
+    assert finished.status == 2
+    assert "needs a CUDA device" in finished.err
