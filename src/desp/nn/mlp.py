@@ -47,7 +47,7 @@ class MLP(nn.Module):
         """What follows the first linear layer, with its pullback written out: no tape is needed for a gradient.
 
         Args:
-            first: output of the first linear layer.
+            first: output of the first linear layer; it is overwritten.
             layers: stop after this many linear layers, and their activations; all of them if not given.
 
         Returns:
@@ -56,10 +56,10 @@ class MLP(nn.Module):
         linears, values, active = self.linears, first, []
         wanted = len(linears) if layers is None else layers
         for layer in linears[1:wanted]:
-            active.append(F.leaky_relu(values, NEGATIVE_SLOPE))
+            active.append(F.leaky_relu(values, NEGATIVE_SLOPE, inplace=True))
             values = layer(active[-1])
         if wanted < len(linears):
-            values = F.leaky_relu(values, NEGATIVE_SLOPE)
+            values = F.leaky_relu(values, NEGATIVE_SLOPE, inplace=True)
 
         def pull(gradient: Tensor) -> Tensor:
             if wanted < len(linears):

@@ -4,7 +4,6 @@ A rank is a value's place in the descending order of its feature; equal values g
 it, and costs more than the rest of a gradient. What is cheaper depends on the size and the device.
 """
 
-import sys
 from importlib.util import find_spec
 
 import torch
@@ -34,7 +33,7 @@ def rank_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) ->
         if torch.compiler.is_compiling():
             return table.expand_as(values).gather(1, compared_ranks(fixed))
         return _looked_up(table, shifted_ranks(fixed))
-    if _can_pack(values) and not torch.compiler.is_compiling():
+    if values.device.type == "cpu" and values.dtype == torch.float32 and not torch.compiler.is_compiling():
         return packed_weights(fixed, table)
     order = fixed.argsort(dim=1, descending=True, stable=True)
     return torch.zeros_like(values).scatter(1, order, table.expand_as(values))
@@ -69,10 +68,6 @@ def _looked_up(table: Float[Tensor, "n h"], ranks: Int[Tensor, "b n h"]) -> Floa
     return table.reshape(-1).index_select(0, places.view(-1)).view(ranks.shape)
 
 
-def _can_pack(values: Tensor) -> bool:
-    return values.device.type == "cpu" and values.dtype == torch.float32 and sys.byteorder == "little"
-
-
 def packed_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) -> Float[Tensor, "b n h"]:
     """`rank_weights` by numpy's vectorised sort of integers that hold value and index.
 
@@ -80,15 +75,14 @@ def packed_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) 
     stable descending sort of the values, and leaves the index of each rank in the lower half.
     """
     batch, size, features = values.shape
-    keys = torch.empty(batch, features, size, dtype=torch.int64)
-    lower, upper = keys.view(torch.int32)[..., 0::2], keys.view(torch.int32)[..., 1::2]
-    # Adding zero turns -0 into 0, which it is equal to.
-    bits = (0.0 - values.transpose(1, 2)).contiguous().view(torch.int32)
-    torch.bitwise_xor(bits, (bits >> 31) & 0x7FFFFFFF, out=upper)
-    lower.copy_(torch.arange(size, dtype=torch.int32))
+    # Subtracted from zero, -0 becomes 0, which it is equal to.
+    bits = (0.0 - values).transpose(1, 2).contiguous().view(torch.int32)
+    bits.bitwise_xor_((bits >> 31).bitwise_and_(0x7FFFFFFF))
+    keys = bits.long().bitwise_left_shift_(32).bitwise_or_(torch.arange(size))
     keys.numpy().sort(axis=-1)
     order = keys.bitwise_and_(0xFFFFFFFF)
-    return values.new_empty(batch, features, size).scatter_(-1, order, table.T.expand_as(order)).transpose(1, 2)
+    weights = values.new_empty(batch, features, size).scatter_(-1, order, table.T.expand_as(order))
+    return weights.transpose(1, 2).contiguous()
 
 
 # An operator of its own, as the compiler cannot look into a kernel that is imported only when it is launched.

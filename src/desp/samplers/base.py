@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -64,6 +65,17 @@ class ChainRecorder:
         )
 
 
+@lru_cache(maxsize=1)
+def _keep_freed_memory() -> None:
+    """Let the C library keep what chains free and ask for again in every step.
+
+    glibc hands larger blocks back to the system at once, and each page of the next one must be made anew. It
+    stops doing so up to the size of the largest block it has seen freed, of 32 MB at most; elsewhere this does
+    nothing.
+    """
+    torch.empty(2**25 - 2**16, dtype=torch.uint8)
+
+
 def layers_in_bfloat16() -> bool:
     """Whether torch's float32 matrix products may be rounded that far."""
     return torch.get_float32_matmul_precision() == "medium"
@@ -97,6 +109,7 @@ def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
     if code.device.type != "cpu" or torch.is_grad_enabled():
         prepared = energy.prepare(code, size)
         return lambda y: value_and_gradient(energy, y, prepared, half=half)
+    _keep_freed_memory()
     each = max(ROWS_AT_ONCE // max(size, 1), 1)
     parts = [energy.prepare(part, size) for part in code.split(each)]
 
