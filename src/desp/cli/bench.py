@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from desp.cli.common import number, parse, show_table
+from desp.errors import RunError
 from desp.settings import Device, Engine
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ EXAMPLES = """  desp bench
   desp bench sampler --tasks polygons digits --engine eager
   desp bench train --device cpu --repeats 3 --json
   desp bench distances --tasks hungarian
-  desp bench scaling --picture scaling.png --record results/bench"""
+  desp bench scaling --picture scaling.png --record results/bench
+  desp bench --recorded results/bench/sampler-cpu.json --markdown"""
 
 _COMPARED = ("task", "batch", "size", "steps", "engine", "precision", "ms", "reference_ms", "speedup", "floor_ms")
 COLUMNS = {
@@ -41,8 +43,12 @@ class BenchArguments:
     """What to measure."""
     json: bool = False
     """Print JSON."""
+    markdown: bool = False
+    """Print a markdown table, as the documentation shows it."""
     record: Path | None = None
     """Also write the rows, with their provenance, into this folder."""
+    recorded: Path | None = None
+    """Show the rows of this recorded file, and measure nothing."""
     device: Device = "auto"
     """Where to run."""
     engine: Engine = "auto"
@@ -60,6 +66,9 @@ class BenchArguments:
 def run(arguments: list[str]) -> None:
     """Measure."""
     options = parse(BenchArguments, arguments, "bench", EXAMPLES)
+    if options.recorded is not None:
+        _show_recorded(options, options.recorded)
+        return
     if options.what == "scaling":
         from desp.extras import require
 
@@ -73,7 +82,31 @@ def run(arguments: list[str]) -> None:
         from desp.report.figures.scaling import draw_scaling
 
         draw_scaling(rows, options.picture)
-    _show(options, rows)
+    _show(options, options.what, rows)
+    if options.what == "scaling" and not options.json:
+        print(f"picture: {options.picture}")
+
+
+def _show_recorded(options: BenchArguments, path: Path) -> None:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        what, rows = record["benchmark"], list(record["rows"])
+        known = COLUMNS[what]
+        complete = all(row.keys() >= set(known) for row in rows)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"{path} cannot be read as a recorded benchmark ({error}). Make one with `desp bench --record FOLDER`."
+        ) from error
+    if not complete:
+        raise RunError(f"{path} lacks some of the fields {', '.join(known)}. Record it again.")
+    _show(options, what, rows)
+
+
+def markdown(what: str, rows: "list[Row]") -> str:
+    """The rows of a benchmark as a markdown table."""
+    columns = COLUMNS[what]
+    lines = [columns, ("---",) * len(columns), *(tuple(_cell(row[name]) for name in columns) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _measured(options: BenchArguments) -> "tuple[list[Row], Any]":
@@ -105,15 +138,15 @@ def _bench_options(options: BenchArguments, on_row: Any) -> "BenchOptions":
     )
 
 
-def _show(options: BenchArguments, rows: "list[Row]") -> None:
+def _show(options: BenchArguments, what: str, rows: "list[Row]") -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
-        return
-    columns = COLUMNS[options.what]
-    table = [tuple(_cell(row[name]) for name in columns) for row in rows]
-    show_table(f"{options.what} on {rows[0]['device']}", columns, table)
-    if options.what == "scaling":
-        print(f"picture: {options.picture}")
+    elif options.markdown:
+        print(markdown(what, rows))
+    else:
+        columns = COLUMNS[what]
+        table = [tuple(_cell(row[name]) for name in columns) for row in rows]
+        show_table(f"{what} on {rows[0]['device']}", columns, table)
 
 
 def _cell(value: Any) -> str:
