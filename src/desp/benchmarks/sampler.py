@@ -65,7 +65,7 @@ def time_our_chain(case: ChainCase, energy: SetEnergy, options: BenchOptions, st
     settings, code, start = case.chain(steps), case.code(options.device, options.seed), case.start(options.device)
     generator = _generator(case, options)
     timing = measure(lambda: engine.run(settings, code, start, generator), options.device, options.repeats)
-    return timing, engine.name(options.device, case.size)
+    return timing, engine.name(options.device)
 
 
 def _reference(case: ChainCase, energy: SetEnergy, options: BenchOptions, steps: int) -> Callable[[], object]:

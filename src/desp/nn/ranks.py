@@ -33,7 +33,9 @@ def rank_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) ->
         if torch.compiler.is_compiling():
             return table.expand_as(values).gather(1, compared_ranks(fixed))
         return _looked_up(table, shifted_ranks(fixed))
-    if values.device.type == "cpu" and values.dtype == torch.float32 and not torch.compiler.is_compiling():
+    if values.device.type == "cpu" and values.dtype == torch.float32:
+        if torch.compiler.is_compiling():
+            return packed_operator(fixed.contiguous(), table)
         return packed_weights(fixed, table)
     order = fixed.argsort(dim=1, descending=True, stable=True)
     return torch.zeros_like(values).scatter(1, order, table.expand_as(values))
@@ -85,7 +87,20 @@ def packed_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) 
     return weights.transpose(1, 2).contiguous()
 
 
-# An operator of its own, as the compiler cannot look into a kernel that is imported only when it is launched.
+# Operators of their own are what the compiler cannot look into: numpy's sort, and a kernel that is imported only
+# when it is launched.
+@torch.library.custom_op("desp::packed_weights", mutates_args=())
+def packed_operator(values: Tensor, table: Tensor) -> Tensor:
+    """`packed_weights` for compiled code, which has no tape."""
+    return packed_weights(values, table)
+
+
+@packed_operator.register_fake
+def _(values: Tensor, table: Tensor) -> Tensor:
+    del table
+    return torch.empty_like(values)
+
+
 @torch.library.custom_op("desp::kernel_ranks", mutates_args=())
 def kernel_ranks(values: Tensor) -> Tensor:
     """The ranks (B, N, H), int32, of contiguous values on a CUDA device."""

@@ -72,7 +72,7 @@ def _check_machine(settings: RunSettings, predictor: EnergyPredictor) -> None:
         SettingsError: no such device, or one that the engine cannot use.
         MissingExtraError: TensorBoard is asked for and not installed.
     """
-    ChainEngine(predictor.network.energy, settings.engine).name(default_device(settings.device), size=1)
+    ChainEngine(predictor.network.energy, settings.engine).name(default_device(settings.device))
     if settings.training.tensorboard:
         require("tensorboard", "log", "log for TensorBoard")
 

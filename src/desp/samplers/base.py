@@ -1,5 +1,6 @@
 """What a chain needs and what it tells."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -101,22 +102,38 @@ def value_and_gradient(
 
 
 def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
-    """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once.
-
-    On the CPU a large batch goes in parts whose features stay in the cache, unless a tape shall be kept of it.
-    """
+    """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once."""
     half = layers_in_bfloat16() and not torch.is_grad_enabled()
-    if code.device.type != "cpu" or torch.is_grad_enabled():
+
+    def function(y: Tensor, prepared: Tables) -> tuple[Tensor, Tensor]:
+        return value_and_gradient(energy, y, prepared, half=half)
+
+    return gradient_in_parts(function, energy, code, size, ROWS_AT_ONCE)
+
+
+def gradient_in_parts(
+    function: Callable[[Tensor, Tables], tuple[Tensor, Tensor]],
+    energy: SetEnergy,
+    code: Tensor,
+    size: int,
+    rows: int,
+) -> Gradient:
+    """`function` with what `energy` prepares for it.
+
+    On the CPU a large batch goes in parts of about `rows` elements, whose features stay in the cache, unless a
+    tape shall be kept of it.
+    """
+    on_cpu = code.device.type == "cpu"
+    if on_cpu:
+        _keep_freed_memory()
+    if not on_cpu or torch.is_grad_enabled() or len(code) * size <= rows:
         prepared = energy.prepare(code, size)
-        return lambda y: value_and_gradient(energy, y, prepared, half=half)
-    _keep_freed_memory()
-    each = max(ROWS_AT_ONCE // max(size, 1), 1)
+        return lambda y: function(y, prepared)
+    each = math.ceil(len(code) / math.ceil(len(code) * size / rows))
     parts = [energy.prepare(part, size) for part in code.split(each)]
 
     def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
-        pairs = zip(y.split(each), parts, strict=True)
-        found = [value_and_gradient(energy, *pair, half=half) for pair in pairs]
-        values, slopes = zip(*found, strict=True)
+        values, slopes = zip(*map(function, y.split(each), parts), strict=True)
         return torch.cat(values), torch.cat(slopes)
 
     return gradient

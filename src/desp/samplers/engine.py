@@ -3,7 +3,7 @@
 A chain is hundreds of tiny kernels, and launching them one by one leaves a GPU idle for most of the time. The
 graph engine records the whole chain once and replays it: the sampler, the energy and the noise are the same,
 only the launching is not. Weights are read in place, so a graph stays valid while they are trained. On a CPU
-launching is cheap; there a compiled gradient saves passes over memory, which pays for small sets in long runs.
+launching is cheap; there a compiled gradient saves passes over memory, which pays in long runs.
 """
 
 import logging
@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from typing import Literal
 
@@ -20,12 +21,12 @@ from torch import Tensor
 from desp.capture import CapturedCall, borrowed_generator, warm_up
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
-from desp.nn.ranks import COMPARED_ON_CPU
 from desp.samplers.base import (
     ChainInfo,
     Gradient,
     Record,
     eager_gradient,
+    gradient_in_parts,
     layers_in_bfloat16,
     value_and_gradient,
 )
@@ -38,9 +39,10 @@ logger = logging.getLogger(__name__)
 GRAPHS_KEPT = 8
 COMPILED_SHAPES = 512
 
-# Compiling takes ten to twenty seconds on a CPU, and saves about a millisecond a gradient where it does.
+# Compiling takes ten to twenty seconds on a CPU, and saves a fifth of a gradient or more.
 GRADIENTS_WORTH_COMPILING = 100_000
-SIZE_WORTH_COMPILING = COMPARED_ON_CPU
+# Compiled gradients pass over memory less often, so parts of a batch may be larger than the cache.
+ROWS_COMPILED = 8192
 
 
 _INLINE: ContextVar[bool] = ContextVar("inline chains", default=False)
@@ -61,8 +63,8 @@ class ChainEngine:
 
     Args:
         energy: the energy; its parameters must stay where they are in memory (training in place is fine).
-        engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled for small sets
-            in long runs, else eager.
+        engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled in long runs,
+            else eager.
         gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
     """
 
@@ -75,15 +77,15 @@ class ChainEngine:
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
         self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
-    def name(self, device: torch.device, size: int) -> Literal["eager", "compiled", "graph"]:
-        """The engine that chains of sets of `size` rows use on `device`."""
+    def name(self, device: torch.device) -> Literal["eager", "compiled", "graph"]:
+        """The engine that chains on `device` use."""
         if self.requested == "graph" and device.type != "cuda":
             raise SettingsError("engine 'graph' needs a CUDA device; use --engine eager, compiled or auto.")
         if self.requested != "auto":
             return self.requested
         if device.type == "cuda":
             return "graph"
-        worth_it = self.gradients >= GRADIENTS_WORTH_COMPILING and size <= SIZE_WORTH_COMPILING
+        worth_it = self.gradients >= GRADIENTS_WORTH_COMPILING
         return "compiled" if device.type == "cpu" and worth_it else "eager"
 
     @torch.no_grad()
@@ -97,27 +99,27 @@ class ChainEngine:
     ) -> tuple[Tensor, ChainInfo]:
         """Run one chain for each row of `code` (B, ...) from `start` (B, N, C); see `LangevinSampler.sample`."""
         sampler, size = LangevinSampler(settings), start.shape[1]
-        name = self.name(start.device, size)
+        name = self.name(start.device)
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
         if name == "eager":
-            self._announce(name, size)
+            self._announce(name)
             return sampler.sample(eager_gradient(self.energy, code, size), start, generator, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
             ready = self._graph(sampler, code, start, record) if captured else self._compiled(code, start)
         except RuntimeError as error:
             self._fall_back(name, error)
             return self.run(settings, code, start, generator, record)
-        self._announce(name, size)
+        self._announce(name)
         if isinstance(ready, _ChainGraph):
             return ready.replay(code, start, generator)
         return sampler.sample(ready, start, generator, record)
 
-    def _announce(self, name: str, size: int) -> None:
+    def _announce(self, name: str) -> None:
         """Say which engine runs, and why, whenever that changes."""
         if name == self.used:
             return
         why = "as asked for" if self.requested != "auto" else _REASONS[name]
-        logger.info("chains of sets of %d rows run with engine %s: %s", size, name, why)
+        logger.info("chains run with engine %s: %s", name, why)
         self.used = name
 
     def _compiled(self, code: Tensor, start: Tensor) -> Gradient:
@@ -143,11 +145,11 @@ class ChainEngine:
             compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
-        compiled, prepared = self._function, self.energy.prepare(code, size)
         half = layers_in_bfloat16()
         rounded = half or (code.is_cuda and torch.get_float32_matmul_precision() == "high")
         fused = rounded and code.dtype == torch.float32
-        return lambda y: compiled(self.energy, y, prepared, fused=fused, half=half)
+        function = partial(self._function, self.energy, fused=fused, half=half)
+        return gradient_in_parts(function, self.energy, code, size, ROWS_COMPILED)
 
     def _graph(self, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
         key = (sampler.settings, code.shape, start.shape, code.dtype, start.dtype, start.device, record)
@@ -163,7 +165,7 @@ class ChainEngine:
 _REASONS = {
     "graph": "one launch for the whole chain",
     "compiled": "enough gradients to pay for compiling",
-    "eager": "too few gradients or too large sets for compiling to pay",
+    "eager": "too few gradients for compiling to pay",
 }
 
 
