@@ -1,8 +1,12 @@
 """``desp bench``"""
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -73,7 +77,8 @@ def run(arguments: list[str]) -> None:
         from desp.extras import require
 
         require("matplotlib", "viz", "draw pictures")
-    rows, device = _measured(options)
+    with _nothing_compiled_before():
+        rows, device = _measured(options)
     if options.record is not None:
         from desp.benchmarks import write_record
 
@@ -85,6 +90,20 @@ def run(arguments: list[str]) -> None:
     _show(options, options.what, rows)
     if options.what == "scaling" and not options.json:
         print(f"picture: {options.picture}")
+
+
+@contextmanager
+def _nothing_compiled_before() -> Iterator[None]:
+    """An empty folder for what is compiled: what lies on this machine's disk already would flatter `compile_s`."""
+    name, before = "TORCHINDUCTOR_CACHE_DIR", os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    with TemporaryDirectory() as folder:
+        os.environ[name] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(name)
+            if before is not None:
+                os.environ[name] = before
 
 
 def _show_recorded(options: BenchArguments, path: Path) -> None:
