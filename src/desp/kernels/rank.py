@@ -46,5 +46,6 @@ def count_ranks(values: Tensor) -> Tensor:
     if values.numel() == 0:
         return ranks
     grid = (triton.cdiv(size, ROWS), triton.cdiv(features, FEATURES), batch)
-    _count[grid](values, ranks, size, features, ROWS=ROWS, FEATURES=FEATURES, num_warps=4)
+    with torch.cuda.device(values.device):  # Triton launches on the current device
+        _count[grid](values, ranks, size, features, ROWS=ROWS, FEATURES=FEATURES, num_warps=4)
     return ranks

@@ -31,7 +31,7 @@ class WeightAverage:
             torch._foreach_lerp_(averages, live, share)
             return
         for average, weight in zip(averages, live, strict=True):
-            average.lerp_(weight, share)
+            average.lerp_(weight, share.to(average.dtype))
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
