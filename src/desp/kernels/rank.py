@@ -1,4 +1,4 @@
-"""Ranks on a GPU by counting, for sets too large for the compiler's fused loop and too small for a good sort.
+"""Ranks on a GPU, by counting larger values.
 
 Needs Triton, which comes with torch's CUDA builds; imported only when a kernel is launched.
 """
@@ -16,10 +16,11 @@ FEATURES = 64
 def _count(values, ranks, size, features, ROWS: tl.constexpr, FEATURES: tl.constexpr):
     """One program: the ranks of ROWS elements of one set, for FEATURES features."""
     column = tl.program_id(1) * FEATURES + tl.arange(0, FEATURES)
-    first = tl.program_id(0) * ROWS
+    blocks = tl.cdiv(size, ROWS)
+    first = tl.program_id(0) % blocks * ROWS
     row = first + tl.arange(0, ROWS)
     here = column < features
-    base = tl.program_id(2).to(tl.int64) * size * features
+    base = (tl.program_id(0) // blocks).to(tl.int64) * size * features
     place = base + row[:, None] * features + column[None, :]
     inside = (row[:, None] < size) & here[None, :]
     mine = tl.load(values + place, mask=inside, other=0.0)
@@ -45,7 +46,8 @@ def count_ranks(values: Tensor) -> Tensor:
     ranks = torch.empty(values.shape, dtype=torch.int32, device=values.device)
     if values.numel() == 0:
         return ranks
-    grid = (triton.cdiv(size, ROWS), triton.cdiv(features, FEATURES), batch)
+    # Sets and blocks of rows share the first axis, the only one without a small limit.
+    grid = (batch * triton.cdiv(size, ROWS), triton.cdiv(features, FEATURES))
     with torch.cuda.device(values.device):  # Triton launches on the current device
         _count[grid](values, ranks, size, features, ROWS=ROWS, FEATURES=FEATURES, num_warps=4)
     return ranks
