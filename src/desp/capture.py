@@ -1,11 +1,9 @@
 """Functions recorded as CUDA graphs: one launch in place of hundreds."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
 
 Result = TypeVar("Result")
 
@@ -57,15 +55,3 @@ class borrowed_generator:  # noqa: N801 - reads as a statement
 
     def __exit__(self, *_: object) -> None:
         self.source.set_offset(self.own.get_offset())
-
-
-Numbers = tuple[int, ...] | tuple[float, ...] | tuple[tuple[int, ...], ...]
-
-
-@lru_cache(maxsize=256)
-def constant(numbers: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """A tensor of fixed numbers, made once for each device; not to be changed.
-
-    Making a tensor of Python's numbers copies from the host and waits, which cannot be part of a recording.
-    """
-    return torch.tensor(numbers, device=device, dtype=dtype)

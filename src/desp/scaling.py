@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.capture import constant
+from desp.constants import constant
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
@@ -34,9 +34,9 @@ class FeatureScaling:
         for lowest, highest in zip(low, high, strict=True):
             width = highest - lowest
             near = lowest >= LOWEST and highest <= HIGHEST and width >= NARROWEST
-            constant = width <= 1e-12 * max(abs(lowest), abs(highest), 1.0)
-            offset.append(0.0 if near else lowest - 0.5 if constant else lowest)
-            span.append(1.0 if near or constant else width)
+            unchanging = width <= 1e-12 * max(abs(lowest), abs(highest), 1.0)
+            offset.append(0.0 if near else lowest - 0.5 if unchanging else lowest)
+            span.append(1.0 if near or unchanging else width)
         return cls(tuple(offset), tuple(span))
 
     def scale(self, values: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from desp.nn.ranks import COMPARED_ON_CPU, compared_ranks, packed_weights, rank_weights, shifted_ranks
+from desp.nn.ranks import COMPARED_ON_CPU, compared_ranks, packed_order, rank_weights, shifted_ranks
 
 
 def by_sorting(values: Tensor, table: Tensor) -> Tensor:
@@ -41,8 +41,9 @@ def test_special_values(special: list[float]) -> None:
     values = torch.tensor(special).view(1, -1, 1)
     table = torch.arange(1.0, len(special) + 1).view(-1, 1)
     expected = by_sorting(values, table)
-    assert torch.equal(packed_weights(values, table), expected)
     assert torch.equal(rank_weights(values, table), expected)
+    order = values.argsort(dim=1, descending=True, stable=True)
+    assert torch.equal(packed_order(values).transpose(1, 2), order)
 
 
 @pytest.mark.parametrize("size", [5, 40])
@@ -65,3 +66,22 @@ def test_weights_can_be_differentiated_in_the_table(size: int, dtype: torch.dtyp
     (found,) = torch.autograd.grad((rank_weights(values, table) * factors).sum(), table)
     order = values.argsort(dim=1, descending=True, stable=True)
     torch.testing.assert_close(found, factors.gather(1, order).sum(dim=0))
+
+
+@pytest.mark.parametrize("size", [6, 40])
+def test_half_precision_values_with_full_precision_weights(size: int) -> None:
+    values, table = torch.randn(2, size, 3).bfloat16(), torch.randn(size, 3)
+    weights = rank_weights(values, table)
+    assert weights.dtype == torch.float32
+    assert torch.equal(weights, by_sorting(values.float(), table))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [6, 40])
+def test_works_under_function_transforms(size: int, dtype: torch.dtype) -> None:
+    values, table = torch.randn(2, size, 3, dtype=dtype), torch.randn(size, 3, dtype=dtype)
+
+    def pooled(rows: Tensor) -> Tensor:
+        return (rows * rank_weights(rows, table)).sum()
+
+    torch.testing.assert_close(torch.func.grad(pooled)(values), by_sorting(values, table))

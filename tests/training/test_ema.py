@@ -46,7 +46,7 @@ def test_updates_leave_the_weights_alone() -> None:
     module = nn.Linear(2, 3)
     average = WeightAverage(module, 0.9)
     before = weights(module)
-    average.update(1)
+    average.update(average.share(1))
     assert same(weights(module), before)
 
 
@@ -81,7 +81,7 @@ def test_saved_averages_are_continued() -> None:
     module = nn.Linear(2, 3)
     first, second = WeightAverage(module, 0.9), WeightAverage(module, 0.9)
     nn.init.zeros_(module.weight)
-    first.update(5)
+    first.update(first.share(5))
     second.load({name: value.clone() for name, value in first.tensors.items()})
     assert same(first.tensors, second.tensors)
     with pytest.raises(KeyError):

@@ -95,21 +95,49 @@ def test_recorded_steps_with_given_batches_are_the_plain_ones(kind: Kind, reruns
         torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
 
 
-def test_a_recording_that_fails_leaves_plain_steps(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("part", ["CapturedCall", "warm_up"])
+def test_what_cannot_be_recorded_or_compiled_is_stepped_plainly(
+    part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("not permitted\nhere")
 
-    monkeypatch.setattr("desp.training.update.CapturedCall", fail)
     monkeypatch.setattr("desp.training.update.warm_up", lambda work: work())
+    monkeypatch.setattr(f"desp.training.update.{part}", fail)
     plain, recorded = (make_trainer(make_predictor(), settings=AVERAGED) for _ in range(2))
     expected = plain.fit()
     outcome = recording(recorded).fit()
     assert outcome.engine == "eager"
-    assert "training runs step by step, as recording failed: not permitted" in caplog.messages
+    assert caplog.messages.count("training runs step by step, as recording failed: not permitted") == 1
     for name, value in expected.weights.items():
         torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
+
+
+def test_a_replay_that_fails_is_no_matter_of_recording(reruns: list[Rerun]) -> None:
+    trainer = recording(make_trainer(make_predictor(), settings=AVERAGED))
+    trainer.update(0, noise=0, step=0, rate=1e-3)
+    trainer.update(1, noise=1, step=1, rate=1e-3)
+
+    def fail() -> object:
+        raise RuntimeError("out of memory")
+
+    reruns[0].work = fail
+    with pytest.raises(RuntimeError, match="out of memory"):
+        trainer.update(2, noise=2, step=2, rate=1e-3)
+
+
+def test_rolled_back_steps_are_recorded_anew(reruns: list[Rerun]) -> None:
+    trainer = recording(make_trainer(make_predictor(), settings=AVERAGED))
+    saved = trainer._snapshot()
+    for step in range(3):
+        trainer.update(step, noise=step, step=step, rate=1e-3)
+    first = {name: value.clone() for name, value in trainer.estimator.state_dict().items()}
+    trainer._restore(saved)
+    for step in range(3):
+        trainer.update(step, noise=step, step=step, rate=1e-3)
+    assert len(reruns) == 2
+    for name, value in trainer.estimator.state_dict().items():
+        assert torch.equal(value, first[name])
 
 
 class HostWork(TorchDispatchMode):

@@ -95,15 +95,16 @@ def run(arguments: list[str]) -> None:
 @contextmanager
 def _nothing_compiled_before() -> Iterator[None]:
     """An empty folder for what is compiled: what lies on this machine's disk already would flatter `compile_s`."""
-    name, before = "TORCHINDUCTOR_CACHE_DIR", os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+    before = {name: os.environ[name] for name in names if name in os.environ}
     with TemporaryDirectory() as folder:
-        os.environ[name] = folder
+        os.environ.update({name: str(Path(folder) / name) for name in names})
         try:
             yield
         finally:
-            os.environ.pop(name)
-            if before is not None:
-                os.environ[name] = before
+            for name in names:
+                os.environ.pop(name, None)
+            os.environ.update(before)
 
 
 def _show_recorded(options: BenchArguments, path: Path) -> None:

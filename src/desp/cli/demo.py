@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> None:
         f"  echo '{{\"input\": 5}}' > five.jsonl\n"
         f"  {desp} predict {options.run} --input five.jsonl --samples 4 --output predicted.jsonl\n"
         f'  {desp} train custom --data FILE     your own sets: JSON lines {{"input": ..., "set": [[...]]}}\n'
-        f"  {desp} recipes                      the paper's experiments"
+        f"  {desp} recipes                      what can be trained by name"
     )
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.capture import constant
+from desp.constants import constant
 from desp.data.base import Batch
 from desp.sets import SetBatch
 

@@ -94,12 +94,15 @@ def assign_later(costs: Float[Tensor, "b n n"]) -> Callable[[], Tensor]:
     """Begin to solve assignments, and return a function that waits for their columns (B, N).
 
     scipy releases the interpreter lock, so a pool of threads solves large batches on all cores. Costs on a GPU are
-    copied without waiting for it: the caller may queue more work there while the threads solve.
+    copied without waiting for it: the caller may queue more work there while the threads solve. Costs on the CPU
+    are not copied, and must not change meanwhile.
     """
+    costs = costs.detach()
     heavy = costs.shape[0] > 1 and costs.shape[0] * costs.shape[1] ** 3 > WORTH_A_POOL
     if not heavy:
-        return lambda: _columns([_solve(item) for item in _checked(_to_host(costs)())], costs)
-    parts = costs.detach().split(math.ceil(len(costs) / PARTS))
+        host = _to_host(costs)
+        return lambda: _columns(_solve_part(host), costs)
+    parts = costs.split(math.ceil(len(costs) / PARTS))
     firsts = range(0, len(costs), len(parts[0]))
     jobs = [_pool().submit(_solve_part, _to_host(part), first) for part, first in zip(parts, firsts, strict=True)]
 
@@ -112,10 +115,10 @@ def assign_later(costs: Float[Tensor, "b n n"]) -> Callable[[], Tensor]:
 def _to_host(costs: Tensor) -> Callable[[], Array]:
     """Begin to copy costs to the host; the function that is returned waits for them, in whichever thread."""
     if not costs.is_cuda:
-        return costs.detach().numpy
+        return costs.numpy
     copied, done = torch.empty(costs.shape, dtype=costs.dtype, pin_memory=True), torch.cuda.Event()
     copied.copy_(costs, non_blocking=True)
-    done.record()
+    done.record(torch.cuda.current_stream(costs.device))
 
     def wait() -> Array:
         done.synchronize()

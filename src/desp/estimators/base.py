@@ -22,6 +22,10 @@ class Estimator(nn.Module, ABC):
         """How its chains ran last: ``eager``, ``compiled`` or ``graph``."""
         return "eager"
 
+    def go_on_with(self, engine: str) -> None:
+        """Run chains on the CPU as before a run was interrupted, if the engine is ours to choose."""
+        del engine
+
     @abstractmethod
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

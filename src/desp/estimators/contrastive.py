@@ -1,5 +1,7 @@
 """Maximum likelihood by contrast (equations 3 to 5)."""
 
+from typing import Literal, cast
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -36,6 +38,11 @@ class ContrastiveEstimator(Estimator):
     def engine_used(self) -> str:
         """How its chains ran last."""
         return self.engine.used or "eager"
+
+    def go_on_with(self, engine: str) -> None:
+        """Run chains on the CPU as before."""
+        if engine in ("eager", "compiled"):
+            self.engine.settled = cast(Literal["eager", "compiled"], engine)
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

@@ -34,11 +34,12 @@ def rank_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) ->
             return table.expand_as(values).gather(1, compared_ranks(fixed))
         return _looked_up(table, shifted_ranks(fixed))
     if values.device.type == "cpu" and values.dtype == torch.float32:
-        if torch.compiler.is_compiling():
-            return packed_operator(fixed.contiguous(), table)
-        return packed_weights(fixed, table)
+        order = packed_order(fixed)
+        return (
+            table.new_empty(order.shape).scatter(-1, order, table.T.expand_as(order)).transpose(1, 2).contiguous()
+        )
     order = fixed.argsort(dim=1, descending=True, stable=True)
-    return torch.zeros_like(values).scatter(1, order, table.expand_as(values))
+    return table.new_empty(values.shape).scatter(1, order, table.expand_as(values))
 
 
 def compared_ranks(values: Float[Tensor, "b n h"]) -> Int[Tensor, "b n h"]:
@@ -66,39 +67,32 @@ def shifted_ranks(values: Float[Tensor, "b n h"]) -> Int[Tensor, "b n h"]:
 def _looked_up(table: Float[Tensor, "n h"], ranks: Int[Tensor, "b n h"]) -> Float[Tensor, "b n h"]:
     features = table.shape[1]
     # int32 is enough here and twice as fast as what `gather` takes.
-    places = torch.add(torch.arange(features, dtype=torch.int32), ranks, alpha=features)
+    places = torch.add(torch.arange(features, dtype=torch.int32, device=ranks.device), ranks, alpha=features)
     return table.reshape(-1).index_select(0, places.view(-1)).view(ranks.shape)
 
 
-def packed_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) -> Float[Tensor, "b n h"]:
-    """`rank_weights` by numpy's vectorised sort of integers that hold value and index.
+# Operators of their own are what compilers cannot look into: numpy's sort, and a kernel that is imported only
+# when it is launched.
+@torch.library.custom_op("desp::packed_order", mutates_args=())
+def packed_order(values: Tensor) -> Tensor:
+    """The index of every rank (B, H, N), of float32 values (B, N, H) on the CPU, by numpy's vectorised sort.
 
-    The upper half of a key orders like the negated float, the lower half is the index: sorting the keys is a
+    It sorts integers whose upper half orders like the negated float and whose lower half is the index: that is a
     stable descending sort of the values, and leaves the index of each rank in the lower half.
     """
-    batch, size, features = values.shape
     # Subtracted from zero, -0 becomes 0, which it is equal to.
     bits = (0.0 - values).transpose(1, 2).contiguous().view(torch.int32)
     bits.bitwise_xor_((bits >> 31).bitwise_and_(0x7FFFFFFF))
-    keys = bits.long().bitwise_left_shift_(32).bitwise_or_(torch.arange(size))
+    index = torch.arange(values.shape[1], device=values.device)
+    keys = bits.long().bitwise_left_shift_(32).bitwise_or_(index)
     keys.numpy().sort(axis=-1)
-    order = keys.bitwise_and_(0xFFFFFFFF)
-    weights = values.new_empty(batch, features, size).scatter_(-1, order, table.T.expand_as(order))
-    return weights.transpose(1, 2).contiguous()
+    return keys.bitwise_and_(0xFFFFFFFF)
 
 
-# Operators of their own are what the compiler cannot look into: numpy's sort, and a kernel that is imported only
-# when it is launched.
-@torch.library.custom_op("desp::packed_weights", mutates_args=())
-def packed_operator(values: Tensor, table: Tensor) -> Tensor:
-    """`packed_weights` for compiled code, which has no tape."""
-    return packed_weights(values, table)
-
-
-@packed_operator.register_fake
-def _(values: Tensor, table: Tensor) -> Tensor:
-    del table
-    return torch.empty_like(values)
+@packed_order.register_fake
+def _(values: Tensor) -> Tensor:
+    batch, size, features = values.shape
+    return values.new_empty(batch, features, size, dtype=torch.int64)
 
 
 @torch.library.custom_op("desp::kernel_ranks", mutates_args=())

@@ -55,8 +55,8 @@ class SetDrawer:
     def __init__(self, network: EnergyNetwork, row_shape: tuple[int, int], engine: Engine) -> None:
         self.network, self.row_shape = network, row_shape
         self.many = ChainEngine(network.energy, engine)
-        # Few chains are run plainly, unless a graph is asked for: capturing one costs seconds.
-        self.few = self.many if engine == "graph" else ChainEngine(network.energy, "eager")
+        # Few chains are run plainly, unless something else is asked for: compiling and capturing cost seconds.
+        self.few = self.many if engine in ("compiled", "graph") else ChainEngine(network.energy, "eager")
 
     def draw(
         self, x: Tensor, generator: torch.Generator, sampler: LangevinSettings, record: Record

@@ -14,6 +14,9 @@ from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
 from desp.training.device import default_device, make_accelerator
 
+# Elements times the square of the width: a gradient has about eight operations for each.
+SMALL_GRADIENT = 6_000_000
+
 
 def train_run(
     settings: RunSettings,
@@ -35,6 +38,7 @@ def train_run(
     predictor.build(shape, seed=seed, statistics=statistics)
     torch.set_float32_matmul_precision(settings.matmul_precision)
     _check_machine(settings, predictor)
+    _fit_threads(settings, shape.max_size)
     state = PartialState(cpu=settings.device == "cpu")
     if state.is_main_process:
         if resume:
@@ -75,6 +79,17 @@ def _check_machine(settings: RunSettings, predictor: EnergyPredictor) -> None:
     ChainEngine(predictor.network.energy, settings.engine).name(default_device(settings.device))
     if settings.training.tensorboard:
         require("tensorboard", "log", "log for TensorBoard")
+
+
+def _fit_threads(settings: RunSettings, max_size: int) -> None:
+    """Use one thread where gradients are too small to share out.
+
+    Two are no faster there, and where another program takes one of their cores each waits for the other, many
+    times slower than one alone.
+    """
+    rows = settings.training.batch_size * max_size
+    if default_device(settings.device).type == "cpu" and rows * settings.predictor.energy.hidden**2 < SMALL_GRADIENT:
+        torch.set_num_threads(1)
 
 
 def _summary(predictor: EnergyPredictor, outcome: TrainingOutcome) -> dict[str, object]:

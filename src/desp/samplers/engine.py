@@ -39,11 +39,13 @@ logger = logging.getLogger(__name__)
 GRAPHS_KEPT = 8
 COMPILED_SHAPES = 512
 
-# Compiling takes ten to twenty seconds on a CPU, and saves a fifth of a gradient or more.
+# Compiling takes seconds on a CPU, which a short run does not win back.
 GRADIENTS_WORTH_COMPILING = 100_000
 # Compiled gradients pass over memory less often, so parts of a batch may be larger than the cache.
 ROWS_COMPILED = 8192
 
+
+EngineName = Literal["eager", "compiled", "graph"]
 
 _INLINE: ContextVar[bool] = ContextVar("inline chains", default=False)
 
@@ -72,12 +74,14 @@ class ChainEngine:
         self.energy = energy
         self.requested = engine
         self.gradients = gradients
-        self.used: str | None = None
+        self.used: EngineName | None = None
+        self.settled: EngineName | None = None
+        """What to use on the CPU: a resumed run goes on as it began, also if it is made longer."""
         self._compiled_for: set[tuple[object, ...]] = set()
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
         self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
-    def name(self, device: torch.device) -> Literal["eager", "compiled", "graph"]:
+    def name(self, device: torch.device) -> EngineName:
         """The engine that chains on `device` use."""
         if self.requested == "graph" and device.type != "cuda":
             raise SettingsError("engine 'graph' needs a CUDA device; use --engine eager, compiled or auto.")
@@ -85,6 +89,8 @@ class ChainEngine:
             return self.requested
         if device.type == "cuda":
             return "graph"
+        if self.settled is not None:
+            return self.settled
         worth_it = self.gradients >= GRADIENTS_WORTH_COMPILING
         return "compiled" if device.type == "cpu" and worth_it else "eager"
 
@@ -114,7 +120,7 @@ class ChainEngine:
             return ready.replay(code, start, generator)
         return sampler.sample(ready, start, generator, record)
 
-    def _announce(self, name: str) -> None:
+    def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""
         if name == self.used:
             return
@@ -125,11 +131,16 @@ class ChainEngine:
     def _compiled(self, code: Tensor, start: Tensor) -> Gradient:
         """The compiled gradient, tried once for every shape."""
         gradient = self.compiled_gradient(code, start.shape[1])
-        key = (code.shape, start.shape, code.dtype, start.dtype, start.device)
+        key = (code.shape, start.shape, *self._kind(code, start))
         if key not in self._compiled_for:
             gradient(start)
             self._compiled_for.add(key)
         return gradient
+
+    def _kind(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
+        """What else a recording or a compiled gradient depends on."""
+        precision = torch.get_float32_matmul_precision()
+        return (code.dtype, start.dtype, start.device, precision, self.energy.training)
 
     def _fall_back(self, name: str, error: RuntimeError) -> None:
         """Run chains plainly from now on, if that was left to us to decide."""
@@ -152,7 +163,7 @@ class ChainEngine:
         return gradient_in_parts(function, self.energy, code, size, ROWS_COMPILED)
 
     def _graph(self, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
-        key = (sampler.settings, code.shape, start.shape, code.dtype, start.dtype, start.device, record)
+        key = (sampler.settings, code.shape, start.shape, record, *self._kind(code, start))
         if key not in self._graphs:
             logger.info("capturing a chain of %d steps for sets %s", sampler.settings.steps, tuple(start.shape))
             self._graphs[key] = _ChainGraph(self, sampler, code, start, record)

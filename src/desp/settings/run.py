@@ -119,7 +119,7 @@ class RunSettings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     """The training loop."""
     engine: Engine = "auto"
-    """How chains run: eager, as one CUDA graph, or what suits the device."""
+    """How chains run: eager, with a compiled gradient, as one CUDA graph, or what suits the device and the run."""
     device: Device = "auto"
     """Where to run."""
     matmul_precision: Literal["highest", "high", "medium"] = "high"

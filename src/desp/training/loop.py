@@ -229,6 +229,8 @@ class Trainer:
         if self.average:
             tensors |= {f"ema/{name}": value.cpu().clone() for name, value in self.average.tensors.items()}
         tensors |= {f"monitor/{name}": value.cpu() for name, value in self.monitor.tensors().items()}
+        if self.state.step > 0:
+            self.state.engine = self.estimator.engine_used
         return Checkpoint(tensors, asdict(self.state))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -240,6 +242,8 @@ class Trainer:
                 self.average.load(checkpoint.group("ema"))
             self.monitor.load(checkpoint.group("monitor"))
             self.state = TrainingState(**checkpoint.state)
+            if self.state.engine is not None:
+                self.estimator.go_on_with(self.state.engine)
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
             raise CheckpointError(
                 f"The checkpoint does not fit these settings ({error}). Resume with the settings the run was "

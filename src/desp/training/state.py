@@ -16,6 +16,8 @@ class TrainingState:
     best_step: int | None = None
     validations_without_improvement: int = 0
     seconds: float = 0.0
+    engine: str | None = None
+    """How chains run; a resumed run goes on with it."""
 
     @property
     def rate_factor(self) -> float:
@@ -37,7 +39,7 @@ class TrainingOutcome:
         best_score: best validation score, if there was validation.
         best_step: the step it belongs to.
         seconds: wall time, resumed parts added up.
-        engine: ``graph`` if whole steps ran as a CUDA graph, else ``eager``.
+        engine: ``graph`` if whole steps ran as a CUDA graph, else how chains ran.
         stopped_early: whether patience ran out.
         rollbacks: how often NaN or infinity sent training back.
     """

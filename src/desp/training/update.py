@@ -37,7 +37,7 @@ class Update:
         prepare: from a batch to the tensors (x, y) that the estimator takes.
         settings: learning rate, clipping, averaging.
         accelerator: where to run.
-        engine: ``eager`` and ``compiled`` never record whole steps; ``graph`` insists.
+        engine: ``eager`` and ``compiled`` never record whole steps; ``graph`` insists where it is possible.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class Update:
             step: counted from 0.
             rate: the learning rate.
         """
-        self._noise.manual_seed(noise)
-        share = self.average.share(step + 1) if self.average else 0.0
-        if not self.captures:
-            self._set_rate(rate)
-            return self._step(*self._prepared(feed), share)
         self._set_rate(rate)
-        if self._share is not None:
-            self._share.fill_(share)
-        return self._recorded(feed)
+        share = self.average.share(step + 1) if self.average else 0.0
+        if self.captures:
+            try:
+                return self._recorded(feed, noise, share)
+            except RuntimeError as error:
+                self._give_up(error)
+        self._noise.manual_seed(noise)
+        return self._step(*self._prepared(feed), share)
 
     def forget(self) -> None:
         """Record anew: the optimiser's state was replaced."""
@@ -124,15 +124,34 @@ class Update:
             self.average.update(share)
         return loss, norm, statistics
 
-    def _recorded(self, feed: Feed) -> Outcome:
+    def _recorded(self, feed: Feed, noise: int, share: float) -> Outcome:
+        """Take the step by replaying it; a shape's first step runs plainly, and is recorded before its second.
+
+        Raises:
+            RuntimeError: it could not be compiled or recorded; no weight has changed.
+        """
         shape = self._take_in(feed)
+        self._noise.manual_seed(noise)
+        if self._share is not None:
+            self._share.fill_(share)
         with inline_chains():
             if shape != self._warm_for:
                 self._captured, self._warm_for = None, shape
                 return warm_up(self._work)
             if self._captured is None:
-                self._captured = self._capture(shape)
-        return self._captured() if self._captured is not None else self._work()
+                logger.info("recording training steps for %s", shape)
+                self._captured = CapturedCall(self._work, [self._noise, self._data])
+        return self._captured()
+
+    def _give_up(self, error: RuntimeError) -> None:
+        """Take plain steps from now on, if that was left to us to decide."""
+        if self.engine == "graph" or self._captured is not None:  # a replay that fails is no matter of recording
+            raise error
+        logger.warning("training runs step by step, as recording failed: %s", str(error).split("\n")[0])
+        self.captures = False
+        # A recording that was broken off leaves its generators unusable.
+        device = self.accelerator.device
+        self._noise, self._data = torch.Generator(device=device), torch.Generator(device=device)
 
     def _take_in(self, feed: Feed) -> object:
         """Put the batch where the recorded step reads it; returns what must not change between replays."""
@@ -153,14 +172,3 @@ class Update:
         elif self._batch is not None:
             x, y = self._batch
         return self._step(x, y, 0.0 if self._share is None else self._share)
-
-    def _capture(self, shape: object) -> CapturedCall[Outcome] | None:
-        logger.info("recording training steps for %s", shape)
-        try:
-            return CapturedCall(self._work, [self._noise, self._data])
-        except RuntimeError as error:  # such as an input encoder that looks at values on the host
-            if self.engine == "graph":
-                raise
-            logger.warning("training runs step by step, as recording failed: %s", str(error).split("\n")[0])
-            self.captures = False
-            return None

@@ -1,0 +1,46 @@
+"""Whole runs: whichever engine trained, the scores come from the same distribution."""
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+SEEDS = range(4)
+STEPS = 200
+
+
+def desp(*arguments: object) -> str:
+    """Run a command in a process of its own, without the live shape checks, which cannot be compiled."""
+    command = [sys.executable, "-m", "desp", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def score(folder: Path, seed: int, engine: str, device: str) -> float:
+    """The median score of one short run of the demo."""
+    run = folder / f"{engine}-{seed}"
+    where = ("--engine", engine, "--device", device)
+    desp("train", "demo", "--run", run, "--seed", seed, "--training.steps", STEPS, *where)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["engine"] == engine
+    rows = json.loads(desp("evaluate", run, "--json"))
+    return next(row["value"] for row in rows if row["metric"] == "score_median")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("engine", "device"), [("compiled", "cpu"), pytest.param("graph", "cuda", marks=pytest.mark.gpu)]
+)
+def test_scores_do_not_depend_on_the_engine(tmp_path: Path, engine: str, device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    plain = [score(tmp_path, seed, "eager", device) for seed in SEEDS]
+    other = [score(tmp_path, seed, engine, device) for seed in SEEDS]
+    spread = max(statistics.stdev(plain), statistics.stdev(other))
+    assert abs(statistics.mean(plain) - statistics.mean(other)) < 3 * spread, (plain, other)
