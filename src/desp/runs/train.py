@@ -87,8 +87,8 @@ def _fit_threads(settings: RunSettings, max_size: int) -> None:
     Two are no faster there, and where another program takes one of their cores each waits for the other, many
     times slower than one alone.
     """
-    rows = settings.training.batch_size * max_size
-    if default_device(settings.device).type == "cpu" and rows * settings.predictor.energy.hidden**2 < SMALL_GRADIENT:
+    work = settings.training.batch_size * max_size * settings.predictor.energy.hidden**2
+    if default_device(settings.device).type == "cpu" and work < SMALL_GRADIENT:
         torch.set_num_threads(1)
 
 
