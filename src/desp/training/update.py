@@ -67,7 +67,7 @@ class Update:
         )
         self.average = WeightAverage(estimator, settings.ema_decay) if settings.ema_decay else None
         self._noise, self._data = torch.Generator(device=device), torch.Generator(device=device)
-        self._batch: tuple[Tensor, Tensor] | None = None
+        self._batch: tuple[Tensor, Tensor] | None = None  # what a recorded step reads; none if it draws
         self._warm_for: object = None
         self._captured: CapturedCall[Outcome] | None = None
 
@@ -112,9 +112,13 @@ class Update:
     def _prepared(self, feed: Feed) -> tuple[Tensor, Tensor]:
         if isinstance(feed, Batch):
             return self.prepare(feed)
+        self._data.manual_seed(feed)
+        return self._drawn()
+
+    def _drawn(self) -> tuple[Tensor, Tensor]:
         if self.source is None:
             raise TypeError("a seed needs a source that draws with it")
-        return self.prepare(self.source.draw_with(self._data.manual_seed(feed)))
+        return self.prepare(self.source.draw_with(self._data))
 
     def _step(self, x: Tensor, y: Tensor, share: float | Tensor) -> Outcome:
         loss, statistics = self.gradients(x, y, self._noise)
@@ -157,6 +161,7 @@ class Update:
         """Put the batch where the recorded step reads it; returns what must not change between replays."""
         if isinstance(feed, int):
             self._data.manual_seed(feed)
+            self._batch = None
             return "drawn"
         x, y = self.prepare(feed)
         shape = (x.shape, x.dtype, y.shape, y.dtype)
@@ -167,8 +172,5 @@ class Update:
         return shape
 
     def _work(self) -> Outcome:
-        if self._warm_for == "drawn" and self.source is not None:
-            x, y = self.prepare(self.source.draw_with(self._data))
-        elif self._batch is not None:
-            x, y = self._batch
+        x, y = self._batch or self._drawn()
         return self._step(x, y, 0.0 if self._share is None else self._share)
