@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_problem import (
+    EVERY_STEP,
     KINDS,
     RICH,
     SHORT,
@@ -17,56 +18,25 @@ from tiny_problem import (
     Kind,
     Poisoned,
     Recorder,
+    Scores,
+    assert_same,
     held_out_loss,
     make_predictor,
     make_trainer,
     polygons,
+    scored,
     weights_of,
 )
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource
-from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
-from desp.training import Trainer, TrainingListener
+from desp.errors import CheckpointError, RunError, SettingsError, TrainingInterrupted
+from desp.training import TrainingListener
 from desp.training.checkpoints import load_checkpoint
 from desp.training.device import make_accelerator
-from desp.training.loop import MAX_ROLLBACKS
 from desp.training.schedule import learning_rate
 
 NAN = float("nan")
-EVERY_STEP = replace(SHORT, validate_every=1)
-
-
-def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
-    assert first.keys() == second.keys()
-    assert [name for name in first if not torch.equal(first[name], second[name])] == []
-
-
-def assert_all_finite(folder: Path) -> None:
-    files = list(folder.rglob("*.safetensors"))
-    assert files
-    for file in files:
-        for name, value in load_checkpoint(file).tensors.items():
-            assert torch.isfinite(value).all(), (file.name, name)
-
-
-class Scores:
-    """A validation function that gives the listed scores and remembers the weights they were given for."""
-
-    def __init__(self, *scores: float) -> None:
-        self.scores = iter(scores)
-        self.trainer: Trainer | None = None
-        self.seen: list[dict[str, Tensor]] = []
-
-    def __call__(self) -> float:
-        self.seen.append(weights_of(self.trainer))
-        return next(self.scores)
-
-
-def scored(scores: Scores, settings: object, **options: object) -> Trainer:
-    """A trainer that is validated by `scores`."""
-    scores.trainer = make_trainer(make_predictor(), settings, validate=scores, **options)
-    return scores.trainer
 
 
 # -- steps ---------------------------------------------------------------------------------------------
@@ -246,96 +216,6 @@ def test_nothing_but_nan_keeps_the_last_weights_and_costs_patience(tmp_path: Pat
     assert not trainer.store.best.exists()
 
 
-# -- what is not finite --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Path, kind: Kind) -> None:
-    settings = replace(SHORT, steps=9, checkpoint_every=4, log_every=100, ema_decay=0.9)
-    trainer = make_trainer(make_predictor(kind), settings, source=Poisoned((0, 5)), folder=tmp_path)
-    with pytest.raises(NonFiniteError) as caught:
-        trainer.fit()
-    message = str(caught.value)
-    assert "at step 5." in message
-    assert str(tmp_path / "checkpoints" / "step-00000004.safetensors") in message
-    for advice in ("--training.learning-rate", "--training.clip-norm", "--training.on-nonfinite rollback"):
-        assert advice in message
-    assert_all_finite(tmp_path)
-
-
-def test_non_finite_at_once_says_that_nothing_was_saved(tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match=r"at step 0\. Nothing was saved"):
-        make_trainer(make_predictor(), source=Poisoned((0, 0)), folder=tmp_path).fit()
-    assert not list(tmp_path.rglob("*.safetensors"))
-
-
-def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -> None:
-    source, listener = Poisoned((0, 3)), Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback", ema_decay=0.9)
-    outcome = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
-    assert outcome.steps == 6
-    assert listener.rollbacks == [(3, 2)]
-    assert source.asked == [(0, step) for step in range(4)] + [(1, step) for step in range(2, 6)]
-    rates = [listener.numbers[step]["learning_rate"] for step in range(1, 7)]
-    assert rates == [1e-2, 1e-2, 5e-3, 5e-3, 5e-3, 5e-3]
-    assert all(torch.isfinite(value).all() for value in outcome.weights.values())
-    assert_all_finite(tmp_path)
-    lines = (tmp_path / "log.jsonl").read_text().splitlines()
-    assert len(lines) == 6
-
-
-def test_rolling_back_twice_to_the_same_place(tmp_path: Path) -> None:
-    """The state to go back to must not be worn out by what was trained since."""
-    listener = Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback")
-    source = Poisoned((0, 3), (1, 3))
-    trainer = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener)
-    assert trainer.fit().steps == 6
-    assert listener.rollbacks == [(3, 2), (3, 2)]
-    assert_all_finite(tmp_path)
-
-
-def test_rollback_without_a_folder_goes_back_to_memory() -> None:
-    listener = Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback")
-    make_trainer(make_predictor(), settings, source=Poisoned((0, 1)), listener=listener).fit()
-    assert listener.rollbacks == [(1, 0)]
-
-
-def test_rollback_gives_up(tmp_path: Path) -> None:
-    source, listener = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback")
-    with pytest.raises(NonFiniteError, match=r"at step 3\..*going back 5 times did not help"):
-        make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
-    assert len(listener.rollbacks) == MAX_ROLLBACKS == 5
-    assert_all_finite(tmp_path)
-
-
-def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
-    """A score of the part that was thrown away must not lend its weights to another score."""
-    settings = replace(EVERY_STEP, on_nonfinite="rollback")
-    scores = Scores(5, 4, 1, 9, 9, 9, 9)  # step 3 scores 1 and is lost
-    trainer = scored(scores, settings, source=Poisoned((0, 3)), folder=tmp_path)
-    outcome = trainer.fit()
-    assert (outcome.best_score, outcome.best_step) == (4, 2)
-    assert_same(outcome.weights, scores.seen[1])
-    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
-
-
-def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:
-    class PoisonedThenStopped(Poisoned):
-        def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
-            for batch in super().batches(first, attempt):
-                if self.asked[-1] == (0, 2):  # no step at which anything else is read or saved
-                    os.kill(os.getpid(), signal.SIGINT)
-                yield batch
-
-    settings = replace(SHORT, log_every=100)
-    with pytest.raises(NonFiniteError, match="at step 2"):
-        make_trainer(make_predictor(), settings, source=PoisonedThenStopped((0, 2)), folder=tmp_path).fit()
-    assert_all_finite(tmp_path)
-
-
 # -- run folders ---------------------------------------------------------------------------------------
 
 
@@ -361,6 +241,13 @@ def test_resuming_with_other_settings(tmp_path: Path, other: Callable[[], object
     make_trainer(make_predictor(), folder=tmp_path).fit()
     with pytest.raises(CheckpointError, match=r"(?s)does not fit these settings.*the settings the run"):
         make_trainer(other(), settings, folder=tmp_path).fit(resume=True)
+
+
+def test_a_run_made_longer_goes_on_with_its_engine(tmp_path: Path) -> None:
+    make_trainer(make_predictor(), folder=tmp_path).fit()
+    longer = make_trainer(make_predictor(), replace(SHORT, steps=8), folder=tmp_path)
+    longer.estimator.engine.gradients = 10**9  # enough to compile for, were it a new run
+    assert longer.fit(resume=True).engine == "eager"
 
 
 def test_resuming_nothing_begins_at_the_beginning(tmp_path: Path) -> None:

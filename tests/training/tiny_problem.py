@@ -195,3 +195,30 @@ def rich_trainer(
 def weights_of(trainer: Trainer) -> dict[str, Tensor]:
     """The weights as they are now, whatever the outcome would choose."""
     return {name: value.detach().clone() for name, value in trainer.estimator.state_dict().items()}
+
+
+EVERY_STEP = replace(SHORT, validate_every=1)
+
+
+def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    assert first.keys() == second.keys()
+    assert [name for name in first if not torch.equal(first[name], second[name])] == []
+
+
+class Scores:
+    """A validation function that gives the listed scores and remembers the weights they were given for."""
+
+    def __init__(self, *scores: float) -> None:
+        self.scores = iter(scores)
+        self.trainer: Trainer | None = None
+        self.seen: list[dict[str, Tensor]] = []
+
+    def __call__(self) -> float:
+        self.seen.append(weights_of(self.trainer))
+        return next(self.scores)
+
+
+def scored(scores: Scores, settings: object, **options: object) -> Trainer:
+    """A trainer that is validated by `scores`."""
+    scores.trainer = make_trainer(make_predictor(), settings, validate=scores, **options)
+    return scores.trainer

@@ -1,0 +1,123 @@
+"""Training that meets NaN or infinity: it stops with advice, or goes back."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_problem import (
+    EVERY_STEP,
+    KINDS,
+    SHORT,
+    Kind,
+    Poisoned,
+    Recorder,
+    Scores,
+    assert_same,
+    make_predictor,
+    make_trainer,
+    scored,
+)
+
+from desp.data.base import Batch
+from desp.errors import NonFiniteError
+from desp.training.checkpoints import load_checkpoint
+from desp.training.loop import MAX_ROLLBACKS
+
+
+def assert_all_finite(folder: Path) -> None:
+    files = list(folder.rglob("*.safetensors"))
+    assert files
+    for file in files:
+        for name, value in load_checkpoint(file).tensors.items():
+            assert torch.isfinite(value).all(), (file.name, name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Path, kind: Kind) -> None:
+    settings = replace(SHORT, steps=9, checkpoint_every=4, log_every=100, ema_decay=0.9)
+    trainer = make_trainer(make_predictor(kind), settings, source=Poisoned((0, 5)), folder=tmp_path)
+    with pytest.raises(NonFiniteError) as caught:
+        trainer.fit()
+    message = str(caught.value)
+    assert "at step 5." in message
+    assert str(tmp_path / "checkpoints" / "step-00000004.safetensors") in message
+    for advice in ("--training.learning-rate", "--training.clip-norm", "--training.on-nonfinite rollback"):
+        assert advice in message
+    assert_all_finite(tmp_path)
+
+
+def test_non_finite_at_once_says_that_nothing_was_saved(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError, match=r"at step 0\. Nothing was saved"):
+        make_trainer(make_predictor(), source=Poisoned((0, 0)), folder=tmp_path).fit()
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -> None:
+    source, listener = Poisoned((0, 3)), Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback", ema_decay=0.9)
+    outcome = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
+    assert outcome.steps == 6
+    assert listener.rollbacks == [(3, 2)]
+    assert source.asked == [(0, step) for step in range(4)] + [(1, step) for step in range(2, 6)]
+    rates = [listener.numbers[step]["learning_rate"] for step in range(1, 7)]
+    assert rates == [1e-2, 1e-2, 5e-3, 5e-3, 5e-3, 5e-3]
+    assert all(torch.isfinite(value).all() for value in outcome.weights.values())
+    assert_all_finite(tmp_path)
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert len(lines) == 6
+
+
+def test_rolling_back_twice_to_the_same_place(tmp_path: Path) -> None:
+    """The state to go back to must not be worn out by what was trained since."""
+    listener = Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback")
+    source = Poisoned((0, 3), (1, 3))
+    trainer = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener)
+    assert trainer.fit().steps == 6
+    assert listener.rollbacks == [(3, 2), (3, 2)]
+    assert_all_finite(tmp_path)
+
+
+def test_rollback_without_a_folder_goes_back_to_memory() -> None:
+    listener = Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback")
+    make_trainer(make_predictor(), settings, source=Poisoned((0, 1)), listener=listener).fit()
+    assert listener.rollbacks == [(1, 0)]
+
+
+def test_rollback_gives_up(tmp_path: Path) -> None:
+    source, listener = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
+    settings = replace(SHORT, on_nonfinite="rollback")
+    with pytest.raises(NonFiniteError, match=r"at step 3\..*going back 5 times did not help"):
+        make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
+    assert len(listener.rollbacks) == MAX_ROLLBACKS == 5
+    assert_all_finite(tmp_path)
+
+
+def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
+    """A score of the part that was thrown away must not lend its weights to another score."""
+    settings = replace(EVERY_STEP, on_nonfinite="rollback")
+    scores = Scores(5, 4, 1, 9, 9, 9, 9)  # step 3 scores 1 and is lost
+    trainer = scored(scores, settings, source=Poisoned((0, 3)), folder=tmp_path)
+    outcome = trainer.fit()
+    assert (outcome.best_score, outcome.best_step) == (4, 2)
+    assert_same(outcome.weights, scores.seen[1])
+    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
+
+
+def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:
+    class PoisonedThenStopped(Poisoned):
+        def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+            for batch in super().batches(first, attempt):
+                if self.asked[-1] == (0, 2):  # no step at which anything else is read or saved
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield batch
+
+    settings = replace(SHORT, log_every=100)
+    with pytest.raises(NonFiniteError, match="at step 2"):
+        make_trainer(make_predictor(), settings, source=PoisonedThenStopped((0, 2)), folder=tmp_path).fit()
+    assert_all_finite(tmp_path)
