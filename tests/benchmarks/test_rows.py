@@ -51,6 +51,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(distances, "SHAPES", ((2, 3, 2), (1, 5, 3)))
     for name, grid in (("BATCHES", (1, 2)), ("SIZES", (2, 4)), ("STEPS", (1, 3)), ("DISTANCE_SIZES", (2, 4))):
         monkeypatch.setattr(scaling, name, grid)
+    monkeypatch.setitem(scaling.LARGE_SETS, "cpu", (1, 8))
     before = torch.get_float32_matmul_precision()
     yield
     assert torch.get_float32_matmul_precision() == before
@@ -119,13 +120,14 @@ def test_scaling_rows_and_their_picture() -> None:
         *(("chain", "batch", 1), ("chain", "batch", 2)),
         *(("chain", "size", 2), ("chain", "size", 4)),
         *(("chain", "steps", 1), ("chain", "steps", 3)),
+        ("chain", "large sets", 8),
         *(("chamfer", "size", 2), ("chamfer", "size", 4)),
         *(("hungarian", "size", 2), ("hungarian", "size", 4)),
     ]
     for row in rows:
         assert row.keys() >= SCALING_FIELDS
         if row["vary"] != "steps":
-            assert row[row["vary"]] == row["value"]
+            assert row["size" if row["vary"] == "large sets" else row["vary"]] == row["value"]
         assert row["steps"] == (row["value"] if row["vary"] == "steps" else 2 if row["task"] == "chain" else None)
     svg = scaling_picture(rows)
     for text in (b"milliseconds", b"hungarian", b"steps of a chain"):

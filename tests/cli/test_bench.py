@@ -21,6 +21,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distances, "SHAPES", ((2, 3, 2),))
     for name, grid in (("BATCHES", (1, 2)), ("SIZES", (2, 4)), ("STEPS", (1, 3)), ("DISTANCE_SIZES", (2, 4))):
         monkeypatch.setattr(scaling, name, grid)
+    monkeypatch.setitem(scaling.LARGE_SETS, "cpu", (1, 8))
 
 
 def test_sampler_as_json(desp: Desp) -> None:

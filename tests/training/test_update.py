@@ -170,6 +170,11 @@ def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator
     assert host.found in ([], ["aten._local_scalar_dense.default"] * 2)
 
 
+def test_what_is_drawn_on_another_device_is_drawn_there() -> None:
+    assert make_trainer(make_predictor()).update.source is not None
+    assert make_trainer(make_predictor(), source=polygons(device="meta")).update.source is None
+
+
 def test_nothing_is_recorded_on_the_cpu() -> None:
     assert not make_trainer(make_predictor(engine="auto")).update.captures
 
@@ -200,7 +205,7 @@ def test_recorded_training_ends_where_plain_training_does(kind: Kind, source: Ba
 def test_recorded_training_can_be_resumed(tmp_path: Path, kind: Kind) -> None:
     whole = rich_trainer(kind, tmp_path / "whole", accelerator=Accelerator())
     whole.fit()
-    source = ActingSource(6, lambda: os.kill(os.getpid(), signal.SIGINT))
+    source = ActingSource(6, lambda: os.kill(os.getpid(), signal.SIGINT), device="cuda")
     with pytest.raises(TrainingInterrupted, match=f"after step 7 of {RICH.steps}"):
         rich_trainer(kind, tmp_path / "parts", accelerator=Accelerator(), source=source).fit()
     resumed = rich_trainer(kind, tmp_path / "parts", accelerator=Accelerator())

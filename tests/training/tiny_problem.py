@@ -71,7 +71,7 @@ def make_predictor(
     return predictor
 
 
-def polygons(process: int = 0, batch: int = BATCH, device: str = "cpu") -> GeneratedSource:
+def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = "cpu") -> GeneratedSource:
     """The stream of batches of one process."""
     return GeneratedSource(draw_polygons, batch, seed=0, device=device, process=process)
 
@@ -122,11 +122,13 @@ class Recorder(TrainingListener):
 class ActingSource(BatchSource):
     """Polygons; `action` happens when batch number `at` is asked for, thus after `at` whole steps."""
 
-    def __init__(self, at: int, action: Callable[[], None], process: int = 0) -> None:
-        self.at, self.action, self.process = at, action, process
+    def __init__(
+        self, at: int, action: Callable[[], None], process: int = 0, device: torch.device | str = "cpu"
+    ) -> None:
+        self.at, self.action, self.stream = at, action, polygons(process, device=device)
 
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
-        for step, batch in enumerate(polygons(self.process).batches(first, attempt), first):
+        for step, batch in enumerate(self.stream.batches(first, attempt), first):
             if step == self.at:
                 self.action()
             yield batch
@@ -159,7 +161,7 @@ def make_trainer(
     accelerator = accelerator or Accelerator(cpu=True)
     return Trainer(
         predictor.make_estimator(),
-        source or polygons(accelerator.process_index),
+        source or polygons(accelerator.process_index, device=accelerator.device),
         lambda batch: predictor.prepare(batch, accelerator.device),
         settings,
         accelerator,

@@ -17,6 +17,8 @@ SIZES = (8, 64, 512)
 SIZES_ON_CUDA = (*SIZES, 4096)
 STEPS = (10, 100)
 STEPS_ON_CUDA = (*STEPS, 1000)
+# Batch and size of one chain over sets as large as scenes.
+LARGE_SETS = {"cuda": (16, 10_000), "cpu": (2, 10_000)}
 DISTANCE_SIZES = (8, 32, 128, 512)
 USUAL_STEPS = {"cuda": 100, "cpu": 10}
 PARTS = ("chain", "chamfer", "hungarian")
@@ -42,6 +44,8 @@ def _chain_rows(options: BenchOptions) -> Iterator[Row]:
         yield _chain_row("size", size, replace(case, size=size), usual, options)
     for steps in STEPS_ON_CUDA if on_cuda else STEPS:
         yield _chain_row("steps", steps, case, steps, options)
+    batch, size = LARGE_SETS[options.device.type]
+    yield _chain_row("large sets", size, replace(case, batch=batch, size=size), usual, options)
 
 
 def _chain_row(vary: str, value: int, case: ChainCase, steps: int, options: BenchOptions) -> Row:
