@@ -27,14 +27,14 @@ def _count(values, ranks, size, features, ROWS: tl.constexpr, FEATURES: tl.const
     rank = tl.zeros([ROWS, FEATURES], dtype=tl.int32)
     last = tl.minimum(first + ROWS, size)
     # An equal value counts if it comes before: always in the first loop, never in the last.
-    for other in range(first):
+    for other in tl.range(0, first, loop_unroll_factor=4):
         value = tl.load(values + base + other * features + column, mask=here, other=0.0)
         rank += (value[None, :] >= mine).to(tl.int32)
     for other in range(first, last):
         value = tl.load(values + base + other * features + column, mask=here, other=0.0)
         before = other < row[:, None]
         rank += ((value[None, :] > mine) | ((value[None, :] == mine) & before)).to(tl.int32)
-    for other in range(last, size):
+    for other in tl.range(last, size, loop_unroll_factor=4):
         value = tl.load(values + base + other * features + column, mask=here, other=0.0)
         rank += (value[None, :] > mine).to(tl.int32)
     tl.store(ranks + place, rank, mask=inside)

@@ -52,9 +52,9 @@ class Update:
     ) -> None:
         device = accelerator.device
         self.gradients, self.accelerator, self.prepare, self.engine = gradients, accelerator, prepare, engine
-        # Random numbers of another device would be other data.
-        draws_here = isinstance(source, GeneratedSource) and torch.device(source.device).type == device.type
-        self.source = source if draws_here else None
+        self.source = source if isinstance(source, GeneratedSource) else None
+        if self.source is not None and torch.device(self.source.device).type != device.type:
+            self.source = None  # another device's random numbers would be other data
         alone_on_cuda = device.type == "cuda" and accelerator.num_processes == 1
         self.captures = alone_on_cuda and engine in ("auto", "graph") and estimator.capturable
         self.limit = settings.clip_norm or float("inf")
