@@ -1,6 +1,7 @@
 """Functions recorded as CUDA graphs: one launch in place of hundreds."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Generic, TypeVar
 
 import torch
@@ -33,9 +34,15 @@ class CapturedCall(Generic[Result]):
         return self.result
 
 
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """One for all: the matrix library keeps megabytes of work space for every stream it has met."""
+    return torch.cuda.Stream(device)
+
+
 def warm_up(work: Callable[[], Result]) -> Result:
     """Run `work` on a side stream, as CUDA graphs ask."""
-    stream = torch.cuda.Stream()
+    stream = _side_stream(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         result = work()

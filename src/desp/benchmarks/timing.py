@@ -29,7 +29,7 @@ class Timing:
         ms: median of the warm runs.
         fastest_ms: the fastest of them.
         first_s: seconds of the very first call, which may compile or capture.
-        peak_mb: most memory: allocated on the GPU, or growth of the process.
+        peak_mb: most memory by which the allocations on the GPU, or the process, grew.
     """
 
     ms: float
@@ -77,14 +77,14 @@ def _seconds(work: Callable[[], object], device: torch.device, calls: int = 1) -
 
 
 class PeakMemory:
-    """The most memory used since this was made: allocated on the GPU, or by which the process grew."""
+    """The most memory by which the allocations on the GPU, or the process, grew since this was made."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         if device.type == "cuda":
             gc.collect()  # graphs of earlier work keep their memory until they are collected
             torch.cuda.reset_peak_memory_stats(device)
-            self._before = 0.0
+            self._before = peak_memory_mb(device)  # of what is still there, such as weights
             return
         # Linux gives freed memory back, and forgets the process's peak, when told to; other systems do not.
         with contextlib.suppress(OSError, AttributeError, TypeError):
