@@ -125,7 +125,7 @@ def test_training_lowers_the_loss_and_draws_chains_to_the_data() -> None:
     batch = draw_polygons(32, generator)
 
     def distance_of_samples() -> float:
-        sampled, _ = estimator.engine.run(chain, batch.x, torch.zeros(32, 8, 2), seeded())
+        sampled, _ = estimator.engine.run(LangevinSampler(chain), batch.x, torch.zeros(32, 8, 2), seeded())
         return chamfer(sampled, batch.sets.elements).mean().item()
 
     before, losses = distance_of_samples(), []

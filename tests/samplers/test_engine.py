@@ -27,6 +27,7 @@ needs_gpu = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 CHAIN = LangevinSettings(steps=10, stochastic_steps=7, noise_scale=0.05)
+SAMPLER = LangevinSampler(CHAIN)
 
 
 def build(settings: EnergySettings, batch: int = 4, device: str = "cpu") -> tuple[SetEnergy, Tensor, Tensor]:
@@ -43,7 +44,7 @@ def seeded(seed: int = 0, device: str = "cpu") -> torch.Generator:
 @every_energy
 def test_eager_is_the_sampler_itself(settings: EnergySettings) -> None:
     energy, code, start = build(settings)
-    y, info = ChainEngine(energy).run(CHAIN, code, start, seeded(), "trajectory")
+    y, info = ChainEngine(energy).run(SAMPLER, code, start, seeded(), "trajectory")
     gradient = eager_gradient(energy, code, 6)
     expected, expected_info = LangevinSampler(CHAIN).sample(gradient, start, seeded(), "trajectory")
     assert torch.equal(y, expected)
@@ -65,7 +66,7 @@ def test_eager_gradient_is_that_of_the_energy(settings: EnergySettings) -> None:
 
 def test_chains_leave_no_gradients_behind() -> None:
     energy, code, start = build(CASES["deep-sets"])
-    y, _ = ChainEngine(energy).run(CHAIN, code.requires_grad_(), start, seeded())
+    y, _ = ChainEngine(energy).run(SAMPLER, code.requires_grad_(), start, seeded())
     assert not y.requires_grad
     assert code.grad is None
     assert all(weight.grad is None for weight in energy.parameters())
@@ -74,10 +75,10 @@ def test_chains_leave_no_gradients_behind() -> None:
 def test_chains_follow_the_weights() -> None:
     energy, code, start = build(CASES["deep-sets"])
     engine = ChainEngine(energy)
-    before, _ = engine.run(CHAIN, code, start, seeded())
+    before, _ = engine.run(SAMPLER, code, start, seeded())
     with torch.no_grad():
         energy.lower.mul_(2)
-    after, _ = engine.run(CHAIN, code, start, seeded())
+    after, _ = engine.run(SAMPLER, code, start, seeded())
     assert not torch.allclose(before, after)
 
 
@@ -106,7 +107,7 @@ def test_one_line_says_which_engine_runs_and_why(caplog: pytest.LogCaptureFixtur
     caplog.set_level("INFO", logger="desp")
     engine = ChainEngine(energy)
     for _ in range(3):
-        engine.run(CHAIN, code, start, seeded())
+        engine.run(SAMPLER, code, start, seeded())
     assert [record.getMessage() for record in caplog.records] == [
         "chains run with engine eager: too few gradients for compiling to pay"
     ]
@@ -129,13 +130,13 @@ def test_parts_of_a_batch_give_what_the_whole_does(
 def test_graphs_need_cuda() -> None:
     energy, code, start = build(CASES["deep-sets"])
     with pytest.raises(SettingsError, match="needs a CUDA device"):
-        ChainEngine(energy, "graph").run(CHAIN, code, start, seeded())
+        ChainEngine(energy, "graph").run(SAMPLER, code, start, seeded())
 
 
 COMPILED = """
 import torch
 from desp.energies import default_input_encoder, make_energy
-from desp.samplers import ChainEngine
+from desp.samplers import ChainEngine, LangevinSampler
 from desp.samplers.base import eager_gradient
 from desp.settings import DeepSetsSettings, LangevinSettings, SetEncoderSettings
 
@@ -146,8 +147,9 @@ for settings in (DeepSetsSettings(hidden=8), SetEncoderSettings(hidden=8, latent
     for batch, size in ((4, 5), (2, 20)):
         code = energy.encode(torch.randn(batch, 3, dtype=torch.float64)).detach()
         start = torch.zeros(batch, size, 2, dtype=torch.float64)
+        sampler = LangevinSampler(chain)
         found, expected = (
-            engine.run(chain, code, start, torch.Generator().manual_seed(0))[0] for engine in (compiled, eager)
+            engine.run(sampler, code, start, torch.Generator().manual_seed(0))[0] for engine in (compiled, eager)
         )
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     assert compiled.used == "compiled", compiled.used
@@ -193,7 +195,7 @@ def test_layers_in_bfloat16_are_near_and_not_the_same(settings: EnergySettings) 
 def test_large_sets(settings: EnergySettings) -> None:
     energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
     code, start = energy.encode(torch.randn(2, 3)).detach(), torch.zeros(2, 10_000, 2)
-    y, _ = ChainEngine(energy).run(LangevinSettings(2, 2, 0.01), code, start, seeded())
+    y, _ = ChainEngine(energy).run(LangevinSampler(LangevinSettings(2, 2, 0.01)), code, start, seeded())
     assert torch.isfinite(y).all()
 
 
@@ -210,7 +212,7 @@ def test_a_chain_keeps_none_of_its_sets(monkeypatch: pytest.MonkeyPatch) -> None
         return plain(self, y, prepared, **options)
 
     monkeypatch.setattr(type(energy), "value_and_gradient", watched)
-    ChainEngine(energy).run(LangevinSettings(30, 20, 0.01), code, start, seeded())
+    ChainEngine(energy).run(LangevinSampler(LangevinSettings(30, 20, 0.01)), code, start, seeded())
     assert len(seen) == 30
 
 
@@ -223,17 +225,17 @@ def test_what_fails_falls_back_and_says_so(
     name: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     energy, code, start = build(CASES["deep-sets"])
-    expected, _ = ChainEngine(energy, "eager").run(CHAIN, code, start, seeded())
+    expected, _ = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded())
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "name", lambda self, *_: "eager" if self.requested == "eager" else name)
     monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
     monkeypatch.setattr(ChainEngine, "_compiled", failing_capture)
-    assert torch.equal(engine.run(CHAIN, code, start, seeded())[0], expected)
+    assert torch.equal(engine.run(SAMPLER, code, start, seeded())[0], expected)
     assert [record.getMessage() for record in caplog.records] == [
         f"chains run step by step, as engine {name} failed: no compiler"
     ]
     with pytest.raises(RuntimeError, match="no compiler"):
-        ChainEngine(energy, name).run(CHAIN, code, start, seeded())
+        ChainEngine(energy, name).run(SAMPLER, code, start, seeded())
 
 
 @pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
@@ -244,8 +246,8 @@ class TestOnGpu:
 
     def both(self, settings: EnergySettings, batch: int) -> tuple[Tensor, Tensor, ChainInfo, ChainInfo]:
         energy, code, start = build(settings, batch, "cuda")
-        slow, slow_info = ChainEngine(energy, "eager").run(CHAIN, code, start, seeded(0, "cuda"), "trajectory")
-        fast, fast_info = ChainEngine(energy, "graph").run(CHAIN, code, start, seeded(0, "cuda"), "trajectory")
+        slow, slow_info = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded(0, "cuda"), "trajectory")
+        fast, fast_info = ChainEngine(energy, "graph").run(SAMPLER, code, start, seeded(0, "cuda"), "trajectory")
         return slow, fast, slow_info, fast_info
 
     def test_graph_equals_eager(self, settings: EnergySettings) -> None:
@@ -258,19 +260,19 @@ class TestOnGpu:
         energy, code, start = build(settings, 8, "cuda")
         graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
         for rows in (slice(0, 8), slice(0, 3), slice(5, 8), slice(0, 8)):
-            fast, _ = graph.run(CHAIN, code[rows], start[rows], seeded(1, "cuda"))
-            slow, _ = eager.run(CHAIN, code[rows], start[rows], seeded(1, "cuda"))
+            fast, _ = graph.run(SAMPLER, code[rows], start[rows], seeded(1, "cuda"))
+            slow, _ = eager.run(SAMPLER, code[rows], start[rows], seeded(1, "cuda"))
             torch.testing.assert_close(fast, slow, rtol=1e-8, atol=1e-10)
 
     def test_graphs_follow_weights_trained_in_place(self, settings: EnergySettings) -> None:
         energy, code, start = build(settings, 8, "cuda")
         graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
-        before, _ = graph.run(CHAIN, code, start, seeded(0, "cuda"))
+        before, _ = graph.run(SAMPLER, code, start, seeded(0, "cuda"))
         with torch.no_grad():
             for weight in energy.parameters():
                 weight.mul_(1.1)
-        after, _ = graph.run(CHAIN, code, start, seeded(0, "cuda"))
-        slow, _ = eager.run(CHAIN, code, start, seeded(0, "cuda"))
+        after, _ = graph.run(SAMPLER, code, start, seeded(0, "cuda"))
+        slow, _ = eager.run(SAMPLER, code, start, seeded(0, "cuda"))
         assert not torch.allclose(before, after)
         torch.testing.assert_close(after, slow, rtol=1e-8, atol=1e-10)
 
@@ -279,6 +281,6 @@ class TestOnGpu:
         results = {}
         for engine in ("graph", "eager"):
             generator, chains = seeded(0, "cuda"), ChainEngine(energy, engine)
-            results[engine] = [chains.run(CHAIN, code, start, generator)[0] for _ in range(2)]
+            results[engine] = [chains.run(SAMPLER, code, start, generator)[0] for _ in range(2)]
         assert not torch.allclose(*results["graph"])
         torch.testing.assert_close(results["graph"], results["eager"], rtol=1e-8, atol=1e-10)

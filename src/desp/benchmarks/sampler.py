@@ -18,6 +18,7 @@ from desp.benchmarks.reference import reference_chain
 from desp.benchmarks.timing import Timing, matmul_precision, measure
 from desp.energies import SetEnergy
 from desp.randomness import make_generator
+from desp.samplers import LangevinSampler
 
 # A whole reference chain takes minutes on a CPU; there this many of its steps are measured and scaled up.
 STEPS_ON_CPU = 20
@@ -64,7 +65,8 @@ def time_our_chain(case: ChainCase, energy: SetEnergy, options: BenchOptions, st
     engine = make_engine(energy, options.engine)
     settings, code, start = case.chain(steps), case.code(options.device, options.seed), case.start(options.device)
     generator = _generator(case, options)
-    timing = measure(lambda: engine.run(settings, code, start, generator), options.device, options.repeats)
+    sampler = LangevinSampler(settings)
+    timing = measure(lambda: engine.run(sampler, code, start, generator), options.device, options.repeats)
     return timing, engine.name(options.device)
 
 

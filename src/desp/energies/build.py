@@ -5,29 +5,30 @@ from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy
 from desp.energies.deep_sets import DeepSetsEnergy
+from desp.energies.pooled_layers import PooledLayersEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 from desp.errors import DataError, SettingsError
 from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder
-from desp.settings import DeepSetsSettings, EnergySettings, InputKind
+from desp.settings import DeepSetsSettings, EnergySettings, InputKind, PooledLayersSettings, SetEncoderSettings
 
 
 def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings) -> nn.Module:
     """h(x) for users who bring none of their own.
 
-    E_DS takes vectors as they are (standardised), as the paper does; E_SE needs them in its latent space.
+    E_SE needs vectors in its latent space; others take them as they are (standardised), as the paper's E_DS does.
     """
     if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
             f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, or images (C, H, W), "
             "or pass input_encoder=..., any module from a batch of inputs to codes (B, H)."
         )
-    out = settings.hidden if isinstance(settings, DeepSetsSettings) else settings.latent
+    out = settings.latent if isinstance(settings, SetEncoderSettings) else settings.hidden
     if kind == "set":
         scaling = InputScaling((input_shape[1],))
         return nn.Sequential(scaling, PresenceSetEncoder(input_shape[1] - 1, settings.hidden, out))
     if kind == "image":
         return ImageEncoder(input_shape[0], settings.hidden, out)
-    if isinstance(settings, DeepSetsSettings):
+    if not isinstance(settings, SetEncoderSettings):
         return nn.Sequential(InputScaling(input_shape))
     return nn.Sequential(InputScaling(input_shape), MLP([input_shape[0], settings.hidden, settings.hidden, out]))
 
@@ -52,17 +53,36 @@ def _probe(encoder: nn.Module, input_shape: tuple[int, ...]) -> Tensor:
         encoder.train(training)
 
 
+def code_shape(input_encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the code that an encoder gives for one input."""
+    return tuple(_probe(input_encoder, input_shape).shape[1:])
+
+
 def make_energy(
-    settings: EnergySettings, channels: int, input_shape: tuple[int, ...], input_encoder: nn.Module
+    settings: EnergySettings,
+    channels: int,
+    input_shape: tuple[int, ...],
+    input_encoder: nn.Module,
+    *,
+    level_features: int = 0,
 ) -> SetEnergy:
     """Build the energy that `settings` name, for padded sets with `channels` features a row.
+
+    Args:
+        settings: kind and widths.
+        channels: features of one row of a padded set.
+        input_shape: of one input.
+        input_encoder: h(x).
+        level_features: numbers behind the encoder's code that tell the noise level; 0: there is none.
 
     Raises:
         SettingsError: the encoder's codes do not fit the energy.
     """
     code = _probe(input_encoder, input_shape)
     if isinstance(settings, DeepSetsSettings):
-        return DeepSetsEnergy(channels, code.shape[-1], settings, input_encoder)
+        return DeepSetsEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
+    if isinstance(settings, PooledLayersSettings):
+        return PooledLayersEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
     if tuple(code.shape) != (1, settings.latent):
         raise SettingsError(
             f"The set-encoder energy needs codes of {settings.latent} numbers (energy.latent), but the input "

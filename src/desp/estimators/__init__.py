@@ -2,6 +2,7 @@
 
 from desp.estimators.base import Estimator
 from desp.estimators.contrastive import ContrastiveEstimator
+from desp.estimators.denoising import DenoisingEstimator
 from desp.estimators.set_risk import SetRiskEstimator
 
-__all__ = ["ContrastiveEstimator", "Estimator", "SetRiskEstimator"]
+__all__ = ["ContrastiveEstimator", "DenoisingEstimator", "Estimator", "SetRiskEstimator"]

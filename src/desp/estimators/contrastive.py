@@ -8,7 +8,7 @@ from torch import Tensor
 
 from desp.energies import SetEnergy
 from desp.estimators.base import Estimator
-from desp.samplers import ChainEngine
+from desp.samplers import ChainEngine, LangevinSampler
 from desp.settings import ContrastiveSettings, Engine
 
 
@@ -51,7 +51,9 @@ class ContrastiveEstimator(Estimator):
         noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
         real = y + self.settings.data_noise * noise
         code = self.energy.encode(x)
-        sampled, _ = self.engine.run(self.settings.chain, code.detach(), torch.zeros_like(y), generator)
+        sampled, _ = self.engine.run(
+            LangevinSampler(self.settings.chain), code.detach(), torch.zeros_like(y), generator
+        )
         energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
         real_energy, sampled_energy = energies.view(2, -1).mean(dim=1)
         statistics = {"energy_real": real_energy.detach(), "energy_sampled": sampled_energy.detach()}

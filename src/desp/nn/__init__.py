@@ -1,10 +1,13 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
 from desp.nn.encoders import ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder
+from desp.nn.levels import LEVEL_FEATURES
 from desp.nn.mlp import MLP, Pullback, from_few, to_few
 from desp.nn.pooling import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
+from desp.nn.sizes import SizeHead
 
 __all__ = [
+    "LEVEL_FEATURES",
     "MLP",
     "FSPool",
     "ImageEncoder",
@@ -15,6 +18,7 @@ __all__ = [
     "PresenceSetEncoder",
     "Pullback",
     "SetEncoder",
+    "SizeHead",
     "SumPool",
     "from_few",
     "make_pool",

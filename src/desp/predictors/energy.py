@@ -10,23 +10,24 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from desp.data.base import Batch, BatchSource, as_input
-from desp.energies import default_input_encoder, make_energy
+from desp.energies import code_shape, default_input_encoder, make_energy
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
-from desp.estimators import ContrastiveEstimator, Estimator, SetRiskEstimator
-from desp.nn import InputScaling
+from desp.estimators import ContrastiveEstimator, DenoisingEstimator, Estimator, SetRiskEstimator
+from desp.nn import LEVEL_FEATURES, InputScaling, SizeHead
 from desp.predictors.base import Prediction, SetPredictor
 from desp.predictors.network import EnergyNetwork, SetDrawer
 from desp.predictors.shape import DataShape, InputStatistics, dataset_source, inspect_dataset
 from desp.randomness import derive_seed, make_generator
-from desp.samplers import ChainInfo, Record, UnrolledDescent
+from desp.samplers import ChainInfo, Diffusion, Record, UnrolledDescent
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch, make_padding
 from desp.settings import (
     ContrastiveSettings,
+    DenoisingSettings,
     Device,
     Engine,
-    LangevinSettings,
     PredictorSettings,
+    SamplerSettings,
     SetRiskSettings,
     TrainingSettings,
     from_json,
@@ -98,16 +99,27 @@ class EnergyPredictor(SetPredictor):
             encoder = self._own_encoder or default_input_encoder(
                 shape.input_kind, shape.input_shape, self.settings.energy
             )
-            energy = make_energy(self.settings.energy, channels, shape.input_shape, encoder)
-            descent = None
-            if isinstance(self.settings.estimator, SetRiskSettings):
-                risk = self.settings.estimator
-                descent = UnrolledDescent(shape.max_size, channels, risk.steps, risk.step_size)
+            network = self._make_network(shape, channels, encoder)
         if statistics is not None and self._own_encoder is None:
             for part in encoder.modules():
                 if isinstance(part, InputScaling):
                     part.set_from(statistics.mean, statistics.deviation)
-        self._shape, self._network, self._drawer = shape, EnergyNetwork(energy, descent), None
+        self._shape, self._network, self._drawer = shape, network, None
+
+    def _make_network(self, shape: DataShape, channels: int, encoder: nn.Module) -> EnergyNetwork:
+        """The energy, with what its estimator needs beside it."""
+        settings, inputs, estimator = self.settings.energy, shape.input_shape, self.settings.estimator
+        if not isinstance(estimator, DenoisingSettings):
+            energy = make_energy(settings, channels, inputs, encoder)
+            if not isinstance(estimator, SetRiskSettings):
+                return EnergyNetwork(energy)
+            descent = UnrolledDescent(shape.max_size, channels, estimator.steps, estimator.step_size)
+            return EnergyNetwork(energy, descent)
+        energy = make_energy(settings, channels, inputs, encoder, level_features=LEVEL_FEATURES)
+        sizes = None
+        if estimator.sizes == "first":
+            sizes = SizeHead(code_shape(encoder, inputs)[-1], shape.max_size, settings.hidden)
+        return EnergyNetwork(energy, sizes=sizes, diffusion=Diffusion(estimator))
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -190,6 +202,8 @@ class EnergyPredictor(SetPredictor):
         settings = self.settings.estimator
         if isinstance(settings, ContrastiveSettings):
             return ContrastiveEstimator(self.network.energy, settings, self.engine, steps=steps)
+        if isinstance(settings, DenoisingSettings):
+            return DenoisingEstimator(self.network.energy, self.network.sizes, settings)
         if self.network.descent is None:
             raise SettingsError("Direct risk needs a learned start; build the predictor with its settings.")
         return SetRiskEstimator(self.network.energy, self.network.descent, settings)
@@ -214,7 +228,7 @@ class EnergyPredictor(SetPredictor):
 
     @torch.no_grad()
     def predict(
-        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: LangevinSettings | None = None
+        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None
     ) -> Prediction | list[Prediction]:
         """`samples` sets for one input, or for each input of a batch.
 
@@ -258,7 +272,7 @@ class EnergyPredictor(SetPredictor):
         x: Tensor,
         generator: torch.Generator,
         *,
-        sampler: LangevinSettings | None = None,
+        sampler: SamplerSettings | None = None,
         record: Record = "nothing",
     ) -> tuple[Tensor, ChainInfo]:
         """One raw padded set (B, N, C) for each row of `x`, with the chain's record.

@@ -2,34 +2,74 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
-from desp.samplers import ChainEngine, ChainInfo, Record, UnrolledDescent
-from desp.settings import Engine, LangevinSettings
+from desp.errors import SettingsError
+from desp.nn import SizeHead
+from desp.samplers import (
+    ChainEngine,
+    ChainInfo,
+    Diffusion,
+    LangevinSampler,
+    Record,
+    Sampler,
+    SolverSampler,
+    UnrolledDescent,
+    eager_gradient,
+)
+from desp.settings import Engine, LangevinSettings, SamplerSettings
 
 # Chains that run at once. A fixed number also means that a captured chain is used again and again.
 CHAINS_AT_ONCE = 1000
 
 
 class EnergyNetwork(nn.Module):
-    """What is trained and saved: the energy, and for direct risk the learned start.
+    """What is trained and saved: the energy, for direct risk the learned start, for denoising p(size | x).
 
     Estimators hold the same modules under the same names, so that their weights can be exchanged.
     """
 
-    def __init__(self, energy: SetEnergy, descent: UnrolledDescent | None) -> None:
+    def __init__(
+        self,
+        energy: SetEnergy,
+        descent: UnrolledDescent | None = None,
+        sizes: SizeHead | None = None,
+        diffusion: Diffusion | None = None,
+    ) -> None:
         super().__init__()
-        self.energy = energy
-        self.descent = descent
+        self.energy, self.descent, self.sizes = energy, descent, sizes
+        self.diffusion = diffusion
 
     def scores(self, x: Tensor, sets: Tensor) -> Tensor:
         """Energies (B,) of padded sets for inputs, in parts that fit into memory."""
         parts = zip(x.split(CHAINS_AT_ONCE), sets.split(CHAINS_AT_ONCE), strict=True)
         with evaluating(self):
-            return torch.cat([self.energy(inputs, some) for inputs, some in parts])
+            return torch.cat([self._score(inputs, some) for inputs, some in parts])
+
+    def _score(self, x: Tensor, sets: Tensor) -> Tensor:
+        if self.diffusion is None:
+            return self.energy(x, sets)
+        gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
+        return self.diffusion.negative_log_density(gradient, self.energy.encode(x), sets)
+
+    def sampler(self, settings: SamplerSettings) -> Sampler:
+        """The sampler that `settings` name.
+
+        Raises:
+            SettingsError: it needs another kind of energy than this one.
+        """
+        if isinstance(settings, LangevinSettings) and self.diffusion is None:
+            return LangevinSampler(settings)
+        if not isinstance(settings, LangevinSettings) and self.diffusion is not None:
+            return SolverSampler(settings, self.diffusion.settings)
+        raise SettingsError(
+            f"The sampler '{settings.kind}' does not suit this energy: one trained by denoising needs the solver, "
+            "any other needs langevin."
+        )
 
 
 @contextmanager
@@ -59,9 +99,10 @@ class SetDrawer:
         self.few = self.many if engine in ("compiled", "graph") else ChainEngine(network.energy, "eager")
 
     def draw(
-        self, x: Tensor, generator: torch.Generator, sampler: LangevinSettings, record: Record
+        self, x: Tensor, generator: torch.Generator, settings: SamplerSettings, record: Record
     ) -> tuple[Tensor, ChainInfo]:
         """Draw in parts of `CHAINS_AT_ONCE`; the last part of many is filled up, so that all are alike."""
+        sampler = self.network.sampler(settings)
         engine = self.many if len(x) >= CHAINS_AT_ONCE else self.few
         parts = []
         for part in x.split(CHAINS_AT_ONCE):
@@ -76,15 +117,22 @@ class SetDrawer:
         engine: ChainEngine,
         x: Tensor,
         generator: torch.Generator,
-        sampler: LangevinSettings,
+        sampler: Sampler,
         record: Record,
     ) -> tuple[Tensor, ChainInfo]:
         with evaluating(self.network):
             code = self.network.energy.encode(x)
         if self.network.descent is not None:
             return self.network.descent(self.network.energy, code, record)
-        start = torch.zeros(len(x), *self.row_shape, device=x.device, dtype=x.dtype)
-        return engine.run(sampler, code, start, generator, record)
+        return engine.run(sampler, code, self._start(code, generator), generator, record)
+
+    def _start(self, code: Tensor, generator: torch.Generator) -> Tensor:
+        """Zeros; where sizes come first, with the presence of as many elements as were drawn."""
+        start = torch.zeros(len(code), *self.row_shape, device=code.device, dtype=code.dtype)
+        if self.network.sizes is not None:
+            sizes = self.network.sizes.sample(code, generator)
+            start[..., -1] = torch.arange(start.shape[1], device=code.device) < sizes.unsqueeze(1)
+        return start
 
 
 def _first(info: ChainInfo, count: int) -> ChainInfo:

@@ -6,14 +6,17 @@ from desp.recipes.registry import recipe
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoisingSettings,
     DigitsSettings,
     Distance,
     LangevinSettings,
     PaddingSettings,
     PolygonsSettings,
+    PooledLayersSettings,
     PredictorSettings,
     RunSettings,
     SetRiskSettings,
+    SolverSettings,
     TaskSettings,
     TrainingSettings,
 )
@@ -86,6 +89,48 @@ def polygons_desp() -> RunSettings:
     Command: ``desp train polygons-desp``.
     """
     return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200, learning_rate=3e-4)
+
+
+def _denoising(name: str, task: TaskSettings, steps: int, batch_size: int) -> RunSettings:
+    """Several pooled layers, trained to denoise; the number of elements first."""
+    return RunSettings(
+        recipe=name,
+        task=task,
+        predictor=PredictorSettings(
+            energy=PooledLayersSettings(hidden=256),
+            estimator=DenoisingSettings(),
+            sampler=SolverSettings(),
+            scaling="none",
+        ),
+        training=TrainingSettings(
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=1e-3,
+            warmup_steps=500,
+            clip_norm=1.0,
+            ema_decay=0.999,
+            checkpoint_every=10_000,
+            log_every=100,
+        ),
+    )
+
+
+@recipe(table="toy", task="polygons", system="denoising", protocol="ours", expected=1e-5, minutes=2)
+def polygons_denoising() -> RunSettings:
+    """Polygons, an energy trained to denoise.
+
+    Command: ``desp train polygons-denoising``.
+    """
+    return _denoising("polygons-denoising", PolygonsSettings(), steps=40_000, batch_size=512)
+
+
+@recipe(table="toy", task="digits", system="denoising", protocol="ours", expected=9.9e-5, minutes=2)
+def digits_denoising() -> RunSettings:
+    """Digits, an energy trained to denoise.
+
+    Command: ``desp train digits-denoising``.
+    """
+    return _denoising("digits-denoising", DigitsSettings(), steps=20_000, batch_size=256)
 
 
 @recipe(table="toy", task="polygons", system="risk-chamfer", protocol="paper", expected=1120e-5, minutes=2)

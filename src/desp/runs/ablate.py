@@ -8,7 +8,7 @@ from desp.errors import SettingsError
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import SetRiskSettings
+from desp.settings import LangevinSettings, SetRiskSettings
 from desp.storage import write_json
 
 
@@ -30,7 +30,8 @@ def ablate_run(
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
     settings, seed = folder.load_settings()
-    if isinstance(settings.predictor.estimator, SetRiskSettings):
+    sampler = settings.predictor.sampler
+    if isinstance(settings.predictor.estimator, SetRiskSettings) or not isinstance(sampler, LangevinSettings):
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     if not ratios:
         raise SettingsError("--ratios needs at least one value between 0 and 1.")
@@ -39,7 +40,6 @@ def ablate_run(
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
-    sampler = settings.predictor.sampler
     rows, real = [], None
     for ratio in ratios:
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps))

@@ -1,16 +1,24 @@
 """Samplers: from an energy to sets."""
 
-from desp.samplers.base import ChainInfo, Gradient, Record
+from desp.samplers.base import ChainInfo, Gradient, GradientFor, Record, Sampler, eager_gradient
 from desp.samplers.descent import UnrolledDescent
+from desp.samplers.diffusion import Diffusion
 from desp.samplers.engine import ChainEngine
 from desp.samplers.langevin import LangevinSampler, langevin_step
+from desp.samplers.solver import SolverSampler, noise_levels
 
 __all__ = [
     "ChainEngine",
     "ChainInfo",
+    "Diffusion",
     "Gradient",
+    "GradientFor",
     "LangevinSampler",
     "Record",
+    "Sampler",
+    "SolverSampler",
     "UnrolledDescent",
+    "eager_gradient",
     "langevin_step",
+    "noise_levels",
 ]

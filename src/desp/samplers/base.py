@@ -1,6 +1,7 @@
 """What a chain needs and what it tells."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,9 @@ from desp.energies import SetEnergy, Tables
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From sets (B, N, C) to their energies (B,) and the gradient of each energy in its set (B, N, C)."""
+
+GradientFor = Callable[[Tensor], Gradient]
+"""From codes (B, ...) to the gradient of sets for them. What it prepares for a code is paid for once."""
 
 Record = Literal["nothing", "trace", "trajectory"]
 """How much of a chain to keep: only its end, energies and gradient norms too, or all its sets too."""
@@ -35,6 +39,25 @@ class ChainInfo:
     energies: Float[Tensor, "t b"] | None = None
     gradient_norms: Float[Tensor, "t b"] | None = None
     trajectory: Float[Tensor, "t1 b n c"] | None = None
+
+
+class Sampler(ABC):
+    """A way from a start to sets, along an energy's gradients. Samplers are values: equal ones do the same."""
+
+    @abstractmethod
+    def draw(
+        self,
+        gradient: GradientFor,
+        code: Float[Tensor, "b *code"],
+        start: Float[Tensor, "b n c"],
+        generator: torch.Generator,
+        record: Record = "nothing",
+    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
+        """One set for each code, with the record of the way."""
+
+    def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
+        """Take one gradient of the kind that `draw` takes, for whoever must compile it first."""
+        gradient(code)(start)
 
 
 class ChainRecorder:

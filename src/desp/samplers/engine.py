@@ -25,13 +25,13 @@ from desp.samplers.base import (
     ChainInfo,
     Gradient,
     Record,
+    Sampler,
     eager_gradient,
     gradient_in_parts,
     layers_in_bfloat16,
     value_and_gradient,
 )
-from desp.samplers.langevin import LangevinSampler
-from desp.settings import Engine, LangevinSettings
+from desp.settings import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def inline_chains() -> Iterator[None]:
 
 
 class ChainEngine:
-    """Runs Langevin chains of one energy.
+    """Runs samplers along the gradients of one energy.
 
     Args:
         energy: the energy; its parameters must stay where they are in memory (training in place is fine).
@@ -97,28 +97,33 @@ class ChainEngine:
     @torch.no_grad()
     def run(
         self,
-        settings: LangevinSettings,
+        sampler: Sampler,
         code: Tensor,
         start: Tensor,
         generator: torch.Generator,
         record: Record = "nothing",
     ) -> tuple[Tensor, ChainInfo]:
-        """Run one chain for each row of `code` (B, ...) from `start` (B, N, C); see `LangevinSampler.sample`."""
-        sampler, size = LangevinSampler(settings), start.shape[1]
+        """Draw one set for each row of `code` (B, ...) from `start` (B, N, C)."""
+        size = start.shape[1]
         name = self.name(start.device)
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
         if name == "eager":
             self._announce(name)
-            return sampler.sample(eager_gradient(self.energy, code, size), start, generator, record)
+            return sampler.draw(partial(self._eager, size=size), code, start, generator, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
-            ready = self._graph(sampler, code, start, record) if captured else self._compiled(code, start)
+            ready = self._graph(sampler, code, start, record) if captured else None
+            if not captured:
+                self._compile(sampler, code, start)
         except RuntimeError as error:
             self._fall_back(name, error)
-            return self.run(settings, code, start, generator, record)
+            return self.run(sampler, code, start, generator, record)
         self._announce(name)
-        if isinstance(ready, _ChainGraph):
+        if ready is not None:
             return ready.replay(code, start, generator)
-        return sampler.sample(ready, start, generator, record)
+        return sampler.draw(partial(self.compiled_gradient, size=size), code, start, generator, record)
+
+    def _eager(self, code: Tensor, size: int) -> Gradient:
+        return eager_gradient(self.energy, code, size)
 
     def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""
@@ -128,14 +133,16 @@ class ChainEngine:
         logger.info("chains run with engine %s: %s", name, why)
         self.used = name
 
-    def _compiled(self, code: Tensor, start: Tensor) -> Gradient:
-        """The compiled gradient, tried once for every shape."""
-        gradient = self.compiled_gradient(code, start.shape[1])
-        key = (code.shape, start.shape, *self._kind(code, start))
+    def _compile(self, sampler: Sampler, code: Tensor, start: Tensor) -> None:
+        """Compile the gradient for a new shape."""
+        key = (type(sampler), code.shape, start.shape, *self._kind(code, start))
         if key not in self._compiled_for:
-            gradient(start)
+            self.try_gradient(sampler, code, start)
             self._compiled_for.add(key)
-        return gradient
+
+    def try_gradient(self, sampler: Sampler, code: Tensor, start: Tensor) -> None:
+        """Take one compiled gradient of the kind that `sampler` takes, so that later ones find it compiled."""
+        sampler.probe(partial(self.compiled_gradient, size=start.shape[1]), code, start)
 
     def _kind(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
         """What else a recording or a compiled gradient depends on."""
@@ -162,10 +169,10 @@ class ChainEngine:
         function = partial(self._function, self.energy, fused=fused, half=half)
         return gradient_in_parts(function, self.energy, code, size, ROWS_COMPILED)
 
-    def _graph(self, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
-        key = (sampler.settings, code.shape, start.shape, record, *self._kind(code, start))
+    def _graph(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
+        key = (sampler, code.shape, start.shape, record, *self._kind(code, start))
         if key not in self._graphs:
-            logger.info("capturing a chain of %d steps for sets %s", sampler.settings.steps, tuple(start.shape))
+            logger.info("capturing %s for sets %s", sampler, tuple(start.shape))
             self._graphs[key] = _ChainGraph(self, sampler, code, start, record)
             if len(self._graphs) > GRAPHS_KEPT:
                 self._graphs.popitem(last=False)
@@ -183,19 +190,17 @@ _REASONS = {
 class _ChainGraph:
     """One captured chain with its own copies of input and start."""
 
-    def __init__(
-        self, engine: ChainEngine, sampler: LangevinSampler, code: Tensor, start: Tensor, record: Record
-    ) -> None:
+    def __init__(self, engine: ChainEngine, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> None:
         self.code, self.start = code.clone(), start.clone()
         self.generator = torch.Generator(device=start.device)
         size = start.shape[1]
         for _ in range(2):
-            warm_up(lambda: engine.compiled_gradient(self.code, size)(self.start))
+            warm_up(lambda: engine.try_gradient(sampler, self.code, self.start))
 
         def chain() -> tuple[Tensor, ChainInfo]:
             # What is prepared for the gradient is part of the graph: it follows the weights between replays.
-            gradient = engine.compiled_gradient(self.code, size)
-            return sampler.sample(gradient, self.start, self.generator, record)
+            gradient = partial(engine.compiled_gradient, size=size)
+            return sampler.draw(gradient, self.code, self.start, self.generator, record)
 
         self.chain = CapturedCall(chain, [self.generator])
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, Record
+from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, GradientFor, Record, Sampler
 from desp.settings import LangevinSettings
 
 
@@ -37,13 +37,24 @@ def langevin_step(
 
 
 @dataclass(frozen=True)
-class LangevinSampler:
+class LangevinSampler(Sampler):
     """T transitions, the first S with noise; no Metropolis step, and only the last sets are kept.
 
     S = T is the training-time chain of equation 5, S < T the prediction of equation 6, S = 0 plain descent.
     """
 
     settings: LangevinSettings
+
+    def draw(
+        self,
+        gradient: GradientFor,
+        code: Float[Tensor, "b *code"],
+        start: Float[Tensor, "b n c"],
+        generator: torch.Generator,
+        record: Record = "nothing",
+    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
+        """One chain for each code."""
+        return self.sample(gradient(code), start, generator, record)
 
     @torch.no_grad()
     def sample(

@@ -50,7 +50,24 @@ class SetEncoderSettings:
         require_setting(self.latent > 0, "energy.latent", "positive", self.latent)
 
 
-EnergySettings = DeepSetsSettings | SetEncoderSettings
+@dataclass(frozen=True)
+class PooledLayersSettings:
+    """Smooth layers on every element, each of which also sees the pooled set: an energy for denoising."""
+
+    kind: Literal["pooled-layers"] = "pooled-layers"
+    hidden: int = 128
+    """Width of all layers."""
+    layers: int = 2
+    """How many times elements hear of the whole set."""
+    pooling: Pooling = "fspool"
+    """How element features become set features."""
+
+    def __post_init__(self) -> None:
+        require_setting(self.hidden > 0, "energy.hidden", "positive", self.hidden)
+        require_setting(self.layers > 0, "energy.layers", "positive", self.layers)
+
+
+EnergySettings = DeepSetsSettings | SetEncoderSettings | PooledLayersSettings
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,7 @@ class LangevinSettings:
     """Factor on the gradient."""
     noise_first: bool = True
     """Noise, then gradient (as released) or gradient, then noise (as printed in the paper)."""
+    kind: Literal["langevin"] = "langevin"
 
     def __post_init__(self) -> None:
         require_setting(self.steps > 0, "steps", "positive", self.steps)
@@ -94,6 +112,37 @@ class LangevinSettings:
         )
         require_setting(self.noise_scale >= 0, "noise_scale", "at least 0", self.noise_scale)
         require_setting(self.step_size > 0, "step_size", "positive", self.step_size)
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """From noise to sets, level by level, along a denoising energy (the sampler of Karras et al. 2022)."""
+
+    kind: Literal["solver"] = "solver"
+    steps: int = 20
+    """Noise levels to pass."""
+    order: Literal[1, 2] = 2
+    """1: Euler, one gradient a step. 2: Heun, two of them, and far more accurate."""
+    highest: float = 20.0
+    """The level at which sets are pure noise; the data's deviation is about half."""
+    lowest: float = 0.002
+    """The last level before none."""
+    spacing: float = 7.0
+    """1: levels at equal distances; larger: more of them at low noise."""
+    stochasticity: float = 0.0
+    """Noise added again in each step, as a share of its level; 0: the first noise decides everything."""
+    refinement: int = 0
+    """Steps down the energy at the lowest level afterwards."""
+
+    def __post_init__(self) -> None:
+        require_setting(self.steps > 0, "sampler.steps", "positive", self.steps)
+        require_setting(0 < self.lowest < self.highest, "sampler.lowest", "above 0, below highest", self.lowest)
+        require_setting(self.spacing > 0, "sampler.spacing", "positive", self.spacing)
+        require_setting(self.stochasticity >= 0, "sampler.stochasticity", "at least 0", self.stochasticity)
+        require_setting(self.refinement >= 0, "sampler.refinement", "at least 0", self.refinement)
+
+
+SamplerSettings = LangevinSettings | SolverSettings
 
 
 @dataclass(frozen=True)
@@ -127,7 +176,33 @@ class SetRiskSettings:
         require_setting(self.step_size > 0, "estimator.step_size", "positive", self.step_size)
 
 
-EstimatorSettings = ContrastiveSettings | SetRiskSettings
+@dataclass(frozen=True)
+class DenoisingSettings:
+    """Denoising: the energy's gradient learns to take noise of every level off real sets; no chain in training.
+
+    Sets are moved to [-1, 1] first, which is what levels and deviations refer to.
+    """
+
+    kind: Literal["denoising"] = "denoising"
+    sizes: Literal["first", "denoised"] = "first"
+    """first: p(size | x) is learned, a size is drawn, and exactly that many elements are denoised (needs presence
+    padding). denoised: presence, or zero rows, are denoised like everything else."""
+    mean_log_level: float = -1.2
+    """Mean of the logarithm of the noise levels."""
+    deviation_log_level: float = 1.5
+    """Deviation of the logarithm of the noise levels."""
+    data_deviation: float = 0.5
+    """Deviation of the data, roughly."""
+    energy_level: float = 0.05
+    """The noise level at which sets are compared by their energy."""
+
+    def __post_init__(self) -> None:
+        positive = ("deviation_log_level", "data_deviation", "energy_level")
+        for name in positive:
+            require_setting(getattr(self, name) > 0, f"estimator.{name}", "positive", getattr(self, name))
+
+
+EstimatorSettings = ContrastiveSettings | SetRiskSettings | DenoisingSettings
 
 
 @dataclass(frozen=True)
@@ -138,8 +213,8 @@ class PredictorSettings:
     """The energy that scores a set for an input."""
     estimator: EstimatorSettings = field(default_factory=ContrastiveSettings)
     """How the energy is fitted to data."""
-    sampler: LangevinSettings = field(default_factory=LangevinSettings)
-    """How the energy becomes predictions (not used by set-risk, which descends as in training)."""
+    sampler: SamplerSettings = field(default_factory=LangevinSettings)
+    """How the energy becomes predictions: chains, for denoising the solver (set-risk descends as in training)."""
     padding: PaddingSettings = field(default_factory=PaddingSettings)
     """How sets of different sizes become tensors."""
     scaling: Literal["auto", "none"] = "auto"
@@ -149,3 +224,11 @@ class PredictorSettings:
 
     def __post_init__(self) -> None:
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)
+        denoising, solver = isinstance(self.estimator, DenoisingSettings), isinstance(self.sampler, SolverSettings)
+        sampler = "solver for estimator denoising" if denoising else f"langevin for {self.estimator.kind}"
+        require_setting(denoising == solver, "sampler.kind", sampler, self.sampler.kind)
+        if isinstance(self.estimator, DenoisingSettings):
+            knows_sizes = self.estimator.sizes == "denoised" or self.padding.kind == "presence"
+            require_setting(knows_sizes, "padding.kind", "presence where sizes come first", self.padding.kind)
+            levelled = not isinstance(self.energy, SetEncoderSettings)
+            require_setting(levelled, "energy.kind", "pooled-layers or deep-sets for denoising", self.energy.kind)

@@ -13,7 +13,7 @@ from torch import Tensor
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.predictors import DataShape, EnergyPredictor
 from desp.predictors.shape import InputStatistics
-from desp.settings import LangevinSettings, TrainingSettings
+from desp.settings import SamplerSettings, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: LangevinSettings | None = None
+        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Score a predictor on fresh test data; `samples` predictions an input where that matters."""
 

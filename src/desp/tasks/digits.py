@@ -13,7 +13,7 @@ from desp.errors import DataError
 from desp.metrics import DigitTemplates
 from desp.predictors import DataShape, EnergyPredictor
 from desp.randomness import make_generator
-from desp.settings import LangevinSettings
+from desp.settings import SamplerSettings
 from desp.tasks.base import Evaluation, Example, GeneratedTask
 
 TESTS = 4000
@@ -65,7 +65,7 @@ class DigitsTask(GeneratedTask):
         ]
 
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: LangevinSettings | None = None
+        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Score, and the shares of both styles."""
         del samples

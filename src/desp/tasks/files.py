@@ -19,7 +19,7 @@ from desp.predictors import DataShape, EnergyPredictor, inspect_dataset
 from desp.predictors.shape import InputStatistics, dataset_source
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import FilesSettings, LangevinSettings, TrainingSettings
+from desp.settings import FilesSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Evaluation, Example, Task
 
 VALIDATION_EXAMPLES = 200
@@ -128,7 +128,7 @@ class FilesTask(Task):
         return score
 
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: LangevinSettings | None = None
+        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Distances and size errors on the held-out part."""
         distances, sizes, energy = _distances(predictor, self.held_out, samples, seed, sampler)
@@ -148,7 +148,7 @@ class FilesTask(Task):
 
 
 def _distances(
-    predictor: EnergyPredictor, data: DataFile, samples: int, seed: int, sampler: LangevinSettings | None
+    predictor: EnergyPredictor, data: DataFile, samples: int, seed: int, sampler: SamplerSettings | None
 ) -> tuple[Tensor, Tensor, float]:
     """(M, K) Chamfer distances of predictions to the held-out sets, their sizes, and their mean energy."""
     device = predictor.device

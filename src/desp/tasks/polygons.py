@@ -15,7 +15,7 @@ from desp.metrics import kuiper, polygon_score, polygon_turn, size_rmse
 from desp.predictors import DataShape, EnergyPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import LangevinSettings, PolygonsSettings
+from desp.settings import PolygonsSettings, SamplerSettings
 from desp.tasks.base import Evaluation, Example, GeneratedTask
 
 TESTS = 4000
@@ -65,7 +65,7 @@ class PolygonsTask(GeneratedTask):
         ]
 
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: LangevinSettings | None = None
+        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Score, set sizes, and whether all rotations appear."""
         del samples
@@ -94,7 +94,7 @@ class PolygonsTask(GeneratedTask):
             energy=float(predictor.raw_energy(x, raw).mean()),
         )
 
-    def _angles(self, predictor: EnergyPredictor, seed: int, sampler: LangevinSettings | None) -> dict[str, Any]:
+    def _angles(self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None) -> dict[str, Any]:
         """Kuiper's statistic of the rotations of 1,000 predictions with the right count, for each n."""
         statistics: dict[str, float | None] = {}
         tried = ANGLES + ANGLES // 2

@@ -1,0 +1,61 @@
+"""Denoising score matching: an estimator without chains."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.energies import SetEnergy
+from desp.estimators.base import Estimator
+from desp.nn import SizeHead
+from desp.samplers import Diffusion, Gradient, GradientFor
+from desp.settings import DenoisingSettings
+
+
+class DenoisingEstimator(Estimator):
+    """Teaches the energy's gradient to take noise of every level off real sets.
+
+    At each level the gradient then is that of -log p of the noised data (Vincent 2011), with no normaliser to
+    estimate; levels are weighted such that the network's targets have unit variance (Karras et al. 2022).
+
+    Args:
+        energy: knows the noise level from its code.
+        sizes: p(size | x), where sizes come first.
+        settings: levels, and what carries noise.
+    """
+
+    def __init__(self, energy: SetEnergy, sizes: SizeHead | None, settings: DenoisingSettings) -> None:
+        super().__init__()
+        self.energy, self.sizes = energy, sizes
+        self.settings, self.diffusion = settings, Diffusion(settings)
+
+    def forward(
+        self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
+    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+        """Mean squared error of the network over all that carries noise, and -log p(size | x)."""
+        code, free, level = self.energy.encode(x), self.diffusion.free(y), self._levels(y, generator)
+        clean = self.diffusion.moved(y)
+        u = self.diffusion.noised(clean, free, level, generator)
+        _, network = self.diffusion.network(self._gradient(y.shape[1]), code, u, free, level)
+        skip, out = self.diffusion.shares(level)
+        errors = (network - (clean - skip * u) / out).square() * free
+        loss = errors.sum() / free.sum().clamp(min=1)
+        statistics = {"denoising": loss.detach()}
+        if self.sizes is not None:
+            size_loss = self.sizes.loss(code, (y[..., -1] > 0.5).sum(dim=1))
+            statistics["size"] = size_loss.detach()
+            loss = loss + size_loss
+        return loss, statistics
+
+    def _levels(self, y: Tensor, generator: torch.Generator) -> Tensor:
+        """One log-normal level for each set, spread evenly over the batch's quantiles."""
+        first = torch.arange(len(y), device=y.device, dtype=y.dtype)
+        shift = torch.rand(len(y), generator=generator, device=y.device, dtype=y.dtype)
+        places = torch.special.ndtri(((first + shift) / len(y)).clamp(1e-6, 1 - 1e-6))
+        return (self.settings.mean_log_level + self.settings.deviation_log_level * places).exp()
+
+    def _gradient(self, size: int) -> GradientFor:
+        def for_code(code: Tensor) -> Gradient:
+            prepared = self.energy.prepare(code, size)
+            return lambda u: self.energy.value_and_gradient(u, prepared)
+
+        return for_code

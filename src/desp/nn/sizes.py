@@ -1,0 +1,36 @@
+"""How many elements a set has, from the code of its input."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from desp.nn.mlp import MLP
+
+
+class SizeHead(nn.Module):
+    """p(size | x) over 0 to N.
+
+    Args:
+        code_features: H of the codes (B, H) or (B, N, H).
+        max_size: N.
+        hidden: width of its hidden layer.
+    """
+
+    def __init__(self, code_features: int, max_size: int, hidden: int) -> None:
+        super().__init__()
+        self.logits = MLP([code_features, hidden, hidden, max_size + 1])
+
+    def forward(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b sizes"]:
+        """The logarithms of the probabilities of all sizes."""
+        whole = code.mean(dim=1) if code.dim() == 3 else code
+        return self.logits(whole).log_softmax(dim=-1)
+
+    def loss(self, code: Float[Tensor, "b *code"], sizes: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        """Mean of -log p(size | x)."""
+        return F.nll_loss(self(code), sizes)
+
+    @torch.no_grad()
+    def sample(self, code: Float[Tensor, "b *code"], generator: torch.Generator) -> Int[Tensor, " b"]:
+        """One size for each input."""
+        return torch.multinomial(self(code).exp(), 1, generator=generator).squeeze(1)
