@@ -229,7 +229,7 @@ def test_what_fails_falls_back_and_says_so(
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "name", lambda self, *_: "eager" if self.requested == "eager" else name)
     monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
-    monkeypatch.setattr(ChainEngine, "_compiled", failing_capture)
+    monkeypatch.setattr(ChainEngine, "_compile", failing_capture)
     assert torch.equal(engine.run(SAMPLER, code, start, seeded())[0], expected)
     assert [record.getMessage() for record in caplog.records] == [
         f"chains run step by step, as engine {name} failed: no compiler"

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from desp.nn.mlp import MLP, Pullback, from_few, to_few
+from desp.nn.element_layers import element_layers
+from desp.nn.mlp import MLP, Pullback, to_few
 from desp.nn.pooling import make_pool
 from desp.settings import Pooling
 
@@ -55,9 +56,7 @@ class SetEncoder(nn.Module):
     ) -> tuple[Float[Tensor, "b o"], Pullback]:
         """The code of full sets, and the pullback from gradients in it to gradients in `sets`."""
         first = self.mlp.linears[0]
-        values, pull_values = self.mlp.after_first(
-            from_few(sets, first.weight) + first.bias if fused else first(sets)
-        )
+        values, pull_values = element_layers(self.mlp, sets, fused=fused)
         pooled, pull_pooled = self.pool.with_pullback(values, tables)
         divisor = self.divisor(sets.shape[1])
 

@@ -91,14 +91,16 @@ def polygons_desp() -> RunSettings:
     return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200, learning_rate=3e-4)
 
 
-def _denoising(name: str, task: TaskSettings, steps: int, batch_size: int) -> RunSettings:
+def _denoising(
+    name: str, task: TaskSettings, steps: int, batch_size: int, mean_log_level: float = -1.2
+) -> RunSettings:
     """Several pooled layers, trained to denoise; the number of elements first."""
     return RunSettings(
         recipe=name,
         task=task,
         predictor=PredictorSettings(
             energy=PooledLayersSettings(hidden=256),
-            estimator=DenoisingSettings(),
+            estimator=DenoisingSettings(mean_log_level=mean_log_level),
             sampler=SolverSettings(),
             scaling="none",
         ),
@@ -121,7 +123,8 @@ def polygons_denoising() -> RunSettings:
 
     Command: ``desp train polygons-denoising``.
     """
-    return _denoising("polygons-denoising", PolygonsSettings(), steps=40_000, batch_size=512)
+    # More of the higher levels than usual: that is where it is decided which corner goes where.
+    return _denoising("polygons-denoising", PolygonsSettings(), steps=30_000, batch_size=1024, mean_log_level=-0.8)
 
 
 @recipe(table="toy", task="digits", system="denoising", protocol="ours", expected=9.9e-5, minutes=2)
@@ -130,7 +133,7 @@ def digits_denoising() -> RunSettings:
 
     Command: ``desp train digits-denoising``.
     """
-    return _denoising("digits-denoising", DigitsSettings(), steps=20_000, batch_size=256)
+    return _denoising("digits-denoising", DigitsSettings(), steps=16_000, batch_size=256)
 
 
 @recipe(table="toy", task="polygons", system="risk-chamfer", protocol="paper", expected=1120e-5, minutes=2)

@@ -124,12 +124,20 @@ def value_and_gradient(
     return values.to(y.dtype), slope.to(y.dtype)
 
 
+def products_are_rounded(like: Tensor) -> bool:
+    """Whether matrix products on the device of `like` round their factors: bfloat16 anywhere, tf32 on GPUs."""
+    rounded = layers_in_bfloat16() or (like.is_cuda and torch.get_float32_matmul_precision() == "high")
+    return rounded and like.dtype == torch.float32
+
+
 def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
     """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once."""
     half = layers_in_bfloat16() and not torch.is_grad_enabled()
+    # A product with the few features of an element loses more by their rounding than it gains in time.
+    fused = products_are_rounded(code)
 
     def function(y: Tensor, prepared: Tables) -> tuple[Tensor, Tensor]:
-        return value_and_gradient(energy, y, prepared, half=half)
+        return value_and_gradient(energy, y, prepared, fused=fused, half=half)
 
     return gradient_in_parts(function, energy, code, size, ROWS_AT_ONCE)
 

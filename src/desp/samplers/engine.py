@@ -29,6 +29,7 @@ from desp.samplers.base import (
     eager_gradient,
     gradient_in_parts,
     layers_in_bfloat16,
+    products_are_rounded,
     value_and_gradient,
 )
 from desp.settings import Engine
@@ -163,9 +164,7 @@ class ChainEngine:
             compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
-        half = layers_in_bfloat16()
-        rounded = half or (code.is_cuda and torch.get_float32_matmul_precision() == "high")
-        fused = rounded and code.dtype == torch.float32
+        half, fused = layers_in_bfloat16(), products_are_rounded(code)
         function = partial(self._function, self.energy, fused=fused, half=half)
         return gradient_in_parts(function, self.energy, code, size, ROWS_COMPILED)
 
