@@ -13,24 +13,33 @@ from desp.errors import SettingsError
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoisingSettings,
     DigitsSettings,
     FilesSettings,
     LangevinSettings,
     PaddingSettings,
     PolygonsSettings,
+    PooledLayersSettings,
     PredictorSettings,
     RunSettings,
     SetEncoderSettings,
     SetRiskSettings,
+    SolverSettings,
     TrainingSettings,
     from_json,
     to_json,
 )
 
+DENOISING: dict[str, Any] = {"estimator": DenoisingSettings(), "sampler": SolverSettings()}
 # For every class: values that differ from the defaults in each field.
 EXAMPLES: list[Any] = [
     DeepSetsSettings(hidden=7, element_layers=1, set_layers=2, pooling="max", divide_by_size=False),
     SetEncoderSettings(hidden=7, layers=2, latent=5, pooling="sum", divide_by_size=True),
+    PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
+    SolverSettings(steps=3, order=1, highest=9.0, lowest=0.1, spacing=1.0, stochasticity=0.2, refinement=4),
+    DenoisingSettings(
+        sizes="denoised", mean_log_level=0.5, deviation_log_level=2.0, data_deviation=0.3, energy_level=0.1
+    ),
     PaddingSettings(kind="zero", threshold=0.015, rule="any"),
     LangevinSettings(steps=7, stochastic_steps=3, noise_scale=0.5, step_size=2.0, noise_first=False),
     ContrastiveSettings(chain=LangevinSettings(steps=9, stochastic_steps=9), data_noise=0.1),
@@ -131,8 +140,28 @@ def test_unions_are_told_apart_by_kind() -> None:
 
 @pytest.mark.parametrize("energy", [{"kind": "other"}, {}, {"kind": None}])
 def test_unknown_kinds(energy: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match=r"energy.kind must be one of \['deep-sets', 'set-encoder'\]"):
+    kinds = r"\['deep-sets', 'pooled-layers', 'set-encoder'\]"
+    with pytest.raises(SettingsError, match=f"energy.kind must be one of {kinds}"):
         from_json(PredictorSettings, {"energy": energy})
+
+
+def test_samplers_of_before_there_were_two_kinds() -> None:
+    settings = from_json(PredictorSettings, {"sampler": {"steps": 100, "stochastic_steps": 80}})
+    assert settings.sampler == LangevinSettings(steps=100, stochastic_steps=80)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimator": DenoisingSettings()}, "sampler.kind must be solver for estimator denoising"),
+        ({"sampler": SolverSettings()}, "sampler.kind must be langevin for contrastive"),
+        ({**DENOISING, "padding": PaddingSettings(kind="zero")}, "padding.kind must be presence where sizes come"),
+        ({**DENOISING, "energy": SetEncoderSettings()}, "energy.kind must be pooled-layers or deep-sets"),
+    ],
+)
+def test_parts_that_do_not_fit_each_other(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        PredictorSettings(**changes)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """Three layers as one kernel, against the layers."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
+from torch import Tensor
 
-from desp.nn import MLP
+from desp.nn import MLP, Pullback, from_few
 from desp.nn.element_layers import MANY_ELEMENTS, element_layers
 
 pytestmark = [
@@ -12,22 +15,35 @@ pytestmark = [
 ]
 
 
+@pytest.fixture
+def _tf32() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
 @pytest.mark.parametrize("widths", [(3, 256, 256, 64), (1, 64, 64, 32), (5, 128, 128, 128)])
-def test_output_and_pullback_are_those_of_the_layers(
-    widths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("_tf32")
+def test_output_and_pullback_are_as_good_as_those_of_the_layers(widths: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     mlp = MLP(widths).cuda().requires_grad_(False)
+    first = mlp.linears[0]
     elements = torch.rand(3, MANY_ELEMENTS // 2 + 7, widths[0], device="cuda")
     gradient = torch.randn(*elements.shape[:2], widths[-1], device="cuda")
+
+    def errors(values: Tensor, pull: Pullback) -> tuple[Tensor, Tensor]:
+        return (values - exact).norm() / exact.norm(), (pull(gradient) - expected).norm() / expected.norm()
+
     with torch.no_grad():
-        exact, exact_pull = mlp.double().after_first(mlp.linears[0](elements.double()))
+        exact, exact_pull = mlp.double().after_first(first(elements.double()))
         expected = exact_pull(gradient.double())
-        values, pull = element_layers(mlp.float(), elements, fused=True)
-        pulled = pull(gradient)
-    assert (values - exact).norm() < 2e-3 * exact.norm()  # tf32 keeps ten bits
-    # Signs near zero may flip, each of which moves a gradient by a little.
-    assert (pulled - expected).norm() < 1e-2 * expected.norm()
+        mlp.float()
+        # Both round to tf32, after which some units near zero have another sign than they should.
+        plain = errors(*mlp.after_first(from_few(elements, first.weight) + first.bias))
+        kernel = errors(*element_layers(mlp, elements, fused=True))
+    assert kernel[0] < 1.5 * plain[0] < 1e-3
+    assert kernel[1] < 1.5 * plain[1] < 5e-2
 
 
 def test_what_the_kernel_cannot_do_is_left_to_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:

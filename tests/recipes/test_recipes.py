@@ -12,6 +12,7 @@ from desp.recipes.published import published_value
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoisingSettings,
     FilesSettings,
     RunSettings,
     SetRiskSettings,
@@ -45,8 +46,9 @@ def test_a_recipe_says_how_to_run_it(recipe: Recipe) -> None:
 @each_recipe
 def test_system_and_settings_agree(recipe: Recipe) -> None:
     estimator = recipe.build().predictor.estimator
-    if recipe.system == "desp":
-        assert isinstance(estimator, ContrastiveSettings)
+    kinds = {"desp": ContrastiveSettings, "denoising": DenoisingSettings}
+    if recipe.system in kinds:
+        assert isinstance(estimator, kinds[recipe.system])
     else:
         assert isinstance(estimator, SetRiskSettings)
         assert recipe.system == f"risk-{estimator.distance}"

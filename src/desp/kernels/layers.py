@@ -15,6 +15,12 @@ UNITS = 32
 
 
 @triton.jit
+def _to_tf32(values):
+    """Half of tf32's last place added, for the hardware cuts off what lies behind it: together that rounds."""
+    return (values.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def _layers(
     elements,
     first,
@@ -45,7 +51,7 @@ def _layers(
             before += feature[:, None] * tl.load(first + unit * channels + channel)[None, :]
         after = tl.where(before > 0, before, SLOPE * before)
         weight = tl.load(second + every[None, :] * hidden + unit[:, None])
-        sums = tl.dot(after, weight, sums, input_precision="tf32")
+        sums = tl.dot(_to_tf32(after), _to_tf32(weight), sums, input_precision="tf32")
     sums += tl.load(second_bias + every)[None, :]
     positive = sums > 0
     place = row.to(tl.int64)[:, None]
@@ -53,7 +59,9 @@ def _layers(
     after = tl.where(positive, sums, SLOPE * sums)
     feature = tl.arange(0, out)
     weight = tl.load(third + feature[None, :] * hidden + every[:, None])
-    result = tl.dot(after, weight, input_precision="tf32") + tl.load(third_bias + feature)[None, :]
+    result = (
+        tl.dot(_to_tf32(after), _to_tf32(weight), input_precision="tf32") + tl.load(third_bias + feature)[None, :]
+    )
     tl.store(values + place * out + feature[None, :], result, mask=inside[:, None])
 
 

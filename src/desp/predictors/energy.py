@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from desp.data.base import Batch, BatchSource, as_input
-from desp.energies import code_shape, default_input_encoder, make_energy
+from desp.energies import default_input_encoder
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.estimators import ContrastiveEstimator, DenoisingEstimator, Estimator, SetRiskEstimator
-from desp.nn import LEVEL_FEATURES, InputScaling, SizeHead
+from desp.nn import InputScaling
 from desp.predictors.base import Prediction, SetPredictor
-from desp.predictors.network import EnergyNetwork, SetDrawer
+from desp.predictors.network import EnergyNetwork, SetDrawer, make_network
 from desp.predictors.shape import DataShape, InputStatistics, dataset_source, inspect_dataset
 from desp.randomness import derive_seed, make_generator
-from desp.samplers import ChainInfo, Diffusion, Record, UnrolledDescent
+from desp.samplers import ChainInfo, Record
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch, make_padding
 from desp.settings import (
@@ -28,7 +28,6 @@ from desp.settings import (
     Engine,
     PredictorSettings,
     SamplerSettings,
-    SetRiskSettings,
     TrainingSettings,
     from_json,
     to_json,
@@ -99,27 +98,12 @@ class EnergyPredictor(SetPredictor):
             encoder = self._own_encoder or default_input_encoder(
                 shape.input_kind, shape.input_shape, self.settings.energy
             )
-            network = self._make_network(shape, channels, encoder)
+            network = make_network(self.settings, shape, channels, encoder)
         if statistics is not None and self._own_encoder is None:
             for part in encoder.modules():
                 if isinstance(part, InputScaling):
                     part.set_from(statistics.mean, statistics.deviation)
         self._shape, self._network, self._drawer = shape, network, None
-
-    def _make_network(self, shape: DataShape, channels: int, encoder: nn.Module) -> EnergyNetwork:
-        """The energy, with what its estimator needs beside it."""
-        settings, inputs, estimator = self.settings.energy, shape.input_shape, self.settings.estimator
-        if not isinstance(estimator, DenoisingSettings):
-            energy = make_energy(settings, channels, inputs, encoder)
-            if not isinstance(estimator, SetRiskSettings):
-                return EnergyNetwork(energy)
-            descent = UnrolledDescent(shape.max_size, channels, estimator.steps, estimator.step_size)
-            return EnergyNetwork(energy, descent)
-        energy = make_energy(settings, channels, inputs, encoder, level_features=LEVEL_FEATURES)
-        sizes = None
-        if estimator.sizes == "first":
-            sizes = SizeHead(code_shape(encoder, inputs)[-1], shape.max_size, settings.hidden)
-        return EnergyNetwork(energy, sizes=sizes, diffusion=Diffusion(estimator))
 
     # -- training --------------------------------------------------------------------------------------
 

@@ -7,9 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from desp.energies import SetEnergy
+from desp.energies import SetEnergy, code_shape, make_energy
 from desp.errors import SettingsError
-from desp.nn import SizeHead
+from desp.nn import LEVEL_FEATURES, SizeHead
+from desp.predictors.shape import DataShape
 from desp.samplers import (
     ChainEngine,
     ChainInfo,
@@ -21,7 +22,14 @@ from desp.samplers import (
     UnrolledDescent,
     eager_gradient,
 )
-from desp.settings import Engine, LangevinSettings, SamplerSettings
+from desp.settings import (
+    DenoisingSettings,
+    Engine,
+    LangevinSettings,
+    PredictorSettings,
+    SamplerSettings,
+    SetRiskSettings,
+)
 
 # Chains that run at once. A fixed number also means that a captured chain is used again and again.
 CHAINS_AT_ONCE = 1000
@@ -70,6 +78,31 @@ class EnergyNetwork(nn.Module):
             f"The sampler '{settings.kind}' does not suit this energy: one trained by denoising needs the solver, "
             "any other needs langevin."
         )
+
+
+def make_network(
+    settings: PredictorSettings, shape: DataShape, channels: int, encoder: nn.Module
+) -> EnergyNetwork:
+    """The energy that `settings` name, with what its estimator needs beside it.
+
+    Args:
+        settings: of the predictor.
+        shape: of the data.
+        channels: features of one row of a padded set.
+        encoder: h(x).
+    """
+    inputs, estimator = shape.input_shape, settings.estimator
+    levels = LEVEL_FEATURES if isinstance(estimator, DenoisingSettings) else 0
+    energy = make_energy(settings.energy, channels, inputs, encoder, level_features=levels)
+    if isinstance(estimator, SetRiskSettings):
+        descent = UnrolledDescent(shape.max_size, channels, estimator.steps, estimator.step_size)
+        return EnergyNetwork(energy, descent)
+    if not isinstance(estimator, DenoisingSettings):
+        return EnergyNetwork(energy)
+    sizes = None
+    if estimator.sizes == "first":
+        sizes = SizeHead(code_shape(encoder, inputs)[-1], shape.max_size, settings.energy.hidden)
+    return EnergyNetwork(energy, sizes=sizes, diffusion=Diffusion(estimator))
 
 
 @contextmanager

@@ -7,8 +7,12 @@ import typing
 from typing import Any, Literal, TypeVar
 
 from desp.errors import SettingsError
+from desp.settings.predictor import LangevinSettings, SamplerSettings
 
 T = TypeVar("T")
+
+# Unions that had a single member once: settings saved then do not name its kind.
+_ONLY_KIND_ONCE = {typing.get_args(SamplerSettings): LangevinSettings.kind}
 
 
 def to_json(settings: Any) -> dict[str, Any]:

@@ -1,0 +1,292 @@
+"""Are predicted sets distributed as real ones are? Scores of whole collections of sets, and calibration.
+
+A score of single predictions is best when all of them are the same good set. The scores here are not: they
+compare collections, through the set distance of every pair.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from scipy.special import chdtrc
+from torch import Tensor
+
+from desp.distances import SET_DISTANCES
+from desp.errors import DataError
+from desp.sets import SetBatch
+from desp.settings import Distance
+from desp.settings.choices import require_setting
+
+# Element differences held at once: 16 MB in single precision, a few times over inside a distance. Larger parts
+# are slower on a CPU, and no faster on a GPU.
+VALUES_AT_ONCE = 2**22
+
+
+@torch.no_grad()
+def pairwise_distances(
+    first: SetBatch, second: SetBatch, distance: Distance, *, pairs_at_once: int | None = None
+) -> Float[Tensor, "a b"]:
+    """The set distance of every set of `first` (A, N, D) to every set of `second` (B, M, D).
+
+    Sets are compared as tasks score them: absent elements are zero vectors that take part, so a wrong size costs
+    something and an empty set is as good as any other. Both batches are padded to the larger of N and M. The
+    distance depends on that size a little: matrices that are to be compared need batches of the same one.
+    A batch against itself costs half, as the distances are symmetric.
+
+    Args:
+        first, second: on the same device.
+        distance: chamfer or hungarian.
+        pairs_at_once: a bound on memory; by default, as many as give some 4 million differences.
+
+    Raises:
+        DataError: an empty batch, different features or devices, NaN.
+        SettingsError: an unknown distance, or no pairs at once.
+    """
+    _check_batches(first, second)
+    require_setting(distance in SET_DISTANCES, "distance", f"one of {', '.join(SET_DISTANCES)}", distance)
+    require_setting(pairs_at_once is None or pairs_at_once > 0, "pairs_at_once", "at least 1", pairs_at_once)
+    a, b = (sets.elements for sets in _same_size(first, second))
+    at_once = pairs_at_once or max(1, VALUES_AT_ONCE // max(1, a[0].numel() * b.shape[1]))
+    found = torch.zeros(len(a) * len(b), dtype=a.dtype, device=a.device)
+    for start in range(0, len(found), at_once):
+        pairs = torch.arange(start, min(start + at_once, len(found)), device=a.device)
+        if first is second:
+            pairs = pairs[pairs // len(b) < pairs % len(b)]
+        found[pairs] = SET_DISTANCES[distance](a[pairs // len(b)], b[pairs % len(b)])
+    matrix = found.view(len(a), len(b))
+    return matrix + matrix.T if first is second else matrix
+
+
+def coverage(distances: Float[Tensor, "real predicted"]) -> float:
+    """The share of real sets that are the nearest real set of at least one predicted set (Achlioptas et al. 2018).
+
+    Low where modes are missing; it does not see poor predictions. Real sets that are equally near to a
+    prediction, such as exact copies of each other, are all covered by it. Two samples of the same distribution
+    do not reach 1: compare with the coverage of other real sets.
+
+    Raises:
+        DataError: not a matrix, empty, or NaN.
+    """
+    _check_matrix(distances, "distances", "(real sets, predicted sets)")
+    nearest = distances == distances.amin(dim=0)
+    return float(nearest.any(dim=1).double().mean())
+
+
+def minimum_matching_distance(distances: Float[Tensor, "real predicted"]) -> float:
+    """The distance of a real set to its nearest predicted set, mean over real sets (Achlioptas et al. 2018).
+
+    Raises:
+        DataError: not a matrix, empty, or NaN.
+    """
+    _check_matrix(distances, "distances", "(real sets, predicted sets)")
+    return float(distances.amin(dim=1).double().mean())
+
+
+def nearest_neighbour_accuracy(
+    real_real: Float[Tensor, "real real"],
+    predicted_predicted: Float[Tensor, "predicted predicted"],
+    real_predicted: Float[Tensor, "real predicted"],
+) -> float:
+    """How often the nearest other set tells whether a set is real or predicted (Lopez-Paz and Oquab 2017).
+
+    The accuracy of a leave-one-out classifier by one nearest neighbour over all sets, as Yang et al. 2019 use it.
+    For as many real as predicted sets, 0.5 is perfect and 1 is the worst; well below 0.5 predictions are copies
+    of the real sets themselves.
+
+    Where several other sets are equally near, the share of them with the right label counts: one real and one
+    predicted neighbour count one half. This is the mean over random choices among them, so for n real and n
+    predicted sets of the same distribution the expected value is (n - 1) / (2 n - 1), with or without copies.
+
+    Args:
+        real_real, predicted_predicted: distances within; their diagonals are ignored.
+        real_predicted: distances between.
+
+    Raises:
+        DataError: shapes that do not fit together, empty, or NaN.
+    """
+    _check_matrix(real_real, "real_real", "(real sets, real sets)")
+    _check_matrix(predicted_predicted, "predicted_predicted", "(predicted sets, predicted sets)")
+    _check_matrix(real_predicted, "real_predicted", "(real sets, predicted sets)")
+    real, predicted = real_predicted.shape
+    if real_real.shape != (real, real) or predicted_predicted.shape != (predicted, predicted):
+        raise DataError(
+            f"real_predicted compares {real} real sets with {predicted} predicted ones, so the others must have "
+            f"shapes {(real, real)} and {(predicted, predicted)}, got {tuple(real_real.shape)} and "
+            f"{tuple(predicted_predicted.shape)}. Compute all three from the same two batches."
+        )
+    right = torch.cat([_same_label(real_real, real_predicted), _same_label(predicted_predicted, real_predicted.T)])
+    return float(right.mean())
+
+
+def _same_label(within: Float[Tensor, "n n"], between: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
+    """The share of each set's nearest others that have its own label."""
+    itself = torch.eye(len(within), dtype=torch.bool, device=within.device)
+    within = within.masked_fill(itself, torch.inf)
+    nearest = torch.minimum(within.amin(dim=1), between.amin(dim=1)).unsqueeze(1)
+    same, other = (within == nearest).sum(dim=1), (between == nearest).sum(dim=1)
+    return same.double() / (same + other)
+
+
+@dataclass(frozen=True)
+class DistributionScores:
+    """How far predicted sets are from real ones, as distributions.
+
+    Attributes:
+        coverage: share of real sets that some prediction is nearest to; higher is better.
+        minimum_matching_distance: mean distance of real sets to the nearest prediction; lower is better.
+        nearest_neighbour_accuracy: how well both are told apart; 0.5 is perfect.
+    """
+
+    coverage: float
+    minimum_matching_distance: float
+    nearest_neighbour_accuracy: float
+
+
+def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distance) -> DistributionScores:
+    """Score predicted sets (B, M, D) against real ones (A, N, D) with all three scores.
+
+    Take as many of each, drawn independently. See `pairwise_distances` for how sets of different sizes compare.
+
+    Raises:
+        DataError: an empty batch, different features or devices, NaN.
+        SettingsError: an unknown distance.
+    """
+    _check_batches(real, predicted)
+    # Padded here, so that distances within and between see the same number of zero vectors.
+    real, predicted = _same_size(real, predicted)
+    between = pairwise_distances(real, predicted, distance)
+    real_real = pairwise_distances(real, real, distance)
+    predicted_predicted = pairwise_distances(predicted, predicted, distance)
+    return DistributionScores(
+        coverage=coverage(between),
+        minimum_matching_distance=minimum_matching_distance(between),
+        nearest_neighbour_accuracy=nearest_neighbour_accuracy(real_real, predicted_predicted, between),
+    )
+
+
+def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator) -> Int[Tensor, " t"]:
+    """The place of the true set among K predictions for the same input, by mean distance to the others: 0 to K.
+
+    Rank 0: the truth is the most central of all K + 1 sets; rank K: it is the furthest from the others. If
+    predictions are drawn from p(Y | x), truth and predictions are exchangeable, and ranks are uniform. Mostly
+    high ranks say that predictions are too alike or wrong, mostly low ones that they vary too much. Uniform ranks
+    are necessary for a right distribution, not sufficient.
+
+    Args:
+        distances: for each of T tests, between all K + 1 sets, the truth first. Diagonals are ignored.
+        generator: breaks ties at random; on any device.
+
+    Raises:
+        DataError: not (T, K + 1, K + 1) with K at least 1, no tests, or NaN.
+    """
+    if distances.dim() != 3 or distances.shape[1] != distances.shape[2] or distances.shape[1] < 2:
+        raise DataError(
+            "distances must have shape (tests, K + 1, K + 1): the truth and at least one prediction, got "
+            f"{tuple(distances.shape)}. A single test is written distances.unsqueeze(0)."
+        )
+    _check_values(distances, "distances")
+    itself = torch.eye(distances.shape[1], dtype=torch.bool, device=distances.device)
+    # Sorted, so that the same distances in another order add up to exactly the same: a tie remains a tie.
+    others = distances.double().masked_fill(itself, 0.0).sort(dim=2).values
+    statistics = others.sum(dim=2)  # K times the mean, which has the same order
+    truth, predictions = statistics[:, :1], statistics[:, 1:]
+    nearer, tied = (predictions < truth).sum(dim=1), (predictions == truth).sum(dim=1)
+    chance = torch.rand(len(distances), generator=generator, device=generator.device, dtype=torch.float64)
+    return nearer + (chance.to(distances.device) * (tied + 1)).long()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far the ranks of true sets are from uniform.
+
+    Attributes:
+        histogram: share of tests with rank 0 to K; 1 / (K + 1) each is perfect.
+        deviation: largest absolute difference between the cumulative histogram and the uniform one
+            (Kolmogorov-Smirnov statistic); 0 is perfect, K / (K + 1) the worst.
+        p_value: of Pearson's chi-square test for uniform ranks.
+    """
+
+    histogram: tuple[float, ...]
+    deviation: float
+    p_value: float
+
+
+def calibration(ranks: Int[Tensor, " t"], samples: int) -> Calibration:
+    """Summarise the ranks of true sets among `samples` (K) predictions each.
+
+    The p-value holds for some five tests a rank or more, T >= 5 (K + 1).
+
+    Raises:
+        DataError: no ranks, not whole numbers, or outside 0 to K.
+    """
+    if samples < 1:
+        raise DataError(f"samples must be at least 1, the predictions of one input, got {samples}.")
+    if ranks.dim() != 1 or len(ranks) == 0 or ranks.is_floating_point() or ranks.is_complex():
+        raise DataError(
+            f"ranks must be a non-empty list of whole numbers (tests,), got {ranks.dtype} of shape "
+            f"{tuple(ranks.shape)}. Take them from truth_ranks."
+        )
+    low, high = int(ranks.min()), int(ranks.max())
+    if low < 0 or high > samples:
+        raise DataError(
+            f"ranks must be within 0 to {samples}, got {low} to {high}. Pass the number of predictions of one "
+            "input as samples, the truth not counted."
+        )
+    counts = torch.bincount(ranks.cpu(), minlength=samples + 1).double()
+    shares = counts / counts.sum()
+    uniform = torch.arange(1, samples + 2, dtype=torch.float64) / (samples + 1)
+    expected = len(ranks) / (samples + 1)
+    chi_square = float((counts - expected).square().sum() / expected)
+    return Calibration(
+        histogram=tuple(shares.tolist()),
+        deviation=float((shares.cumsum(dim=0) - uniform).abs().max()),
+        p_value=float(chdtrc(samples, chi_square)),
+    )
+
+
+def _same_size(first: SetBatch, second: SetBatch) -> tuple[SetBatch, SetBatch]:
+    """Both batches packed, with absent rows zero, and padded to the larger size and the wider type."""
+    size = max(first.max_size, second.max_size)
+    dtype = torch.promote_types(first.elements.dtype, second.elements.dtype)
+    return _padded(first, size, dtype), _padded(second, size, dtype)
+
+
+def _padded(sets: SetBatch, size: int, dtype: torch.dtype) -> SetBatch:
+    packed, extra = sets.packed(), size - sets.max_size
+    return SetBatch(F.pad(packed.elements.to(dtype), (0, 0, 0, extra)), F.pad(packed.presence, (0, extra)))
+
+
+def _check_batches(first: SetBatch, second: SetBatch) -> None:
+    if len(first) == 0 or len(second) == 0:
+        raise DataError(f"Expected at least one set on both sides, got {len(first)} and {len(second)}.")
+    if first.features != second.features:
+        raise DataError(
+            f"Elements of both batches must have the same features, got {first.features} and {second.features}. "
+            "Leave out those that only one of them has."
+        )
+    if first.elements.device != second.elements.device:
+        raise DataError(
+            f"Both batches must be on one device, got {first.elements.device} and {second.elements.device}. "
+            "Move one of them with .to(device)."
+        )
+    for name, sets in (("first", first), ("second", second)):
+        broken = (~torch.isfinite(sets.elements)).any(dim=-1) & sets.presence
+        if bool(broken.any()):
+            index = int(broken.any(dim=1).nonzero()[0])
+            raise DataError(f"set {index} of the {name} batch holds NaN or infinity. Remove or repair it.")
+
+
+def _check_matrix(distances: Tensor, name: str, shape: str) -> None:
+    if distances.dim() != 2:
+        raise DataError(
+            f"{name} must have shape {shape}, got {tuple(distances.shape)}. Take it from pairwise_distances."
+        )
+    _check_values(distances, name)
+
+
+def _check_values(distances: Tensor, name: str) -> None:
+    if distances.numel() == 0:
+        raise DataError(f"{name} must not be empty, got shape {tuple(distances.shape)}. Pass at least one set.")
+    if not bool(torch.isfinite(distances).all()):
+        raise DataError(f"{name} must be finite, got NaN or infinity. Remove the sets that hold one.")
