@@ -69,9 +69,7 @@ def _decode_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
     if not classes:  # an optional number
         (plain,) = (option for option in options if option is not types.NoneType)
         return None if value is None else _decode(plain, value, where)
-    kind = (
-        value.get("kind", options[0].kind) if isinstance(value, dict) else None
-    )  # as saved before there were two
+    kind = value.get("kind", _ONLY_KIND_ONCE.get(options)) if isinstance(value, dict) else None
     if kind not in classes:
         raise SettingsError(f"{where}kind must be one of {sorted(classes)}, got {kind!r}.")
     return from_json(classes[kind], value, where)

@@ -1,0 +1,173 @@
+"""Denoising: what carries noise, the loss, and the energy it leads to."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from desp.data import draw_polygons
+from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
+from desp.estimators import DenoisingEstimator
+from desp.nn import LEVEL_FEATURES, SizeHead
+from desp.sets import PresencePadding
+from desp.settings import DeepSetsSettings, DenoisingSettings, EnergySettings, PooledLayersSettings
+
+SETTINGS = DenoisingSettings()
+ENERGIES: dict[str, EnergySettings] = {
+    "pooled-layers": PooledLayersSettings(hidden=8),
+    "deep-sets": DeepSetsSettings(hidden=8),
+}
+
+
+class ZeroEnergy(SetEnergy):
+    """The same energy everywhere: its gradient predicts nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Identity())
+
+    def score(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+    ) -> Float[Tensor, " b"]:
+        del code, tables
+        return (0 * y).sum(dim=(1, 2))
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    drawn = draw_polygons(batch, seeded(seed))
+    return drawn.x, PresencePadding().encode(drawn.sets)
+
+
+def make_estimator(energy: EnergySettings, settings: DenoisingSettings = SETTINGS) -> DenoisingEstimator:
+    torch.manual_seed(0)
+    encoder = default_input_encoder("vector", (5,), energy)
+    built = make_energy(energy, 3, (5,), encoder, level_features=LEVEL_FEATURES)
+    sizes = SizeHead(5, 8, 8) if settings.sizes == "first" else None
+    return DenoisingEstimator(built, sizes, settings)
+
+
+@pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
+@pytest.mark.parametrize("sizes", ["first", "denoised"])
+def test_every_weight_but_an_energys_last_offset_is_trained(energy: EnergySettings, sizes: str) -> None:
+    estimator = make_estimator(energy, DenoisingSettings(sizes=sizes))
+    loss, statistics = estimator(*polygons(32), seeded())
+    loss.backward()
+    still = [name for name, weight in estimator.named_parameters() if weight.grad is None or not weight.grad.any()]
+    assert still in ([], ["energy.worth.2.bias"])  # a constant has no gradient in the sets
+    assert statistics.keys() == ({"denoising", "size"} if sizes == "first" else {"denoising"})
+
+
+@pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
+def test_the_same_generator_gives_the_same_loss(energy: EnergySettings) -> None:
+    estimator, (x, y) = make_estimator(energy), polygons(16)
+    first, second, other = (estimator(x, y, seeded(seed))[0] for seed in (3, 3, 4))
+    assert first == second
+    assert first != other
+
+
+def test_without_a_prediction_the_loss_is_that_of_unit_targets() -> None:
+    # Targets (clean - skip u) / out have variance 1 at every level where the data's variance is as it is set.
+    settings = DenoisingSettings(sizes="denoised", data_deviation=0.5)
+    clean = 0.5 * torch.randn(4000, 5, 2, generator=seeded(), dtype=torch.float64)
+    loss, _ = DenoisingEstimator(ZeroEnergy(), None, settings)(torch.zeros(4000, 1), (clean + 1) / 2, seeded(1))
+    assert float(loss) == pytest.approx(1.0, abs=0.02)
+
+
+def test_levels_are_log_normal() -> None:
+    estimator = DenoisingEstimator(
+        ZeroEnergy(), None, DenoisingSettings(mean_log_level=0.3, deviation_log_level=0.7)
+    )
+    logs = estimator._levels(torch.zeros(1000, 1, 1, dtype=torch.float64), seeded()).log()
+    assert float(logs.mean()) == pytest.approx(0.3, abs=0.01)
+    assert float(logs.std()) == pytest.approx(0.7, abs=0.01)
+    # One in each thousandth of the distribution: far steadier than independent draws.
+    places = torch.special.ndtr((logs - 0.3) / 0.7)
+    assert torch.equal((1000 * places).floor().long(), torch.arange(1000))
+
+
+def test_sizes_first_leaves_absent_elements_and_presence_alone() -> None:
+    diffusion = make_estimator(ENERGIES["deep-sets"]).diffusion
+    _, y = polygons(20)
+    free, u = diffusion.free(y), diffusion.moved(y)
+    noised = diffusion.noised(u, free, torch.full((20,), 3.0), seeded())
+    present = y[..., 2] > 0.5
+    assert torch.equal(free.any(dim=-1), present)
+    assert not free[..., 2].any()
+    assert torch.equal(noised[~free], u[~free])
+    assert (noised[free] != u[free]).all()
+    assert torch.equal(diffusion.moved_back(diffusion.moved(y)), y)
+
+
+def test_absent_elements_do_not_enter_the_loss() -> None:
+    settings = DenoisingSettings()
+    estimator = DenoisingEstimator(ZeroEnergy(), None, settings)
+    _, y = polygons(64)
+    more = torch.cat([y, torch.zeros(64, 5, 3)], dim=1)
+    # The same noise on the present elements: more rows change nothing but the noise's order, so only means agree.
+    losses = [
+        torch.stack([estimator(y[:, :0, 0], sets, seeded(seed))[0] for seed in range(100)]).mean()
+        for sets in (y, more)
+    ]
+    assert float(losses[0]) == pytest.approx(float(losses[1]), rel=0.02)
+
+
+@pytest.mark.parametrize("sizes", ["first", "denoised"])
+@pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
+def test_the_order_of_elements_does_not_matter(
+    energy: EnergySettings, sizes: str, assert_invariant: Callable[..., None]
+) -> None:
+    estimator = make_estimator(energy, DenoisingSettings(sizes=sizes)).double()
+    x, y = polygons(6)
+    code, y = estimator.energy.encode(x.double()), y.double()
+    gradient = estimator._gradient(8)
+
+    def density(sets: Tensor) -> Tensor:
+        with torch.no_grad():
+            return estimator.diffusion.negative_log_density(gradient, code, sets)
+
+    assert_invariant(density, y, tolerance=1e-9)
+
+
+def test_energy_and_denoised_set_agree() -> None:
+    # (denoised - u) / s^2 must be minus the gradient of what is called -log p.
+    estimator = make_estimator(ENERGIES["pooled-layers"], DenoisingSettings(energy_level=0.3)).double()
+    x, y = polygons(4)
+    code, y = estimator.energy.encode(x.double()), y.double()
+    diffusion, gradient = estimator.diffusion, estimator._gradient(8)
+    leaf = y.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(diffusion.negative_log_density(gradient, code, leaf).sum(), leaf)
+    free, u = diffusion.free(y), diffusion.moved(y)
+    level = torch.full((4,), 0.3, dtype=torch.float64)
+    _, clean = diffusion.denoised(gradient, code, u, free, level)
+    # moved(y) = 2 y - 1 doubles the gradient
+    torch.testing.assert_close((u - clean) / 0.3**2 * 2, slope * free, rtol=1e-8, atol=1e-8)
+
+
+def test_the_density_of_a_normal_distribution() -> None:
+    # With a constant energy the model is a normal distribution of the data's deviation.
+    diffusion = DenoisingEstimator(ZeroEnergy(), None, DenoisingSettings(sizes="denoised")).diffusion
+    y = torch.rand(3, 4, 2, generator=seeded(), dtype=torch.float64)
+    energies = diffusion.negative_log_density(lambda _: lambda u: (u.new_zeros(len(u)), 0 * u), y[:, 0], y)
+    variance = SETTINGS.data_deviation**2 + SETTINGS.energy_level**2
+    normal = torch.distributions.Normal(0.0, math.sqrt(variance))
+    expected = -normal.log_prob(2 * y - 1).sum(dim=(1, 2))
+    torch.testing.assert_close(energies - energies[0], expected - expected[0])
+
+
+def test_training_lowers_the_loss() -> None:
+    estimator = make_estimator(PooledLayersSettings(hidden=16))
+    optimizer = torch.optim.Adam(estimator.parameters(), 3e-3)
+    losses = []
+    for step in range(60):
+        loss, _ = estimator(*polygons(32, seed=step), seeded(step))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
