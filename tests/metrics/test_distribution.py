@@ -415,7 +415,7 @@ def test_ties_depend_on_the_generator_alone() -> None:
     assert not torch.equal(first, other)
 
 
-def ranks_of(spread: float, tests: int = 2000, samples: int = 9) -> Tensor:
+def ranks_of(spread: float, tests: int = 1000, samples: int = 9) -> Tensor:
     """Truths are sets of three normal points; predictions are such sets, `spread` times as wide."""
     generator = torch.Generator().manual_seed(0)
     sets = torch.randn(tests, samples + 1, 3, 2, generator=generator, dtype=torch.float64)
@@ -431,8 +431,8 @@ def ranks_of(spread: float, tests: int = 2000, samples: int = 9) -> Tensor:
 def test_predictions_drawn_as_the_truth_is_are_calibrated() -> None:
     found = calibration(ranks_of(1.0), 9)
     assert found.p_value > 0.01
-    assert found.deviation < 1.36 / math.sqrt(2000)  # the 5 % point of continuous values, a bound for these
-    assert found.histogram == pytest.approx([0.1] * 10, abs=0.03)
+    assert found.deviation < 1.36 / math.sqrt(1000)  # the 5 % point of continuous values, a bound for these
+    assert found.histogram == pytest.approx([0.1] * 10, abs=0.04)
 
 
 def test_over_confident_predictions_leave_the_truth_outside() -> None:
@@ -444,7 +444,8 @@ def test_over_confident_predictions_leave_the_truth_outside() -> None:
 
 def test_over_dispersed_predictions_leave_the_truth_in_the_middle() -> None:
     found = calibration(ranks_of(2.0), 9)
-    assert found.histogram[0] > 0.4
+    assert sum(found.histogram[:3]) > 0.6
+    assert found.histogram[9] < 0.01
     assert found.deviation > 0.4
     assert found.p_value < 1e-6
 

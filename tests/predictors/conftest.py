@@ -11,13 +11,16 @@ from desp.predictors import EnergyPredictor
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoisingSettings,
     EnergySettings,
     EstimatorSettings,
     LangevinSettings,
     PaddingSettings,
+    PooledLayersSettings,
     PredictorSettings,
     SetEncoderSettings,
     SetRiskSettings,
+    SolverSettings,
     TrainingSettings,
 )
 
@@ -34,19 +37,30 @@ ESTIMATORS: dict[str, EstimatorSettings] = {
 }
 # Nothing is ever exactly zero after a noisy step, so with this padding every row of a chain is an element.
 KEEP_ALL = PaddingSettings(kind="zero", threshold=0.0, rule="any")
-VARIANTS = [(estimator, energy) for estimator in ESTIMATORS for energy in ENERGIES]
-
-
-@pytest.fixture(params=VARIANTS, ids="-".join)
-def variant(request: pytest.FixtureRequest) -> PredictorSettings:
-    """Settings of every kind of predictor in turn."""
-    estimator, energy = request.param
-    return PredictorSettings(
+VARIANTS = {
+    f"{estimator}-{energy}": PredictorSettings(
         energy=ENERGIES[energy],
         estimator=ESTIMATORS[estimator],
         sampler=LangevinSettings(steps=4, stochastic_steps=3),
         padding=KEEP_ALL,
     )
+    for estimator in ESTIMATORS
+    for energy in ENERGIES
+} | {
+    f"denoising-{energy.kind}": PredictorSettings(
+        energy=energy,
+        estimator=DenoisingSettings(sizes="denoised"),
+        sampler=SolverSettings(steps=3),
+        padding=KEEP_ALL,
+    )
+    for energy in (DeepSetsSettings(hidden=8), PooledLayersSettings(hidden=8))
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request: pytest.FixtureRequest) -> PredictorSettings:
+    """Settings of every kind of predictor in turn."""
+    return VARIANTS[request.param]
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from torch import Tensor
 
 from desp.errors import CheckpointError
+from desp.predictors.modes import Mode, group_modes
+from desp.settings import Distance
 from desp.storage import write_json
 from desp.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 
@@ -33,6 +35,10 @@ class Prediction:
     def best(self) -> Tensor:
         """The set of lowest energy."""
         return self.sets[int(self.energies.argmin())]
+
+    def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
+        """The different answers among the sets, the most frequent first; see `group_modes`."""
+        return group_modes(self.sets, self.energies, distance=distance, threshold=threshold)
 
     def __len__(self) -> int:
         return len(self.sets)

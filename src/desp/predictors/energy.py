@@ -1,42 +1,37 @@
 """The predictor made of an energy, an estimator and a sampler: DESP, and direct risk."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset
 
-from desp.data.base import Batch, BatchSource, as_input
-from desp.energies import default_input_encoder
-from desp.errors import CheckpointError, DataError, RunError, SettingsError
+from desp.data.base import BatchSource
+from desp.errors import SettingsError
 from desp.estimators import ContrastiveEstimator, DenoisingEstimator, Estimator, SetRiskEstimator
-from desp.nn import InputScaling
-from desp.predictors.base import Prediction, SetPredictor
-from desp.predictors.network import EnergyNetwork, SetDrawer, make_network
-from desp.predictors.shape import DataShape, InputStatistics, dataset_source, inspect_dataset
-from desp.randomness import derive_seed, make_generator
-from desp.samplers import ChainInfo, Record
-from desp.scaling import FeatureScaling
-from desp.sets import SetBatch, make_padding
+from desp.predictors.base import Prediction
+from desp.predictors.model import EnergyModel
+from desp.predictors.network import SetDrawer
+from desp.predictors.shape import dataset_source, inspect_dataset
+from desp.randomness import make_generator
+from desp.samplers import ChainInfo, LogDensity, Record
 from desp.settings import (
     ContrastiveSettings,
     DenoisingSettings,
-    Device,
-    Engine,
-    PredictorSettings,
     SamplerSettings,
+    SolverSettings,
     TrainingSettings,
-    from_json,
-    to_json,
 )
 from desp.training import Trainer, TrainingListener, TrainingOutcome
-from desp.training.device import default_device, make_accelerator
+from desp.training.device import make_accelerator
 
 
-class EnergyPredictor(SetPredictor):
+class EnergyPredictor(EnergyModel):
     """Set prediction by an energy: the method of the paper, and anything made of the same parts.
 
     Args:
@@ -45,65 +40,6 @@ class EnergyPredictor(SetPredictor):
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
     """
-
-    def __init__(
-        self,
-        settings: PredictorSettings | None = None,
-        *,
-        input_encoder: nn.Module | None = None,
-        engine: Engine = "auto",
-        device: Device = "auto",
-    ) -> None:
-        if settings is not None and not isinstance(settings, PredictorSettings):
-            raise SettingsError(f"settings must be PredictorSettings, got {type(settings).__name__}.")
-        self.settings = settings or PredictorSettings()
-        self.engine, self.device_choice = engine, device
-        self.padding = make_padding(self.settings.padding)
-        self._own_encoder = input_encoder
-        self._shape: DataShape | None = None
-        self._network: EnergyNetwork | None = None
-        self._drawer: SetDrawer | None = None
-
-    # -- parts -----------------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> DataShape:
-        """Shapes of inputs and sets, known once the predictor is fitted or loaded."""
-        if self._shape is None:
-            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
-        return self._shape
-
-    @property
-    def network(self) -> EnergyNetwork:
-        """The modules that are trained and saved."""
-        if self._network is None:
-            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
-        return self._network
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.network.parameters()).device
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.network.parameters()).dtype
-
-    def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
-        """Make the modules for data of `shape`, with weights drawn from `seed`."""
-        channels = self.padding.channels(shape.features)
-        # Layers draw their first weights from torch's global generator; it is put back afterwards.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(seed, "weights"))
-            encoder = self._own_encoder or default_input_encoder(
-                shape.input_kind, shape.input_shape, self.settings.energy
-            )
-            network = make_network(self.settings, shape, channels, encoder)
-        if statistics is not None and self._own_encoder is None:
-            for part in encoder.modules():
-                if isinstance(part, InputScaling):
-                    part.set_from(statistics.mean, statistics.deviation)
-        self._shape, self._network, self._drawer = shape, network, None
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -192,22 +128,6 @@ class EnergyPredictor(SetPredictor):
             raise SettingsError("Direct risk needs a learned start; build the predictor with its settings.")
         return SetRiskEstimator(self.network.energy, self.network.descent, settings)
 
-    def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-        """From a batch in the user's units to the tensors that estimators take."""
-        x = batch.x.reshape(len(batch.x), *self.shape.input_shape)
-        return x.to(device, self._dtype), self.encode_sets(batch.sets.to(device))
-
-    def encode_sets(self, sets: SetBatch) -> Tensor:
-        """Sets in the user's units as the padded tensor (B, N, C) that energies see, in the weights' precision."""
-        scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
-        return self.padding.encode(SetBatch(scaled, sets.presence))
-
-    def decode_sets(self, values: Tensor) -> SetBatch:
-        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
-        sets = self.padding.decode(values)
-        elements = self.shape.scaling.unscale(sets.elements) * sets.presence.unsqueeze(-1)
-        return SetBatch(elements, sets.presence)
-
     # -- prediction ------------------------------------------------------------------------------------
 
     @torch.no_grad()
@@ -243,12 +163,34 @@ class EnergyPredictor(SetPredictor):
             x: one input, or a batch.
             sets: one set (n, D), or as many sets as inputs.
         """
-        batch, single = self._as_batch(x)
-        given = sets if isinstance(sets, SetBatch) else self._pad([sets] if single else list(sets))
-        if len(given) != len(batch):
-            raise DataError(f"Expected one set for each of {len(batch)} inputs, got {len(given)} sets.")
-        energies = self.network.scores(batch, self.encode_sets(given.to(self.device))).cpu()
+        batch, given, single = self._as_pairs(x, sets)
+        energies = self.network.scores(batch, self.encode_sets(given)).cpu()
         return energies[0] if single else energies
+
+    def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
+        """The logarithm of p(set | x), the size's probability included, of one set or of one for each input.
+
+        It is the density of sets that carry noise of the sampler's lowest level, in the units of the data. Sets of
+        more than 64 numbers are probed in random directions.
+
+        Args:
+            x: one input, or a batch.
+            sets: one set (n, D), or as many sets as inputs.
+            steps: of the flow from the data to noise; the error tells whether they are enough.
+            probes: random directions for large sets.
+            seed: of these.
+
+        Raises:
+            SettingsError: this predictor was not trained by denoising with sizes first.
+        """
+        batch, given, single = self._as_pairs(x, sets)
+        settings = self.settings.sampler
+        solver = replace(settings, steps=steps) if isinstance(settings, SolverSettings) else SolverSettings()
+        generator = make_generator(seed, "probes", device=self.device)
+        density = self.network.log_prob(batch, self.encode_sets(given), generator, solver, probes)
+        scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
+        value, error = (density.value - scale).cpu(), density.error.cpu()
+        return LogDensity(value[0], error[0]) if single else LogDensity(value, error)
 
     @torch.no_grad()
     def sample(
@@ -272,68 +214,3 @@ class EnergyPredictor(SetPredictor):
     def raw_energy(self, x: Tensor, values: Tensor) -> Tensor:
         """The energy (B,) of raw padded sets (B, N, C), as `sample` gives them, for inputs on the same device."""
         return self.network.scores(x.to(self._dtype), values)
-
-    def _pad(self, sets: list[Any]) -> SetBatch:
-        return SetBatch.from_ragged(sets, self.shape.max_size, self.shape.features)
-
-    def _as_batch(self, x: Any) -> tuple[Tensor, bool]:
-        """Inputs as (B, ...) on the right device, and whether only one was given."""
-        x = as_input(x).to(self.device, self._dtype)
-        wanted = self.shape.input_shape
-        if wanted == (1,) and x.dim() == 0:
-            x = x.reshape(1)
-        if tuple(x.shape) == wanted:
-            return x.unsqueeze(0), True
-        if tuple(x.shape[1:]) == wanted:
-            return x, False
-        raise DataError(
-            f"Expected one input of shape {wanted} or a batch (B, {', '.join(map(str, wanted))}), "
-            f"got shape {tuple(x.shape)}."
-        )
-
-    # -- saving ----------------------------------------------------------------------------------------
-
-    def config(self) -> dict[str, Any]:
-        """Settings and shapes as JSON values."""
-        shape = to_json(self.shape)
-        return {
-            "settings": to_json(self.settings),
-            "shape": shape,
-            "own_encoder": self._own_encoder is not None,
-        }
-
-    def weights(self) -> dict[str, Tensor]:
-        """All parameters and buffers."""
-        return self.network.state_dict()
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], weights: dict[str, Tensor], **options: Any) -> Self:
-        """Build a fitted predictor.
-
-        Raises:
-            CheckpointError: the encoder it was made with is not given, or weights do not fit.
-        """
-        if config.get("own_encoder") and options.get("input_encoder") is None:
-            raise CheckpointError(
-                "This predictor was made with an input encoder of your own. Pass it again: "
-                "from_pretrained(folder, input_encoder=MyEncoder())."
-            )
-        try:
-            settings, shape = from_json(PredictorSettings, config["settings"]), _shape_of(config["shape"])
-        except (KeyError, TypeError, AttributeError, SettingsError) as error:
-            raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
-        predictor = cls(settings, **options)
-        predictor.build(shape)
-        try:
-            predictor.network.load_state_dict(weights)
-        except RuntimeError as error:
-            raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
-        predictor.network.to(default_device(predictor.device_choice))
-        return predictor
-
-
-def _shape_of(values: dict[str, Any]) -> DataShape:
-    """The inverse of `to_json` for shapes."""
-    scaling = FeatureScaling(tuple(values["scaling"]["offset"]), tuple(values["scaling"]["span"]))
-    input_shape = tuple(values["input_shape"])
-    return DataShape(input_shape, values["features"], values["max_size"], scaling, values["input_kind"])

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from desp.distances import SET_DISTANCES
 from desp.errors import DataError, SettingsError
-from desp.sets import SetBatch
+from desp.sets import SetBatch, as_set
 from desp.settings import Distance
 
 Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
@@ -39,7 +39,7 @@ class Mode:
     """Predictions that are nearly the same set.
 
     Attributes:
-        set: (n, D), the member of lowest energy; without energies the medoid.
+        set: (n, D), the member of lowest energy; without energies the medoid, nearest to all others on average.
         share: members / K.
         energy: of `set`; NaN without energies.
         members: indices into the K predictions, rising.
@@ -49,9 +49,6 @@ class Mode:
     share: float
     energy: float
     members: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return len(self.members)
 
 
 @torch.no_grad()
@@ -65,17 +62,17 @@ def group_modes(
     """Group K predicted sets for one input into modes, largest share first, then lowest energy.
 
     The distance of two sets of equal size is the root of the mean squared difference of a coordinate, over
-    matched elements and features, in the units of the sets: every coordinate moved by 0.1 is a distance of 0.1
-    (at most, for Chamfer). ``chamfer`` matches each element with its nearest in the other set, both ways, and
-    cannot see how often an element is repeated; ``hungarian`` matches one to one. Features of larger numbers
-    weigh more. Sets of different sizes are never in one mode.
+    matched elements and features, in the units of the sets: every coordinate moved by 0.1 is a distance of 0.1,
+    or less where another match is nearer. ``chamfer`` matches each element with its nearest in the other
+    set, both ways, and cannot see how often an element is repeated; ``hungarian`` matches one to one. Features
+    of larger numbers weigh more. Sets of different sizes are never in one mode.
 
     Without a `threshold` it is chosen so:
 
     1. The spacing s of a set is the diagonal of the box around its n elements (root mean square over features)
        times n^(-1/D), about the distance of neighbours when elements fill the box. The median is used, over
        sets with two different elements at least. If there are none, the root mean square of all coordinates
-       takes its place: one-element sets far from the origin need a threshold by hand.
+       takes its place: one-element sets need a threshold by hand where the origin is far off or means nothing.
     2. Take the merge distances of single linkage that lie strictly between 0.05 s and 0.5 s, from all sizes
        together, and both ends with them. The largest ratio of two neighbours in that sorted list is the gap,
        the upper one of several equal gaps.
@@ -101,13 +98,14 @@ def group_modes(
     """
     _check_choices(distance, threshold)
     scores = None if energies is None else _checked_energies(energies, len(sets))
+    sets = [as_set(item, f"set {index}") for index, item in enumerate(sets)]
     batch = _padded(sets)
     groups = _groups(batch, distance)
     if threshold is None:
         merges = np.concatenate([group.links[:, 2] for group in groups])
         threshold = _automatic_threshold(merges, _spacing(batch))
     modes = [_mode(sets, scores, group, rows) for group in groups for rows in group.cut(threshold)]
-    return sorted(modes, key=lambda mode: (-len(mode), 0.0 if scores is None else mode.energy, mode.members))
+    return sorted(modes, key=lambda mode: (-mode.share, 0.0 if scores is None else mode.energy, mode.members))
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def _groups(batch: SetBatch, distance: Distance) -> list[_Group]:
         values = batch.elements[torch.from_numpy(indices), : int(size)]
         condensed = _pair_distances(values, distance)
         links = linkage(condensed, method="single") if len(condensed) else np.zeros((0, 4))
-        groups.append(_Group(indices, squareform(condensed) if len(condensed) else np.zeros((1, 1)), links))
+        groups.append(_Group(indices, squareform(condensed), links))
     return groups
 
 
@@ -193,8 +191,7 @@ def _mode(sets: Sequence[Tensor], scores: list[float] | None, group: _Group, row
 
 def _padded(sets: Sequence[Tensor]) -> SetBatch:
     """All sets as one batch in double precision on the CPU: K is small, and clustering is done there."""
-    only_empty = len(sets) > 0 and all(len(item) == 0 for item in sets)
-    batch = SetBatch.from_ragged(sets, features=0 if only_empty else None)
+    batch = SetBatch.from_ragged(sets, features=None if any(len(item) for item in sets) else 0)
     return SetBatch(batch.elements.cpu().double(), batch.presence.cpu())
 
 

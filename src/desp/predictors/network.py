@@ -16,11 +16,13 @@ from desp.samplers import (
     ChainInfo,
     Diffusion,
     LangevinSampler,
+    LogDensity,
     Record,
     Sampler,
     SolverSampler,
     UnrolledDescent,
     eager_gradient,
+    log_density,
 )
 from desp.settings import (
     DenoisingSettings,
@@ -29,6 +31,7 @@ from desp.settings import (
     PredictorSettings,
     SamplerSettings,
     SetRiskSettings,
+    SolverSettings,
 )
 
 # Chains that run at once. A fixed number also means that a captured chain is used again and again.
@@ -63,6 +66,33 @@ class EnergyNetwork(nn.Module):
             return self.energy(x, sets)
         gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
         return self.diffusion.negative_log_density(gradient, self.energy.encode(x), sets)
+
+    def log_prob(
+        self, x: Tensor, sets: Tensor, generator: torch.Generator, settings: SolverSettings, probes: int
+    ) -> LogDensity:
+        """log p of padded sets for inputs, in the units of padded sets, with p(size | x) where sizes come first.
+
+        A set of n elements is n! ordered ones, all of the same density.
+
+        Raises:
+            SettingsError: the energy was not trained by denoising with sizes first.
+        """
+        if self.diffusion is None or self.sizes is None:
+            raise SettingsError(
+                "A density over sets needs the estimator 'denoising' with sizes 'first': energies of other "
+                "estimators are known only up to an unknown constant for each input."
+            )
+        with evaluating(self):
+            code = self.energy.encode(x).detach()
+            sizes = (sets[..., -1] > 0.5).sum(dim=1)
+            of_size = self.sizes(code).gather(1, sizes.unsqueeze(1)).squeeze(1).detach()
+            gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
+            with torch.enable_grad():
+                density = log_density(
+                    self.diffusion, gradient, code, sets, generator, settings=settings, probes=probes
+                )
+        orders = torch.lgamma(sizes.to(sets.dtype) + 1)
+        return LogDensity(density.value + orders + of_size, density.error)
 
     def sampler(self, settings: SamplerSettings) -> Sampler:
         """The sampler that `settings` name.

@@ -43,6 +43,13 @@ class DataShape:
         if not self.scaling.offset:
             object.__setattr__(self, "scaling", FeatureScaling.identity(self.features))
 
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "DataShape":
+        """The inverse of `to_json` for shapes."""
+        scaling = FeatureScaling(tuple(values["scaling"]["offset"]), tuple(values["scaling"]["span"]))
+        input_shape = tuple(values["input_shape"])
+        return cls(input_shape, values["features"], values["max_size"], scaling, values["input_kind"])
+
 
 @dataclass(frozen=True)
 class InputStatistics:

@@ -1,6 +1,7 @@
 """Samplers: from an energy to sets."""
 
 from desp.samplers.base import ChainInfo, Gradient, GradientFor, Record, Sampler, eager_gradient
+from desp.samplers.density import LogDensity, log_density
 from desp.samplers.descent import UnrolledDescent
 from desp.samplers.diffusion import Diffusion
 from desp.samplers.engine import ChainEngine
@@ -14,11 +15,13 @@ __all__ = [
     "Gradient",
     "GradientFor",
     "LangevinSampler",
+    "LogDensity",
     "Record",
     "Sampler",
     "SolverSampler",
     "UnrolledDescent",
     "eager_gradient",
     "langevin_step",
+    "log_density",
     "noise_levels",
 ]

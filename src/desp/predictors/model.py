@@ -1,0 +1,174 @@
+"""An energy predictor's modules, shapes and units: built, saved and loaded."""
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from desp.data.base import Batch, as_input
+from desp.energies import default_input_encoder
+from desp.errors import CheckpointError, DataError, RunError, SettingsError
+from desp.nn import InputScaling
+from desp.predictors.base import SetPredictor
+from desp.predictors.network import EnergyNetwork, SetDrawer, make_network
+from desp.predictors.shape import DataShape, InputStatistics
+from desp.randomness import derive_seed
+from desp.sets import SetBatch, make_padding
+from desp.settings import Device, Engine, PredictorSettings, from_json, to_json
+from desp.training.device import default_device
+
+
+class EnergyModel(SetPredictor):
+    """What an energy predictor is made of, and how data in the user's units become its tensors and back.
+
+    Args:
+        settings: energy, estimator, sampler, padding.
+        input_encoder: h(x), or None for the one that suits the inputs.
+        engine: how chains run.
+        device: where to run.
+    """
+
+    def __init__(
+        self,
+        settings: PredictorSettings | None = None,
+        *,
+        input_encoder: nn.Module | None = None,
+        engine: Engine = "auto",
+        device: Device = "auto",
+    ) -> None:
+        if settings is not None and not isinstance(settings, PredictorSettings):
+            raise SettingsError(f"settings must be PredictorSettings, got {type(settings).__name__}.")
+        self.settings = settings or PredictorSettings()
+        self.engine, self.device_choice = engine, device
+        self.padding = make_padding(self.settings.padding)
+        self._own_encoder = input_encoder
+        self._shape: DataShape | None = None
+        self._network: EnergyNetwork | None = None
+        self._drawer: SetDrawer | None = None
+
+    # -- parts -----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> DataShape:
+        """Shapes of inputs and sets, known once the predictor is fitted or loaded."""
+        if self._shape is None:
+            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
+        return self._shape
+
+    @property
+    def network(self) -> EnergyNetwork:
+        """The modules that are trained and saved."""
+        if self._network is None:
+            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
+        return self._network
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.network.parameters()).device
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.network.parameters()).dtype
+
+    def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
+        """Make the modules for data of `shape`, with weights drawn from `seed`."""
+        channels = self.padding.channels(shape.features)
+        # Layers draw their first weights from torch's global generator; it is put back afterwards.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "weights"))
+            encoder = self._own_encoder or default_input_encoder(
+                shape.input_kind, shape.input_shape, self.settings.energy
+            )
+            network = make_network(self.settings, shape, channels, encoder)
+        if statistics is not None and self._own_encoder is None:
+            for part in encoder.modules():
+                if isinstance(part, InputScaling):
+                    part.set_from(statistics.mean, statistics.deviation)
+        self._shape, self._network, self._drawer = shape, network, None
+
+    # -- units -------------------------------------------------------------------------------------------
+
+    def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+        """From a batch in the user's units to the tensors that estimators take."""
+        x = batch.x.reshape(len(batch.x), *self.shape.input_shape)
+        return x.to(device, self._dtype), self.encode_sets(batch.sets.to(device))
+
+    def encode_sets(self, sets: SetBatch) -> Tensor:
+        """Sets in the user's units as the padded tensor (B, N, C) that energies see, in the weights' precision."""
+        scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
+        return self.padding.encode(SetBatch(scaled, sets.presence))
+
+    def decode_sets(self, values: Tensor) -> SetBatch:
+        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
+        sets = self.padding.decode(values)
+        elements = self.shape.scaling.unscale(sets.elements) * sets.presence.unsqueeze(-1)
+        return SetBatch(elements, sets.presence)
+
+    def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch, bool]:
+        """Inputs with one set each, on the right device, and whether only one was given."""
+        batch, single = self._as_batch(x)
+        if not isinstance(sets, SetBatch):
+            ragged = [sets] if single else list(sets)
+            sets = SetBatch.from_ragged(ragged, self.shape.max_size, self.shape.features)
+        if len(sets) != len(batch):
+            raise DataError(f"Expected one set for each of {len(batch)} inputs, got {len(sets)} sets.")
+        return batch, sets.to(self.device), single
+
+    def _as_batch(self, x: Any) -> tuple[Tensor, bool]:
+        """Inputs as (B, ...) on the right device, and whether only one was given."""
+        x = as_input(x).to(self.device, self._dtype)
+        wanted = self.shape.input_shape
+        if wanted == (1,) and x.dim() == 0:
+            x = x.reshape(1)
+        if tuple(x.shape) == wanted:
+            return x.unsqueeze(0), True
+        if tuple(x.shape[1:]) == wanted:
+            return x, False
+        raise DataError(
+            f"Expected one input of shape {wanted} or a batch (B, {', '.join(map(str, wanted))}), "
+            f"got shape {tuple(x.shape)}."
+        )
+
+    # -- saving ----------------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        """Settings and shapes as JSON values."""
+        shape = to_json(self.shape)
+        return {
+            "settings": to_json(self.settings),
+            "shape": shape,
+            "own_encoder": self._own_encoder is not None,
+        }
+
+    def weights(self) -> dict[str, Tensor]:
+        """All parameters and buffers."""
+        return self.network.state_dict()
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], weights: dict[str, Tensor], **options: Any) -> Self:
+        """Build a fitted predictor.
+
+        Raises:
+            CheckpointError: the encoder it was made with is not given, or weights do not fit.
+        """
+        if config.get("own_encoder") and options.get("input_encoder") is None:
+            raise CheckpointError(
+                "This predictor was made with an input encoder of your own. Pass it again: "
+                "from_pretrained(folder, input_encoder=MyEncoder())."
+            )
+        try:
+            settings, shape = (
+                from_json(PredictorSettings, config["settings"]),
+                DataShape.from_json(config["shape"]),
+            )
+        except (KeyError, TypeError, AttributeError, SettingsError) as error:
+            raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
+        predictor = cls(settings, **options)
+        predictor.build(shape)
+        try:
+            predictor.network.load_state_dict(weights)
+        except RuntimeError as error:
+            raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
+        predictor.network.to(default_device(predictor.device_choice))
+        return predictor

@@ -1,0 +1,127 @@
+"""Densities of sets: the probability flow, followed from the data to noise."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from desp.samplers.base import GradientFor
+from desp.samplers.diffusion import Diffusion
+from desp.samplers.solver import noise_levels
+from desp.settings import SolverSettings
+
+# Up to so many numbers in a set the divergence is taken exactly, by one derivative for each of them.
+EXACT_UP_TO = 64
+
+
+@dataclass(frozen=True)
+class LogDensity:
+    """Logarithms of densities, with how far they may be off.
+
+    Attributes:
+        value: (B,), or a number for one set.
+        error: of the same shape, one standard error: of the probes where the divergence is estimated, and of the steps, by
+            the difference to half as many.
+    """
+
+    value: Float[Tensor, "*b"]
+    error: Float[Tensor, "*b"]
+
+
+def log_density(
+    diffusion: Diffusion,
+    gradient: GradientFor,
+    code: Float[Tensor, "b *code"],
+    y: Float[Tensor, "b n c"],
+    generator: torch.Generator,
+    *,
+    settings: SolverSettings,
+    probes: int,
+) -> LogDensity:
+    """log p of the free numbers of padded sets, taken as ordered, smoothed by noise of the lowest level.
+
+    Along the flow du/ds = f(u, s) the logarithm of the density falls by the divergence of f (Chen et al. 2018;
+    Song et al. 2021). At the highest level all is noise, whose density is known.
+
+    Args:
+        diffusion: what noise does.
+        gradient: of the energy, differentiable once more.
+        code: of the inputs.
+        y: the sets, in about [0, 1].
+        generator: of the probes.
+        settings: levels and number of steps; always of second order.
+        probes: random directions for the divergence of large sets (Hutchinson's estimate).
+    """
+    free, u = diffusion.free(y), diffusion.moved(y)
+    numbers = y.shape[1] * y.shape[2]
+    exact = numbers <= EXACT_UP_TO
+    directions = _unit_directions(free) if exact else _signs(free, probes, generator)
+    divergence = _Divergence(diffusion, gradient, code, free, directions, exact)
+    fine, coarse = (_followed(divergence, u, free, settings, steps) for steps in _step_counts(settings.steps))
+    estimates = fine + free.sum(dim=(1, 2)) * math.log(2.0)  # `moved` doubles lengths
+    spread = estimates.std(dim=0) / math.sqrt(len(estimates)) if len(estimates) > 1 else torch.zeros_like(fine[0])
+    return LogDensity(estimates.mean(dim=0), torch.hypot(spread, (fine - coarse).mean(dim=0).abs()))
+
+
+def _step_counts(steps: int) -> tuple[int, int]:
+    return steps, max(steps // 2, 1)
+
+
+def _followed(
+    divergence: "_Divergence", u: Tensor, free: Tensor, settings: SolverSettings, steps: int
+) -> Float[Tensor, "p b"]:
+    """The logarithms of the densities, one for each probe, by Heun's steps from the lowest level upwards."""
+    scheme = SolverSettings(
+        steps=steps + 1, highest=settings.highest, lowest=settings.lowest, spacing=settings.spacing
+    )
+    levels = noise_levels(scheme)[-2::-1]
+    total = u.new_zeros(1, len(u))
+    for level, above in pairwise(levels):
+        slope, change = divergence(u, level)
+        slope_ahead, change_ahead = divergence(u + (above - level) * slope, above)
+        u = u + (above - level) / 2 * (slope + slope_ahead)
+        total = total + (above - level) / 2 * (change + change_ahead)
+    deviation = divergence.diffusion.settings.data_deviation
+    noise = torch.distributions.Normal(0.0, math.hypot(settings.highest, deviation))
+    return total + (noise.log_prob(u) * free).sum(dim=(1, 2))
+
+
+@dataclass(frozen=True)
+class _Divergence:
+    """Slopes of the flow with their divergence in the given directions (P, B, N, C)."""
+
+    diffusion: Diffusion
+    gradient: GradientFor
+    code: Tensor
+    free: Bool[Tensor, "b n c"]
+    directions: Float[Tensor, "p b n c"]
+    exact: bool
+
+    def __call__(self, u: Tensor, level: float) -> tuple[Tensor, Tensor]:
+        levels = torch.full((len(u),), level, device=u.device, dtype=u.dtype)
+        with torch.enable_grad():
+            leaf = u.detach().requires_grad_()
+            _, clean = self.diffusion.denoised(self.gradient, self.code, leaf, self.free, levels)
+            slope = (leaf - clean) / level
+            # The batch's sets do not depend on each other, so one derivative serves them all.
+            along = [
+                (torch.autograd.grad(slope, leaf, direction, retain_graph=True)[0] * direction).sum(dim=(1, 2))
+                for direction in self.directions
+            ]
+        changes = torch.stack(along) if along else u.new_zeros(1, len(u))  # empty sets do not move
+        return slope.detach(), changes.sum(dim=0, keepdim=True) if self.exact else changes
+
+
+def _unit_directions(free: Bool[Tensor, "b n c"]) -> Float[Tensor, "p b n c"]:
+    """Each number of a set in turn, where it is free in any set of the batch."""
+    _, size, channels = free.shape
+    units = torch.eye(size * channels, device=free.device).view(-1, 1, size, channels) * free
+    return units[free.any(dim=0).flatten()]
+
+
+def _signs(free: Bool[Tensor, "b n c"], probes: int, generator: torch.Generator) -> Float[Tensor, "p b n c"]:
+    random = torch.randint(2, (probes, *free.shape), generator=generator, device=free.device)
+    return (2.0 * random - 1.0) * free

@@ -1,0 +1,143 @@
+"""Denoising predictors: sizes first, densities, modes."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.errors import SettingsError
+from desp.predictors import DataShape, EnergyPredictor, Prediction
+from desp.scaling import FeatureScaling
+from desp.settings import (
+    DenoisingSettings,
+    LangevinSettings,
+    PooledLayersSettings,
+    PredictorSettings,
+    SolverSettings,
+    TrainingSettings,
+)
+
+SETTINGS = PredictorSettings(
+    energy=PooledLayersSettings(hidden=8), estimator=DenoisingSettings(), sampler=SolverSettings(steps=3)
+)
+SHAPE = DataShape(input_shape=(3,), features=2, max_size=4)
+
+
+def built(settings: PredictorSettings = SETTINGS, shape: DataShape = SHAPE) -> EnergyPredictor:
+    predictor = EnergyPredictor(settings, device="cpu")
+    predictor.build(shape, seed=0)
+    return predictor
+
+
+def always(predictor: EnergyPredictor, size: int) -> EnergyPredictor:
+    """Make a size certain."""
+    head = predictor.network.sizes
+    assert head is not None
+    last = head.logits.linears[-1]
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.fill_(-100.0)
+        last.bias[size] = 100.0
+    return predictor
+
+
+def one(prediction: Prediction | list[Prediction]) -> Prediction:
+    assert isinstance(prediction, Prediction)
+    return prediction
+
+
+@pytest.mark.parametrize("size", range(5))
+def test_as_many_elements_as_were_drawn(size: int) -> None:
+    prediction = one(always(built(), size).predict(torch.zeros(3), samples=6))
+    assert [len(item) for item in prediction.sets] == [size] * 6
+    assert prediction.energies.isfinite().all()
+
+
+def test_sizes_come_from_their_distribution() -> None:
+    predictor = always(built(), 1)
+    assert predictor.network.sizes is not None
+    with torch.no_grad():
+        predictor.network.sizes.logits.linears[-1].bias[3] = 100.0 + math.log(3.0)  # p(1) = 1/4, p(3) = 3/4
+    sizes = [len(item) for item in one(predictor.predict(torch.zeros(3), samples=400)).sets]
+    assert set(sizes) == {1, 3}
+    assert sizes.count(3) == pytest.approx(300, abs=35)
+
+
+def test_learns_sizes(pairs: list[tuple[Tensor, Tensor]], short: TrainingSettings) -> None:
+    """The size is given by the sign of the input."""
+    generator = torch.Generator().manual_seed(0)
+    data = []
+    for _ in range(60):
+        x = torch.randn(1, generator=generator)
+        data.append((x, torch.rand(1 if float(x) < 0 else 3, 2, generator=generator)))
+    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor.fit(data, replace(short, steps=150, batch_size=16))
+    for value, size in ((-2.0, 1), (2.0, 3)):
+        prediction = one(predictor.predict(torch.tensor([value]), samples=20))
+        assert sum(len(item) == size for item in prediction.sets) >= 18
+
+
+def test_a_set_has_a_density_with_its_size_and_its_orders() -> None:
+    """Twice as likely a size is twice the density; n elements in any order are n! ordered ones."""
+    predictor = built()
+    assert predictor.network.sizes is not None
+    x, y = torch.zeros(3), torch.rand(3, 2, generator=torch.Generator().manual_seed(0))
+    first = predictor.log_prob(x, y, steps=20)
+    log_sizes = predictor.network.sizes(predictor.network.energy.encode(x.unsqueeze(0)))[0].detach()
+    certain = always(predictor, 3).log_prob(x, y, steps=20)
+    assert float(certain.value - first.value) == pytest.approx(-float(log_sizes[3]), abs=1e-4)
+    assert float(first.error) >= 0
+    shuffled = predictor.log_prob(x, y.flip(0), steps=20)
+    assert float(shuffled.value) == pytest.approx(float(certain.value), abs=1e-3)
+
+
+def test_densities_are_in_the_users_units() -> None:
+    shape = replace(SHAPE, scaling=FeatureScaling((10.0, 0.0), (5.0, 2.0)))
+    plain, scaled = built(), built(shape=shape)
+    y = torch.rand(2, 2, generator=torch.Generator().manual_seed(0))
+    units = y * torch.tensor([5.0, 2.0]) + torch.tensor([10.0, 0.0])
+    found = scaled.log_prob(torch.zeros(3), units, steps=20).value
+    expected = plain.log_prob(torch.zeros(3), y, steps=20).value - 2 * math.log(5.0 * 2.0)
+    assert float(found) == pytest.approx(float(expected), abs=1e-3)
+
+
+def test_densities_of_a_batch_are_those_of_its_sets() -> None:
+    predictor, generator = built(), torch.Generator().manual_seed(0)
+    x, sets = torch.randn(3, 3, generator=generator), [torch.rand(n, 2, generator=generator) for n in (0, 2, 4)]
+    together = predictor.log_prob(x, sets, steps=10)
+    assert together.value.shape == together.error.shape == (3,)
+    for index in range(3):
+        alone = predictor.log_prob(x[index], sets[index], steps=10)
+        assert float(alone.value) == pytest.approx(float(together.value[index]), abs=1e-3)
+
+
+def test_only_sizes_first_has_a_density() -> None:
+    other = replace(SETTINGS, estimator=DenoisingSettings(sizes="denoised"))
+    with pytest.raises(SettingsError, match="needs the estimator 'denoising' with sizes 'first'"):
+        built(other).log_prob(torch.zeros(3), torch.rand(2, 2))
+
+
+def test_a_sampler_must_suit_the_energy() -> None:
+    with pytest.raises(SettingsError, match="'langevin' does not suit this energy"):
+        built().predict(torch.zeros(3), sampler=LangevinSettings())
+    with pytest.raises(SettingsError, match="'solver' does not suit this energy"):
+        built(PredictorSettings()).predict(torch.zeros(3), sampler=SolverSettings())
+
+
+def test_another_solver_can_be_asked_for() -> None:
+    predictor = built()
+    plain, other = (
+        one(predictor.predict(torch.zeros(3), sampler=SolverSettings(steps=steps))) for steps in (3, 9)
+    )
+    assert torch.equal(plain.sets[0], one(predictor.predict(torch.zeros(3))).sets[0])
+    assert plain.sets[0].shape != other.sets[0].shape or not torch.equal(plain.sets[0], other.sets[0])
+
+
+def test_modes_of_a_prediction() -> None:
+    sets = [torch.full((2, 2), value) + torch.tensor([[0.0], [1.0]]) for value in (0.0, 0.001, 7.0)]
+    modes = Prediction(sets, torch.tensor([2.0, 1.0, 0.5])).modes()
+    assert [mode.members for mode in modes] == [(0, 1), (2,)]
+    assert modes[0].energy == 1.0
+    assert modes[0].share == pytest.approx(2 / 3)

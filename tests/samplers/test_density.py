@@ -1,0 +1,109 @@
+"""Densities by the probability flow, where they are known."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.samplers import Diffusion, Gradient, LogDensity, density, log_density
+from desp.settings import DenoisingSettings, SolverSettings
+
+SETTINGS = DenoisingSettings(sizes="denoised", data_deviation=0.5)
+FLOW = SolverSettings(steps=100, highest=20.0, lowest=0.002)
+CENTRES = torch.tensor([[[-0.6, 0.4]], [[0.5, -0.2]]], dtype=torch.float64)  # in [-1, 1]
+WIDTH = 0.15
+
+
+def flat(code: Tensor) -> Gradient:
+    """The gradient of a constant energy: one normal distribution of the settings' deviation."""
+    del code
+    return lambda u: (u.new_zeros(len(u)), 0 * u)
+
+
+def mixture(level_of_code: Tensor) -> Gradient:
+    """The exact gradient for elements that all come from the same one of two normal distributions.
+
+    F = (denoised - skip u) / out must come out of it, with the level read from the code that carries it.
+    """
+    level = (4 * level_of_code[:, 1]).exp().view(-1, 1, 1)  # the first number of `level_features`
+    deviation = SETTINGS.data_deviation
+    total = level.square() + deviation**2
+    skip, out = deviation**2 / total, level * deviation * total.rsqrt()
+
+    def gradient(scaled: Tensor) -> tuple[Tensor, Tensor]:
+        u = scaled * total.sqrt()
+        spread = level.square() + WIDTH**2
+        logs = -(u.unsqueeze(1) - CENTRES).square().sum(dim=(2, 3)) / (2 * spread.view(-1, 1))
+        shares = logs.softmax(dim=1)
+        centre = torch.einsum("bk,knd->bnd", shares, CENTRES)
+        clean = u + level.square() / spread * (centre - u)
+        return u.new_zeros(len(u)), -(clean - skip * u) / out
+
+    return gradient
+
+
+def sets(batch: int = 6, size: int = 3) -> Tensor:
+    """Sets from the mixture, and from a little further out."""
+    generator = torch.Generator().manual_seed(0)
+    centres = CENTRES[torch.arange(batch) % 2]
+    noise = torch.randn(batch, size, 2, generator=generator, dtype=torch.float64)
+    return (centres + 1.5 * WIDTH * noise + 1) / 2
+
+
+def follow(gradient: object, y: Tensor, flow: SolverSettings = FLOW, probes: int = 8) -> LogDensity:
+    code = torch.zeros(len(y), 1, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(1)
+    return log_density(Diffusion(SETTINGS), gradient, code, y, generator, settings=flow, probes=probes)
+
+
+def normal(u: Tensor, deviation: float) -> Tensor:
+    return torch.distributions.Normal(0.0, math.hypot(deviation, FLOW.lowest)).log_prob(u).sum(dim=(1, 2))
+
+
+def exact_mixture(y: Tensor) -> Tensor:
+    u = 2 * y - 1
+    each = torch.stack([normal(u - centre, WIDTH) for centre in CENTRES])
+    return each.logsumexp(dim=0) - math.log(2) + y[0].numel() * math.log(2)
+
+
+def test_a_normal_distribution() -> None:
+    y = sets()
+    found = follow(flat, y)
+    expected = normal(2 * y - 1, SETTINGS.data_deviation) + y[0].numel() * math.log(2)
+    torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
+    assert ((found.value - expected).abs() <= 3 * found.error).all()
+
+
+def test_a_mixture() -> None:
+    y = sets()
+    found = follow(mixture, y)
+    expected = exact_mixture(y)
+    assert expected.std() > 1  # the densities differ by far more than they may be off
+    torch.testing.assert_close(found.value, expected, rtol=0, atol=0.05)
+    assert ((found.value - expected).abs() <= 3 * found.error).all()
+
+
+def test_it_integrates_to_one() -> None:
+    # A grid over more than all of the mass of single elements.
+    axis = torch.linspace(-1, 2, 61, dtype=torch.float64)
+    grid = torch.cartesian_prod(axis, axis).unsqueeze(1)
+    found = follow(mixture, grid, SolverSettings(steps=60, highest=20.0, lowest=0.002))
+    assert float(found.value.exp().sum() * (axis[1] - axis[0]) ** 2) == pytest.approx(1.0, abs=0.02)
+
+
+def test_probes_estimate_the_exact_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = sets(batch=20)
+    exact = follow(mixture, y)
+    monkeypatch.setattr(density, "EXACT_UP_TO", 0)
+    probed = follow(mixture, y, probes=64)
+    assert ((probed.value - exact.value).abs() <= 4 * probed.error + 1e-9).all()
+    assert (probed.error >= exact.error - 1e-3).all()
+    again = follow(mixture, y, probes=64)
+    assert torch.equal(probed.value, again.value)
+
+
+def test_errors_fall_with_more_steps() -> None:
+    y = sets()
+    few = follow(mixture, y, SolverSettings(steps=20, highest=20.0, lowest=0.002))
+    assert (few.error > 3 * follow(mixture, y).error).all()
