@@ -106,6 +106,10 @@ class SetBatch:
         elements = self.elements.gather(1, order.unsqueeze(-1).expand_as(self.elements))
         return SetBatch(_zero_absent(elements, presence), presence)
 
+    def first(self, count: int) -> "SetBatch":
+        """The first `count` sets."""
+        return SetBatch(self.elements[:count], self.presence[:count])
+
     def to(self, device: torch.device | str) -> "SetBatch":
         """Move both tensors to `device`."""
         return SetBatch(self.elements.to(device), self.presence.to(device))

@@ -69,6 +69,8 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Score few sets."""
+    monkeypatch.setitem(desp.tasks.judgement.COMPARED, "cpu", 6)
+    monkeypatch.setitem(desp.tasks.judgement.CALIBRATED, "cpu", 50)
     monkeypatch.setattr(desp.tasks.polygons, "TESTS", 20)
     monkeypatch.setattr(desp.tasks.polygons, "ANGLES", 10)
     monkeypatch.setattr(desp.tasks.digits, "TESTS", 12)

@@ -44,6 +44,8 @@ def tiny(steps: int = 4) -> RunSettings:
 
 @pytest.fixture(autouse=True)
 def _few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(desp.tasks.judgement.COMPARED, "cpu", 6)
+    monkeypatch.setitem(desp.tasks.judgement.CALIBRATED, "cpu", 50)
     monkeypatch.setattr(desp.tasks.polygons, "TESTS", 20)
     monkeypatch.setattr(desp.tasks.polygons, "ANGLES", 10)
 

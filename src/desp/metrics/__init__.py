@@ -2,7 +2,33 @@
 
 from desp.metrics.angles import kuiper, polygon_turn
 from desp.metrics.digits import DigitTemplates
+from desp.metrics.distribution import (
+    Calibration,
+    DistributionScores,
+    calibration,
+    compare_distributions,
+    coverage,
+    minimum_matching_distance,
+    nearest_neighbour_accuracy,
+    pairwise_distances,
+    truth_ranks,
+)
 from desp.metrics.polygons import polygon_score
 from desp.metrics.sizes import size_rmse
 
-__all__ = ["DigitTemplates", "kuiper", "polygon_score", "polygon_turn", "size_rmse"]
+__all__ = [
+    "Calibration",
+    "DigitTemplates",
+    "DistributionScores",
+    "calibration",
+    "compare_distributions",
+    "coverage",
+    "kuiper",
+    "minimum_matching_distance",
+    "nearest_neighbour_accuracy",
+    "pairwise_distances",
+    "polygon_score",
+    "polygon_turn",
+    "size_rmse",
+    "truth_ranks",
+]

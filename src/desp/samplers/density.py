@@ -23,7 +23,7 @@ class LogDensity:
 
     Attributes:
         value: (B,), or a number for one set.
-        error: of the same shape, one standard error: of the probes where the divergence is estimated, and of the steps, by
+        error: alike, one standard error: of the probes where the divergence is estimated, and of the steps, by
             the difference to half as many.
     """
 

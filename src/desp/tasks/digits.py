@@ -13,8 +13,10 @@ from desp.errors import DataError
 from desp.metrics import DigitTemplates
 from desp.predictors import DataShape, EnergyPredictor
 from desp.randomness import make_generator
+from desp.sets import SetBatch
 from desp.settings import SamplerSettings
 from desp.tasks.base import Evaluation, Example, GeneratedTask
+from desp.tasks.judgement import CALIBRATED, calibration_scores, compared_sets, distribution_scores
 
 TESTS = 4000
 STYLES = 1000
@@ -74,7 +76,8 @@ class DigitsTask(GeneratedTask):
         generator = make_generator(seed, "test chains", device=predictor.device)
         x = _one_hot(kinds)
         raw, _ = predictor.sample(x, generator, sampler=sampler)
-        returned = predictor.decode_sets(raw).packed().elements
+        sets = predictor.decode_sets(raw).packed()
+        returned = sets.elements
         real = self.draw(TESTS, make_generator("real digits"))
         real_sets, real_kinds = (
             real.sets.elements.to(predictor.device),
@@ -82,16 +85,42 @@ class DigitsTask(GeneratedTask):
         )
         shares = _style_shares(returned, kinds, templates)
         rarest = min(share for styles in shares.values() for share in styles.values())
+        spread, spread_details = distribution_scores(
+            _by_digit(real.sets.to(predictor.device), real_kinds, compared_sets(predictor)),
+            _by_digit(sets, kinds, compared_sets(predictor)),
+        )
+        ranks, rank_details = self._calibration(predictor, seed, sampler)
         return Evaluation(
             raw={"score": float(templates.score(raw[..., :2], kinds).mean())},
-            returned={"score": float(templates.score(returned, kinds).mean()), "rarest_style": rarest},
+            returned={
+                "score": float(templates.score(returned, kinds).mean()),
+                "rarest_style": rarest,
+                **spread,
+                **ranks,
+            },
             real_data={"score": float(templates.score(real_sets, real_kinds).mean())},
             details={
                 "style_shares": shares,
                 "style_shares_real": _style_shares(real_sets, real_kinds, templates),
+                "distribution": spread_details,
+                "calibration": rank_details,
             },
             energy=float(predictor.raw_energy(x, raw).mean()),
         )
+
+    def _calibration(
+        self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        truth = self.draw(CALIBRATED[predictor.device.type], make_generator(seed, "calibration digits"))
+        return calibration_scores(predictor, truth.x.to(predictor.device), truth.sets, seed=seed, sampler=sampler)
+
+
+def _by_digit(sets: SetBatch, kinds: Tensor, count: int) -> dict[str, SetBatch]:
+    """The first `count` sets of each digit."""
+    return {
+        digit.name: SetBatch(sets.elements[kinds == kind], sets.presence[kinds == kind]).first(count)
+        for kind, digit in enumerate(DIGITS)
+    }
 
 
 def _style_shares(sets: Tensor, kinds: Tensor, templates: DigitTemplates) -> dict[str, dict[str, float]]:

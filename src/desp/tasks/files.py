@@ -21,6 +21,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Evaluation, Example, Task
+from desp.tasks.judgement import CALIBRATED, FEWEST_CALIBRATED, calibration_scores
 
 VALIDATION_EXAMPLES = 200
 SHOWN = 5
@@ -134,17 +135,31 @@ class FilesTask(Task):
         distances, sizes, energy = _distances(predictor, self.held_out, samples, seed, sampler)
         true_sizes = torch.tensor([len(item) for item in self.held_out.sets]).repeat_interleave(samples)
         score = {"score": float(distances.mean()), "score_best_of_k": float(distances.amin(dim=1).mean())}
+        ranks, rank_details = self._calibration(predictor, seed, sampler)
         return Evaluation(
             raw={},
             returned={
                 **score,
                 "size_rmse": size_rmse(sizes, true_sizes),
                 "right_size": float((sizes == true_sizes).double().mean()),
+                **ranks,
             },
             real_data={},
-            details={"held_out": len(self.held_out), "samples": samples},
+            details={"held_out": len(self.held_out), "samples": samples, **rank_details},
             energy=energy,
         )
+
+    def _calibration(
+        self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """Whether held-out sets could be predictions, where there are enough of them to say."""
+        some = self.held_out.part(range(min(len(self.held_out), CALIBRATED[predictor.device.type])))
+        if len(some) < FEWEST_CALIBRATED:
+            return {}, {}
+        truth = SetBatch.from_ragged(some.sets, predictor.shape.max_size, predictor.shape.features)
+        x = some.inputs.to(predictor.device)
+        scores, details = calibration_scores(predictor, x, truth, seed=seed, sampler=sampler)
+        return scores, {"calibration": details}
 
 
 def _distances(

@@ -17,6 +17,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PolygonsSettings, SamplerSettings
 from desp.tasks.base import Evaluation, Example, GeneratedTask
+from desp.tasks.judgement import CALIBRATED, calibration_scores, compared_sets, distribution_scores
 
 TESTS = 4000
 ANGLES = 1000
@@ -77,9 +78,12 @@ class PolygonsTask(GeneratedTask):
         sets = predictor.decode_sets(raw)
         sizes = {"size_rmse": size_rmse(sets.sizes, true_sizes), "right_size": _share(sets.sizes, true_sizes)}
         returned = polygon_score(sets.packed().elements, true_sizes)
-        angles = self._angles(predictor, seed, sampler)
+        drawn = {count: self._drawn(predictor, count, seed, sampler) for count in self.corners}
+        angles = {str(count): _turns(sets, count) for count, sets in drawn.items()}
         known = [value for value in angles.values() if value is not None]
         worst = {"kuiper": max(known) if len(known) == len(angles) else float("nan")}
+        spread, spread_details = self._spread(predictor, drawn)
+        ranks, rank_details = self._calibration(predictor, seed, sampler)
         real = self.draw(TESTS, make_generator("real polygons"))
         return Evaluation(
             raw={"score": float(polygon_score(raw[..., :2], true_sizes).mean())},
@@ -88,30 +92,51 @@ class PolygonsTask(GeneratedTask):
                 "score_median": float(returned.median()),
                 **sizes,
                 **worst,
+                **spread,
+                **ranks,
             },
             real_data={"score": float(polygon_score(real.sets.elements, real.sets.sizes).mean())},
-            details={"kuiper": angles},
+            details={"kuiper": angles, "distribution": spread_details, "calibration": rank_details},
             energy=float(predictor.raw_energy(x, raw).mean()),
         )
 
-    def _angles(self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None) -> dict[str, Any]:
-        """Kuiper's statistic of the rotations of 1,000 predictions with the right count, for each n."""
-        statistics: dict[str, float | None] = {}
-        tried = ANGLES + ANGLES // 2
-        for kind, count in enumerate(self.corners):
-            x = self._one_hot([kind]).to(predictor.device).expand(tried, -1)
-            generator = make_generator(seed, "angles", count, device=predictor.device)
-            sets = predictor.decode_sets(predictor.sample(x, generator, sampler=sampler)[0]).packed()
-            right = SetBatch(
-                sets.elements[sets.sizes == count][:ANGLES], sets.presence[sets.sizes == count][:ANGLES]
-            )
-            # The statistic depends on how many there are, so fewer would not compare.
-            enough = len(right) >= ANGLES
-            statistics[str(count)] = kuiper(polygon_turn(right.elements[:, :count])) if enough else None
-        return statistics
+    def _drawn(
+        self, predictor: EnergyPredictor, count: int, seed: int, sampler: SamplerSettings | None
+    ) -> SetBatch:
+        """Predictions for one number of corners, enough to find 1,000 with that many."""
+        tried = max(ANGLES + ANGLES // 2, compared_sets(predictor))
+        x = self._one_hot([self.corners.index(count)]).to(predictor.device).expand(tried, -1)
+        generator = make_generator(seed, "angles", count, device=predictor.device)
+        return predictor.decode_sets(predictor.sample(x, generator, sampler=sampler)[0]).packed()
+
+    def _spread(
+        self, predictor: EnergyPredictor, drawn: dict[int, SetBatch]
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """Predicted against fresh true polygons, for each number of corners."""
+        wanted = compared_sets(predictor)
+        real = {}
+        for count in drawn:
+            polygons = draw_polygons(wanted, make_generator("compared polygons", count), (count,)).sets
+            real[str(count)] = polygons.to(predictor.device)
+        return distribution_scores(real, {str(count): sets.first(wanted) for count, sets in drawn.items()})
+
+    def _calibration(
+        self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        truth = self.draw(CALIBRATED[predictor.device.type], make_generator(seed, "calibration polygons"))
+        return calibration_scores(predictor, truth.x.to(predictor.device), truth.sets, seed=seed, sampler=sampler)
 
     def _one_hot(self, kinds: Tensor | list[int]) -> Tensor:
         return F.one_hot(torch.as_tensor(kinds), len(self.corners)).float()
+
+
+def _turns(sets: SetBatch, count: int) -> float | None:
+    """Kuiper's statistic of the rotations of 1,000 predictions with the right count; None if there are fewer.
+
+    The statistic depends on how many there are, so fewer would not compare.
+    """
+    right = sets.elements[sets.sizes == count][:ANGLES, :count]
+    return kuiper(polygon_turn(right)) if len(right) >= ANGLES else None
 
 
 def _share(predicted: Tensor, true: Tensor) -> float:

@@ -1,0 +1,90 @@
+"""Whether predictions are spread as the truth is: what tasks measure beside their own scores."""
+
+import statistics
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from desp.distances import SET_DISTANCES
+from desp.metrics import calibration, compare_distributions, truth_ranks
+from desp.predictors import EnergyPredictor
+from desp.randomness import make_generator
+from desp.sets import SetBatch
+from desp.settings import Distance, SamplerSettings
+
+# Sets of each kind for one input: the field's measures depend on it, so it stands beside them.
+COMPARED = {"cuda": 1000, "cpu": 200}
+# Inputs with a true set, and predictions for each.
+CALIBRATED = {"cuda": 500, "cpu": 200}
+CALIBRATION_SAMPLES = 9
+# Five to each rank, as the test of uniformity asks.
+FEWEST_CALIBRATED = 5 * (CALIBRATION_SAMPLES + 1)
+
+
+def compared_sets(predictor: EnergyPredictor) -> int:
+    """How many true and predicted sets to compare for one input."""
+    return COMPARED[predictor.device.type]
+
+
+def distribution_scores(
+    real: dict[str, SetBatch], predicted: dict[str, SetBatch], distance: Distance = "chamfer"
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Coverage, minimum matching distance and 1-nearest-neighbour accuracy, averaged over inputs.
+
+    Args:
+        real: fresh true sets for each input, by its name.
+        predicted: as many predicted sets for each input.
+        distance: between sets.
+
+    Returns:
+        The averages, and the scores of each input.
+    """
+    each = {name: asdict(compare_distributions(sets, predicted[name], distance)) for name, sets in real.items()}
+    names = ("nearest_neighbour_accuracy", "coverage", "minimum_matching_distance")
+    means = {name: statistics.fmean(scores[name] for scores in each.values()) for name in names}
+    return means, {"sets": min(len(sets) for sets in predicted.values()), "distance": distance, **each}
+
+
+def calibration_scores(
+    predictor: EnergyPredictor,
+    x: Tensor,
+    truth: SetBatch,
+    *,
+    seed: int,
+    samples: int = CALIBRATION_SAMPLES,
+    sampler: SamplerSettings | None = None,
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Whether the truth could be one of the predictions: the rank of how far it is from them, over many inputs.
+
+    Args:
+        predictor: whose predictions.
+        x: (T, ...) inputs on the predictor's device.
+        truth: T true sets, in the user's units.
+        seed: of predictions, and of ranks where distances are equal.
+        samples: K predictions an input.
+        sampler: another one than the predictor's own.
+
+    Returns:
+        The largest difference between the ranks' cumulative histogram and a uniform one, and the histogram.
+    """
+    generator = make_generator(seed, "calibration", device=predictor.device)
+    raw, _ = predictor.sample(x.repeat_interleave(samples, dim=0), generator, sampler=sampler)
+    returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
+    own = predictor.encode_sets(truth.to(predictor.device))
+    together = torch.cat([own.unsqueeze(1), returned.view(len(x), samples, *own.shape[1:])], dim=1)
+    ranks = truth_ranks(_among_themselves(together), make_generator(seed, "ranks"))
+    result = calibration(ranks, samples)
+    return {"calibration": result.deviation}, {"inputs": len(x), "samples": samples, **asdict(result)}
+
+
+def _among_themselves(sets: Tensor) -> Tensor:
+    """Chamfer distances (T, M, M) among the M sets of each of T groups (T, M, N, C), on the CPU."""
+    groups, members = sets.shape[:2]
+    distances = torch.zeros(groups, members, members)
+    for first in range(members):
+        for second in range(first):
+            found = SET_DISTANCES["chamfer"](sets[:, first], sets[:, second]).cpu()
+            distances[:, first, second] = distances[:, second, first] = found
+    return distances
