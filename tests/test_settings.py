@@ -42,7 +42,13 @@ EXAMPLES: list[Any] = [
     ),
     PaddingSettings(kind="zero", threshold=0.015, rule="any"),
     LangevinSettings(steps=7, stochastic_steps=3, noise_scale=0.5, step_size=2.0, noise_first=False),
-    ContrastiveSettings(chain=LangevinSettings(steps=9, stochastic_steps=9), data_noise=0.1),
+    ContrastiveSettings(
+        chain=LangevinSettings(steps=9, stochastic_steps=9),
+        data_noise=0.1,
+        energy_penalty=0.5,
+        replay=0.9,
+        replay_capacity=7,
+    ),
     SetRiskSettings(distance="hungarian", steps=3, step_size=0.5),
     TrainingSettings(
         steps=1,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_problem import KINDS, Kind, make_predictor, make_trainer
+from tiny_problem import Kind, make_predictor, make_trainer
 from torch import Tensor
 
 SCRIPT = Path(__file__).parent / "distributed_script.py"
@@ -100,7 +100,7 @@ def check_only_the_first_process_writes(launched: Launched) -> None:
     assert not (launched.folder / "run-1").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["contrastive", "set-risk"])  # their noise can be switched off
 def test_two_processes(tmp_path: Path, kind: Kind) -> None:
     """One launch, which costs seconds, serves all checks."""
     launched = launch(kind, tmp_path)

@@ -53,7 +53,9 @@ def test_training_lowers_the_held_out_risk(kind: Kind) -> None:
     assert (outcome.steps, outcome.best_score, outcome.best_step) == (15, None, None)
     assert (outcome.engine, outcome.stopped_early) == ("eager", False)
     assert (listener.starts, listener.ends, list(listener.numbers)) == ([(0, 15)], 1, list(range(1, 16)))
-    names = {"contrastive": {"energy_real", "energy_sampled"}, "set-risk": {"risk"}}[kind]
+    energies = {"energy_real", "energy_sampled"}
+    own = {"contrastive": energies, "replay": energies, "set-risk": {"risk"}, "denoising": {"denoising", "size"}}
+    names = own[kind]
     assert set(listener.numbers[1]) == {"loss", "gradient_norm", "learning_rate"} | names
 
 

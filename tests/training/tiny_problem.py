@@ -15,17 +15,19 @@ from desp.predictors import DataShape, EnergyPredictor
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoisingSettings,
     Engine,
     EstimatorSettings,
     LangevinSettings,
     PredictorSettings,
     SetRiskSettings,
+    SolverSettings,
     TrainingSettings,
 )
 from desp.training import Trainer, TrainingListener
 
-Kind = Literal["contrastive", "set-risk"]
-KINDS: tuple[Kind, ...] = ("contrastive", "set-risk")
+Kind = Literal["contrastive", "set-risk", "replay", "denoising"]
+KINDS: tuple[Kind, ...] = ("contrastive", "set-risk", "replay", "denoising")
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -57,7 +59,13 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
     """Chains or descents of three steps; with `noise` 0 nothing is random."""
     if kind == "set-risk":
         return SetRiskSettings(steps=3)
+    if kind == "denoising":
+        return DenoisingSettings()
     chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
+    if kind == "replay":
+        return ContrastiveSettings(
+            chain=chain, data_noise=noise, energy_penalty=0.1, replay=0.9, replay_capacity=20
+        )
     return ContrastiveSettings(chain=chain, data_noise=noise)
 
 
@@ -66,7 +74,9 @@ def make_predictor(
 ) -> EnergyPredictor:
     """A built predictor of polygons."""
     energy, estimator = DeepSetsSettings(hidden=hidden), estimator_settings(kind, noise)
-    predictor = EnergyPredictor(PredictorSettings(energy=energy, estimator=estimator), engine=engine)
+    sampler = SolverSettings(steps=2) if kind == "denoising" else LangevinSettings()
+    settings = PredictorSettings(energy=energy, estimator=estimator, sampler=sampler)
+    predictor = EnergyPredictor(settings, engine=engine)
     predictor.build(DataShape(input_shape=(5,), features=2, max_size=8), seed=seed)
     return predictor
 
@@ -137,9 +147,9 @@ class ActingSource(BatchSource):
 def held_out_loss(predictor: EnergyPredictor) -> Callable[[], float]:
     """A validation function: the loss on a batch that is always the same."""
     batch = draw_polygons(16, torch.Generator().manual_seed(77))
-    estimator = predictor.make_estimator()
 
     def score() -> float:
+        estimator = predictor.make_estimator()  # a new one: some remember
         x, y = predictor.prepare(batch, predictor.device)
         loss, _ = estimator(x, y, torch.Generator(predictor.device).manual_seed(78))
         return float(loss.detach())

@@ -26,6 +26,15 @@ class Estimator(nn.Module, ABC):
         """Run chains on the CPU as before a run was interrupted, if the engine is ours to choose."""
         del engine
 
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """What it remembers from step to step beside its weights; saved with them."""
+        return {}
+
+    def remember(self, memory: dict[str, Tensor], device: torch.device) -> None:
+        """Go on with what `memory` gave."""
+        del memory, device
+
     @abstractmethod
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from desp.energies import SetEnergy
 from desp.estimators.base import Estimator
+from desp.estimators.replay import Replay
 from desp.samplers import ChainEngine, LangevinSampler
 from desp.settings import ContrastiveSettings, Engine
 
@@ -17,7 +18,8 @@ class ContrastiveEstimator(Estimator):
 
     The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin
     chain (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite
-    on the data and flat elsewhere.
+    on the data and flat elsewhere. Energies may be held near zero by a penalty, and chains may go on where the
+    last one for the same input ended.
 
     Args:
         energy: what is trained.
@@ -33,6 +35,7 @@ class ContrastiveEstimator(Estimator):
         self.energy = energy
         self.settings = settings
         self.engine = ChainEngine(energy, engine, gradients=steps * settings.chain.steps)
+        self.replay = Replay(settings.replay_capacity)
 
     @property
     def engine_used(self) -> str:
@@ -51,10 +54,30 @@ class ContrastiveEstimator(Estimator):
         noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
         real = y + self.settings.data_noise * noise
         code = self.energy.encode(x)
-        sampled, _ = self.engine.run(
-            LangevinSampler(self.settings.chain), code.detach(), torch.zeros_like(y), generator
-        )
+        sampled = self._sampled(x, code.detach(), y, generator)
         energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
         real_energy, sampled_energy = energies.view(2, -1).mean(dim=1)
         statistics = {"energy_real": real_energy.detach(), "energy_sampled": sampled_energy.detach()}
-        return real_energy - sampled_energy, statistics
+        loss = real_energy - sampled_energy
+        if self.settings.energy_penalty > 0:
+            loss = loss + self.settings.energy_penalty * energies.square().mean()
+        return loss, statistics
+
+    def _sampled(self, x: Tensor, code: Tensor, like: Tensor, generator: torch.Generator) -> Tensor:
+        """The ends of chains that start at zero, or where the last chain for the same input ended."""
+        share, start = self.settings.replay, torch.zeros_like(like)
+        if share > 0:
+            start = self.replay.starts(x, like, share, generator)
+        sampled, _ = self.engine.run(LangevinSampler(self.settings.chain), code, start, generator)
+        if share > 0:
+            self.replay.keep(x, sampled)
+        return sampled
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """The sets that chains may go on from."""
+        return self.replay.tensors
+
+    def remember(self, memory: dict[str, Tensor], device: torch.device) -> None:
+        """Go on with saved sets."""
+        self.replay.load(memory, device)

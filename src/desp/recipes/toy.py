@@ -196,31 +196,27 @@ def digits_risk_hungarian() -> RunSettings:
 @recipe(
     table=None,
     task="polygons",
-    system="desp",
+    system="denoising",
     protocol="ours",
-    expected=5e-4,
-    minutes=2,
+    expected=6e-5,
+    minutes=1,
     hardware="2 CPU cores",
 )
 def demo() -> RunSettings:
-    """Polygons made small: triangles, squares and pentagons, a narrow net and a short chain, for two CPU cores.
+    """Polygons with four to eight corners by a narrow network, for two CPU cores.
 
     Command: ``desp demo``.
     """
-    chain = LangevinSettings(steps=40, stochastic_steps=40, noise_scale=0.015)
-    return RunSettings(
-        recipe="demo",
-        task=PolygonsSettings(corners=(3, 4, 5)),
-        predictor=PredictorSettings(
-            energy=DeepSetsSettings(hidden=64),
-            estimator=ContrastiveSettings(chain=chain, data_noise=0.02),
-            sampler=replace(chain, stochastic_steps=30),
-            padding=_PADDING,
-            scaling="none",
-        ),
-        training=TrainingSettings(
-            steps=1500,
-            learning_rate=1.5e-3,
-            ema_decay=0.99,
+    large = _denoising("demo", PolygonsSettings(), steps=2500, batch_size=128)
+    return replace(
+        large,
+        predictor=replace(large.predictor, energy=PooledLayersSettings(hidden=64)),
+        training=replace(
+            large.training,
+            learning_rate=3e-3,
+            warmup_steps=100,
+            ema_decay=0.995,
+            checkpoint_every=500,
+            log_every=10,
         ),
     )

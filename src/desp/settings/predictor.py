@@ -154,9 +154,19 @@ class ContrastiveSettings:
     """The chain that draws from the model in every training step."""
     data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
+    energy_penalty: float = 0.0
+    """Factor on the mean squared energy in the loss; keeps energies from drifting away at high learning rates."""
+    replay: float = 0.0
+    """Share of chains that start where the last one for the same input ended; the others start at zero."""
+    replay_capacity: int = 4096
+    """How many of the latest sets are kept for that."""
 
     def __post_init__(self) -> None:
         require_setting(self.data_noise >= 0, "estimator.data_noise", "at least 0", self.data_noise)
+        require_setting(self.energy_penalty >= 0, "estimator.energy_penalty", "at least 0", self.energy_penalty)
+        require_setting(0 <= self.replay <= 1, "estimator.replay", "between 0 and 1", self.replay)
+        capacity = self.replay_capacity
+        require_setting(capacity > 0, "estimator.replay_capacity", "positive", capacity)
 
 
 @dataclass(frozen=True)

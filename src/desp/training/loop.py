@@ -229,6 +229,7 @@ class Trainer:
         if self.average:
             tensors |= {f"ema/{name}": value.cpu().clone() for name, value in self.average.tensors.items()}
         tensors |= {f"monitor/{name}": value.cpu() for name, value in self.monitor.tensors().items()}
+        tensors |= {f"memory/{name}": value.cpu().clone() for name, value in self.estimator.memory.items()}
         if self.state.step > 0:
             self.state.engine = self.estimator.engine_used
         return Checkpoint(tensors, asdict(self.state))
@@ -241,6 +242,7 @@ class Trainer:
             if self.average:
                 self.average.load(checkpoint.group("ema"))
             self.monitor.load(checkpoint.group("monitor"))
+            self.estimator.remember(checkpoint.group("memory"), self.accelerator.device)
             self.state = TrainingState(**checkpoint.state)
             if self.state.engine is not None:
                 self.estimator.go_on_with(self.state.engine)
