@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "score a trained run",
     "predict": "predict sets for the inputs of a file",
     "report": "one HTML page about a run",
+    "tune": "choose the sampler of a run on validation data",
     "ablate": "score and energy against the share of stochastic steps",
     "tables": "the paper's tables, from recorded results",
     "reproduce": "train, score and record all recipes of a table",

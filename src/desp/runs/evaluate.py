@@ -57,7 +57,7 @@ def evaluate_run(
         "energy": evaluation.energy,
         "training": {name: summary.get(name) for name in _TRAINING_FACTS},
         "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
-        "settings": to_json(settings),
+        "settings": to_json(replace(settings, predictor=predictor.settings)),
         "changed_settings": changed_settings(folder),
     }
     result = without_nonfinite(result)  # NaN is no JSON; tables take null for a number that could not be had
@@ -83,6 +83,7 @@ _TRAINING_FACTS = (
 def changed_settings(folder: RunFolder) -> list[str]:
     """How a run differs from its recipe, but for where it ran and which file it read."""
     settings, _ = folder.load_settings()
+    settings = replace(settings, predictor=folder.load_predictor_settings())
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
     if isinstance(settings.task, FilesSettings):

@@ -9,7 +9,7 @@ import torch
 
 from desp.errors import CheckpointError, RunError
 from desp.predictors import EnergyPredictor
-from desp.settings import RunSettings, from_json, to_json
+from desp.settings import PredictorSettings, RunSettings, from_json, to_json
 from desp.storage import write_json
 from desp.tasks import Task, make_task
 
@@ -19,7 +19,7 @@ class RunFolder:
 
     ``settings.json`` what was asked for; ``checkpoints/`` and ``log.jsonl`` written while training;
     ``model/`` the predictor; ``summary.json`` how training went; ``evaluation.json`` scores; ``samples.json``
-    predictions to look at; ``ablation.json``; ``report.html``.
+    predictions to look at; ``ablation.json``; ``tuning.json`` which sampler was chosen; ``report.html``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,6 +29,7 @@ class RunFolder:
         self.evaluation_file = path / "evaluation.json"
         self.samples_file = path / "samples.json"
         self.ablation_file = path / "ablation.json"
+        self.tuning_file = path / "tuning.json"
         self.model = path / "model"
 
     def begin(self, settings: RunSettings, seed: int, fingerprint: str | None) -> None:
@@ -102,7 +103,7 @@ class RunFolder:
 
     def clear_measurements(self) -> None:
         """Remove what was measured with earlier weights."""
-        for file in (self.evaluation_file, self.samples_file, self.ablation_file):
+        for file in (self.evaluation_file, self.samples_file, self.ablation_file, self.tuning_file):
             file.unlink(missing_ok=True)
 
     def load_settings(self) -> tuple[RunSettings, int]:
@@ -149,12 +150,22 @@ class RunFolder:
         # Wherever it was trained, it predicts on what this machine has.
         torch.set_float32_matmul_precision(settings.matmul_precision)
         try:
-            return EnergyPredictor.from_pretrained(self.model)
+            predictor = EnergyPredictor.from_pretrained(self.model)
+            predictor.settings = self.load_predictor_settings()
+            return predictor
         except CheckpointError as error:
             raise CheckpointError(
                 f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "
                 f"desp train {settings.recipe} --run {self.path} --resume"
             ) from error
+
+    def load_predictor_settings(self) -> PredictorSettings:
+        """The predictor's settings: the run's, with the sampler that was chosen for it since."""
+        settings, _ = self.load_settings()
+        tuned = self.read(self.tuning_file)
+        if tuned is None:
+            return settings.predictor
+        return from_json(PredictorSettings, {**to_json(settings.predictor), "sampler": tuned["sampler"]})
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.predictors import DataShape, EnergyPredictor
 from desp.predictors.shape import InputStatistics
+from desp.randomness import make_generator
 from desp.settings import SamplerSettings, TrainingSettings
 
 
@@ -88,6 +89,11 @@ class Task(ABC):
         """A checksum of the data, where they could change between training and scoring."""
         return None
 
+    def validation_batch(self, seed: int, count: int) -> Batch | None:
+        """Up to `count` examples to choose settings by, neither trained nor scored on; None if there are none."""
+        del seed, count
+        return None
+
     def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
         """A quick score for early stopping; None if the task has no validation data."""
         del seed
@@ -102,6 +108,10 @@ class GeneratedTask(Task):
     @abstractmethod
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw a batch on the generator's device."""
+
+    def validation_batch(self, seed: int, count: int) -> Batch:
+        """Fresh examples."""
+        return self.draw(count, make_generator(seed, "validation"))
 
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator

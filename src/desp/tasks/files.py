@@ -10,7 +10,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.base import BatchSource
+from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, InputFormat, read_data_file
 from desp.distances import chamfer
 from desp.errors import DataError
@@ -116,6 +116,15 @@ class FilesTask(Task):
             )
             for i, (x, y) in enumerate(zip(some.inputs, some.sets, strict=True))
         ]
+
+    def validation_batch(self, seed: int, count: int) -> Batch | None:
+        """Examples kept apart for choices."""
+        del seed
+        some = self.parts[1].part(range(min(count, len(self.parts[1]))))
+        if len(some) == 0:
+            return None
+        features = self.whole.sets[0].shape[1]
+        return Batch(some.inputs, SetBatch.from_ragged(some.sets, max(map(len, self.whole.sets)), features))
 
     def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
         """Chamfer distance of one prediction each, on up to 200 examples."""

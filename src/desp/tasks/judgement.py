@@ -69,14 +69,47 @@ def calibration_scores(
     Returns:
         The largest difference between the ranks' cumulative histogram and a uniform one, and the histogram.
     """
+    distances = _truth_and_predictions(predictor, x, truth, seed, samples, sampler)
+    result = calibration(truth_ranks(distances, make_generator(seed, "ranks")), samples)
+    return {"calibration": result.deviation}, {"inputs": len(x), "samples": samples, **asdict(result)}
+
+
+def energy_score(
+    predictor: EnergyPredictor,
+    x: Tensor,
+    truth: SetBatch,
+    *,
+    seed: int,
+    samples: int = CALIBRATION_SAMPLES,
+    sampler: SamplerSettings | None = None,
+) -> float:
+    """How far predictions are from the truth, less half of how far they are from each other.
+
+    Predicting always the same set, be it the best one, costs what it lacks in spread: with a distance of negative
+    type the true distribution has the lowest expectation (Gneiting & Raftery 2007). The distance is the root of
+    Chamfer's. Arguments are as in `calibration_scores`.
+    """
+    distances = _truth_and_predictions(predictor, x, truth, seed, samples, sampler).clamp(min=0).sqrt()
+    to_truth = distances[:, 0, 1:].mean()
+    among = distances[:, 1:, 1:].sum() / (len(distances) * samples * (samples - 1))
+    return float(to_truth - among / 2)
+
+
+def _truth_and_predictions(
+    predictor: EnergyPredictor,
+    x: Tensor,
+    truth: SetBatch,
+    seed: int,
+    samples: int,
+    sampler: SamplerSettings | None,
+) -> Tensor:
+    """Chamfer distances (T, K + 1, K + 1) among the true set of each input, the first, and K predictions."""
     generator = make_generator(seed, "calibration", device=predictor.device)
     raw, _ = predictor.sample(x.repeat_interleave(samples, dim=0), generator, sampler=sampler)
     returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
     own = predictor.encode_sets(truth.to(predictor.device))
     together = torch.cat([own.unsqueeze(1), returned.view(len(x), samples, *own.shape[1:])], dim=1)
-    ranks = truth_ranks(_among_themselves(together), make_generator(seed, "ranks"))
-    result = calibration(ranks, samples)
-    return {"calibration": result.deviation}, {"inputs": len(x), "samples": samples, **asdict(result)}
+    return _among_themselves(together)
 
 
 def _among_themselves(sets: Tensor) -> Tensor:

@@ -1,0 +1,65 @@
+"""``desp tune``"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from desp.cli.common import number, parse, run_folder, show_table
+
+EXAMPLES = """  desp tune runs/mine
+  desp tune runs/polygons --json"""
+
+
+@dataclass(frozen=True)
+class TuneArguments:
+    """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
+
+    Varied are the share of stochastic steps, the noise and the number of steps; for a denoising energy the steps
+    of the solver, its stochasticity and the refinement. The score wants predictions that are near the truth and
+    spread as it is. Training again, or deleting tuning.json, brings the recipe's sampler back.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    json: bool = False
+    """Print JSON."""
+
+
+def run(arguments: list[str]) -> None:
+    """Tune."""
+    options = parse(TuneArguments, arguments, "tune", EXAMPLES)
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from desp.runs import tune_run
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, transient=True, disable=options.json) as progress:
+        line = progress.add_task("trying samplers", total=None)
+
+        def tell(candidate: dict[str, Any]) -> None:
+            progress.update(line, description=f"score {number(candidate['score'])}")
+
+        tuning = tune_run(run_folder(options.run), tell)
+    if options.json:
+        print(json.dumps(tuning, indent=2))
+        return
+    first = tuning["before"]
+    rows = [
+        (
+            "*" if candidate["sampler"] == tuning["sampler"] else "",
+            _changes(first, candidate["sampler"]) or "as it was",
+            number(candidate["score"]),
+            number(candidate["seconds"]),
+        )
+        for candidate in sorted(tuning["candidates"], key=lambda candidate: candidate["score"])
+    ]
+    title = f"{tuning['recipe']}, seed {tuning['seed']}: samplers on {tuning['examples']} examples, best first"
+    show_table(title, ("", "sampler", "score", "seconds"), rows, wrapped="sampler")
+    print(f"chosen: {_changes(first, tuning['sampler']) or 'the sampler as it was'}")
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {number(value)}" for name, value in after.items() if before.get(name) != value)

@@ -1,0 +1,119 @@
+"""Choose how a trained energy becomes predictions: S/T, noise and steps, on validation data."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from desp.errors import SettingsError
+from desp.runs.folder import RunFolder
+from desp.runs.provenance import provenance
+from desp.settings import LangevinSettings, SamplerSettings, SetRiskSettings, SolverSettings, to_json
+from desp.storage import write_json
+from desp.tasks.judgement import CALIBRATED, energy_score
+
+RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 1.0)
+NOISE_FACTORS = (0.5, 0.7, 1.0, 1.4)
+STEP_FACTORS = (0.5, 1.0, 2.0)
+SOLVER_STEPS = (10, 20, 40)
+STOCHASTICITIES = (0.0, 0.2, 0.5)
+REFINEMENTS = (0, 2)
+
+
+def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    """Try samplers on validation data, one setting after the other; the best is used from now on.
+
+    The measure is `energy_score`, which wants predictions near the truth and spread as it is; by the distance
+    alone a single answer would win. All candidates meet the same inputs, truths and random numbers.
+
+    Args:
+        folder: a finished run.
+        on_candidate: told of every sampler that was scored.
+
+    Raises:
+        SettingsError: the system has no sampler to choose, or the task no validation data.
+    """
+    settings, seed = folder.load_settings()
+    if isinstance(settings.predictor.estimator, SetRiskSettings):
+        raise SettingsError(f"'{settings.recipe}' descends as in training, so there is no sampler to tune.")
+    task, predictor = folder.load_task(), folder.load_predictor()
+    folder.check_data(task)
+    batch = task.validation_batch(seed, CALIBRATED[predictor.device.type])
+    if batch is None:
+        raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
+    x = batch.x.reshape(len(batch.x), *predictor.shape.input_shape).to(predictor.device)
+    tried: dict[SamplerSettings, dict[str, Any]] = {}
+
+    def score(sampler: SamplerSettings) -> float:
+        if sampler not in tried:
+            began = _clock(predictor.device)
+            found = energy_score(predictor, x, batch.sets, seed=seed, sampler=sampler)
+            seconds = _clock(predictor.device) - began
+            tried[sampler] = {"sampler": to_json(sampler), "score": found, "seconds": round(seconds, 3)}
+            if on_candidate:
+                on_candidate(tried[sampler])
+        return float(tried[sampler]["score"])
+
+    best = settings.predictor.sampler
+    score(best)
+    for change in _CHANGES[type(best)]:
+        best = min([best, *change(best)], key=score)
+    tuning = {
+        "recipe": settings.recipe,
+        "seed": seed,
+        "sampler": to_json(best),
+        "before": to_json(settings.predictor.sampler),
+        "examples": len(x),
+        "candidates": list(tried.values()),
+        **provenance(predictor.device),
+    }
+    folder.clear_measurements()  # they were made with another sampler
+    write_json(folder.tuning_file, tuning)
+    return tuning
+
+
+def _clock(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.monotonic()
+
+
+def _ratios(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
+    for ratio in RATIOS:
+        yield replace(sampler, stochastic_steps=round(ratio * sampler.steps))
+
+
+def _noises(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
+    for factor in NOISE_FACTORS:
+        yield replace(sampler, noise_scale=factor * sampler.noise_scale)
+
+
+def _lengths(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
+    ratio = sampler.stochastic_steps / sampler.steps
+    for factor in STEP_FACTORS:
+        steps = max(round(factor * sampler.steps), 1)
+        yield replace(sampler, steps=steps, stochastic_steps=round(ratio * steps))
+
+
+def _solver_steps(sampler: SolverSettings) -> Iterator[SolverSettings]:
+    for steps in SOLVER_STEPS:
+        yield replace(sampler, steps=steps)
+
+
+def _stochasticities(sampler: SolverSettings) -> Iterator[SolverSettings]:
+    for value in STOCHASTICITIES:
+        yield replace(sampler, stochasticity=value)
+
+
+def _refinements(sampler: SolverSettings) -> Iterator[SolverSettings]:
+    for value in REFINEMENTS:
+        yield replace(sampler, refinement=value)
+
+
+# What is varied, in this order, each from the best so far.
+_CHANGES: dict[type, tuple[Callable[[Any], Iterator[SamplerSettings]], ...]] = {
+    LangevinSettings: (_ratios, _noises, _lengths),
+    SolverSettings: (_solver_steps, _stochasticities, _refinements),
+}

@@ -1,0 +1,132 @@
+"""Choosing a sampler on validation data."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.errors import SettingsError
+from desp.recipes import get_recipe
+from desp.runs import RunFolder, evaluate_run, train_run, tune_run
+from desp.runs import tune as tuning
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    FilesSettings,
+    LangevinSettings,
+    PooledLayersSettings,
+    RunSettings,
+    SamplerSettings,
+    SetRiskSettings,
+    SolverSettings,
+    TrainingSettings,
+)
+from desp.tasks import judgement, polygons
+
+CHAIN = LangevinSettings(steps=10, stochastic_steps=8, noise_scale=0.02)
+SOLVER = SolverSettings(steps=3)
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(judgement.COMPARED, "cpu", 6)
+    monkeypatch.setitem(judgement.CALIBRATED, "cpu", 50)
+    monkeypatch.setattr(polygons, "TESTS", 20)
+    monkeypatch.setattr(polygons, "ANGLES", 10)
+
+
+def tiny(recipe: str, **predictor: Any) -> RunSettings:
+    settings = get_recipe(recipe).build()
+    return replace(
+        settings,
+        predictor=replace(settings.predictor, **predictor),
+        training=TrainingSettings(steps=2, batch_size=4),
+        device="cpu",
+    )
+
+
+CHAINS = tiny(
+    "polygons-desp", energy=DeepSetsSettings(hidden=8), estimator=ContrastiveSettings(chain=CHAIN), sampler=CHAIN
+)
+DENOISING = tiny("polygons-denoising", energy=PooledLayersSettings(hidden=8), sampler=SOLVER)
+
+
+def prefer(monkeypatch: pytest.MonkeyPatch, wanted: SamplerSettings) -> list[SamplerSettings]:
+    """Score samplers by how many of their settings differ from `wanted`; returns those that were asked for."""
+    asked: list[SamplerSettings] = []
+
+    def score(*_: object, sampler: SamplerSettings, **__: object) -> float:
+        asked.append(sampler)
+        return sum(getattr(sampler, name) != value for name, value in vars(wanted).items())
+
+    monkeypatch.setattr(tuning, "energy_score", score)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        (CHAINS, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01)),
+        (DENOISING, SolverSettings(steps=40, stochasticity=0.2, refinement=2)),
+    ],
+    ids=["chains", "solver"],
+)
+def test_every_setting_is_varied_and_the_best_is_used(
+    settings: RunSettings, wanted: SamplerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train_run(settings, 0, folder)
+    evaluate_run(folder)
+    asked = prefer(monkeypatch, wanted)
+    told: list[dict[str, Any]] = []
+    result = tune_run(folder, told.append)
+    assert len(asked) == len(set(asked)) == len(told) == len(result["candidates"])
+    assert asked[0] == settings.predictor.sampler  # which may turn out best, and is the first to be beaten
+    assert folder.load_predictor().settings.sampler == wanted
+    assert folder.load_predictor_settings() == replace(settings.predictor, sampler=wanted)
+    assert json.loads(folder.tuning_file.read_text()) == result
+    assert not folder.evaluation_file.exists()  # it was made with another sampler
+    scored, _ = evaluate_run(folder)
+    assert scored["settings"]["predictor"]["sampler"]["steps"] == wanted.steps
+    assert (
+        any(
+            f"sampler.steps: {get_recipe(settings.recipe).build().predictor.sampler.steps} in the recipe" in line
+            for line in scored["changed_settings"]
+        )
+        or settings.recipe == "polygons-desp"
+    )
+    # Trained longer, it begins anew.
+    train_run(replace(settings, training=replace(settings.training, steps=3)), 0, folder, resume=True)
+    assert folder.load_predictor().settings.sampler == settings.predictor.sampler
+
+
+def test_the_sampler_stays_where_nothing_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train_run(CHAINS, 0, folder)
+    monkeypatch.setattr(tuning, "energy_score", lambda *_, **__: 1.0)
+    assert tune_run(folder)["sampler"] == tune_run(folder)["before"]
+
+
+def test_scores_are_real_and_repeat(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train_run(DENOISING, 0, folder)
+    first, second = tune_run(folder), tune_run(folder)
+    scores = [[row["score"] for row in result["candidates"]] for result in (first, second)]
+    assert scores[0] == scores[1]
+    assert len(set(scores[0])) > 3
+
+
+def test_what_cannot_be_tuned(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "risk")
+    risk = SetRiskSettings(steps=2)
+    train_run(tiny("polygons-risk-chamfer", energy=DeepSetsSettings(hidden=8), estimator=risk), 0, folder)
+    with pytest.raises(SettingsError, match="descends as in training"):
+        tune_run(folder)
+    data = tmp_path / "few.jsonl"
+    data.write_text("".join(json.dumps({"input": [i], "set": [[0.1 * i, 0.5]]}) + "\n" for i in range(3)))
+    folder = RunFolder(tmp_path / "few")
+    train_run(replace(CHAINS, recipe="custom", task=FilesSettings(path=str(data))), 0, folder)
+    with pytest.raises(SettingsError, match="too few examples"):
+        tune_run(folder)

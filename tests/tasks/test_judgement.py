@@ -1,0 +1,67 @@
+"""Measures of spread, for predictors whose distribution is known."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.predictors import DataShape, EnergyPredictor
+from desp.sets import SetBatch
+from desp.settings import PaddingSettings, PredictorSettings
+from desp.tasks.judgement import calibration_scores, distribution_scores, energy_score
+
+
+class Known(EnergyPredictor):
+    """Predicts one point, normal around the input with a chosen deviation."""
+
+    def __init__(self, deviation: float) -> None:
+        super().__init__(PredictorSettings(padding=PaddingSettings(kind="zero", threshold=0.0, rule="any")))
+        self.deviation = deviation
+        self.build(DataShape((1,), features=1, max_size=1))
+
+    def sample(self, x: Tensor, generator: torch.Generator, **_: Any) -> tuple[Tensor, None]:  # type: ignore[override]
+        return _normal(x, self.deviation, generator), None
+
+
+def _normal(x: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
+    return x.unsqueeze(1) + deviation * torch.randn(len(x), 1, 1, generator=generator)
+
+
+def truth(count: int) -> tuple[Tensor, SetBatch]:
+    generator = torch.Generator().manual_seed(3)
+    x = 0.5 + torch.rand(count, 1, generator=generator)
+    return x, SetBatch(_normal(x, 0.1, generator), torch.ones(count, 1, dtype=torch.bool))
+
+
+def test_the_true_distribution_has_the_lowest_energy_score() -> None:
+    x, sets = truth(2000)
+    scores = {value: energy_score(Known(value), x, sets, seed=0) for value in (1e-6, 0.05, 0.1, 0.2, 0.4)}
+    assert min(scores, key=lambda value: scores[value]) == 0.1
+
+
+def test_an_energy_score_by_hand() -> None:
+    x, sets = truth(3)
+    predictor = Known(0.1)
+    generator_free = energy_score(predictor, x, sets, seed=5, samples=2)
+    assert generator_free == energy_score(predictor, x, sets, seed=5, samples=2)
+    assert generator_free != energy_score(predictor, x, sets, seed=6, samples=2)
+
+
+@pytest.mark.parametrize(("deviation", "calibrated"), [(0.1, True), (0.01, False), (0.5, False)])
+def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> None:
+    x, sets = truth(500)
+    scores, details = calibration_scores(Known(deviation), x, sets, seed=0)
+    assert (details["p_value"] > 0.01) == calibrated
+    assert (scores["calibration"] < 0.06) == calibrated
+    assert sum(details["histogram"]) == pytest.approx(1.0)
+    assert (details["inputs"], details["samples"]) == (500, 9)
+
+
+def test_distribution_scores_are_means_over_inputs() -> None:
+    _, first = truth(60)
+    shifted = SetBatch(first.elements + 5, first.presence)
+    means, details = distribution_scores({"a": first, "b": first}, {"a": first, "b": shifted})
+    assert means["nearest_neighbour_accuracy"] == pytest.approx(0.5)  # copies are never told apart, shifts always
+    assert details["b"]["nearest_neighbour_accuracy"] == 1.0
+    assert (details["sets"], details["distance"]) == (60, "chamfer")
