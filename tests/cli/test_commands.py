@@ -88,7 +88,7 @@ def test_a_recorded_result_holds_its_provenance(
     assert json.loads(desp("tables", "--json", "--results", "results").out)
 
 
-@pytest.mark.parametrize("command", [["evaluate"], ["report"], ["ablate"], ["predict"]])
+@pytest.mark.parametrize("command", [["evaluate"], ["report"], ["ablate"], ["tune"], ["predict"]])
 def test_what_is_no_run_folder_is_refused(desp: Desp, write: Write, command: list[str]) -> None:
     inputs = write("inputs.jsonl", [{"input": 5}])
     more = ["--input", inputs, "--output", "out.jsonl"] if command == ["predict"] else []
@@ -181,6 +181,24 @@ def test_other_mistakes_of_predict(desp: Desp, polygons: Path, write: Write) -> 
     folder = desp("predict", polygons, "--input", inputs, "--output", polygons)
     assert (folder.status, "is a folder" in folder.err) == (2, True)
     assert not Path("out.jsonl").exists()
+
+
+# -- tune ----------------------------------------------------------------------------------------------
+
+
+def test_tune_shows_what_it_tried_and_chose(desp: Desp, polygons: Path) -> None:
+    finished = desp("tune", polygons)
+    assert finished.status == 0, finished.err
+    for text in ("samplers on 50 examples, best first", "as it was", "stochastic_steps", "chosen: "):
+        assert text in finished.out
+    assert (polygons / "tuning.json").exists()
+
+
+def test_tune_prints_json(desp: Desp, polygons: Path) -> None:
+    finished = desp("tune", polygons, "--json")
+    assert finished.status == 0, finished.err
+    result = json.loads(finished.out)
+    assert result["sampler"] in [candidate["sampler"] for candidate in result["candidates"]]
 
 
 # -- report and ablate ---------------------------------------------------------------------------------
