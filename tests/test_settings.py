@@ -81,7 +81,7 @@ EXAMPLES: list[Any] = [
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),
-        predictor=PredictorSettings(energy=SetEncoderSettings()),
+        predictor=PredictorSettings.contrastive(energy=SetEncoderSettings()),
         training=TrainingSettings(steps=3),
         engine="eager",
         device="cpu",
@@ -138,8 +138,9 @@ def test_unknown_names_suggest_the_nearest(cls: Any, values: dict[str, Any], mes
 
 
 def test_unions_are_told_apart_by_kind() -> None:
-    assert from_json(PredictorSettings, {"energy": {"kind": "set-encoder"}}).energy == SetEncoderSettings()
-    assert from_json(PredictorSettings, {"estimator": {"kind": "set-risk"}}).estimator == SetRiskSettings()
+    assert from_json(PredictorSettings, {"energy": {"kind": "deep-sets"}}).energy == DeepSetsSettings()
+    values = {"estimator": {"kind": "set-risk"}, "sampler": {"kind": "langevin"}}
+    assert from_json(PredictorSettings, values).estimator == SetRiskSettings()
     run = from_json(RunSettings, {"recipe": "r", "task": {"kind": "polygons", "corners": [3]}})
     assert run.task == PolygonsSettings(corners=(3,))
 
@@ -152,15 +153,16 @@ def test_unknown_kinds(energy: dict[str, Any]) -> None:
 
 
 def test_samplers_of_before_there_were_two_kinds() -> None:
-    settings = from_json(PredictorSettings, {"sampler": {"steps": 100, "stochastic_steps": 80}})
+    values = {"estimator": {"kind": "contrastive"}, "sampler": {"steps": 100, "stochastic_steps": 80}}
+    settings = from_json(PredictorSettings, values)
     assert settings.sampler == LangevinSettings(steps=100, stochastic_steps=80)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"estimator": DenoisingSettings()}, "sampler.kind must be solver for estimator denoising"),
-        ({"sampler": SolverSettings()}, "sampler.kind must be langevin for contrastive"),
+        ({"sampler": LangevinSettings()}, "sampler.kind must be solver for estimator denoising"),
+        ({"estimator": ContrastiveSettings()}, "sampler.kind must be langevin for contrastive"),
         ({**DENOISING, "padding": PaddingSettings(kind="zero")}, "padding.kind must be presence where sizes come"),
         ({**DENOISING, "energy": SetEncoderSettings()}, "energy.kind must be pooled-layers or deep-sets"),
     ],

@@ -14,6 +14,14 @@ Desp = Callable[..., Any]
 Write = Callable[..., Path]
 
 
+@pytest.fixture
+def tiny() -> list[str]:
+    """Arguments that make training short."""
+    shorter = {"training.steps": 6, "training.batch-size": 8, "predictor.energy.hidden": 8}
+    shorter |= {"predictor.sampler.steps": 3}
+    return [*(part for name, value in shorter.items() for part in (f"--{name}", str(value))), "--device", "cpu"]
+
+
 def sets(numbers: random.Random, largest: int = 3) -> list[list[float]]:
     """A set whose features are in the thousands and negative."""
     count = numbers.randint(1, largest)
@@ -76,10 +84,7 @@ def test_predictions_come_in_the_units_of_the_file(desp: Desp, vectors: Path, wr
         *("--training.learning-rate", 2e-3),
         *("--training.validate-every", 0),
         *("--predictor.energy.hidden", 32),
-        *("--predictor.estimator.chain.steps", 20),
-        *("--predictor.estimator.chain.stochastic-steps", 20),
         *("--predictor.sampler.steps", 20),
-        *("--predictor.sampler.stochastic-steps", 15),
         *("--device", "cpu"),
     ]
     assert desp("train", "custom", "--data", vectors, "--run", "run", *arguments).status == 0
@@ -109,7 +114,7 @@ def test_a_changed_file_is_noticed(desp: Desp, vectors: Path, tiny: list[str]) -
         file.write('{"input": [0, 0], "set": [[2500, -1]]}\n')
     for command in (
         ["evaluate", "run"],
-        ["ablate", "run"],
+        ["tune", "run"],
         ["train", "custom", "--data", vectors, "--run", "run", *tiny, "--resume"],
     ):
         finished = desp(*command)
@@ -178,9 +183,9 @@ def test_data_and_recipe_must_fit(desp: Desp, vectors: Path, tiny: list[str]) ->
     finished = desp("train", "custom", "--run", "run", *tiny)
     assert finished.status == 2
     assert "desp train custom --data FILE" in finished.err
-    finished = desp("train", "polygons-desp", "--data", vectors, "--run", "run", *tiny)
+    finished = desp("train", "polygons-denoising", "--data", vectors, "--run", "run", *tiny)
     assert finished.status == 2
-    assert "'polygons-desp' makes its own data" in finished.err
+    assert "'polygons-denoising' makes its own data" in finished.err
     assert not Path("run").exists()
 
 

@@ -123,7 +123,7 @@ def test_a_sampler_must_suit_the_energy() -> None:
     with pytest.raises(SettingsError, match="'langevin' does not suit this energy"):
         built().predict(torch.zeros(3), sampler=LangevinSettings())
     with pytest.raises(SettingsError, match="'solver' does not suit this energy"):
-        built(PredictorSettings()).predict(torch.zeros(3), sampler=SolverSettings())
+        built(PredictorSettings.contrastive()).predict(torch.zeros(3), sampler=SolverSettings())
 
 
 def test_another_solver_can_be_asked_for() -> None:

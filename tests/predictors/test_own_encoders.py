@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor, Prediction
+from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -16,7 +17,7 @@ from desp.settings import (
 )
 
 CHAIN = LangevinSettings(steps=3, stochastic_steps=3)
-SETTINGS = PredictorSettings(
+SETTINGS = PredictorSettings.contrastive(
     energy=DeepSetsSettings(hidden=8),
     estimator=ContrastiveSettings(chain=CHAIN),
     sampler=LangevinSettings(steps=3, stochastic_steps=2),
@@ -82,11 +83,11 @@ def test_an_encoder_that_does_not_fit() -> None:
 
 @pytest.mark.parametrize("kind", ["zero", "presence"])
 def test_either_padding_gives_true_sets_back_by_default(kind: str) -> None:
-    settings = PredictorSettings(energy=DeepSetsSettings(hidden=8), padding=PaddingSettings(kind=kind))
+    settings = PredictorSettings.contrastive(energy=DeepSetsSettings(hidden=8), padding=PaddingSettings(kind=kind))
     predictor = EnergyPredictor(settings)
     data = [(x, 0.1 + 0.8 * y) for x, y in pairs()]
     predictor.fit(data, SHORT)
-    sets = predictor._pad([y for _, y in data])
+    sets = SetBatch.from_ragged([y for _, y in data], predictor.shape.max_size, predictor.shape.features)
     again = predictor.decode_sets(predictor.encode_sets(sets))
     assert torch.equal(again.presence, sets.presence)
     assert torch.allclose(again.elements, sets.elements, atol=1e-6)

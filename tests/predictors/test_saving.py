@@ -128,7 +128,7 @@ def test_own_encoder_serves_inputs_of_any_shape(short: TrainingSettings, setting
 
 
 def test_own_encoder_of_the_wrong_length_is_refused(pairs: Pairs, short: TrainingSettings) -> None:
-    settings = PredictorSettings(energy=SetEncoderSettings(hidden=8, latent=4))
+    settings = PredictorSettings.contrastive(energy=SetEncoderSettings(hidden=8, latent=4))
     with pytest.raises(SettingsError, match="codes of 4 numbers"):
         fit(settings, pairs, short, input_encoder=Encoder(out=6))
 

@@ -21,7 +21,7 @@ class KnowingPredictor(EnergyPredictor):
     """Gives what `draw` says in place of a chain's end, with energy 1."""
 
     def __init__(self, draw: Draw, shape: DataShape, padding: PaddingSettings) -> None:
-        super().__init__(PredictorSettings(padding=padding))
+        super().__init__(PredictorSettings.contrastive(padding=padding))
         self.draw = draw
         self.build(shape)
 

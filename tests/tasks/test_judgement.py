@@ -16,7 +16,9 @@ class Known(EnergyPredictor):
     """Predicts one point, normal around the input with a chosen deviation."""
 
     def __init__(self, deviation: float) -> None:
-        super().__init__(PredictorSettings(padding=PaddingSettings(kind="zero", threshold=0.0, rule="any")))
+        super().__init__(
+            PredictorSettings.contrastive(padding=PaddingSettings(kind="zero", threshold=0.0, rule="any"))
+        )
         self.deviation = deviation
         self.build(DataShape((1,), features=1, max_size=1))
 

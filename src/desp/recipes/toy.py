@@ -68,6 +68,7 @@ def _own(name: str, task: TaskSettings, steps: int, batch_size: int, learning_ra
             batch_size=batch_size,
             learning_rate=learning_rate,
             warmup_steps=100,
+            clip_norm=0.1,
             ema_decay=0.999,
         ),
     )

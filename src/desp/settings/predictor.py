@@ -1,7 +1,7 @@
 """Settings of a predictor: energy, estimator, sampler, padding."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Self
 
 from desp.settings.choices import Distance, Pooling, require_setting
 
@@ -219,11 +219,11 @@ EstimatorSettings = ContrastiveSettings | SetRiskSettings | DenoisingSettings
 class PredictorSettings:
     """What a predictor is made of: energy, estimator, sampler, and how sets become tensors."""
 
-    energy: EnergySettings = field(default_factory=DeepSetsSettings)
+    energy: EnergySettings = field(default_factory=PooledLayersSettings)
     """The energy that scores a set for an input."""
-    estimator: EstimatorSettings = field(default_factory=ContrastiveSettings)
+    estimator: EstimatorSettings = field(default_factory=DenoisingSettings)
     """How the energy is fitted to data."""
-    sampler: SamplerSettings = field(default_factory=LangevinSettings)
+    sampler: SamplerSettings = field(default_factory=SolverSettings)
     """How the energy becomes predictions: chains, for denoising the solver (set-risk descends as in training)."""
     padding: PaddingSettings = field(default_factory=PaddingSettings)
     """How sets of different sizes become tensors."""
@@ -231,6 +231,12 @@ class PredictorSettings:
     """auto: features that are not near [0, 1] are scaled to it, and predictions are scaled back."""
     max_size: int | None = None
     """Largest set that can be predicted; None: the largest in the training data."""
+
+    @classmethod
+    def contrastive(cls, **parts: Any) -> Self:
+        """The paper's parts: E_DS, the contrastive estimator, Langevin chains; `parts` replace some of them."""
+        own = {"energy": DeepSetsSettings(), "estimator": ContrastiveSettings(), "sampler": LangevinSettings()}
+        return cls(**{**own, **parts})
 
     def __post_init__(self) -> None:
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)

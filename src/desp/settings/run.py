@@ -15,13 +15,13 @@ class TrainingSettings:
     """Optimiser steps."""
     batch_size: int = 64
     """Examples a step, in each process."""
-    learning_rate: float = 2e-4
+    learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
-    warmup_steps: int = 50
+    warmup_steps: int = 100
     """Steps over which the learning rate rises from zero."""
     decay: Literal["constant", "cosine"] = "cosine"
     """What the learning rate does after the warm-up."""
-    clip_norm: float | None = 0.1
+    clip_norm: float | None = 1.0
     """Largest gradient norm; None: no clipping."""
     ema_decay: float | None = 0.995
     """Decay of the weight average that predictions use; None: the last weights are used."""
