@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1] / "src" / "desp"
 # package gets its place here.
 LAYERS = (
     {"errors", "extras", "storage", "randomness", "settings"},
-    {"sets", "scaling", "kernels", "capture", "constants"},
+    {"sets", "scaling", "categories", "kernels", "capture", "constants"},
     {"distances", "nn", "data"},
     {"energies"},
     {"samplers"},

@@ -74,6 +74,7 @@ EXAMPLES: list[Any] = [
         padding=PaddingSettings(kind="zero"),
         scaling="none",
         max_size=12,
+        categories=((0, 2), (3, 5)),
     ),
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),

@@ -72,7 +72,9 @@ class EnergyPredictor(EnergyModel):
             raise SettingsError(f"training must be TrainingSettings, got {type(training).__name__}.")
         training = training or TrainingSettings()
         scaling = self.settings.scaling == "auto"
-        shape, statistics = inspect_dataset(dataset, max_size=self.settings.max_size, scaling=scaling)
+        shape, statistics = inspect_dataset(
+            dataset, max_size=self.settings.max_size, scaling=scaling, categories=self.settings.categories
+        )
         self.build(shape, seed=seed, statistics=statistics)
         folder = Path(folder) if folder is not None else None
         accelerator = make_accelerator(self.device_choice, training, folder)

@@ -5,6 +5,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from desp.categories import check_groups, decided
 from desp.data.base import Batch, as_input
 from desp.energies import default_input_encoder
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
@@ -73,6 +74,7 @@ class EnergyModel(SetPredictor):
 
     def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
         """Make the modules for data of `shape`, with weights drawn from `seed`."""
+        check_groups(self.settings.categories, shape.features)
         channels = self.padding.channels(shape.features)
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
@@ -102,7 +104,8 @@ class EnergyModel(SetPredictor):
     def decode_sets(self, values: Tensor) -> SetBatch:
         """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
         sets = self.padding.decode(values)
-        elements = self.shape.scaling.unscale(sets.elements) * sets.presence.unsqueeze(-1)
+        elements = decided(self.shape.scaling.unscale(sets.elements), self.settings.categories)
+        elements = elements * sets.presence.unsqueeze(-1)
         return SetBatch(elements, sets.presence)
 
     def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch, bool]:

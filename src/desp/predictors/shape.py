@@ -10,6 +10,7 @@ from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
+from desp.categories import Groups, are_one_hot, check_groups
 from desp.data.base import EMPTY, DatasetSource, collate, dataset_items
 from desp.errors import DataError
 from desp.scaling import FeatureScaling
@@ -66,6 +67,7 @@ def inspect_dataset(
     features: int | None = None,
     scaling: bool = True,
     input_kind: InputKind | None = None,
+    categories: Groups = (),
 ) -> tuple[DataShape, InputStatistics]:
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
 
@@ -75,15 +77,17 @@ def inspect_dataset(
         features: of one element; those seen if not given.
         scaling: whether features that are not near [0, 1] shall be scaled to it.
         input_kind: what inputs are; guessed from their shape if not given.
+        categories: column ranges that must be one-hot.
 
     Raises:
-        DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN.
+        DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN, categories
+            that are not one-hot.
     """
     limit = ITERABLE_EXAMPLES if isinstance(dataset, IterableDataset) else None
     items = islice(dataset_items(dataset), limit)
     summary: _Summary | None = None
     while part := list(islice(items, ITEMS_AT_ONCE)):
-        summary = summary or _Summary(part, max_size, features, input_kind)
+        summary = summary or _Summary(part, max_size, features, input_kind, categories)
         summary.add(part)
     if summary is None:
         raise DataError(EMPTY)
@@ -94,10 +98,17 @@ class _Summary:
     """Sizes, ranges and moments of examples, gathered part by part."""
 
     def __init__(
-        self, first: list[Any], max_size: int | None, features: int | None, kind: InputKind | None
+        self,
+        first: list[Any],
+        max_size: int | None,
+        features: int | None,
+        kind: InputKind | None,
+        categories: Groups,
     ) -> None:
         probe = collate(first, max_size, features or _features_of(first))
         self.max_size, self.features = max_size, probe.sets.features
+        check_groups(categories, self.features)
+        self.categories = categories
         self.input_shape = tuple(probe.x.shape[1:])
         self.kind: InputKind = kind or ("image" if len(self.input_shape) == 3 else "vector")
         self.largest = 0
@@ -114,6 +125,11 @@ class _Summary:
             )
         self.largest = max(self.largest, batch.sets.max_size)
         elements = batch.sets.elements[batch.sets.presence].double().cpu()
+        if not are_one_hot(elements, self.categories):
+            raise DataError(
+                f"The features in columns {tuple(self.categories)} (categories) must be one-hot: a single 1 and "
+                "zeros. Write each kind as a column of its own."
+            )
         if len(elements):
             self.low = torch.minimum(self.low, elements.amin(dim=0))
             self.high = torch.maximum(self.high, elements.amax(dim=0))

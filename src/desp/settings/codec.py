@@ -47,8 +47,8 @@ def _decode(hint: Any, value: Any, where: str) -> Any:
         return from_json(typing.cast(type[Any], hint), value, where)
     if origin is types.UnionType or origin is typing.Union:
         return _decode_union(typing.get_args(hint), value, where)
-    if origin is tuple and isinstance(value, list):
-        return tuple(value)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
     if origin is Literal and value not in typing.get_args(hint):
         raise SettingsError(f"{where[:-1]} must be one of {typing.get_args(hint)}, got {value!r}.")
     return _decode_plain(hint, value, where)

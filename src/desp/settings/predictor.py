@@ -231,6 +231,8 @@ class PredictorSettings:
     """auto: features that are not near [0, 1] are scaled to it, and predictions are scaled back."""
     max_size: int | None = None
     """Largest set that can be predicted; None: the largest in the training data."""
+    categories: tuple[tuple[int, int], ...] = ()
+    """Column ranges (first, behind the last) of features that are one-hot; predictions hold exactly one kind."""
 
     @classmethod
     def contrastive(cls, **parts: Any) -> Self:

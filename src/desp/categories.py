@@ -1,0 +1,49 @@
+"""Features that are one of several kinds: one-hot in data, relaxed while sets are sampled, decided at the end."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.errors import SettingsError
+
+Groups = Sequence[tuple[int, int]]
+"""Columns [first, behind the last) of each one-hot group."""
+
+
+def check_groups(groups: Groups, features: int) -> None:
+    """Check that groups fit elements of `features` features.
+
+    Raises:
+        SettingsError: a group has less than two columns, leaves the features, or overlaps another.
+    """
+    taken: set[int] = set()
+    for first, behind in groups:
+        columns = set(range(first, behind))
+        if len(columns) < 2 or first < 0 or behind > features or columns & taken:
+            raise SettingsError(
+                "categories must be separate column ranges (first, behind the last) of two columns or more within "
+                f"the {features} features of an element, got {tuple(groups)}."
+            )
+        taken |= columns
+
+
+def decided(values: Float[Tensor, "*batch d"], groups: Groups) -> Float[Tensor, "*batch d"]:
+    """`values` with each group replaced by the one-hot vector of its largest value."""
+    if not groups:
+        return values
+    result = values.clone()
+    for first, behind in groups:
+        kind = values[..., first:behind].argmax(dim=-1)
+        result[..., first:behind] = F.one_hot(kind, behind - first).to(values.dtype)
+    return result
+
+
+def are_one_hot(values: Float[Tensor, "n d"], groups: Groups) -> bool:
+    """Whether the groups of all elements hold a single 1 and zeros."""
+    return all(
+        bool(((values[:, a:b] == 0) | (values[:, a:b] == 1)).all() and torch.all(values[:, a:b].sum(dim=1) == 1))
+        for a, b in groups
+    )

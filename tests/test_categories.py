@@ -1,0 +1,71 @@
+"""Kinds of elements: one-hot going in, one-hot coming out."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.categories import are_one_hot, decided
+from desp.errors import DataError, SettingsError
+from desp.predictors import EnergyPredictor, Prediction
+from desp.settings import PooledLayersSettings, PredictorSettings, SolverSettings, TrainingSettings
+
+SETTINGS = PredictorSettings(
+    energy=PooledLayersSettings(hidden=24), sampler=SolverSettings(steps=8), categories=((1, 4),)
+)
+SHORT = TrainingSettings(steps=150, batch_size=16, learning_rate=3e-3, warmup_steps=10)
+
+
+def molecules(count: int = 60) -> list[tuple[Tensor, Tensor]]:
+    """A place and one of three kinds; which kind follows from the input."""
+    generator = torch.Generator().manual_seed(0)
+    data = []
+    for index in range(count):
+        kind, size = index % 3, 1 + index % 2
+        place = torch.rand(size, 1, generator=generator)
+        data.append((torch.eye(3)[kind], torch.cat([place, torch.eye(3)[[kind] * size]], dim=1)))
+    return data
+
+
+def test_the_largest_of_a_group_decides() -> None:
+    values = torch.tensor([[0.3, 0.2, 0.9, 0.1], [-5.0, 2.0, 0.5, 1.0]])
+    assert decided(values, [(1, 4)]).tolist() == [[pytest.approx(0.3), 0, 1, 0], [-5, 1, 0, 0]]
+    assert torch.equal(decided(values, []), values)
+    assert torch.equal(decided(values[:0], [(0, 2)]), values[:0])
+    both = decided(values, [(0, 2), (2, 4)])
+    assert are_one_hot(both, [(0, 2), (2, 4)])
+    assert not are_one_hot(values, [(0, 2)])
+
+
+def test_predictions_hold_one_kind_and_the_right_one() -> None:
+    data = molecules()
+    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor.fit(data, SHORT)
+    for kind in range(3):
+        prediction = predictor.predict(torch.eye(3)[kind], samples=10)
+        assert isinstance(prediction, Prediction)
+        elements = torch.cat(prediction.sets)
+        assert are_one_hot(elements, [(1, 4)])
+        assert float(elements[:, 1 + kind].mean()) > 0.8
+
+
+@pytest.mark.parametrize("groups", [((1, 2),), ((0, 9),), ((-1, 2),), ((0, 2), (1, 3)), ((3, 1),)])
+def test_groups_that_cannot_be(groups: Any) -> None:
+    with pytest.raises(SettingsError, match="categories must be separate column ranges"):
+        EnergyPredictor(replace(SETTINGS, categories=groups), device="cpu").fit(molecules(), SHORT)
+
+
+def test_data_that_are_not_one_hot() -> None:
+    data = molecules()
+    data[7] = (data[7][0], data[7][1] * 0.5)
+    with pytest.raises(DataError, match=r"columns \(\(1, 4\),\) \(categories\) must be one-hot"):
+        EnergyPredictor(SETTINGS, device="cpu").fit(data, SHORT)
+
+
+def test_they_are_saved(tmp_path: Any) -> None:
+    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor.fit(molecules(), replace(SHORT, steps=1))
+    predictor.save_pretrained(tmp_path)
+    assert EnergyPredictor.from_pretrained(tmp_path, device="cpu").settings == SETTINGS
