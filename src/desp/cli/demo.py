@@ -19,7 +19,7 @@ EXAMPLES = """  desp demo
 class DemoArguments:
     """The main job without any data: train a small model, predict several sets for each input, write a report.
 
-    Takes two to three minutes on two CPU cores. Needs the extra `viz` for the report.
+    Takes one to two minutes on two CPU cores. Needs the extra `viz` for the report.
     """
 
     run: Path = Path("runs/demo")
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> None:
     require("matplotlib", "viz", "draw pictures")
     settings = get_recipe("demo").build()
     _clear(options.run)
-    print("Learning to draw triangles, squares and pentagons at any rotation, from their number of corners.")
+    print("Learning to draw polygons with four to eight corners at any rotation, from their number of corners.")
     try:
         train(settings, options.run, options.seed, resume=False)
     except TrainingInterrupted:
