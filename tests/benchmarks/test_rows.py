@@ -18,6 +18,8 @@ from desp.benchmarks import (
     distance_rows,
     distances,
     floors,
+    predict,
+    predict_rows,
     sampler,
     sampler_rows,
     scaling,
@@ -111,6 +113,19 @@ def test_distance_rows() -> None:
     for row in rows:
         check_compared(row)
         assert row["floor_ms"] is row["share_of_floor"] is row["steps"] is None
+
+
+def test_predict_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "PREDICTIONS", 3)
+    monkeypatch.setattr(predict, "RECIPES", ("polygons-denoising", "digits-desp"))
+    rows = predict_rows(options())
+    assert [(row["task"], row["size"], row["steps"]) for row in rows] == [
+        ("polygons-denoising", 8, 20),
+        ("digits-desp", 64, 100),
+    ]
+    for row in rows:
+        assert (row["engine"], row["precision"], row["predictions"]) == ("eager", "float32", 3)
+        assert row["ms"] > 0
 
 
 def test_scaling_rows_and_their_picture() -> None:

@@ -42,7 +42,7 @@ def test_demo_trains_scores_and_reports(desp: Desp) -> None:
     finished = desp("demo")
     assert finished.status == 0
     for words in (
-        "triangles",
+        "four to eight corners",
         "score ",
         "right number of corners",
         "report: runs/demo/report.html",

@@ -29,6 +29,7 @@ _COMPARED = ("task", "batch", "size", "steps", "engine", "precision", "ms", "ref
 COLUMNS = {
     "sampler": (*_COMPARED, "share_of_floor", "peak_mb", "compile_s", "measured_steps"),
     "train": (*_COMPARED, "share_of_floor", "peak_mb", "compile_s"),
+    "predict": ("task", "predictions", "size", "steps", "engine", "precision", "ms", "peak_mb", "compile_s"),
     "distances": ("task", "batch", "size", "engine", "ms", "reference_ms", "speedup", "peak_mb"),
     "scaling": ("task", "vary", "value", "ms", "batch", "size", "steps", "engine", "peak_mb", "compile_s"),
 }
@@ -38,12 +39,14 @@ COLUMNS = {
 class BenchArguments:
     """Measure this machine: ours against a plain reference, and against what the hardware allows.
 
-    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. distances:
-    Chamfer and Hungarian. scaling: times against batch, set size and steps, with a picture (extra `viz`).
+    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. predict:
+    a thousand predictions by several recipes. distances: Chamfer and Hungarian. scaling: times against batch, set size and steps, with a picture (extra `viz`).
     Weights and inputs are random; no data are needed.
     """
 
-    what: Annotated[Literal["sampler", "train", "distances", "scaling"], tyro.conf.Positional] = "sampler"
+    what: Annotated[Literal["sampler", "train", "predict", "distances", "scaling"], tyro.conf.Positional] = (
+        "sampler"
+    )
     """What to measure."""
     json: bool = False
     """Print JSON."""

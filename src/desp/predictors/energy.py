@@ -212,6 +212,11 @@ class EnergyPredictor(EnergyModel):
             self._drawer = SetDrawer(self.network, row_shape, self.engine)
         return self._drawer.draw(x, generator, sampler or self.settings.sampler, record)
 
+    @property
+    def engine_used(self) -> str | None:
+        """How the last sets were drawn: ``eager``, ``compiled`` or ``graph``; None if none were."""
+        return None if self._drawer is None else self._drawer.engine_used
+
     @torch.no_grad()
     def raw_energy(self, x: Tensor, values: Tensor) -> Tensor:
         """The energy (B,) of raw padded sets (B, N, C), as `sample` gives them, for inputs on the same device."""

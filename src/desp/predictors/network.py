@@ -159,6 +159,7 @@ class SetDrawer:
         self.network, self.row_shape = network, row_shape
         self.many = ChainEngine(network.energy, engine)
         # Few chains are run plainly, unless something else is asked for: compiling and capturing cost seconds.
+        self.engine_used = "eager"
         self.few = self.many if engine in ("compiled", "graph") else ChainEngine(network.energy, "eager")
 
     def draw(
@@ -173,6 +174,7 @@ class SetDrawer:
             filled = torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) if missing else part
             values, info = self._draw_part(engine, filled, generator, sampler, record)
             parts.append((values[: len(part)], _first(info, len(part))))
+        self.engine_used = engine.used or "eager"
         return torch.cat([values for values, _ in parts]), _join([info for _, info in parts])
 
     def _draw_part(
