@@ -14,7 +14,7 @@ PREDICTIONS = 1000
 
 
 def predict_rows(options: BenchOptions) -> list[Row]:
-    """One row a recipe: sets are drawn, decoded and left on the device. Weights are random, which costs the same."""
+    """One row a recipe: sets are drawn, decoded and left on the device. Weights are random, it takes as long."""
     return [options.tell(_row(name, options)) for name in options.chosen(RECIPES)]
 
 

@@ -35,12 +35,16 @@ COLUMNS = {
 }
 
 
+Benchmark = Literal["sampler", "train", "predict", "distances", "scaling"]
+
+
 @dataclass(frozen=True)
 class BenchArguments:
     """Measure this machine: ours against a plain reference, and against what the hardware allows.
 
-    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. predict:
-    a thousand predictions by several recipes. distances: Chamfer and Hungarian. scaling: times against batch, set size and steps, with a picture (extra `viz`).
+    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. predict: a
+    thousand predictions by several recipes. distances: Chamfer and Hungarian. scaling: times against batch, set
+    size and steps, with a picture (extra `viz`).
     Weights and inputs are random; no data are needed.
     """
 
