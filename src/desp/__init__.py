@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from desp.errors import DespError
-    from desp.predictors import EnergyPredictor, Prediction
+    from desp.predictors import EnergyPredictor, Mode, Prediction
+    from desp.samplers import LogDensity
     from desp.sets import SetBatch
     from desp.settings import (
         ContrastiveSettings,
         DeepSetsSettings,
+        DenoisingSettings,
         LangevinSettings,
         PaddingSettings,
+        PooledLayersSettings,
         PredictorSettings,
         SetEncoderSettings,
         SetRiskSettings,
+        SolverSettings,
         TrainingSettings,
     )
 
@@ -27,30 +31,40 @@ if TYPE_CHECKING:
 _HOMES = {
     "ContrastiveSettings": "desp.settings",
     "DeepSetsSettings": "desp.settings",
+    "DenoisingSettings": "desp.settings",
     "DespError": "desp.errors",
     "EnergyPredictor": "desp.predictors",
     "LangevinSettings": "desp.settings",
+    "LogDensity": "desp.samplers",
+    "Mode": "desp.predictors",
     "PaddingSettings": "desp.settings",
+    "PooledLayersSettings": "desp.settings",
     "Prediction": "desp.predictors",
     "PredictorSettings": "desp.settings",
     "SetBatch": "desp.sets",
     "SetEncoderSettings": "desp.settings",
     "SetRiskSettings": "desp.settings",
+    "SolverSettings": "desp.settings",
     "TrainingSettings": "desp.settings",
 }
 
 __all__ = [
     "ContrastiveSettings",
     "DeepSetsSettings",
+    "DenoisingSettings",
     "DespError",
     "EnergyPredictor",
     "LangevinSettings",
+    "LogDensity",
+    "Mode",
     "PaddingSettings",
+    "PooledLayersSettings",
     "Prediction",
     "PredictorSettings",
     "SetBatch",
     "SetEncoderSettings",
     "SetRiskSettings",
+    "SolverSettings",
     "TrainingSettings",
     "__version__",
 ]
