@@ -11,7 +11,7 @@ import pytest
 
 from desp.errors import MissingExtraError, RunError
 from desp.report import draw_ablation, draw_prediction_grid, read_run
-from desp.report.figures import ablation_picture, learning_curves, prediction_grid
+from desp.report.figures import ablation_picture, calibration_picture, learning_curves, prediction_grid
 from desp.report.figures.points import Window, as_points, by_angle, window
 from desp.report.numbers import MINUS
 
@@ -102,6 +102,12 @@ def test_sets_of_different_features(sample_data: dict[str, Any]) -> None:
     sample_data["examples"][0]["truth"] = [[[1.0]]]
     with pytest.raises(RunError, match="different numbers of features"):
         prediction_grid(sample_data)
+
+
+def test_calibration() -> None:
+    texts = svg_texts(calibration_picture([0.2, 0.3, 0.5], inputs=40))
+    for text in ("0", "1", "2", "share of inputs"):
+        assert text in texts
 
 
 def test_ablation(ablation_data: dict[str, Any], tmp_path: Path) -> None:

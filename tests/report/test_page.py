@@ -241,3 +241,25 @@ def test_missing_matplotlib(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) 
 def test_report_needs_no_torch_and_imports_matplotlib_late() -> None:
     code = "import sys, desp.report; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_a_solved_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
+    settings = {"predictor": {"sampler": {"kind": "solver", "steps": 20}, "estimator": {"kind": "denoising"}}}
+    details = {"calibration": {"inputs": 50, "samples": 2, "histogram": [0.2, 0.3, 0.5]}}
+    folder = make_run(
+        settings={"recipe": "demo", "seed": 0, "settings": settings},
+        ablation=None,
+        evaluation={"rows": [{"metric": "score", "value": 1.0}], "details": details},
+    )
+    page = write_report(folder).read_text(encoding="utf-8")
+    outline(page)
+    assert "Is the spread right?" in page
+    assert "among 2 predictions" in page
+    for word in ("Sampling or descending", "desp ablate", "without noise"):
+        assert word not in page
+
+
+def test_a_chain_is_told_as_one(make_run: MakeRun) -> None:
+    page = write_report(make_run()).read_text(encoding="utf-8")
+    assert "Sampling or descending" in page
+    assert "Is the spread right?" not in page

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from desp.report.figures import ablation_picture, learning_curves, prediction_grid
+from desp.report.figures import ablation_picture, calibration_picture, learning_curves, prediction_grid
 from desp.report.figures.points import Axes2D
 from desp.report.folder import WRITTEN_BY, RunRecord
 from desp.report.numbers import duration, is_number, readable
@@ -33,11 +33,14 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[Secti
         record: the run.
         chains: what the animation shows; None without an animation.
     """
+    solved = _setting(record, "predictor", "sampler", "kind") == "solver"
+    ablation = [] if solved else [Section("ablation", "Sampling or descending", _ablation(record))]
     return [
         Section("predictions", "Predictions", _predictions(record)),
         Section("chain", "From noise to prediction", _chain(record, chains)),
         Section("learning", "Learning curves", _learning(record)),
-        Section("ablation", "Sampling or descending", _ablation(record)),
+        *ablation,
+        *_spread(record),
         Section("evaluation", "Evaluation", _evaluation(record)),
         Section("settings", "Settings", _settings(record)),
         Section("provenance", "Provenance", _provenance(record)),
@@ -84,11 +87,18 @@ def _scale_note(samples: dict[str, Any]) -> str:
 def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
     if chains is None:
         return _missing("There are no recorded chains yet: they need a trained model.", "samples.json")
-    note = (
-        "A prediction begins as noise and moves down the energy step by step. "
-        "The curve below each panel is the energy; the tinted part of it is without noise. "
-        "All rows of the padded set are drawn, also those that end as no element"
-    )
+    if _setting(record, "predictor", "sampler", "kind") == "solver":
+        note = (
+            "A prediction begins as noise, far outside of the picture, and each step takes some of it off. "
+            "The curve below each panel is the energy of the set as it is. All rows of the padded set are drawn, "
+            "also those that are no element"
+        )
+    else:
+        note = (
+            "A prediction begins as noise and moves down the energy step by step. "
+            "The curve below each panel is the energy; the tinted part of it is without noise. "
+            "All rows of the padded set are drawn, also those that end as no element"
+        )
     if _setting(record, "predictor", "padding", "kind") == "zero":
         note += ": they come to rest at the origin."
     else:
@@ -138,6 +148,25 @@ def _ablation(record: RunRecord) -> str:
     picture = _picture(ablation_picture(record.ablation), description, kind="ablation")
     table = folded("Numbers", rows_table(record.ablation["rows"]))
     return f'<p class="note">{escape(note)}</p>{picture}{table}'
+
+
+def _spread(record: RunRecord) -> list[Section]:
+    """Whether predictions are spread as the truth is, where that was measured."""
+    details = (record.evaluation or {}).get("details") or {}
+    ranks = details.get("calibration") or {}
+    shares = ranks.get("histogram")
+    if not shares:
+        return []
+    inputs, samples = int(ranks.get("inputs") or 0), ranks.get("samples")
+    note = (
+        f"For {inputs} inputs the true set was put among {readable(samples)} predictions, and all were ranked by "
+        "their mean distance to the others. Level bars: the truth could be one of the predictions. Bars that rise "
+        "to the right: predictions are too much alike, or wrong; that fall: they are spread too widely. The line "
+        "is the level; by chance, 19 of 20 bars end in the band."
+    )
+    description = f"Shares of the ranks 0 to {len(shares) - 1} of true sets among predictions."
+    picture = _picture(calibration_picture(shares, inputs), description)
+    return [Section("spread", "Is the spread right?", f'<p class="note">{escape(note)}</p>{picture}')]
 
 
 def _evaluation(record: RunRecord) -> str:
