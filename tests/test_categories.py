@@ -51,10 +51,24 @@ def test_predictions_hold_one_kind_and_the_right_one() -> None:
         assert float(elements[:, 1 + kind].mean()) > 0.8
 
 
-@pytest.mark.parametrize("groups", [((1, 2),), ((0, 9),), ((-1, 2),), ((0, 2), (1, 3)), ((3, 1),)])
+@pytest.mark.parametrize("groups", [((1, 2),), ((-1, 2),), ((0, 2), (1, 3)), ((3, 1),)])
 def test_groups_that_cannot_be(groups: Any) -> None:
     with pytest.raises(SettingsError, match="categories must be separate column ranges"):
-        EnergyPredictor(replace(SETTINGS, categories=groups), device="cpu").fit(molecules(), SHORT)
+        replace(SETTINGS, categories=groups)
+
+
+def test_groups_must_lie_within_the_features() -> None:
+    with pytest.raises(SettingsError, match="within the 4 features"):
+        EnergyPredictor(replace(SETTINGS, categories=((0, 9),)), device="cpu").fit(molecules(), SHORT)
+
+
+def test_energies_are_those_of_what_is_returned() -> None:
+    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor.fit(molecules(), replace(SHORT, steps=5))
+    prediction = predictor.predict(torch.eye(3)[0], samples=4)
+    assert isinstance(prediction, Prediction)
+    again = predictor.energy(torch.eye(3)[0].expand(4, -1), prediction.sets)
+    torch.testing.assert_close(prediction.energies, again, rtol=1e-4, atol=1e-4)
 
 
 def test_data_that_are_not_one_hot() -> None:

@@ -14,20 +14,13 @@ Groups = Sequence[tuple[int, int]]
 
 
 def check_groups(groups: Groups, features: int) -> None:
-    """Check that groups fit elements of `features` features.
+    """Check that groups, which settings have checked for themselves, fit elements of `features` features.
 
     Raises:
-        SettingsError: a group has less than two columns, leaves the features, or overlaps another.
+        SettingsError: a group leaves the features.
     """
-    taken: set[int] = set()
-    for first, behind in groups:
-        columns = set(range(first, behind))
-        if len(columns) < 2 or first < 0 or behind > features or columns & taken:
-            raise SettingsError(
-                "categories must be separate column ranges (first, behind the last) of two columns or more within "
-                f"the {features} features of an element, got {tuple(groups)}."
-            )
-        taken |= columns
+    if any(behind > features for _, behind in groups):
+        raise SettingsError(f"categories must lie within the {features} features of an element, got {groups}.")
 
 
 def decided(values: Float[Tensor, "*batch d"], groups: Groups) -> Float[Tensor, "*batch d"]:

@@ -54,12 +54,12 @@ def make_estimator(energy: EnergySettings, settings: DenoisingSettings = SETTING
 
 @pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
 @pytest.mark.parametrize("sizes", ["first", "denoised"])
-def test_every_weight_but_an_energys_last_offset_is_trained(energy: EnergySettings, sizes: str) -> None:
+def test_every_weight_is_trained(energy: EnergySettings, sizes: str) -> None:
     estimator = make_estimator(energy, DenoisingSettings(sizes=sizes))
     loss, statistics = estimator(*polygons(32), seeded())
     loss.backward()
     still = [name for name, weight in estimator.named_parameters() if weight.grad is None or not weight.grad.any()]
-    assert still in ([], ["energy.worth.2.bias"])  # a constant has no gradient in the sets
+    assert still == []
     assert statistics.keys() == ({"denoising", "size"} if sizes == "first" else {"denoising"})
 
 
@@ -88,7 +88,11 @@ def test_levels_are_log_normal() -> None:
     assert float(logs.std()) == pytest.approx(0.7, abs=0.01)
     # One in each thousandth of the distribution: far steadier than independent draws.
     places = torch.special.ndtr((logs - 0.3) / 0.7)
-    assert torch.equal((1000 * places).floor().long(), torch.arange(1000))
+    gaps = places.sort().values.diff()
+    assert float(gaps.max()) < 2.1 / 1000
+    # And the first of a batch is not always the one with the least noise.
+    firsts = torch.stack([estimator._levels(torch.zeros(50, 1, 1), seeded(seed))[0] for seed in range(200)]).log()
+    assert float(firsts.std()) == pytest.approx(0.7, abs=0.12)
 
 
 def test_sizes_first_leaves_absent_elements_and_presence_alone() -> None:
@@ -163,11 +167,14 @@ def test_the_density_of_a_normal_distribution() -> None:
 def test_training_lowers_the_loss() -> None:
     estimator = make_estimator(PooledLayersSettings(hidden=16))
     optimizer = torch.optim.Adam(estimator.parameters(), 1e-2)
-    losses = []
+
+    def held_out() -> float:
+        return float(estimator(*polygons(500, seed=99), seeded(99))[1]["denoising"])
+
+    before = held_out()
     for step in range(120):
-        loss, statistics = estimator(*polygons(32, seed=step), seeded(step))
+        loss, _ = estimator(*polygons(32, seed=step), seeded(step))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(statistics["denoising"]))
-    assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
+    assert held_out() < 0.9 * before

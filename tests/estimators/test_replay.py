@@ -31,6 +31,12 @@ def test_what_was_kept_for_an_input_is_found_by_it() -> None:
     assert torch.equal(starts, filled(30, 10, 0, 20))
 
 
+def test_different_inputs_have_different_keys() -> None:
+    binary = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 12)
+    assert len(Replay._keys(binary).unique()) == len(binary)
+    assert len(Replay._keys(torch.eye(50)).unique()) == 50
+
+
 def test_nothing_is_found_at_first() -> None:
     assert torch.equal(Replay(10).starts(inputs(0, 1, 2, 3), LIKE, 1.0, seeded()), LIKE)
 

@@ -10,7 +10,9 @@ from torch import Tensor
 from desp.errors import SettingsError
 from desp.predictors import DataShape, EnergyPredictor, Prediction
 from desp.scaling import FeatureScaling
+from desp.sets import SetBatch
 from desp.settings import (
+    DeepSetsSettings,
     DenoisingSettings,
     LangevinSettings,
     PooledLayersSettings,
@@ -20,7 +22,9 @@ from desp.settings import (
 )
 
 SETTINGS = PredictorSettings(
-    energy=PooledLayersSettings(hidden=8), estimator=DenoisingSettings(), sampler=SolverSettings(steps=3)
+    energy=PooledLayersSettings(hidden=8, pooling="mean"),
+    estimator=DenoisingSettings(),
+    sampler=SolverSettings(steps=3),
 )
 SHAPE = DataShape(input_shape=(3,), features=2, max_size=4)
 
@@ -79,8 +83,8 @@ def test_learns_sizes(pairs: list[tuple[Tensor, Tensor]], short: TrainingSetting
         assert sum(len(item) == size for item in prediction.sets) >= 18
 
 
-def test_a_set_has_a_density_with_its_size_and_its_orders() -> None:
-    """Twice as likely a size is twice the density; n elements in any order are n! ordered ones."""
+def test_a_set_has_a_density_with_its_size() -> None:
+    """The probability of the size is a factor, and the order of elements does not matter."""
     predictor = built()
     assert predictor.network.sizes is not None
     x, y = torch.zeros(3), torch.rand(3, 2, generator=torch.Generator().manual_seed(0))
@@ -91,6 +95,19 @@ def test_a_set_has_a_density_with_its_size_and_its_orders() -> None:
     assert float(first.error) >= 0
     shuffled = predictor.log_prob(x, y.flip(0), steps=20)
     assert float(shuffled.value) == pytest.approx(float(certain.value), abs=1e-3)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_densities_integrate_to_one_over_sets(size: int) -> None:
+    """Whatever the weights are; over ordered elements that is n! times 1."""
+    shape = DataShape(input_shape=(3,), features=1, max_size=2)
+    predictor = always(built(shape=shape), size)
+    axis = torch.linspace(-2.5, 3.5, 49)
+    grid = torch.cartesian_prod(*[axis] * size).reshape(-1, size, 1) if size else torch.zeros(1, 0, 1)
+    x = torch.ones(len(grid), 3)
+    density = predictor.log_prob(x, list(grid), steps=40).value.double().exp()
+    total = float(density.sum() * (axis[1] - axis[0]) ** size)
+    assert total == pytest.approx(math.factorial(size), rel=0.03)
 
 
 def test_densities_are_in_the_users_units() -> None:
@@ -117,6 +134,42 @@ def test_only_sizes_first_has_a_density() -> None:
     other = replace(SETTINGS, estimator=DenoisingSettings(sizes="denoised"))
     with pytest.raises(SettingsError, match="needs the estimator 'denoising' with sizes 'first'"):
         built(other).log_prob(torch.zeros(3), torch.rand(2, 2))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        PredictorSettings(),
+        replace(SETTINGS, energy=PooledLayersSettings(pooling="max")),
+        replace(SETTINGS, energy=DeepSetsSettings(pooling="mean")),
+        PredictorSettings.contrastive(),
+    ],
+    ids=["fspool", "max", "deep-sets", "contrastive"],
+)
+def test_energies_whose_gradients_jump_have_no_density(settings: PredictorSettings) -> None:
+    with pytest.raises(SettingsError, match=r"--predictor\.energy\.pooling mean"):
+        built(settings).log_prob(torch.zeros(3), torch.rand(2, 2))
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 1}, {"probes": 1}])
+def test_what_could_not_tell_its_error_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(SettingsError, match="at least 2"):
+        built().log_prob(torch.zeros(3), torch.rand(2, 2), **wrong)
+
+
+def test_batches_padded_otherwise_are_the_same_sets() -> None:
+    predictor, y = built(), torch.rand(1, 2, 2, generator=torch.Generator().manual_seed(0))
+    wide = SetBatch.from_ragged(list(y), 9, 2)
+    x = torch.zeros(1, 3)
+    assert torch.equal(predictor.energy(x, wide), predictor.energy(x, list(y)))
+    assert torch.equal(predictor.log_prob(x, wide, steps=5).value, predictor.log_prob(x, list(y), steps=5).value)
+
+
+def test_the_best_is_of_the_usual_size_where_sizes_do_not_compare() -> None:
+    sets, energies = [torch.zeros(n, 1) for n in (4, 1, 1, 1)], torch.tensor([-9.0, 3.0, 1.0, 2.0])
+    assert len(Prediction(sets, energies).best) == 4
+    assert Prediction(sets, energies, sizes_compare=False).best is sets[2]
+    assert not one(always(built(), 2).predict(torch.zeros(3))).sizes_compare
 
 
 def test_a_sampler_must_suit_the_energy() -> None:

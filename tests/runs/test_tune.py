@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from desp.errors import SettingsError
+from desp.predictors import EnergyPredictor
 from desp.recipes import get_recipe
-from desp.runs import RunFolder, evaluate_run, train_run, tune_run
+from desp.report import read_run
+from desp.runs import RunFolder, evaluate_run, reset_run, train_run, tune_run
 from desp.runs import tune as tuning
 from desp.settings import (
     ContrastiveSettings,
@@ -94,7 +96,8 @@ def test_every_setting_is_varied_and_the_best_is_used(
     assert len(asked) == len(set(asked)) == len(told) == len(result["candidates"])
     assert asked[0] == settings.predictor.sampler  # which may turn out best, and is the first to be beaten
     assert folder.load_predictor().settings.sampler == wanted
-    assert folder.load_predictor_settings() == replace(settings.predictor, sampler=wanted)
+    assert EnergyPredictor.from_pretrained(folder.model).settings.sampler == wanted
+    assert read_run(folder.path).settings["predictor"]["sampler"]["steps"] == wanted.steps
     assert json.loads(folder.tuning_file.read_text()) == result
     assert not folder.evaluation_file.exists()  # it was made with another sampler
     scored, _ = evaluate_run(folder)
@@ -103,6 +106,27 @@ def test_every_setting_is_varied_and_the_best_is_used(
     # Trained longer, it begins anew.
     train_run(replace(settings, training=replace(settings.training, steps=3)), 0, folder, resume=True)
     assert folder.load_predictor().settings.sampler == settings.predictor.sampler
+
+
+def test_back_to_the_first_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train_run(CHAINS, 0, folder)
+    prefer(monkeypatch, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01))
+    tune_run(folder)
+    evaluate_run(folder)
+    assert reset_run(folder) == CHAIN
+    assert folder.load_predictor().settings.sampler == CHAIN
+    assert not folder.tuning_file.exists()
+    assert not folder.evaluation_file.exists()
+
+
+def test_a_sampler_without_a_score_is_never_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train_run(CHAINS, 0, folder)
+    monkeypatch.setattr(
+        tuning, "energy_score", lambda *_, sampler, **__: float("nan") if sampler == CHAIN else 1.0
+    )
+    assert tune_run(folder)["sampler"] != tune_run(folder)["before"]
 
 
 def test_the_sampler_stays_where_nothing_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

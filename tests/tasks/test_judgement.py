@@ -1,12 +1,16 @@
 """Measures of spread, for predictors whose distribution is known."""
 
+import itertools
+import statistics
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from desp.errors import SettingsError
 from desp.predictors import DataShape, EnergyPredictor
+from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PaddingSettings, PredictorSettings
 from desp.tasks.judgement import calibration_scores, distribution_scores, energy_score
@@ -43,11 +47,23 @@ def test_the_true_distribution_has_the_lowest_energy_score() -> None:
 
 
 def test_an_energy_score_by_hand() -> None:
-    x, sets = truth(3)
-    predictor = Known(0.1)
-    generator_free = energy_score(predictor, x, sets, seed=5, samples=2)
-    assert generator_free == energy_score(predictor, x, sets, seed=5, samples=2)
-    assert generator_free != energy_score(predictor, x, sets, seed=6, samples=2)
+    x, sets = truth(4)
+    predictor, samples = Known(0.1), 3
+    generator = make_generator(5, "calibration")
+    drawn = predictor.sample(x.repeat_interleave(samples, dim=0), generator)[0].view(4, samples)
+    scores = []
+    for own, some in zip(sets.elements.flatten(), drawn, strict=True):
+        pairs = [abs(float(a - b)) for a, b in itertools.combinations(some, 2)]
+        scores.append(statistics.fmean(abs(float(a - own)) for a in some) - statistics.fmean(pairs) / 2)
+    # Chamfer's distance of two points is twice half their squared difference.
+    assert energy_score(predictor, x, sets, seed=5, samples=samples) == pytest.approx(
+        statistics.fmean(scores), rel=1e-4
+    )
+
+
+def test_an_energy_score_needs_two_predictions() -> None:
+    with pytest.raises(SettingsError, match="at least 2"):
+        energy_score(Known(0.1), *truth(3), seed=0, samples=1)
 
 
 @pytest.mark.parametrize(("deviation", "calibrated"), [(0.1, True), (0.01, False), (0.5, False)])

@@ -1,6 +1,7 @@
 """``desp tune``"""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,8 @@ import tyro
 from desp.cli.common import number, parse, run_folder, show_table
 
 EXAMPLES = """  desp tune runs/mine
-  desp tune runs/polygons --json"""
+  desp tune runs/polygons --json
+  desp tune runs/mine --reset"""
 
 
 @dataclass(frozen=True)
@@ -19,11 +21,13 @@ class TuneArguments:
 
     Varied are the share of stochastic steps, the noise and the number of steps; for a denoising energy the steps
     of the solver, its stochasticity and the refinement. The score wants predictions that are near the truth and
-    spread as it is. Training again, or deleting tuning.json, brings the recipe's sampler back.
+    spread as it is.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
+    reset: bool = False
+    """Go back to the sampler that the run was begun with."""
     json: bool = False
     """Print JSON."""
 
@@ -33,8 +37,11 @@ def run(arguments: list[str]) -> None:
     options = parse(TuneArguments, arguments, "tune", EXAMPLES)
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from desp.runs import tune_run
+    from desp.runs import reset_run, tune_run
 
+    if options.reset:
+        print(f"back to {reset_run(run_folder(options.run))}")
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True, disable=options.json) as progress:
         line = progress.add_task("trying samplers", total=None)
@@ -54,11 +61,15 @@ def run(arguments: list[str]) -> None:
             number(candidate["score"]),
             number(candidate["seconds"]),
         )
-        for candidate in sorted(tuning["candidates"], key=lambda candidate: candidate["score"])
+        for candidate in sorted(tuning["candidates"], key=_score)
     ]
     title = f"{tuning['recipe']}, seed {tuning['seed']}: samplers on {tuning['examples']} examples, best first"
     show_table(title, ("", "sampler", "score", "seconds"), rows, wrapped="sampler")
     print(f"chosen: {_changes(first, tuning['sampler']) or 'the sampler as it was'}")
+
+
+def _score(candidate: dict[str, Any]) -> float:
+    return math.inf if candidate["score"] is None else float(candidate["score"])
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -31,7 +31,8 @@ class PooledLayersEnergy(SetEnergy):
         self.from_code = nn.Sequential(nn.Linear(code_features, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
         self.from_element = nn.Linear(channels, hidden)
         self.layers = nn.ModuleList(PooledLayer(hidden, settings.pooling) for _ in range(settings.layers))
-        self.worth = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1))
+        # No offset at the end: only gradients are trained, and processes wait for those of every weight.
+        self.worth = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1, bias=False))
 
     def score(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None

@@ -47,10 +47,14 @@ class DenoisingEstimator(Estimator):
         return loss, statistics
 
     def _levels(self, y: Tensor, generator: torch.Generator) -> Tensor:
-        """One log-normal level for each set, spread evenly over the batch's quantiles."""
+        """One log-normal level for each set, spread evenly over the batch's quantiles.
+
+        Which place in the batch gets which quantile changes with each batch, as datasets may not shuffle.
+        """
         first = torch.arange(len(y), device=y.device, dtype=y.dtype)
-        shift = torch.rand(len(y), generator=generator, device=y.device, dtype=y.dtype)
-        places = torch.special.ndtri(((first + shift) / len(y)).clamp(1e-6, 1 - 1e-6))
+        shift, turn = torch.rand(2, len(y), generator=generator, device=y.device, dtype=y.dtype)
+        quantiles = ((first + shift) / len(y) + turn[0]) % 1
+        places = torch.special.ndtri(quantiles.clamp(1e-6, 1 - 1e-6))
         return (self.settings.mean_log_level + self.settings.deviation_log_level * places).exp()
 
     def _gradient(self, size: int) -> GradientFor:

@@ -24,7 +24,8 @@ class Replay:
     ) -> Float[Tensor, "b n c"]:
         """A set kept for the same input for about `share` of the inputs, zeros for the others.
 
-        Among several kept for one input any may be taken.
+        Among several kept for one input any may be taken. With more different inputs than the capacity, those of
+        the last pass are gone when they come again.
         """
         self._make_room(like)
         same = self._keys(x).unsqueeze(1) == self.tensors["keys"]
@@ -59,7 +60,7 @@ class Replay:
 
     @staticmethod
     def _keys(x: Tensor) -> Float[Tensor, " b"]:
-        """One number for each input: a sum of its numbers with weights that no two inputs will share by chance."""
+        """One number for each input: a sum with weights that are as good as random, the same in every run."""
         rows = x.detach().reshape(len(x), -1).double()
-        weights = torch.arange(1, rows.shape[1] + 1, device=x.device, dtype=torch.float64)
-        return (rows * (weights * 1.618033988749895).frac()).sum(dim=1)
+        place = torch.arange(1, rows.shape[1] + 1, device=x.device, dtype=torch.float64)
+        return (rows * ((12.9898 * place).sin() * 43758.5453).frac()).sum(dim=1)

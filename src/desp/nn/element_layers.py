@@ -8,7 +8,9 @@ from torch import Tensor
 
 from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, from_few
 
-KERNELS = find_spec("triton") is not None
+KERNELS = find_spec("triton") is not None and torch.version.hip is None
+# The third layer's weights and a block of activations lie on the chip together.
+SHARED_BYTES = 200_000
 # Fewer do not fill a GPU with one program for every 64 of them.
 MANY_ELEMENTS = 16_384
 
@@ -35,6 +37,9 @@ def _suits_kernel(mlp: MLP, elements: Tensor) -> bool:
         return False
     # Nothing can be differentiated through the kernel, and it has no bfloat16.
     if torch.is_grad_enabled() or torch.is_autocast_enabled("cuda") or len(linears) != 3:
+        return False
+    properties = torch.cuda.get_device_properties(elements.device)
+    if getattr(properties, "shared_memory_per_block_optin", 0) < SHARED_BYTES:
         return False
     hidden, out = linears[1].out_features, linears[2].out_features
     powers = all(width in (32, 64, 128, 256) for width in (hidden, out)) and out <= 128

@@ -13,7 +13,7 @@ from torch import Tensor
 # Comparing all pairs beats a sort up to these sizes.
 COMPARED_ON_CPU = 16
 COMPARED_ON_GPU = 2048
-KERNELS = find_spec("triton") is not None
+KERNELS = find_spec("triton") is not None and torch.version.hip is None  # the kernel has instructions of Nvidia's
 
 
 def rank_weights(values: Float[Tensor, "b n h"], table: Float[Tensor, "n h"]) -> Float[Tensor, "b n h"]:

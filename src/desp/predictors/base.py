@@ -26,15 +26,23 @@ class Prediction:
     Attributes:
         sets: K tensors (n_k, D), present elements only, in the units of the training data.
         energies: (K,), lower is more plausible.
+        sizes_compare: whether energies of sets of different sizes can be compared. Where sizes are drawn first
+            they cannot: each size has an unknown constant of its own.
     """
 
     sets: list[Tensor]
     energies: Tensor
+    sizes_compare: bool = True
 
     @property
     def best(self) -> Tensor:
-        """The set of lowest energy."""
-        return self.sets[int(self.energies.argmin())]
+        """The set of lowest energy; among those of the most frequent size where sizes do not compare."""
+        candidates = list(range(len(self.sets)))
+        if not self.sizes_compare:
+            sizes = [len(item) for item in self.sets]
+            usual = max(sizes, key=sizes.count)
+            candidates = [index for index in candidates if sizes[index] == usual]
+        return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
 
     def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
         """The different answers among the sets, the most frequent first; see `group_modes`."""

@@ -23,12 +23,21 @@ from desp.samplers import ChainInfo, LogDensity, Record
 from desp.settings import (
     ContrastiveSettings,
     DenoisingSettings,
+    PooledLayersSettings,
     SamplerSettings,
     SolverSettings,
     TrainingSettings,
 )
 from desp.training import Trainer, TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
+
+NO_DENSITY = (
+    "A density over sets needs the estimator 'denoising' with sizes 'first', and the energy 'pooled-layers' with "
+    "pooling 'mean' or 'sum'. The gradients of others jump where elements change their order, which the "
+    "divergence does not see; energies of other estimators are known only up to a constant for each input. Train "
+    "with PredictorSettings(energy=PooledLayersSettings(pooling='mean')), on the command line "
+    "--predictor.energy.pooling mean."
+)
 
 
 class EnergyPredictor(EnergyModel):
@@ -152,9 +161,14 @@ class EnergyPredictor(EnergyModel):
         batch, single = self._as_batch(x)
         repeated = batch.repeat_interleave(samples, dim=0)
         values, _ = self.sample(repeated, make_generator(seed, "predict", device=self.device), sampler=sampler)
-        energies = self.network.scores(repeated, values).cpu().view(-1, samples)
-        ragged = [item.cpu() for item in self.decode_sets(values).to_ragged()]
-        predictions = [Prediction(ragged[i * samples : (i + 1) * samples], energies[i]) for i in range(len(batch))]
+        returned = self.decode_sets(values)
+        # Decided kinds are other numbers than those that were sampled.
+        scored = self.encode_sets(returned) if self.settings.categories else values
+        energies = self.network.scores(repeated, scored).cpu().view(-1, samples)
+        ragged, compare = [item.cpu() for item in returned.to_ragged()], self.network.sizes is None
+        predictions = [
+            Prediction(ragged[i * samples : (i + 1) * samples], energies[i], compare) for i in range(len(batch))
+        ]
         return predictions[0] if single else predictions
 
     @torch.no_grad()
@@ -172,8 +186,9 @@ class EnergyPredictor(EnergyModel):
     def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
         """The logarithm of p(set | x), the size's probability included, of one set or of one for each input.
 
-        It is the density of sets that carry noise of the sampler's lowest level, in the units of the data. Sets of
-        more than 64 numbers are probed in random directions.
+        It is the density of sets that carry noise of the sampler's lowest level, in the units of the data. Where
+        padded sets have more than 64 numbers, presence included, it is probed in random directions. Categories
+        count as the numbers 0 and 1.
 
         Args:
             x: one input, or a batch.
@@ -183,16 +198,24 @@ class EnergyPredictor(EnergyModel):
             seed: of these.
 
         Raises:
-            SettingsError: this predictor was not trained by denoising with sizes first.
+            SettingsError: this predictor was not trained by denoising with sizes first and a smooth energy.
         """
+        if steps < 2 or probes < 2:
+            raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
         batch, given, single = self._as_pairs(x, sets)
         settings = self.settings.sampler
-        solver = replace(settings, steps=steps) if isinstance(settings, SolverSettings) else SolverSettings()
+        if not isinstance(settings, SolverSettings) or not self._is_smooth():
+            raise SettingsError(NO_DENSITY)
+        solver = replace(settings, steps=steps)
         generator = make_generator(seed, "probes", device=self.device)
         density = self.network.log_prob(batch, self.encode_sets(given), generator, solver, probes)
         scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
         value, error = (density.value - scale).cpu(), density.error.cpu()
         return LogDensity(value[0], error[0]) if single else LogDensity(value, error)
+
+    def _is_smooth(self) -> bool:
+        energy = self.settings.energy
+        return isinstance(energy, PooledLayersSettings) and energy.pooling in ("mean", "sum")
 
     @torch.no_grad()
     def sample(

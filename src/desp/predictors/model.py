@@ -111,12 +111,12 @@ class EnergyModel(SetPredictor):
     def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch, bool]:
         """Inputs with one set each, on the right device, and whether only one was given."""
         batch, single = self._as_batch(x)
-        if not isinstance(sets, SetBatch):
-            ragged = [sets] if single else list(sets)
-            sets = SetBatch.from_ragged(ragged, self.shape.max_size, self.shape.features)
-        if len(sets) != len(batch):
-            raise DataError(f"Expected one set for each of {len(batch)} inputs, got {len(sets)} sets.")
-        return batch, sets.to(self.device), single
+        # A batch may be padded to another size, which energies would notice.
+        ragged = sets.to_ragged() if isinstance(sets, SetBatch) else [sets] if single else list(sets)
+        if len(ragged) != len(batch):
+            raise DataError(f"Expected one set for each of {len(batch)} inputs, got {len(ragged)} sets.")
+        padded = SetBatch.from_ragged(ragged, self.shape.max_size, self.shape.features)
+        return batch, padded.to(self.device), single
 
     def _as_batch(self, x: Any) -> tuple[Tensor, bool]:
         """Inputs as (B, ...) on the right device, and whether only one was given."""

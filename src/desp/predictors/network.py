@@ -36,6 +36,8 @@ from desp.settings import (
 
 # Chains that run at once. A fixed number also means that a captured chain is used again and again.
 CHAINS_AT_ONCE = 1000
+# Sets whose densities are followed at once, as derivatives of the gradient keep a tape.
+DENSITIES_AT_ONCE = 200
 
 
 class EnergyNetwork(nn.Module):
@@ -78,21 +80,20 @@ class EnergyNetwork(nn.Module):
             SettingsError: the energy was not trained by denoising with sizes first.
         """
         if self.diffusion is None or self.sizes is None:
-            raise SettingsError(
-                "A density over sets needs the estimator 'denoising' with sizes 'first': energies of other "
-                "estimators are known only up to an unknown constant for each input."
-            )
+            raise SettingsError("A density over sets needs the estimator 'denoising' with sizes 'first'.")
+        gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
+        values, errors = [], []
         with evaluating(self):
-            code = self.energy.encode(x).detach()
-            sizes = (sets[..., -1] > 0.5).sum(dim=1)
-            of_size = self.sizes(code).gather(1, sizes.unsqueeze(1)).squeeze(1).detach()
-            gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
-            with torch.enable_grad():
+            for inputs, some in zip(x.split(DENSITIES_AT_ONCE), sets.split(DENSITIES_AT_ONCE), strict=True):
+                code = self.energy.encode(inputs).detach()
+                sizes = (some[..., -1] > 0.5).sum(dim=1)
+                of_size = self.sizes(code).gather(1, sizes.unsqueeze(1)).squeeze(1).detach()
                 density = log_density(
-                    self.diffusion, gradient, code, sets, generator, settings=settings, probes=probes
+                    self.diffusion, gradient, code, some, generator, settings=settings, probes=probes
                 )
-        orders = torch.lgamma(sizes.to(sets.dtype) + 1)
-        return LogDensity(density.value + orders + of_size, density.error)
+                values.append(density.value + torch.lgamma(sizes.to(some.dtype) + 1) + of_size)
+                errors.append(density.error)
+        return LogDensity(torch.cat(values), torch.cat(errors))
 
     def sampler(self, settings: SamplerSettings) -> Sampler:
         """The sampler that `settings` name.

@@ -66,7 +66,7 @@ def read_run(folder: Path) -> RunRecord:
         )
     lines = _read_log(folder / "log.jsonl")
     summary = _read_object(folder / "summary.json")
-    settings, seed = head.get("settings"), head.get("seed")
+    settings, seed = _with_chosen_sampler(head.get("settings"), folder), head.get("seed")
     return RunRecord(
         folder=folder,
         recipe=str(head.get("recipe", "unnamed")),
@@ -80,6 +80,14 @@ def read_run(folder: Path) -> RunRecord:
         samples=_read_listing(folder / "samples.json", "examples"),
         ablation=_read_listing(folder / "ablation.json", "rows"),
     )
+
+
+def _with_chosen_sampler(settings: Any, folder: Path) -> Any:
+    """The run's settings, with the sampler that was chosen for it since."""
+    chosen = (_read_object(folder / "tuning.json") or {}).get("sampler")
+    if chosen is None or not isinstance(settings, dict) or not isinstance(settings.get("predictor"), dict):
+        return settings
+    return {**settings, "predictor": {**settings["predictor"], "sampler": chosen}}
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:

@@ -5,6 +5,15 @@ from desp.runs.evaluate import evaluate_run, sample_run
 from desp.runs.folder import RunFolder
 from desp.runs.predict import predict_file
 from desp.runs.train import train_run
-from desp.runs.tune import tune_run
+from desp.runs.tune import reset_run, tune_run
 
-__all__ = ["RunFolder", "ablate_run", "evaluate_run", "predict_file", "sample_run", "train_run", "tune_run"]
+__all__ = [
+    "RunFolder",
+    "ablate_run",
+    "evaluate_run",
+    "predict_file",
+    "reset_run",
+    "sample_run",
+    "train_run",
+    "tune_run",
+]

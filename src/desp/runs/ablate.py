@@ -30,8 +30,8 @@ def ablate_run(
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
     settings, seed = folder.load_settings()
-    sampler = settings.predictor.sampler
-    if isinstance(settings.predictor.estimator, SetRiskSettings) or not isinstance(sampler, LangevinSettings):
+    chains = isinstance(settings.predictor.sampler, LangevinSettings)
+    if isinstance(settings.predictor.estimator, SetRiskSettings) or not chains:
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     if not ratios:
         raise SettingsError("--ratios needs at least one value between 0 and 1.")
@@ -40,6 +40,9 @@ def ablate_run(
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
+    sampler = predictor.settings.sampler  # the one that was chosen, if any was
+    if not isinstance(sampler, LangevinSettings):
+        raise TypeError("chains were checked above")
     rows, real = [], None
     for ratio in ratios:
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps))

@@ -83,7 +83,8 @@ _TRAINING_FACTS = (
 def changed_settings(folder: RunFolder) -> list[str]:
     """How a run differs from its recipe, but for where it ran and which file it read."""
     settings, _ = folder.load_settings()
-    settings = replace(settings, predictor=folder.load_predictor_settings())
+    if folder.model.is_dir():  # its sampler may have been chosen since
+        settings = replace(settings, predictor=folder.load_predictor().settings)
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
     if isinstance(settings.task, FilesSettings):

@@ -9,7 +9,7 @@ import torch
 
 from desp.errors import CheckpointError, RunError
 from desp.predictors import EnergyPredictor
-from desp.settings import PredictorSettings, RunSettings, from_json, to_json
+from desp.settings import RunSettings, from_json, to_json
 from desp.storage import write_json
 from desp.tasks import Task, make_task
 
@@ -150,22 +150,12 @@ class RunFolder:
         # Wherever it was trained, it predicts on what this machine has.
         torch.set_float32_matmul_precision(settings.matmul_precision)
         try:
-            predictor = EnergyPredictor.from_pretrained(self.model)
-            predictor.settings = self.load_predictor_settings()
-            return predictor
+            return EnergyPredictor.from_pretrained(self.model)
         except CheckpointError as error:
             raise CheckpointError(
                 f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "
                 f"desp train {settings.recipe} --run {self.path} --resume"
             ) from error
-
-    def load_predictor_settings(self) -> PredictorSettings:
-        """The predictor's settings: the run's, with the sampler that was chosen for it since."""
-        settings, _ = self.load_settings()
-        tuned = self.read(self.tuning_file)
-        if tuned is None:
-            return settings.predictor
-        return from_json(PredictorSettings, {**to_json(settings.predictor), "sampler": tuned["sampler"]})
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""

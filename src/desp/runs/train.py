@@ -34,7 +34,8 @@ def train_run(
     """
     task = make_task(settings.task, seed)
     predictor = EnergyPredictor(settings.predictor, engine=settings.engine, device=settings.device)
-    shape, statistics = task.shape(settings.predictor.max_size, settings.predictor.scaling == "auto")
+    parts = settings.predictor
+    shape, statistics = task.shape(parts.max_size, parts.scaling == "auto", parts.categories)
     predictor.build(shape, seed=seed, statistics=statistics)
     torch.set_float32_matmul_precision(settings.matmul_precision)
     _check_machine(settings, predictor)

@@ -1,5 +1,6 @@
 """Choose how a trained energy becomes predictions: S/T, noise and steps, on validation data."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,10 +9,11 @@ from typing import Any
 import torch
 
 from desp.errors import SettingsError
+from desp.predictors import EnergyPredictor
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.settings import LangevinSettings, SamplerSettings, SetRiskSettings, SolverSettings, to_json
-from desp.storage import write_json
+from desp.storage import without_nonfinite, write_json
 from desp.tasks.judgement import CALIBRATED, energy_score
 
 RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 1.0)
@@ -26,7 +28,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
     """Try samplers on validation data, one setting after the other; the best is used from now on.
 
     The measure is `energy_score`, which wants predictions near the truth and spread as it is; by the distance
-    alone a single answer would win. All candidates meet the same inputs, truths and random numbers.
+    alone a single answer would win. All candidates meet the same inputs and truths, and the same first noise.
 
     Args:
         folder: a finished run.
@@ -49,12 +51,13 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
             began = _clock(predictor.device)
-            found = energy_score(predictor, x, batch.sets, seed=seed, sampler=sampler)
+            value = energy_score(predictor, x, batch.sets, seed=seed, sampler=sampler)
             seconds = _clock(predictor.device) - began
-            tried[sampler] = {"sampler": to_json(sampler), "score": found, "seconds": round(seconds, 3)}
+            tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
                 on_candidate(tried[sampler])
-        return float(tried[sampler]["score"])
+        found = float(tried[sampler]["score"])
+        return found if math.isfinite(found) else math.inf
 
     best = settings.predictor.sampler
     score(best)
@@ -66,12 +69,26 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         "sampler": to_json(best),
         "before": to_json(settings.predictor.sampler),
         "examples": len(x),
-        "candidates": list(tried.values()),
+        "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
     }
-    folder.clear_measurements()  # they were made with another sampler
+    _use(folder, predictor, best)
     write_json(folder.tuning_file, tuning)
     return tuning
+
+
+def reset_run(folder: RunFolder) -> SamplerSettings:
+    """Go back to the sampler that the run was begun with."""
+    settings, _ = folder.load_settings()
+    _use(folder, folder.load_predictor(), settings.predictor.sampler)
+    return settings.predictor.sampler
+
+
+def _use(folder: RunFolder, predictor: EnergyPredictor, sampler: SamplerSettings) -> None:
+    """Save the predictor with another sampler; what was measured with the one before goes."""
+    predictor.settings = replace(predictor.settings, sampler=sampler)
+    folder.clear_measurements()
+    predictor.save_pretrained(folder.model)
 
 
 def _clock(device: torch.device) -> float:

@@ -157,7 +157,7 @@ class ContrastiveSettings:
     energy_penalty: float = 0.0
     """Factor on the mean squared energy in the loss; keeps energies from drifting away at high learning rates."""
     replay: float = 0.0
-    """Share of chains that start where the last one for the same input ended; the others start at zero."""
+    """Share of chains that start where one of the latest for the same input ended; the others start at zero."""
     replay_capacity: int = 4096
     """How many of the latest sets are kept for that."""
 
@@ -215,6 +215,17 @@ class DenoisingSettings:
 EstimatorSettings = ContrastiveSettings | SetRiskSettings | DenoisingSettings
 
 
+RANGES = "separate column ranges (first, behind the last) of two columns or more, such as ((3, 7), (7, 9))"
+
+
+def _separate_ranges(groups: Any) -> bool:
+    pairs = isinstance(groups, tuple) and all(isinstance(group, tuple) and len(group) == 2 for group in groups)
+    if not pairs or not all(0 <= first < behind - 1 for first, behind in groups):
+        return False
+    columns = [column for first, behind in groups for column in range(first, behind)]
+    return len(columns) == len(set(columns))
+
+
 @dataclass(frozen=True)
 class PredictorSettings:
     """What a predictor is made of: energy, estimator, sampler, and how sets become tensors."""
@@ -242,11 +253,19 @@ class PredictorSettings:
 
     def __post_init__(self) -> None:
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)
-        denoising, solver = isinstance(self.estimator, DenoisingSettings), isinstance(self.sampler, SolverSettings)
-        sampler = "solver for estimator denoising" if denoising else f"langevin for {self.estimator.kind}"
-        require_setting(denoising == solver, "sampler.kind", sampler, self.sampler.kind)
+        require_setting(_separate_ranges(self.categories), "categories", RANGES, self.categories)
+        self._check_sampler()
         if isinstance(self.estimator, DenoisingSettings):
             knows_sizes = self.estimator.sizes == "denoised" or self.padding.kind == "presence"
             require_setting(knows_sizes, "padding.kind", "presence where sizes come first", self.padding.kind)
             levelled = not isinstance(self.energy, SetEncoderSettings)
             require_setting(levelled, "energy.kind", "pooled-layers or deep-sets for denoising", self.energy.kind)
+
+    def _check_sampler(self) -> None:
+        """Denoising goes with the solver, contrastive with chains; direct risk brings its own descent."""
+        if isinstance(self.estimator, DenoisingSettings):
+            wanted = "solver for estimator denoising (PredictorSettings.contrastive(...) has the paper's parts)"
+            require_setting(isinstance(self.sampler, SolverSettings), "sampler.kind", wanted, self.sampler.kind)
+        elif isinstance(self.estimator, ContrastiveSettings):
+            wanted = "langevin for contrastive (use PredictorSettings.contrastive(...), which brings it)"
+            require_setting(isinstance(self.sampler, LangevinSettings), "sampler.kind", wanted, self.sampler.kind)

@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from desp.categories import Groups
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.predictors import DataShape, EnergyPredictor
 from desp.predictors.shape import InputStatistics
@@ -58,7 +59,9 @@ class Task(ABC):
     """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
 
     @abstractmethod
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
+    def shape(
+        self, max_size: int | None, scaling: bool, categories: Groups = ()
+    ) -> tuple[DataShape, InputStatistics | None]:
         """Shapes of inputs and sets, and how to standardise inputs."""
 
     @abstractmethod

@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from desp.categories import Groups
 from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, InputFormat, read_data_file
 from desp.distances import chamfer
@@ -84,10 +85,14 @@ class FilesTask(Task):
             raise DataError(f"There is no data file at {self.path}.")
         return hashlib.blake2b(self.path.read_bytes(), digest_size=16).hexdigest()
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
+    def shape(
+        self, max_size: int | None, scaling: bool, categories: Groups = ()
+    ) -> tuple[DataShape, InputStatistics]:
         """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
         kind = self.whole.input_format.kind
-        shape, _ = inspect_dataset(self.whole, max_size=max_size, scaling=scaling, input_kind=kind)
+        shape, _ = inspect_dataset(
+            self.whole, max_size=max_size, scaling=scaling, input_kind=kind, categories=categories
+        )
         _, statistics = inspect_dataset(
             self.parts[2], max_size=shape.max_size, features=shape.features, input_kind=kind
         )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from desp.distances import SET_DISTANCES
+from desp.errors import SettingsError
 from desp.metrics import calibration, compare_distributions, truth_ranks
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
@@ -85,10 +86,15 @@ def energy_score(
 ) -> float:
     """How far predictions are from the truth, less half of how far they are from each other.
 
-    Predicting always the same set, be it the best one, costs what it lacks in spread: with a distance of negative
-    type the true distribution has the lowest expectation (Gneiting & Raftery 2007). The distance is the root of
-    Chamfer's. Arguments are as in `calibration_scores`.
+    Predicting always the same set, be it the best one, costs what it lacks in spread. With a distance of negative
+    type the true distribution has the lowest expectation (Gneiting & Raftery 2007); the root of Chamfer's
+    distance, which is used here, comes near to that without being one. Arguments are as in `calibration_scores`.
+
+    Raises:
+        SettingsError: less than two predictions an input.
     """
+    if samples < 2:
+        raise SettingsError(f"An energy score needs at least 2 predictions an input, got {samples}.")
     distances = _truth_and_predictions(predictor, x, truth, seed, samples, sampler).clamp(min=0).sqrt()
     to_truth = distances[:, 0, 1:].mean()
     among = distances[:, 1:, 1:].sum() / (len(distances) * samples * (samples - 1))
@@ -107,7 +113,9 @@ def _truth_and_predictions(
     generator = make_generator(seed, "calibration", device=predictor.device)
     raw, _ = predictor.sample(x.repeat_interleave(samples, dim=0), generator, sampler=sampler)
     returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
-    own = predictor.encode_sets(truth.to(predictor.device))
+    shape = predictor.shape
+    padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)
+    own = predictor.encode_sets(padded.to(predictor.device))
     together = torch.cat([own.unsqueeze(1), returned.view(len(x), samples, *own.shape[1:])], dim=1)
     return _among_themselves(together)
 
