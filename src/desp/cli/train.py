@@ -34,7 +34,7 @@ class TrainArguments:
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
     data: Path | None = None
-    """Your data file (recipe `custom` only): JSON lines or npz."""
+    """Your data file (recipes `custom` and `custom-contrastive`): JSON lines or npz."""
 
 
 def run(arguments: list[str]) -> None:
@@ -115,10 +115,14 @@ def _finish_custom(path: Path) -> None:
 def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
     if data is None:
         if isinstance(settings.task, FilesSettings) and not settings.task.path:
-            raise SettingsError("The recipe 'custom' needs your data: desp train custom --data FILE")
+            name = settings.recipe
+            raise SettingsError(f"The recipe '{name}' needs your data: desp train {name} --data FILE")
         return settings
     if not isinstance(settings.task, FilesSettings):
-        raise SettingsError(f"--data goes with the recipe 'custom'; '{settings.recipe}' makes its own data.")
+        raise SettingsError(
+            "--data goes with the recipes 'custom' and 'custom-contrastive'; "
+            f"'{settings.recipe}' makes its own data."
+        )
     return replace(settings, task=replace(settings.task, path=str(data.resolve())))
 
 
