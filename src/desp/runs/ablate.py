@@ -30,9 +30,6 @@ def ablate_run(
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
     settings, seed = folder.load_settings()
-    chains = isinstance(settings.predictor.sampler, LangevinSettings)
-    if isinstance(settings.predictor.estimator, SetRiskSettings) or not chains:
-        raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     if not ratios:
         raise SettingsError("--ratios needs at least one value between 0 and 1.")
     for ratio in ratios:
@@ -41,8 +38,8 @@ def ablate_run(
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
     sampler = predictor.settings.sampler  # the one that was chosen, if any was
-    if not isinstance(sampler, LangevinSettings):
-        raise TypeError("chains were checked above")
+    if isinstance(settings.predictor.estimator, SetRiskSettings) or not isinstance(sampler, LangevinSettings):
+        raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     rows, real = [], None
     for ratio in ratios:
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps))
