@@ -120,6 +120,16 @@ def test_back_to_the_first_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not folder.evaluation_file.exists()
 
 
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train_run(DENOISING, 0, folder)
+    tune_run(folder)
+    evaluate_run(folder)
+    kept = {path: path.read_bytes() for path in (folder.tuning_file, folder.evaluation_file, folder.summary_file)}
+    train_run(DENOISING, 0, folder, resume=True)
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
 def test_a_sampler_without_a_score_is_never_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)

@@ -30,6 +30,7 @@ from desp.settings import (
 )
 from desp.training import Trainer, TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
+from desp.training.threads import suitable_threads
 
 NO_DENSITY = (
     "A density over sets needs the estimator 'denoising' with sizes 'first', and the energy 'pooled-layers' with "
@@ -123,7 +124,9 @@ class EnergyPredictor(EnergyModel):
             listener=listener,
             engine=self.engine,
         )
-        outcome = trainer.fit(resume)
+        size, hidden = self.shape.max_size, self.settings.energy.hidden
+        with suitable_threads(accelerator.device, training.batch_size, size, hidden):
+            outcome = trainer.fit(resume)
         self.network.load_state_dict(outcome.weights)
         self.network.eval()
         return outcome

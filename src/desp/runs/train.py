@@ -14,9 +14,6 @@ from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
 from desp.training.device import default_device, make_accelerator
 
-# Elements times the square of the width: a gradient has about eight operations for each.
-SMALL_GRADIENT = 6_000_000
-
 
 def train_run(
     settings: RunSettings,
@@ -39,7 +36,6 @@ def train_run(
     predictor.build(shape, seed=seed, statistics=statistics)
     torch.set_float32_matmul_precision(settings.matmul_precision)
     _check_machine(settings, predictor)
-    _fit_threads(settings, shape.max_size)
     state = PartialState(cpu=settings.device == "cpu")
     if state.is_main_process:
         if resume:
@@ -60,7 +56,7 @@ def train_run(
         resume=resume,
         listener=listener,
     )
-    if accelerator.is_main_process:
+    if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         folder.set_length(max(outcome.steps, settings.training.steps))
         folder.clear_measurements()
         predictor.save_pretrained(folder.model)
@@ -68,6 +64,12 @@ def train_run(
         write_json(folder.summary_file, summary)
     accelerator.wait_for_everyone()
     return outcome
+
+
+def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
+    """Whether the run was at its end already: then its model, and all that was measured with it, stays."""
+    summary = folder.read(folder.summary_file) or {}
+    return folder.model.is_dir() and summary.get("steps") == outcome.steps
 
 
 def _check_machine(settings: RunSettings, predictor: EnergyPredictor) -> None:
@@ -80,17 +82,6 @@ def _check_machine(settings: RunSettings, predictor: EnergyPredictor) -> None:
     ChainEngine(predictor.network.energy, settings.engine).name(default_device(settings.device))
     if settings.training.tensorboard:
         require("tensorboard", "log", "log for TensorBoard")
-
-
-def _fit_threads(settings: RunSettings, max_size: int) -> None:
-    """Use one thread where gradients are too small to share out.
-
-    Two are no faster there, and where another program takes one of their cores each waits for the other, many
-    times slower than one alone.
-    """
-    work = settings.training.batch_size * max_size * settings.predictor.energy.hidden**2
-    if default_device(settings.device).type == "cpu" and work < SMALL_GRADIENT:
-        torch.set_num_threads(1)
 
 
 def _summary(predictor: EnergyPredictor, outcome: TrainingOutcome) -> dict[str, object]:

@@ -257,7 +257,8 @@ class PredictorSettings:
         self._check_sampler()
         if isinstance(self.estimator, DenoisingSettings):
             knows_sizes = self.estimator.sizes == "denoised" or self.padding.kind == "presence"
-            require_setting(knows_sizes, "padding.kind", "presence where sizes come first", self.padding.kind)
+            wanted = "presence where sizes come first (or set estimator.sizes to 'denoised')"
+            require_setting(knows_sizes, "padding.kind", wanted, self.padding.kind)
             levelled = not isinstance(self.energy, SetEncoderSettings)
             require_setting(levelled, "energy.kind", "pooled-layers or deep-sets for denoising", self.energy.kind)
 
