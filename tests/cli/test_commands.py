@@ -183,24 +183,6 @@ def test_other_mistakes_of_predict(desp: Desp, polygons: Path, write: Write) -> 
     assert not Path("out.jsonl").exists()
 
 
-# -- tune ----------------------------------------------------------------------------------------------
-
-
-def test_tune_shows_what_it_tried_and_chose(desp: Desp, polygons: Path) -> None:
-    finished = desp("tune", polygons)
-    assert finished.status == 0, finished.err
-    for text in ("samplers on 50 examples, best first", "as it was", "stochastic_steps", "chosen: "):
-        assert text in finished.out
-    assert (polygons / "tuning.json").exists()
-
-
-def test_tune_prints_json(desp: Desp, polygons: Path) -> None:
-    finished = desp("tune", polygons, "--json")
-    assert finished.status == 0, finished.err
-    result = json.loads(finished.out)
-    assert result["sampler"] in [candidate["sampler"] for candidate in result["candidates"]]
-
-
 # -- report and ablate ---------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from desp.data import draw_polygons
 from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
 from desp.estimators import DenoisingEstimator
 from desp.nn import LEVEL_FEATURES, SizeHead
+from desp.samplers import eager_gradient
 from desp.sets import PresencePadding
 from desp.settings import DeepSetsSettings, DenoisingSettings, EnergySettings, PooledLayersSettings
 
@@ -129,7 +131,7 @@ def test_the_order_of_elements_does_not_matter(
     estimator = make_estimator(energy, DenoisingSettings(sizes=sizes)).double()
     x, y = polygons(6)
     code, y = estimator.energy.encode(x.double()), y.double()
-    gradient = estimator._gradient(8)
+    gradient = partial(eager_gradient, estimator.energy, size=8)
 
     def density(sets: Tensor) -> Tensor:
         with torch.no_grad():
@@ -143,7 +145,7 @@ def test_energy_and_denoised_set_agree() -> None:
     estimator = make_estimator(ENERGIES["pooled-layers"], DenoisingSettings(energy_level=0.3)).double()
     x, y = polygons(4)
     code, y = estimator.energy.encode(x.double()), y.double()
-    diffusion, gradient = estimator.diffusion, estimator._gradient(8)
+    diffusion, gradient = estimator.diffusion, partial(eager_gradient, estimator.energy, size=8)
     leaf = y.clone().requires_grad_()
     (slope,) = torch.autograd.grad(diffusion.negative_log_density(gradient, code, leaf).sum(), leaf)
     free, u = diffusion.free(y), diffusion.moved(y)

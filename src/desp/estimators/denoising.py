@@ -1,5 +1,7 @@
 """Denoising score matching: an estimator without chains."""
 
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from desp.energies import SetEnergy
 from desp.estimators.base import Estimator
 from desp.nn import SizeHead
-from desp.samplers import Diffusion, Gradient, GradientFor
+from desp.samplers import Diffusion, eager_gradient
 from desp.settings import DenoisingSettings
 
 
@@ -35,7 +37,8 @@ class DenoisingEstimator(Estimator):
         code, free, level = self.energy.encode(x), self.diffusion.free(y), self._levels(y, generator)
         clean = self.diffusion.moved(y)
         u = self.diffusion.noised(clean, free, level, generator)
-        _, network = self.diffusion.network(self._gradient(y.shape[1]), code, u, free, level)
+        gradient = partial(eager_gradient, self.energy, size=y.shape[1])
+        _, network = self.diffusion.network(gradient, code, u, free, level)
         skip, out = self.diffusion.shares(level)
         errors = (network - (clean - skip * u) / out).square() * free
         loss = errors.sum() / free.sum().clamp(min=1)
@@ -56,10 +59,3 @@ class DenoisingEstimator(Estimator):
         quantiles = ((first + shift) / len(y) + turn[0]) % 1
         places = torch.special.ndtri(quantiles.clamp(1e-6, 1 - 1e-6))
         return (self.settings.mean_log_level + self.settings.deviation_log_level * places).exp()
-
-    def _gradient(self, size: int) -> GradientFor:
-        def for_code(code: Tensor) -> Gradient:
-            prepared = self.energy.prepare(code, size)
-            return lambda u: self.energy.value_and_gradient(u, prepared)
-
-        return for_code

@@ -159,8 +159,8 @@ class SetDrawer:
     def __init__(self, network: EnergyNetwork, row_shape: tuple[int, int], engine: Engine) -> None:
         self.network, self.row_shape = network, row_shape
         self.many = ChainEngine(network.energy, engine)
-        # Few chains are run plainly, unless something else is asked for: compiling and capturing cost seconds.
         self.engine_used = "eager"
+        # Few chains are run plainly, unless something else is asked for: compiling and capturing cost seconds.
         self.few = self.many if engine in ("compiled", "graph") else ChainEngine(network.energy, "eager")
 
     def draw(

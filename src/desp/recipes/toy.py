@@ -199,7 +199,6 @@ def digits_risk_hungarian() -> RunSettings:
     task="polygons",
     system="denoising",
     protocol="ours",
-    expected=6e-5,
     minutes=1,
     hardware="2 CPU cores",
 )

@@ -1,7 +1,7 @@
 """Densities of sets: the probability flow, followed from the data to noise."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.samplers.base import GradientFor
-from desp.samplers.diffusion import Diffusion
+from desp.samplers.diffusion import Diffusion, Flow
 from desp.samplers.solver import noise_levels
 from desp.settings import SolverSettings
 
@@ -59,53 +59,40 @@ def log_density(
     numbers = y.shape[1] * y.shape[2]
     exact = numbers <= EXACT_UP_TO
     directions = _unit_directions(free) if exact else _signs(free, probes, generator)
-    divergence = _Divergence(diffusion, gradient, code, free, directions, exact)
-    fine, coarse = (_followed(divergence, u, free, settings, steps) for steps in _step_counts(settings.steps))
+    divergence = _Divergence(Flow(diffusion, gradient, code, free), directions, exact)
+    lengths = (settings.steps, settings.steps // 2)
+    fine, coarse = (_followed(divergence, u, replace(settings, steps=steps + 1)) for steps in lengths)
     estimates = fine + free.sum(dim=(1, 2)) * math.log(2.0)  # `moved` doubles lengths
     spread = estimates.std(dim=0) / math.sqrt(len(estimates)) if len(estimates) > 1 else torch.zeros_like(fine[0])
     return LogDensity(estimates.mean(dim=0), torch.hypot(spread, (fine - coarse).mean(dim=0).abs()))
 
 
-def _step_counts(steps: int) -> tuple[int, int]:
-    return steps, max(steps // 2, 1)
-
-
-def _followed(
-    divergence: "_Divergence", u: Tensor, free: Tensor, settings: SolverSettings, steps: int
-) -> Float[Tensor, "p b"]:
+def _followed(divergence: "_Divergence", u: Tensor, settings: SolverSettings) -> Float[Tensor, "p b"]:
     """The logarithms of the densities, one for each probe, by Heun's steps from the lowest level upwards."""
-    scheme = SolverSettings(
-        steps=steps + 1, highest=settings.highest, lowest=settings.lowest, spacing=settings.spacing
-    )
-    levels = noise_levels(scheme)[-2::-1]
+    levels = noise_levels(settings)[-2::-1]
     total = u.new_zeros(1, len(u))
     for level, above in pairwise(levels):
         slope, change = divergence(u, level)
         slope_ahead, change_ahead = divergence(u + (above - level) * slope, above)
         u = u + (above - level) / 2 * (slope + slope_ahead)
         total = total + (above - level) / 2 * (change + change_ahead)
-    deviation = divergence.diffusion.settings.data_deviation
-    noise = torch.distributions.Normal(0.0, math.hypot(settings.highest, deviation))
-    return total + (noise.log_prob(u) * free).sum(dim=(1, 2))
+    flow = divergence.flow
+    noise = torch.distributions.Normal(0.0, math.hypot(settings.highest, flow.diffusion.settings.data_deviation))
+    return total + (noise.log_prob(u) * flow.free).sum(dim=(1, 2))
 
 
 @dataclass(frozen=True)
 class _Divergence:
     """Slopes of the flow with their divergence in the given directions (P, B, N, C)."""
 
-    diffusion: Diffusion
-    gradient: GradientFor
-    code: Tensor
-    free: Bool[Tensor, "b n c"]
+    flow: Flow
     directions: Float[Tensor, "p b n c"]
     exact: bool
 
     def __call__(self, u: Tensor, level: float) -> tuple[Tensor, Tensor]:
-        levels = torch.full((len(u),), level, device=u.device, dtype=u.dtype)
         with torch.enable_grad():
             leaf = u.detach().requires_grad_()
-            _, clean = self.diffusion.denoised(self.gradient, self.code, leaf, self.free, levels)
-            slope = (leaf - clean) / level
+            _, slope = self.flow.slope(leaf, level)
             # The batch's sets do not depend on each other, so one derivative serves them all.
             along = [
                 (torch.autograd.grad(slope, leaf, direction, retain_graph=True)[0] * direction).sum(dim=(1, 2))

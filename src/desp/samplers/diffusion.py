@@ -95,3 +95,26 @@ class Diffusion:
         energies, _ = self.network(gradient, code, u, free, level)
         square = (u.square() * free).sum(dim=(1, 2))
         return square / (2 * (level.square() + deviation**2)) + deviation / level * energies
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The equation that sets follow from level to level: towards less noise for samples, back for densities.
+
+    Attributes:
+        diffusion: what noise does.
+        gradient: of the energy.
+        code: of the inputs.
+        free: what moves.
+    """
+
+    diffusion: Diffusion
+    gradient: GradientFor
+    code: Float[Tensor, "b *code"]
+    free: Bool[Tensor, "b n c"]
+
+    def slope(self, u: Float[Tensor, "b n c"], level: float) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
+        """Energies, and the change of the sets for each unit of noise level."""
+        levels = torch.full((len(u),), level, device=u.device, dtype=u.dtype)
+        energies, clean = self.diffusion.denoised(self.gradient, self.code, u, self.free, levels)
+        return energies, (u - clean) / level

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from desp.samplers.base import ChainInfo, ChainRecorder, GradientFor, Record, Sampler
-from desp.samplers.diffusion import Diffusion
+from desp.samplers.diffusion import Diffusion, Flow
 from desp.settings import DenoisingSettings, SolverSettings
 
 
@@ -33,7 +33,7 @@ class SolverSampler(Sampler):
     def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
         """One denoising: codes carry a level here."""
         diffusion = Diffusion(self.denoising)
-        _Step(diffusion, gradient, code, diffusion.free(start))(start, 1.0, 0.0, second=False)
+        Flow(diffusion, gradient, code, diffusion.free(start)).slope(start, 1.0)
 
     @torch.no_grad()
     def draw(
@@ -50,38 +50,24 @@ class SolverSampler(Sampler):
         levels = noise_levels(self.settings)
         u = diffusion.noised(torch.where(free, 0.0, known), free, levels[0], generator)
         recorder = ChainRecorder(record, diffusion.moved_back(u))
-        step = _Step(diffusion, gradient, code, free)
+        flow = Flow(diffusion, gradient, code, free)
         for level, below in pairwise(levels):
             raised = level * (1 + self.settings.stochasticity) if below else level
             if raised > level:
                 u = diffusion.noised(u, free, (raised**2 - level**2) ** 0.5, generator)
-            u, energies, slope = step(u, raised, below, second=self.settings.order == 2)
+            u, energies, slope = _step(flow, u, raised, below, second=self.settings.order == 2)
             recorder.add(diffusion.moved_back(u), energies, slope)
         for _ in range(self.settings.refinement):
-            u, energies, slope = step(u, self.settings.lowest, 0.0, second=False)
+            u, energies, slope = _step(flow, u, self.settings.lowest, 0.0, second=False)
             recorder.add(diffusion.moved_back(u), energies, slope)
         return diffusion.moved_back(u), recorder.info()
 
 
-@dataclass(frozen=True)
-class _Step:
-    """From one level to the next."""
-
-    diffusion: Diffusion
-    gradient: GradientFor
-    code: Tensor
-    free: Bool[Tensor, "b n c"]
-
-    def __call__(self, u: Tensor, level: float, below: float, *, second: bool) -> tuple[Tensor, Tensor, Tensor]:
-        energies, slope = self._slope(u, level)
-        ahead = u + (below - level) * slope
-        if second and below > 0:
-            _, next_slope = self._slope(ahead, below)
-            ahead = u + (below - level) / 2 * (slope + next_slope)
-        return ahead, energies, slope
-
-    def _slope(self, u: Tensor, level: float) -> tuple[Tensor, Tensor]:
-        """The change of the sets for each unit of noise level."""
-        levels = torch.full((len(u),), level, device=u.device, dtype=u.dtype)
-        energies, clean = self.diffusion.denoised(self.gradient, self.code, u, self.free, levels)
-        return energies, (u - clean) / level
+def _step(flow: Flow, u: Tensor, level: float, below: float, *, second: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """From one level to the next; also the energies and the slope it began with."""
+    energies, slope = flow.slope(u, level)
+    ahead = u + (below - level) * slope
+    if second and below > 0:
+        _, next_slope = flow.slope(ahead, below)
+        ahead = u + (below - level) / 2 * (slope + next_slope)
+    return ahead, energies, slope

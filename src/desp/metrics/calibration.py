@@ -1,0 +1,92 @@
+"""Could the truth be one of the predictions? Its rank among them, over many inputs."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from scipy.special import chdtrc
+from torch import Tensor
+
+from desp.errors import DataError
+from desp.metrics.distribution import check_distances
+
+
+def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator) -> Int[Tensor, " t"]:
+    """The place of the true set among K predictions for the same input, by mean distance to the others: 0 to K.
+
+    Rank 0: the truth is the most central of all K + 1 sets; rank K: it is the furthest from the others. If
+    predictions are drawn from p(Y | x), truth and predictions are exchangeable, and ranks are uniform. Mostly
+    high ranks say that predictions are too alike or wrong, mostly low ones that they vary too much. Uniform ranks
+    are necessary for a right distribution, not sufficient.
+
+    Args:
+        distances: for each of T tests, between all K + 1 sets, the truth first. Diagonals are ignored.
+        generator: breaks ties at random; on any device.
+
+    Raises:
+        DataError: not (T, K + 1, K + 1) with K at least 1, no tests, or NaN.
+    """
+    if distances.dim() != 3 or distances.shape[1] != distances.shape[2] or distances.shape[1] < 2:
+        raise DataError(
+            "distances must have shape (tests, K + 1, K + 1): the truth and at least one prediction, got "
+            f"{tuple(distances.shape)}. A single test is written distances.unsqueeze(0)."
+        )
+    check_distances(distances, "distances")
+    itself = torch.eye(distances.shape[1], dtype=torch.bool, device=distances.device)
+    # Sorted, so that the same distances in another order add up to exactly the same: a tie remains a tie.
+    others = distances.double().masked_fill(itself, 0.0).sort(dim=2).values
+    statistics = others.sum(dim=2)  # K times the mean, which has the same order
+    truth, predictions = statistics[:, :1], statistics[:, 1:]
+    nearer, tied = (predictions < truth).sum(dim=1), (predictions == truth).sum(dim=1)
+    chance = torch.rand(len(distances), generator=generator, device=generator.device, dtype=torch.float64)
+    return nearer + (chance.to(distances.device) * (tied + 1)).long()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far the ranks of true sets are from uniform.
+
+    Attributes:
+        histogram: share of tests with rank 0 to K; 1 / (K + 1) each is perfect.
+        deviation: largest absolute difference between the cumulative histogram and the uniform one
+            (Kolmogorov-Smirnov statistic); 0 is perfect, K / (K + 1) the worst.
+        p_value: of Pearson's chi-square test for uniform ranks.
+    """
+
+    histogram: tuple[float, ...]
+    deviation: float
+    p_value: float
+
+
+def calibration(ranks: Int[Tensor, " t"], samples: int) -> Calibration:
+    """Summarise the ranks of true sets among `samples` (K) predictions each.
+
+    The p-value holds for some five tests a rank or more, T >= 5 (K + 1).
+
+    Raises:
+        DataError: no ranks, not whole numbers, or outside 0 to K.
+    """
+    if samples < 1:
+        raise DataError(f"samples must be at least 1, the predictions of one input, got {samples}.")
+    whole = not (ranks.is_floating_point() or ranks.is_complex() or ranks.dtype == torch.bool)
+    if ranks.dim() != 1 or len(ranks) == 0 or not whole:
+        raise DataError(
+            f"ranks must be a non-empty list of whole numbers (tests,), got {ranks.dtype} of shape "
+            f"{tuple(ranks.shape)}. Take them from truth_ranks."
+        )
+    low, high = int(ranks.min()), int(ranks.max())
+    if low < 0 or high > samples:
+        raise DataError(
+            f"ranks must be within 0 to {samples}, got {low} to {high}. Pass the number of predictions of one "
+            "input as samples, the truth not counted."
+        )
+    counts = torch.bincount(ranks.cpu(), minlength=samples + 1).double()
+    shares = counts / counts.sum()
+    uniform = torch.arange(1, samples + 2, dtype=torch.float64) / (samples + 1)
+    expected = len(ranks) / (samples + 1)
+    chi_square = float((counts - expected).square().sum() / expected)
+    return Calibration(
+        histogram=tuple(shares.tolist()),
+        deviation=float((shares.cumsum(dim=0) - uniform).abs().max()),
+        p_value=float(chdtrc(samples, chi_square)),
+    )

@@ -1,0 +1,31 @@
+"""The command that chooses a sampler."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Desp = Callable[..., Any]
+
+
+def test_tune_shows_what_it_tried_and_chose(desp: Desp, polygons: Path) -> None:
+    finished = desp("tune", polygons)
+    assert finished.status == 0, finished.err
+    for text in ("samplers on 50 examples, best first", "as it was", "stochastic_steps", "chosen: "):
+        assert text in finished.out
+    assert (polygons / "tuning.json").exists()
+
+
+def test_tune_prints_json(desp: Desp, polygons: Path) -> None:
+    finished = desp("tune", polygons, "--json")
+    assert finished.status == 0, finished.err
+    result = json.loads(finished.out)
+    assert result["sampler"] in [candidate["sampler"] for candidate in result["candidates"]]
+
+
+def test_tune_goes_back(desp: Desp, polygons: Path) -> None:
+    assert desp("tune", polygons).status == 0
+    finished = desp("tune", polygons, "--reset")
+    assert finished.status == 0, finished.err
+    assert "back to LangevinSettings(steps=3" in finished.out
+    assert not (polygons / "tuning.json").exists()
