@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.nn import MLP, Pullback, from_few
-from desp.nn.element_layers import MANY_ELEMENTS, element_layers
+from desp.nn import MLP, from_few
+from desp.nn.element_layers import MANY_ELEMENTS, element_layers, kernel_weights
+from desp.nn.mlp import Pullback, to_few
 
 pytestmark = [
     pytest.mark.gpu,
@@ -37,24 +38,35 @@ def test_output_and_pullback_are_as_good_as_those_of_the_layers(widths: tuple[in
 
     with torch.no_grad():
         exact, exact_pull = mlp.double().after_first(first(elements.double()))
-        expected = exact_pull(gradient.double())
+        expected = exact_pull(gradient.double()) @ first.weight
         mlp.float()
         # Both round to tf32, after which some units near zero have another sign than they should.
-        plain = errors(*mlp.after_first(from_few(elements, first.weight) + first.bias))
-        kernel = errors(*element_layers(mlp, elements, fused=True))
+        values, pull = mlp.after_first(from_few(elements, first.weight) + first.bias)
+        plain = errors(values, lambda slope: to_few(pull(slope), first.weight, fused=True))
+        packed = kernel_weights(mlp, elements.shape[0] * elements.shape[1])
+        assert packed.numel() > 0
+        kernel = errors(*element_layers(mlp, elements, packed, fused=True))
     assert kernel[0] < 1.5 * plain[0] < 1e-3
     assert kernel[1] < 1.5 * plain[1] < 5e-2
 
 
-def test_what_the_kernel_cannot_do_is_left_to_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_kernels_cannot_do_is_left_to_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.no_grad():
+        assert kernel_weights(MLP([3, 256, 256, 64]).cuda(), 100).numel() == 0  # few elements
+        assert kernel_weights(MLP([3, 100, 100, 64]).cuda(), MANY_ELEMENTS).numel() == 0  # not a power of two
+        assert kernel_weights(MLP([3, 64, 64]).cuda(), MANY_ELEMENTS).numel() == 0  # two layers
+        assert kernel_weights(MLP([3, 64, 64, 64]).double().cuda(), MANY_ELEMENTS).numel() == 0
+    mlp = MLP([3, 64, 64, 64]).cuda()
+    assert kernel_weights(mlp, MANY_ELEMENTS).numel() == 0  # gradients may be wanted
+    with torch.no_grad():
+        packed = kernel_weights(mlp, MANY_ELEMENTS)
     called: list[object] = []
-    monkeypatch.setattr("desp.nn.element_layers._by_kernel", lambda mlp, _: called.append(mlp))
+    monkeypatch.setattr("desp.nn.element_layers._by_kernels", lambda mlp, *_: called.append(mlp))
     many = torch.rand(1, MANY_ELEMENTS, 3, device="cuda")
     with torch.no_grad():
-        element_layers(MLP([3, 256, 256, 64]).cuda(), many[:, :100], fused=True)  # few elements
-        element_layers(MLP([3, 100, 100, 64]).cuda(), many, fused=True)  # not a power of two
-        element_layers(MLP([3, 64, 64]).cuda(), many, fused=True)  # two layers
-        element_layers(MLP([3, 64, 64, 64]).double().cuda(), many.double(), fused=True)
-        element_layers(MLP([3, 64, 64, 64]).cuda(), many, fused=False)
-    element_layers(MLP([3, 64, 64, 64]).cuda(), many, fused=True)  # gradients may be wanted
+        element_layers(mlp, many, packed, fused=False)
+    element_layers(mlp, many, packed, fused=True)  # gradients may be wanted
     assert called == []
+    with torch.no_grad():
+        element_layers(mlp, many, packed, fused=True)
+    assert called == [mlp]

@@ -40,11 +40,15 @@ class SetEncoderEnergy(SetEnergy):
         set_code = self.set_encoder(y, tables=tables)
         return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1)
 
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Tables:
+        """The code, and what the set encoder derives from its weights."""
+        return (code, *self.set_encoder.prepare(len(code), size))
+
     def value_and_gradient(
         self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy and its gradient, written out: the Huber distance has the clamped difference as slope."""
-        code, *tables = prepared
-        set_code, pull = self.set_encoder.with_pullback(y, tuple(tables), fused=fused)
+        code, *of_encoder = prepared
+        set_code, pull = self.set_encoder.with_pullback(y, tuple(of_encoder), fused=fused)
         slope = (set_code - code).clamp(-1, 1) / code.shape[-1]
         return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1), pull(slope)

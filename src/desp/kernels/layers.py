@@ -1,4 +1,4 @@
-"""Three linear layers on every element as one kernel: hidden features never leave the chip.
+"""Three linear layers on every element, and their pullback, each as one kernel: hidden features stay on the chip.
 
 The first layer has so few inputs that it is cheaper to compute again than to read; of the second only the signs
 are kept, which is all that its LeakyReLU's gradient needs.
@@ -10,7 +10,9 @@ import triton.language as tl
 from torch import Tensor
 
 SLOPE = tl.constexpr(0.01)
-ROWS = 64
+# Products of fewer columns than this are not for tensor cores.
+FEWEST = tl.constexpr(16)
+ROWS = 128
 UNITS = 32
 
 
@@ -21,14 +23,19 @@ def _to_tf32(values):
 
 
 @triton.jit
-def _layers(
+def _first_layer(elements, weights, row, inside, unit, channels: tl.constexpr, hidden: tl.constexpr):
+    """Some units of the first layer before their activation, in full precision; its weights come first."""
+    before = tl.load(weights + hidden * channels + unit)[None, :]
+    for channel in tl.static_range(channels):
+        feature = tl.load(elements + row.to(tl.int64) * channels + channel, mask=inside, other=0.0)
+        before += feature[:, None] * tl.load(weights + unit * channels + channel)[None, :]
+    return before
+
+
+@triton.jit
+def _forward(
     elements,
-    first,
-    first_bias,
-    second,
-    second_bias,
-    third,
-    third_bias,
+    weights,
     values,
     signs,
     rows,
@@ -39,53 +46,103 @@ def _layers(
     UNITS: tl.constexpr,
 ):
     """One program: ROWS elements through all layers, UNITS of the first at a time."""
+    second = weights + hidden * (channels + 1)
+    third = second + hidden * (hidden + 1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < rows
     every = tl.arange(0, hidden)
     sums = tl.zeros([ROWS, hidden], dtype=tl.float32)
     for start in range(0, hidden, UNITS):
         unit = start + tl.arange(0, UNITS)
-        before = tl.zeros([ROWS, UNITS], dtype=tl.float32) + tl.load(first_bias + unit)[None, :]
-        for channel in tl.static_range(channels):
-            feature = tl.load(elements + row.to(tl.int64) * channels + channel, mask=inside, other=0.0)
-            before += feature[:, None] * tl.load(first + unit * channels + channel)[None, :]
-        after = tl.where(before > 0, before, SLOPE * before)
+        before = _first_layer(elements, weights, row, inside, unit, channels, hidden)
         weight = tl.load(second + every[None, :] * hidden + unit[:, None])
-        sums = tl.dot(_to_tf32(after), _to_tf32(weight), sums, input_precision="tf32")
-    sums += tl.load(second_bias + every)[None, :]
+        after = _to_tf32(tl.where(before > 0, before, SLOPE * before))
+        sums = tl.dot(after, weight, sums, input_precision="tf32")
+    sums += tl.load(second + hidden * hidden + every)[None, :]
     positive = sums > 0
     place = row.to(tl.int64)[:, None]
     tl.store(signs + place * hidden + every[None, :], positive.to(tl.int8), mask=inside[:, None])
-    after = tl.where(positive, sums, SLOPE * sums)
+    last = _to_tf32(tl.where(positive, sums, SLOPE * sums))
     feature = tl.arange(0, out)
-    weight = tl.load(third + feature[None, :] * hidden + every[:, None])
-    result = (
-        tl.dot(_to_tf32(after), _to_tf32(weight), input_precision="tf32") + tl.load(third_bias + feature)[None, :]
-    )
+    to_features = tl.load(third + feature[None, :] * hidden + every[:, None])
+    result = tl.dot(last, to_features, input_precision="tf32") + tl.load(third + hidden * out + feature)[None, :]
     tl.store(values + place * out + feature[None, :], result, mask=inside[:, None])
 
 
-def three_layers(elements: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+@triton.jit
+def _backward(
+    elements,
+    weights,
+    signs,
+    gradient,
+    result,
+    rows,
+    channels: tl.constexpr,
+    hidden: tl.constexpr,
+    out: tl.constexpr,
+    ROWS: tl.constexpr,
+    UNITS: tl.constexpr,
+):
+    """One program: gradients in the output of ROWS elements back to the elements."""
+    second = weights + hidden * (channels + 1 + hidden + 1 + out) + out
+    third = second + hidden * hidden
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = row < rows
+    place = row.to(tl.int64)[:, None]
+    every = tl.arange(0, hidden)
+    feature = tl.arange(0, out)
+    outer = tl.load(gradient + place * out + feature[None, :], mask=inside[:, None], other=0.0)
+    from_features = tl.load(third + every[None, :] * out + feature[:, None])
+    slope = tl.dot(_to_tf32(outer), from_features, input_precision="tf32")
+    positive = tl.load(signs + place * hidden + every[None, :], mask=inside[:, None], other=0)
+    slope = _to_tf32(tl.where(positive > 0, slope, SLOPE * slope))
+    channel = tl.arange(0, FEWEST)
+    total = tl.zeros([ROWS, FEWEST], dtype=tl.float32)
+    for start in range(0, hidden, UNITS):
+        unit = start + tl.arange(0, UNITS)
+        weight = tl.load(second + unit[None, :] * hidden + every[:, None])
+        inner = tl.dot(slope, weight, input_precision="tf32")
+        before = _first_layer(elements, weights, row, inside, unit, channels, hidden)
+        inner = tl.where(before > 0, inner, SLOPE * inner)
+        to_few = tl.load(
+            weights + unit[:, None] * channels + channel[None, :], mask=channel[None, :] < channels, other=0.0
+        )
+        total = tl.dot(inner, to_few, total, input_precision="tf32x3")
+    here = inside[:, None] & (channel[None, :] < channels)
+    tl.store(result + place * channels + channel[None, :], total, mask=here)
+
+
+def pack(weights: list[Tensor]) -> Tensor:
+    """Weight and bias of each of three layers, then the second and third weight transposed, in one row.
+
+    What goes into tensor cores is rounded to tf32, once for a whole chain.
+    """
+    first, first_bias, second, second_bias, third, third_bias = weights
+    second, third = _rounded(second), _rounded(third)
+    parts = (first, first_bias, second, second_bias, third, third_bias, second.T, third.T)
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+def _rounded(weight: Tensor) -> Tensor:
+    return ((weight.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def three_layers(elements: Tensor, packed: Tensor, hidden: int, out: int) -> tuple[Tensor, Tensor]:
     """The output (B, N, O) of three layers, and whether each unit (B, N, H) of the second is positive, int8.
 
     Args:
         elements: (B, N, C), contiguous, float32, on a CUDA device.
-        weights: weight and bias of each layer, contiguous.
+        packed: from `pack`.
+        hidden: H.
+        out: O.
     """
-    first, first_bias, second, second_bias, third, third_bias = weights
     batch, size, channels = elements.shape
-    hidden, out = second.shape[0], third.shape[0]
     values = elements.new_empty(batch, size, out)
     signs = torch.empty(batch, size, hidden, dtype=torch.int8, device=elements.device)
     with torch.cuda.device(elements.device):  # Triton launches on the current device
-        _layers[(triton.cdiv(batch * size, ROWS),)](
+        _forward[(triton.cdiv(batch * size, ROWS),)](
             elements,
-            first,
-            first_bias,
-            second,
-            second_bias,
-            third,
-            third_bias,
+            packed,
             values,
             signs,
             batch * size,
@@ -98,3 +155,33 @@ def three_layers(elements: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tenso
             num_stages=3,
         )
     return values, signs
+
+
+def three_layers_pullback(elements: Tensor, packed: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
+    """From gradients (B, N, O) in the output of `three_layers` to gradients in its elements.
+
+    Args:
+        elements: (B, N, C), as they were given.
+        packed: from `pack`.
+        signs: (B, N, H), as they came back.
+        gradient: contiguous.
+    """
+    batch, size, channels = elements.shape
+    result = torch.empty_like(elements)
+    with torch.cuda.device(elements.device):
+        _backward[(triton.cdiv(batch * size, ROWS),)](
+            elements,
+            packed,
+            signs,
+            gradient,
+            result,
+            batch * size,
+            channels,
+            signs.shape[2],
+            gradient.shape[2],
+            ROWS=ROWS,
+            UNITS=UNITS,
+            num_warps=8,
+            num_stages=2,
+        )
+    return result

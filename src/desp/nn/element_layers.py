@@ -1,4 +1,4 @@
-"""A network on elements with its pullback, as one kernel where there are many elements on a GPU."""
+"""A network on elements with its pullback, as two kernels where there are many elements on a GPU."""
 
 from importlib.util import find_spec
 
@@ -6,73 +6,90 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, from_few
+from desp.nn.mlp import FEW, MLP, Pullback, from_few, to_few
 
 KERNELS = find_spec("triton") is not None and torch.version.hip is None
-# The third layer's weights and a block of activations lie on the chip together.
+# A block of activations lies on the chip together with the weights it is multiplied with.
 SHARED_BYTES = 200_000
-# Fewer do not fill a GPU with one program for every 64 of them.
+# Fewer do not fill a GPU with one program for every 128 of them.
 MANY_ELEMENTS = 16_384
 
 
+def kernel_weights(mlp: MLP, rows: int) -> Float[Tensor, " w"]:
+    """The network's weights as the kernels take them; of no length where `rows` elements do not suit them.
+
+    They are computed once for a chain, outside of what is repeated.
+    """
+    # Nothing can be differentiated through the kernels.
+    if torch.is_grad_enabled() or not _suits_kernels(mlp, rows):
+        return mlp.linears[0].weight.new_empty(0)
+    from desp.kernels.layers import pack  # needs Triton
+
+    return pack([item for layer in mlp.linears for item in (layer.weight, layer.bias)])
+
+
 def element_layers(
-    mlp: MLP, elements: Float[Tensor, "b n c"], *, fused: bool
+    mlp: MLP, elements: Float[Tensor, "b n c"], packed: Float[Tensor, " w"], *, fused: bool
 ) -> tuple[Float[Tensor, "b n o"], Pullback]:
-    """The network's output, and the pullback from gradients in it to gradients in its first layer's output.
+    """The network's output, and the pullback from gradients in it to gradients in `elements`.
 
     Args:
         mlp: the network.
         elements: what it is applied to.
+        packed: from `kernel_weights`.
         fused: see `SetEnergy.value_and_gradient`.
     """
+    plain = torch.is_grad_enabled() or torch.is_autocast_enabled(elements.device.type)  # they have no bfloat16
+    if fused and not plain and packed.numel() > 0:
+        return _by_kernels(mlp, elements.contiguous(), packed)
     first = mlp.linears[0]
-    if fused and _suits_kernel(mlp, elements):
-        return _by_kernel(mlp, elements)
-    return mlp.after_first(from_few(elements, first.weight) + first.bias if fused else first(elements))
+    values, pull = mlp.after_first(from_few(elements, first.weight) + first.bias if fused else first(elements))
+    return values, lambda gradient: to_few(pull(gradient), first.weight, fused=fused)
 
 
-def _suits_kernel(mlp: MLP, elements: Tensor) -> bool:
-    linears, rows = mlp.linears, elements.shape[0] * elements.shape[1]
-    if not (KERNELS and elements.is_cuda and elements.dtype == torch.float32 and rows >= MANY_ELEMENTS):
+def _suits_kernels(mlp: MLP, rows: int) -> bool:
+    linears, weight = mlp.linears, mlp.linears[0].weight
+    if not (KERNELS and weight.is_cuda and weight.dtype == torch.float32 and rows >= MANY_ELEMENTS):
         return False
-    # Nothing can be differentiated through the kernel, and it has no bfloat16.
-    if torch.is_grad_enabled() or torch.is_autocast_enabled("cuda") or len(linears) != 3:
-        return False
-    properties = torch.cuda.get_device_properties(elements.device)
-    if getattr(properties, "shared_memory_per_block_optin", 0) < SHARED_BYTES:
+    properties = torch.cuda.get_device_properties(weight.device)
+    if len(linears) != 3 or getattr(properties, "shared_memory_per_block_optin", 0) < SHARED_BYTES:
         return False
     hidden, out = linears[1].out_features, linears[2].out_features
     powers = all(width in (32, 64, 128, 256) for width in (hidden, out)) and out <= 128
-    return powers and linears[0].out_features == hidden and 0 < elements.shape[2] <= FEW
+    return powers and linears[0].out_features == hidden and 0 < linears[0].in_features <= FEW
 
 
-def _by_kernel(mlp: MLP, elements: Tensor) -> tuple[Tensor, Pullback]:
-    first, second, third = mlp.linears
-    weights = [item.contiguous() for layer in mlp.linears for item in (layer.weight, layer.bias)]
-    values, positive = kernel_layers(elements.contiguous(), weights)
-
-    def pull(gradient: Tensor) -> Tensor:
-        gradient = _leaky(gradient @ third.weight, positive > 0) @ second.weight
-        return _leaky(gradient, from_few(elements, first.weight) + first.bias > 0)
-
-    return values, pull
+def _by_kernels(mlp: MLP, elements: Tensor, packed: Tensor) -> tuple[Tensor, Pullback]:
+    _, second, third = mlp.linears
+    values, signs = kernel_layers(elements, packed, second.out_features, third.out_features)
+    return values, lambda gradient: kernel_pullback(elements, packed, signs, gradient.contiguous())
 
 
-def _leaky(gradient: Tensor, positive: Tensor) -> Tensor:
-    return torch.where(positive, gradient, NEGATIVE_SLOPE * gradient)
-
-
-# An operator of its own is what compilers cannot look into: a kernel that is imported only when it is launched.
+# Operators of their own are what compilers cannot look into: kernels that are imported only when launched.
 @torch.library.custom_op("desp::kernel_layers", mutates_args=())
-def kernel_layers(elements: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+def kernel_layers(elements: Tensor, packed: Tensor, hidden: int, out: int) -> tuple[Tensor, Tensor]:
     """Three layers on elements (B, N, C); also whether each unit of the second is positive, int8."""
     from desp.kernels.layers import three_layers  # needs Triton
 
-    return three_layers(elements, weights)
+    return three_layers(elements, packed, hidden, out)
 
 
 @kernel_layers.register_fake
-def _(elements: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _(elements: Tensor, packed: Tensor, hidden: int, out: int) -> tuple[Tensor, Tensor]:
+    del packed
     batch, size, _ = elements.shape
-    values = elements.new_empty(batch, size, weights[4].shape[0])
-    return values, elements.new_empty(batch, size, weights[2].shape[0], dtype=torch.int8)
+    return elements.new_empty(batch, size, out), elements.new_empty(batch, size, hidden, dtype=torch.int8)
+
+
+@torch.library.custom_op("desp::kernel_pullback", mutates_args=())
+def kernel_pullback(elements: Tensor, packed: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
+    """From gradients in the output of `kernel_layers` to gradients in its elements."""
+    from desp.kernels.layers import three_layers_pullback  # needs Triton
+
+    return three_layers_pullback(elements, packed, signs, gradient)
+
+
+@kernel_pullback.register_fake
+def _(elements: Tensor, packed: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
+    del packed, signs, gradient
+    return torch.empty_like(elements)

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from desp.nn.element_layers import element_layers
-from desp.nn.mlp import MLP, Pullback, to_few
+from desp.nn.element_layers import element_layers, kernel_weights
+from desp.nn.mlp import MLP, Pullback
 from desp.nn.pooling import make_pool
 from desp.settings import Pooling
 
@@ -51,19 +51,19 @@ class SetEncoder(nn.Module):
         """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
         return max(size, 1) if self.divide_by_size else 1
 
+    def prepare(self, batch: int, size: int) -> tuple[Tensor, ...]:
+        """What `with_pullback` takes for `batch` sets of `size` elements, from the weights alone."""
+        return (kernel_weights(self.mlp, batch * size), *self.pool.tables(size))
+
     def with_pullback(
-        self, sets: Float[Tensor, "b n d"], tables: tuple[Tensor, ...], *, fused: bool = False
+        self, sets: Float[Tensor, "b n d"], prepared: tuple[Tensor, ...], *, fused: bool = False
     ) -> tuple[Float[Tensor, "b o"], Pullback]:
         """The code of full sets, and the pullback from gradients in it to gradients in `sets`."""
-        first = self.mlp.linears[0]
-        values, pull_values = element_layers(self.mlp, sets, fused=fused)
-        pooled, pull_pooled = self.pool.with_pullback(values, tables)
+        packed, *tables = prepared
+        values, pull_values = element_layers(self.mlp, sets, packed, fused=fused)
+        pooled, pull_pooled = self.pool.with_pullback(values, tuple(tables))
         divisor = self.divisor(sets.shape[1])
-
-        def pull(gradient: Tensor) -> Tensor:
-            return to_few(pull_values(pull_pooled(gradient / divisor)), first.weight, fused=fused)
-
-        return pooled / divisor, pull
+        return pooled / divisor, lambda gradient: pull_values(pull_pooled(gradient / divisor))
 
 
 class PresenceSetEncoder(nn.Module):
