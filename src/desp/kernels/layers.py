@@ -10,8 +10,6 @@ import triton.language as tl
 from torch import Tensor
 
 SLOPE = tl.constexpr(0.01)
-# Products of fewer columns than this are not for tensor cores.
-FEWEST = tl.constexpr(16)
 ROWS = 128
 UNITS = 32
 
@@ -83,7 +81,7 @@ def _backward(
     ROWS: tl.constexpr,
     UNITS: tl.constexpr,
 ):
-    """One program: gradients in the output of ROWS elements back to the elements."""
+    """One program: gradients in the output of ROWS elements back to them, UNITS of the second layer at a time."""
     second = weights + hidden * (channels + 1 + hidden + 1 + out) + out
     third = second + hidden * hidden
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -91,25 +89,22 @@ def _backward(
     place = row.to(tl.int64)[:, None]
     every = tl.arange(0, hidden)
     feature = tl.arange(0, out)
-    outer = tl.load(gradient + place * out + feature[None, :], mask=inside[:, None], other=0.0)
-    from_features = tl.load(third + every[None, :] * out + feature[:, None])
-    slope = tl.dot(_to_tf32(outer), from_features, input_precision="tf32")
-    positive = tl.load(signs + place * hidden + every[None, :], mask=inside[:, None], other=0)
-    slope = _to_tf32(tl.where(positive > 0, slope, SLOPE * slope))
-    channel = tl.arange(0, FEWEST)
-    total = tl.zeros([ROWS, FEWEST], dtype=tl.float32)
+    outer = _to_tf32(tl.load(gradient + place * out + feature[None, :], mask=inside[:, None], other=0.0))
+    sums = tl.zeros([ROWS, hidden], dtype=tl.float32)
     for start in range(0, hidden, UNITS):
         unit = start + tl.arange(0, UNITS)
-        weight = tl.load(second + unit[None, :] * hidden + every[:, None])
-        inner = tl.dot(slope, weight, input_precision="tf32")
-        before = _first_layer(elements, weights, row, inside, unit, channels, hidden)
-        inner = tl.where(before > 0, inner, SLOPE * inner)
-        to_few = tl.load(
-            weights + unit[:, None] * channels + channel[None, :], mask=channel[None, :] < channels, other=0.0
-        )
-        total = tl.dot(inner, to_few, total, input_precision="tf32x3")
-    here = inside[:, None] & (channel[None, :] < channels)
-    tl.store(result + place * channels + channel[None, :], total, mask=here)
+        from_features = tl.load(third + unit[None, :] * out + feature[:, None])
+        slope = tl.dot(outer, from_features, input_precision="tf32")
+        positive = tl.load(signs + place * hidden + unit[None, :], mask=inside[:, None], other=0)
+        slope = _to_tf32(tl.where(positive > 0, slope, SLOPE * slope))
+        weight = tl.load(second + every[None, :] * hidden + unit[:, None])
+        sums = tl.dot(slope, weight, sums, input_precision="tf32")
+    before = _first_layer(elements, weights, row, inside, every, channels, hidden)
+    sums = tl.where(before > 0, sums, SLOPE * sums)
+    for channel in tl.static_range(channels):
+        weight_of_channel = tl.load(weights + every * channels + channel)
+        total = tl.sum(sums * weight_of_channel[None, :], axis=1)
+        tl.store(result + row.to(tl.int64) * channels + channel, total, mask=inside)
 
 
 def pack(weights: list[Tensor]) -> Tensor:
