@@ -10,8 +10,8 @@ import triton.language as tl
 from torch import Tensor
 
 SLOPE = tl.constexpr(0.01)
-ROWS = 128
 UNITS = 32
+FORWARD_ROWS, BACKWARD_ROWS = 128, 64
 
 
 @triton.jit
@@ -135,7 +135,7 @@ def three_layers(elements: Tensor, packed: Tensor, hidden: int, out: int) -> tup
     values = elements.new_empty(batch, size, out)
     signs = torch.empty(batch, size, hidden, dtype=torch.int8, device=elements.device)
     with torch.cuda.device(elements.device):  # Triton launches on the current device
-        _forward[(triton.cdiv(batch * size, ROWS),)](
+        _forward[(triton.cdiv(batch * size, FORWARD_ROWS),)](
             elements,
             packed,
             values,
@@ -144,7 +144,7 @@ def three_layers(elements: Tensor, packed: Tensor, hidden: int, out: int) -> tup
             channels,
             hidden,
             out,
-            ROWS=ROWS,
+            ROWS=FORWARD_ROWS,
             UNITS=UNITS,
             num_warps=8,
             num_stages=3,
@@ -164,7 +164,7 @@ def three_layers_pullback(elements: Tensor, packed: Tensor, signs: Tensor, gradi
     batch, size, channels = elements.shape
     result = torch.empty_like(elements)
     with torch.cuda.device(elements.device):
-        _backward[(triton.cdiv(batch * size, ROWS),)](
+        _backward[(triton.cdiv(batch * size, BACKWARD_ROWS),)](
             elements,
             packed,
             signs,
@@ -174,9 +174,9 @@ def three_layers_pullback(elements: Tensor, packed: Tensor, signs: Tensor, gradi
             channels,
             signs.shape[2],
             gradient.shape[2],
-            ROWS=ROWS,
+            ROWS=BACKWARD_ROWS,
             UNITS=UNITS,
-            num_warps=8,
-            num_stages=2,
+            num_warps=4,
+            num_stages=3,
         )
     return result
