@@ -213,9 +213,7 @@ def test_deep_sets_codes_for_all_elements_or_each_its_own() -> None:
 @pytest.fixture
 def auto_encoding() -> SetEncoderEnergy:
     """E_SE as set auto-encoders use it: h = g."""
-    energy = SetEncoderEnergy(2, SetEncoderSettings(hidden=8, latent=6), nn.Identity()).double()
-    energy.input_encoder = energy.set_encoder
-    return energy
+    return SetEncoderEnergy(2, SetEncoderSettings(hidden=8, latent=6, shared=True), nn.Identity()).double()
 
 
 def test_set_encoder_energy_is_zero_iff_codes_are_equal(auto_encoding: SetEncoderEnergy) -> None:
@@ -232,6 +230,27 @@ def test_set_encoder_formula(auto_encoding: SetEncoderEnergy) -> None:
     shift = torch.tensor([0.0, 0.5, -0.5, 1.0, 3.0, -4.0], dtype=torch.float64)
     expected = (0 + 0.125 + 0.125 + 0.5 + 2.5 + 3.5) / 6
     torch.testing.assert_close(auto_encoding.score(codes + shift, y), torch.full_like(codes[:, 0], expected))
+
+
+def test_a_shared_encoder_is_trained_through_both_codes(auto_encoding: SetEncoderEnergy) -> None:
+    _, y = example()
+    weight = auto_encoding.set_encoder.mlp.linears[0].weight
+    code = auto_encoding.encode(y)
+    (through_input,) = torch.autograd.grad(code.sum(), weight, retain_graph=True)
+    assert (through_input != 0).any()
+    energies = auto_encoding.score(code, y + 0.1)
+    (through_both,) = torch.autograd.grad(energies.sum(), weight)
+    (through_set,) = torch.autograd.grad(auto_encoding.score(code.detach(), y + 0.1).sum(), weight)
+    assert not torch.isclose(through_both, through_set).all()
+
+
+def test_a_shared_encoder_refuses_other_inputs() -> None:
+    settings = SetEncoderSettings(hidden=8, latent=6, shared=True)
+    with pytest.raises(DataError, match="needs inputs that are sets like those to predict, got a vector"):
+        default_input_encoder("vector", (3,), settings)
+    encoder = default_input_encoder("set", (5, 4), settings)
+    with pytest.raises(SettingsError, match="sets of 3 features a row, presence included"):
+        make_energy(settings, 3, (5, 4), encoder)
 
 
 @pytest.mark.parametrize("kind", ["deep-sets", "set-encoder", "pooled-layers"])

@@ -8,7 +8,7 @@ from desp.energies.deep_sets import DeepSetsEnergy
 from desp.energies.pooled_layers import PooledLayersEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 from desp.errors import DataError, SettingsError
-from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder
+from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder, SetScaling
 from desp.settings import DeepSetsSettings, EnergySettings, InputKind, PooledLayersSettings, SetEncoderSettings
 
 
@@ -22,6 +22,10 @@ def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], setting
             f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, or images (C, H, W), "
             "or pass input_encoder=..., any module from a batch of inputs to codes (B, H)."
         )
+    if isinstance(settings, SetEncoderSettings) and settings.shared:
+        if kind != "set":
+            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+        return SetScaling((input_shape[1] - 1,))
     out = settings.latent if isinstance(settings, SetEncoderSettings) else settings.hidden
     if kind == "set":
         scaling = InputScaling((input_shape[1],))
@@ -83,7 +87,13 @@ def make_energy(
         return DeepSetsEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
     if isinstance(settings, PooledLayersSettings):
         return PooledLayersEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
-    if tuple(code.shape) != (1, settings.latent):
+    if settings.shared:
+        if code.dim() != 3 or code.shape[2] != channels:
+            raise SettingsError(
+                f"energy.shared needs inputs that are sets of {channels} features a row, presence included, like "
+                f"those to predict; got shape {tuple(code.shape[1:])} for one input."
+            )
+    elif tuple(code.shape) != (1, settings.latent):
         raise SettingsError(
             f"The set-encoder energy needs codes of {settings.latent} numbers (energy.latent), but the input "
             f"encoder gives shape {tuple(code.shape[1:])} for one input."

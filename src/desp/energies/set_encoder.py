@@ -15,7 +15,8 @@ class SetEncoderEnergy(SetEnergy):
     Args:
         channels: features of one row of a padded set.
         settings: widths, depth, length of the code.
-        input_encoder: h(x), from inputs to codes (B, latent).
+        input_encoder: h(x), from inputs to codes (B, latent); where the set encoder is shared, from inputs to
+            padded sets, which it then encodes.
     """
 
     def __init__(self, channels: int, settings: SetEncoderSettings, input_encoder: nn.Module) -> None:
@@ -28,6 +29,12 @@ class SetEncoderEnergy(SetEnergy):
             settings.pooling,
             settings.divide_by_size,
         )
+        self.shared = settings.shared
+
+    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
+        """h(x), or g of the input where that is a set like those to predict."""
+        code = self.input_encoder(x)
+        return self.set_encoder(code) if self.shared else code
 
     def tables(self, size: int) -> Tables:
         """Pooling weights."""

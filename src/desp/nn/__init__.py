@@ -1,6 +1,6 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
-from desp.nn.encoders import ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder
+from desp.nn.encoders import ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder, SetScaling
 from desp.nn.levels import LEVEL_FEATURES
 from desp.nn.mlp import MLP, Pullback, from_few, to_few
 from desp.nn.pooling import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
@@ -18,6 +18,7 @@ __all__ = [
     "PresenceSetEncoder",
     "Pullback",
     "SetEncoder",
+    "SetScaling",
     "SizeHead",
     "SumPool",
     "from_few",

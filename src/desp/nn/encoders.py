@@ -99,6 +99,15 @@ class InputScaling(nn.Module):
         return (x - self.mean) / self.deviation
 
 
+class SetScaling(InputScaling):
+    """Input sets (B, N, D + 1), presence last, in the units and with the padding of the sets to predict."""
+
+    def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
+        """Scale elements; absent ones are zero vectors."""
+        elements, presence = x[..., :-1], x[..., -1:]
+        return torch.cat([super().forward(elements) * presence, presence], dim=-1)
+
+
 class ImageEncoder(nn.Module):
     """h(x) for small images: strided convolutions, then the mean over places.
 

@@ -9,7 +9,7 @@ from desp.categories import check_groups, decided
 from desp.data.base import Batch, as_input
 from desp.energies import default_input_encoder
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
-from desp.nn import InputScaling
+from desp.nn import InputScaling, SetScaling
 from desp.predictors.base import SetPredictor
 from desp.predictors.network import EnergyNetwork, SetDrawer, make_network
 from desp.predictors.shape import DataShape, InputStatistics
@@ -83,10 +83,8 @@ class EnergyModel(SetPredictor):
                 shape.input_kind, shape.input_shape, self.settings.energy
             )
             network = make_network(self.settings, shape, channels, encoder)
-        if statistics is not None and self._own_encoder is None:
-            for part in encoder.modules():
-                if isinstance(part, InputScaling):
-                    part.set_from(statistics.mean, statistics.deviation)
+        if self._own_encoder is None:
+            _set_units(encoder, shape, statistics)
         self._shape, self._network, self._drawer = shape, network, None
 
     # -- units -------------------------------------------------------------------------------------------
@@ -175,3 +173,12 @@ class EnergyModel(SetPredictor):
             raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
         predictor.network.to(default_device(predictor.device_choice))
         return predictor
+
+
+def _set_units(encoder: nn.Module, shape: DataShape, statistics: InputStatistics | None) -> None:
+    """Tell a default encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
+    for part in encoder.modules():
+        if isinstance(part, SetScaling):
+            part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
+        elif isinstance(part, InputScaling) and statistics is not None:
+            part.set_from(statistics.mean, statistics.deviation)

@@ -30,6 +30,7 @@ from desp.settings import (
     LangevinSettings,
     PredictorSettings,
     SamplerSettings,
+    SetEncoderSettings,
     SetRiskSettings,
     SolverSettings,
 )
@@ -123,6 +124,10 @@ def make_network(
         encoder: h(x).
     """
     inputs, estimator = shape.input_shape, settings.estimator
+    if isinstance(settings.energy, SetEncoderSettings) and settings.energy.shared and inputs[0] != shape.max_size:
+        raise SettingsError(
+            f"energy.shared needs inputs padded as sets are, to {shape.max_size} rows; got {inputs[0]}."
+        )
     levels = LEVEL_FEATURES if isinstance(estimator, DenoisingSettings) else 0
     energy = make_energy(settings.energy, channels, inputs, encoder, level_features=levels)
     if isinstance(estimator, SetRiskSettings):

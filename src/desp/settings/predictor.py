@@ -43,6 +43,8 @@ class SetEncoderSettings:
     """How element features become the code."""
     divide_by_size: bool = False
     """Divide element features by the padded set size before pooling."""
+    shared: bool = False
+    """Inputs are sets like those to predict, and one encoder gives the codes of both: an auto-encoder."""
 
     def __post_init__(self) -> None:
         require_setting(self.hidden > 0, "energy.hidden", "positive", self.hidden)
@@ -255,6 +257,9 @@ class PredictorSettings:
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)
         require_setting(_separate_ranges(self.categories), "categories", RANGES, self.categories)
         self._check_sampler()
+        if isinstance(self.energy, SetEncoderSettings) and self.energy.shared:
+            kind = self.padding.kind
+            require_setting(kind == "presence", "padding.kind", "presence where energy.shared is on", kind)
         if isinstance(self.estimator, DenoisingSettings):
             knows_sizes = self.estimator.sizes == "denoised" or self.padding.kind == "presence"
             wanted = "presence where sizes come first (or set estimator.sizes to 'denoised')"
