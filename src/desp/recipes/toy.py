@@ -118,7 +118,7 @@ def _denoising(
     )
 
 
-@recipe(table="toy", task="polygons", system="denoising", protocol="ours", expected=1.7e-6, minutes=2)
+@recipe(table="toy", task="polygons", system="denoising", protocol="ours", expected=1.2e-6, minutes=1.5)
 def polygons_denoising() -> RunSettings:
     """Polygons, an energy trained to denoise.
 
@@ -128,7 +128,7 @@ def polygons_denoising() -> RunSettings:
     return _denoising("polygons-denoising", PolygonsSettings(), steps=30_000, batch_size=1024, mean_log_level=-0.8)
 
 
-@recipe(table="toy", task="digits", system="denoising", protocol="ours", minutes=2)
+@recipe(table="toy", task="digits", system="denoising", protocol="ours", expected=9.7e-5, minutes=1.5)
 def digits_denoising() -> RunSettings:
     """Digits, an energy trained to denoise.
 
