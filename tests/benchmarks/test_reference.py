@@ -82,7 +82,7 @@ def test_one_step_is_the_same(case: ChainCase, dtype: torch.dtype, allowed: floa
     energy, code, y = problem(case, dtype)
     noise = case.noise_scale * torch.randn(y.shape, generator=torch.Generator().manual_seed(2), dtype=dtype)
     with torch.no_grad():
-        ours, _, _ = langevin_step(y, eager_gradient(energy, code, case.size), noise, case.chain())
+        ours, _, _, _ = langevin_step(y, eager_gradient(energy, code, case.size), noise, case.chain())
     gradient = reference_gradient(energy, code, y + noise)
     difference = (ours - (y + noise - gradient)).abs().max()
     assert float(difference) <= allowed * float(gradient.norm())

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.errors import SettingsError
 from desp.samplers import Gradient, LangevinSampler, Record, langevin_step
 from desp.settings import LangevinSettings
 
@@ -51,11 +52,41 @@ def test_step_size_scales_the_gradient() -> None:
     torch.testing.assert_close(y, (1 - 2.5 * STIFFNESS) ** 5 * start)
 
 
+def test_momentum_repeats_a_share_of_the_last_step_without_noise() -> None:
+    start = torch.randn(3, 4, 2)
+    _, trajectory = sample(LangevinSettings(steps=6, stochastic_steps=0, momentum=0.5), start)
+    y, before = start, torch.zeros_like(start)
+    for expected in trajectory[1:]:
+        step = 0.5 * before - STIFFNESS * y
+        y, before = y + step, step
+        torch.testing.assert_close(expected, y)
+
+
+def test_noise_knows_no_momentum() -> None:
+    start = torch.randn(3, 4, 2)
+    plain = LangevinSettings(steps=5, stochastic_steps=5)
+    assert torch.equal(sample(plain, start)[0], sample(dataclasses.replace(plain, momentum=0.9), start)[0])
+
+
+def test_no_element_goes_farther_than_the_largest_step() -> None:
+    start = torch.tensor([[[10.0, 0.0], [0.3, 0.4], [0.0, 0.0]]])
+    y, _ = sample(LangevinSettings(steps=1, stochastic_steps=0, largest_step=0.5), start)
+    torch.testing.assert_close(y, torch.tensor([[[9.5, 0.0], [0.27, 0.36], [0.0, 0.0]]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("momentum", -0.1), ("momentum", 1.0), ("largest_step", 0.0), ("largest_step", -1.0)]
+)
+def test_settings_of_steps_are_checked(name: str, value: float) -> None:
+    with pytest.raises(SettingsError, match=f"{name} must be"):
+        LangevinSettings(**{name: value})
+
+
 @pytest.mark.parametrize("noise_first", [True, False])
 def test_order_of_noise_and_gradient(noise_first: bool) -> None:
     settings = LangevinSettings(steps=1, stochastic_steps=1, noise_first=noise_first, step_size=2.0)
     y, noise = torch.randn(3, 4, 2), torch.randn(3, 4, 2)
-    moved, energy, slope = langevin_step(y, quadratic, noise, settings)
+    moved, energy, slope, _ = langevin_step(y, quadratic, noise, settings)
     left = 1 - 2 * STIFFNESS
     place = y + noise if noise_first else y
     torch.testing.assert_close(moved, left * (y + noise) if noise_first else left * y + noise)

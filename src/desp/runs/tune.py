@@ -19,6 +19,7 @@ from desp.tasks.judgement import CALIBRATED, energy_score
 RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 1.0)
 NOISE_FACTORS = (0.5, 0.7, 1.0, 1.4)
 STEP_FACTORS = (0.5, 1.0, 2.0)
+MOMENTA = (0.0, 0.5, 0.8)
 SOLVER_STEPS = (10, 20, 40)
 STOCHASTICITIES = (0.0, 0.2, 0.5)
 REFINEMENTS = (0, 2)
@@ -114,6 +115,11 @@ def _lengths(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
         yield replace(sampler, steps=steps, stochastic_steps=round(ratio * steps))
 
 
+def _momenta(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
+    for momentum in MOMENTA:
+        yield replace(sampler, momentum=momentum)
+
+
 def _solver_steps(sampler: SolverSettings) -> Iterator[SolverSettings]:
     for steps in SOLVER_STEPS:
         yield replace(sampler, steps=steps)
@@ -131,6 +137,6 @@ def _refinements(sampler: SolverSettings) -> Iterator[SolverSettings]:
 
 # What is varied, in this order, each from the best so far.
 _CHANGES: dict[type, tuple[Callable[[Any], Iterator[SamplerSettings]], ...]] = {
-    LangevinSettings: (_ratios, _noises, _lengths),
+    LangevinSettings: (_ratios, _noises, _lengths, _momenta),
     SolverSettings: (_solver_steps, _stochasticities, _refinements),
 }

@@ -15,7 +15,8 @@ def langevin_step(
     gradient: Gradient,
     noise: Float[Tensor, "b n c"] | None,
     settings: LangevinSettings,
-) -> tuple[Tensor, Tensor, Tensor]:
+    velocity: Float[Tensor, "b n c"] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """One transition: noise and a gradient step, in the order that `settings` name.
 
     Args:
@@ -23,24 +24,33 @@ def langevin_step(
         gradient: energies and gradients of sets.
         noise: what to add, already scaled; None for a deterministic step (equation 6b).
         settings: step size and order.
+        velocity: the gradient step before, for deterministic steps with momentum.
 
     Returns:
-        The new sets, and the energies (B,) and gradients (B, N, C) that were used.
+        The new sets, the energies (B,) and gradients (B, N, C) that were used, and the gradient step.
     """
     if noise is not None and settings.noise_first:
         y = y + noise
     energy, slope = gradient(y)
-    y = y - settings.step_size * slope
+    step = -settings.step_size * slope
+    if settings.momentum > 0 and noise is None and velocity is not None:
+        step = step + settings.momentum * velocity
+    if settings.largest_step is not None:
+        # Not divided by the length itself, which may be zero.
+        length = step.norm(dim=-1, keepdim=True)
+        step = step * (settings.largest_step / length.clamp(min=settings.largest_step))
+    y = y + step
     if noise is not None and not settings.noise_first:
         y = y + noise
-    return y, energy, slope
+    return y, energy, slope, step
 
 
 @dataclass(frozen=True)
 class LangevinSampler(Sampler):
     """T transitions, the first S with noise; no Metropolis step, and only the last sets are kept.
 
-    S = T is the training-time chain of equation 5, S < T the prediction of equation 6, S = 0 plain descent.
+    S = T is the training-time chain of equation 5, S < T the prediction of equation 6, S = 0 plain descent. Steps
+    without noise may carry momentum (Polyak 1964).
     """
 
     settings: LangevinSettings
@@ -66,13 +76,13 @@ class LangevinSampler(Sampler):
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """Run the chain from `start` (zeros, in the paper's code) and return its end and its record."""
         recorder = ChainRecorder(record, start)
-        y = start
+        y, velocity = start, None
         for step in range(self.settings.steps):
             noise = None
             if step < self.settings.stochastic_steps and self.settings.noise_scale > 0:
                 noise = self.settings.noise_scale * torch.randn(
                     y.shape, generator=generator, device=y.device, dtype=y.dtype
                 )
-            y, energy, slope = langevin_step(y, gradient, noise, self.settings)
+            y, energy, slope, velocity = langevin_step(y, gradient, noise, self.settings, velocity)
             recorder.add(y, energy, slope)
         return y, recorder.info()

@@ -102,6 +102,10 @@ class LangevinSettings:
     """Factor on the gradient."""
     noise_first: bool = True
     """Noise, then gradient (as released) or gradient, then noise (as printed in the paper)."""
+    momentum: float = 0.0
+    """Share of the last step that the next one without noise repeats; 0: plain descent, as in the paper."""
+    largest_step: float | None = None
+    """No element goes farther in one gradient step: keeps chains finite where an energy is too steep."""
     kind: Literal["langevin"] = "langevin"
 
     def __post_init__(self) -> None:
@@ -114,6 +118,9 @@ class LangevinSettings:
         )
         require_setting(self.noise_scale >= 0, "noise_scale", "at least 0", self.noise_scale)
         require_setting(self.step_size > 0, "step_size", "positive", self.step_size)
+        require_setting(0 <= self.momentum < 1, "momentum", "at least 0 and below 1", self.momentum)
+        limit = self.largest_step
+        require_setting(limit is None or limit > 0, "largest_step", "positive or None", limit)
 
 
 @dataclass(frozen=True)
