@@ -11,6 +11,7 @@ import pytest
 from desp import settings as module
 from desp.errors import SettingsError
 from desp.settings import (
+    AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
@@ -34,14 +35,23 @@ DENOISING: dict[str, Any] = {"estimator": DenoisingSettings(), "sampler": Solver
 # For every class: values that differ from the defaults in each field.
 EXAMPLES: list[Any] = [
     DeepSetsSettings(hidden=7, element_layers=1, set_layers=2, pooling="max", divide_by_size=False),
-    SetEncoderSettings(hidden=7, layers=2, latent=5, pooling="sum", divide_by_size=True),
+    SetEncoderSettings(hidden=7, layers=2, latent=5, pooling="sum", divide_by_size=True, shared=True),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
+    AttentionSettings(hidden=6, layers=2, heads=3, waves=1),
     SolverSettings(steps=3, order=1, highest=9.0, lowest=0.1, spacing=1.0, stochasticity=0.2, refinement=4),
     DenoisingSettings(
         sizes="denoised", mean_log_level=0.5, deviation_log_level=2.0, data_deviation=0.3, energy_level=0.1
     ),
     PaddingSettings(kind="zero", threshold=0.015, rule="any"),
-    LangevinSettings(steps=7, stochastic_steps=3, noise_scale=0.5, step_size=2.0, noise_first=False),
+    LangevinSettings(
+        steps=7,
+        stochastic_steps=3,
+        noise_scale=0.5,
+        step_size=2.0,
+        noise_first=False,
+        momentum=0.5,
+        largest_step=0.1,
+    ),
     ContrastiveSettings(
         chain=LangevinSettings(steps=9, stochastic_steps=9),
         data_noise=0.1,
@@ -148,7 +158,7 @@ def test_unions_are_told_apart_by_kind() -> None:
 
 @pytest.mark.parametrize("energy", [{"kind": "other"}, {}, {"kind": None}])
 def test_unknown_kinds(energy: dict[str, Any]) -> None:
-    kinds = r"\['deep-sets', 'pooled-layers', 'set-encoder'\]"
+    kinds = r"\['attention', 'deep-sets', 'pooled-layers', 'set-encoder'\]"
     with pytest.raises(SettingsError, match=f"energy.kind must be one of {kinds}"):
         from_json(PredictorSettings, {"energy": energy})
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from desp.samplers import LogDensity
     from desp.sets import SetBatch
     from desp.settings import (
+        AttentionSettings,
         ContrastiveSettings,
         DeepSetsSettings,
         DenoisingSettings,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Loaded on first use: importing torch takes seconds, `desp --help` must not.
 _HOMES = {
+    "AttentionSettings": "desp.settings",
     "ContrastiveSettings": "desp.settings",
     "DeepSetsSettings": "desp.settings",
     "DenoisingSettings": "desp.settings",
@@ -49,6 +51,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AttentionSettings",
     "ContrastiveSettings",
     "DeepSetsSettings",
     "DenoisingSettings",

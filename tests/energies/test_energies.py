@@ -8,7 +8,14 @@ from torch import Tensor, nn
 
 from desp.energies import DeepSetsEnergy, SetEncoderEnergy, SetEnergy, default_input_encoder, make_energy
 from desp.errors import DataError, SettingsError
-from desp.settings import DeepSetsSettings, EnergySettings, InputKind, PooledLayersSettings, SetEncoderSettings
+from desp.settings import (
+    AttentionSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    InputKind,
+    PooledLayersSettings,
+    SetEncoderSettings,
+)
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
@@ -21,6 +28,8 @@ CASES: dict[str, EnergySettings] = {
     "set-encoder, max": SetEncoderSettings(hidden=8, latent=6, pooling="max"),
     "pooled-layers": PooledLayersSettings(hidden=8),
     "pooled-layers, mean": PooledLayersSettings(hidden=8, layers=1, pooling="mean"),
+    "attention": AttentionSettings(hidden=8, layers=2, heads=2, waves=2),
+    "attention, no waves": AttentionSettings(hidden=8, layers=1, heads=1, waves=0),
 }
 every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
 
@@ -45,7 +54,7 @@ def test_order_does_not_matter(settings: EnergySettings, assert_invariant: Calla
 
 @every_energy
 def test_is_never_negative(settings: EnergySettings) -> None:
-    if isinstance(settings, PooledLayersSettings):
+    if isinstance(settings, (PooledLayersSettings, AttentionSettings)):
         pytest.skip("any number: only its gradient is trained")
     energy = build(settings)
     x, y = example(batch=200)

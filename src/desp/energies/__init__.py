@@ -1,5 +1,6 @@
 """Set energies: energy(x, y) -> (B,), lower is better, blind to the order of elements."""
 
+from desp.energies.attention import AttentionEnergy
 from desp.energies.base import SetEnergy, Tables
 from desp.energies.build import code_shape, default_input_encoder, make_energy
 from desp.energies.deep_sets import DeepSetsEnergy
@@ -7,6 +8,7 @@ from desp.energies.pooled_layers import PooledLayersEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 
 __all__ = [
+    "AttentionEnergy",
     "DeepSetsEnergy",
     "PooledLayersEnergy",
     "SetEncoderEnergy",

@@ -3,13 +3,21 @@
 import torch
 from torch import Tensor, nn
 
+from desp.energies.attention import AttentionEnergy
 from desp.energies.base import SetEnergy
 from desp.energies.deep_sets import DeepSetsEnergy
 from desp.energies.pooled_layers import PooledLayersEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 from desp.errors import DataError, SettingsError
 from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder, SetScaling
-from desp.settings import DeepSetsSettings, EnergySettings, InputKind, PooledLayersSettings, SetEncoderSettings
+from desp.settings import (
+    AttentionSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    InputKind,
+    PooledLayersSettings,
+    SetEncoderSettings,
+)
 
 
 def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings) -> nn.Module:
@@ -87,6 +95,8 @@ def make_energy(
         return DeepSetsEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
     if isinstance(settings, PooledLayersSettings):
         return PooledLayersEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
+    if isinstance(settings, AttentionSettings):
+        return AttentionEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
     if settings.shared:
         if code.dim() != 3 or code.shape[2] != channels:
             raise SettingsError(

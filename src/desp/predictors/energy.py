@@ -21,6 +21,7 @@ from desp.predictors.shape import dataset_source, inspect_dataset
 from desp.randomness import make_generator
 from desp.samplers import ChainInfo, LogDensity, Record
 from desp.settings import (
+    AttentionSettings,
     ContrastiveSettings,
     DenoisingSettings,
     PooledLayersSettings,
@@ -33,10 +34,10 @@ from desp.training.device import make_accelerator
 from desp.training.threads import suitable_threads
 
 NO_DENSITY = (
-    "A density over sets needs the estimator 'denoising' with sizes 'first', and the energy 'pooled-layers' with "
-    "pooling 'mean' or 'sum'. The gradients of others jump where elements change their order, which the "
-    "divergence does not see; energies of other estimators are known only up to a constant for each input. Train "
-    "with PredictorSettings(energy=PooledLayersSettings(pooling='mean')), on the command line "
+    "A density over sets needs the estimator 'denoising' with sizes 'first', and the energy 'attention', or "
+    "'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements change their "
+    "order, which the divergence does not see; energies of other estimators are known only up to a constant for each "
+    "input. Train with PredictorSettings(energy=PooledLayersSettings(pooling='mean')), on the command line "
     "--predictor.energy.pooling mean."
 )
 
@@ -218,7 +219,9 @@ class EnergyPredictor(EnergyModel):
 
     def _is_smooth(self) -> bool:
         energy = self.settings.energy
-        return isinstance(energy, PooledLayersSettings) and energy.pooling in ("mean", "sum")
+        if isinstance(energy, PooledLayersSettings):
+            return energy.pooling in ("mean", "sum")
+        return isinstance(energy, AttentionSettings)
 
     @torch.no_grad()
     def sample(

@@ -7,6 +7,7 @@ Nothing here knows torch, so that the command line can show all settings without
 from desp.settings.choices import Device, Distance, Engine, InputKind, Pooling
 from desp.settings.codec import from_json, to_json
 from desp.settings.predictor import (
+    AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
@@ -31,6 +32,7 @@ from desp.settings.run import (
 )
 
 __all__ = [
+    "AttentionSettings",
     "ContrastiveSettings",
     "DeepSetsSettings",
     "DenoisingSettings",

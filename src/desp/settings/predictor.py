@@ -69,7 +69,29 @@ class PooledLayersSettings:
         require_setting(self.layers > 0, "energy.layers", "positive", self.layers)
 
 
-EnergySettings = DeepSetsSettings | SetEncoderSettings | PooledLayersSettings
+@dataclass(frozen=True)
+class AttentionSettings:
+    """Elements that attend to each other: an energy for denoising sets with much local structure."""
+
+    kind: Literal["attention"] = "attention"
+    hidden: int = 128
+    """Width of all layers."""
+    layers: int = 3
+    """How many times elements look at each other."""
+    heads: int = 4
+    """Ways in which they look; a divisor of the width."""
+    waves: int = 4
+    """Waves of each feature that elements are described by, each half as long as the one before; 0: none."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "layers", "heads"):
+            require_setting(getattr(self, name) > 0, f"energy.{name}", "positive", getattr(self, name))
+        divides = self.hidden % self.heads == 0
+        require_setting(divides, "energy.heads", f"a divisor of energy.hidden ({self.hidden})", self.heads)
+        require_setting(self.waves >= 0, "energy.waves", "at least 0", self.waves)
+
+
+EnergySettings = DeepSetsSettings | SetEncoderSettings | PooledLayersSettings | AttentionSettings
 
 
 @dataclass(frozen=True)
@@ -272,7 +294,9 @@ class PredictorSettings:
             wanted = "presence where sizes come first (or set estimator.sizes to 'denoised')"
             require_setting(knows_sizes, "padding.kind", wanted, self.padding.kind)
             levelled = not isinstance(self.energy, SetEncoderSettings)
-            require_setting(levelled, "energy.kind", "pooled-layers or deep-sets for denoising", self.energy.kind)
+            require_setting(
+                levelled, "energy.kind", "pooled-layers, attention or deep-sets for denoising", self.energy.kind
+            )
 
     def _check_sampler(self) -> None:
         """Denoising goes with the solver, contrastive with chains; direct risk brings its own descent."""

@@ -1,0 +1,82 @@
+"""An energy in which elements attend to each other."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from desp.energies.base import SetEnergy, Tables
+from desp.settings import AttentionSettings
+
+
+class AttentionEnergy(SetEnergy):
+    """A sum over elements of what they are worth to the set, after they have looked at each other several times.
+
+    A pooling tells every element the same; attention lets each look at its neighbours, which is what large sets
+    with much local structure need. Its cost grows with the square of the set size. Activations are smooth and
+    attention is written out, so that gradients can be differentiated: fused kernels have no second derivative.
+
+    Args:
+        channels: features of one row of a padded set.
+        code_features: features of the code.
+        settings: width, depth, heads, waves.
+        input_encoder: h(x); codes of shape (B, H) are told to every element, (B, N, H) to their own.
+    """
+
+    def __init__(
+        self, channels: int, code_features: int, settings: AttentionSettings, input_encoder: nn.Module
+    ) -> None:
+        super().__init__(input_encoder)
+        hidden = settings.hidden
+        self.from_code = nn.Sequential(nn.Linear(code_features, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
+        self.waves = settings.waves
+        self.from_element = nn.Linear(channels * (1 + 2 * self.waves), hidden)
+        self.layers = nn.ModuleList(AttentionLayer(hidden, settings.heads) for _ in range(settings.layers))
+        # No offset at the end: only gradients are trained, and processes wait for those of every weight.
+        self.worth = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1, bias=False))
+
+    def score(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+    ) -> Float[Tensor, " b"]:
+        """The energy of padded sets for encoded inputs."""
+        del tables
+        told = self.from_code(code)
+        if told.dim() == 2:
+            told = told.unsqueeze(1)
+        values = self.from_element(self._with_waves(y)) + told
+        for layer in self.layers:
+            values = layer(values, told)
+        return self.worth(values).sum(dim=(1, 2))
+
+    def _with_waves(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
+        """The features, and waves of them: a network tells near places apart by those more easily."""
+        turns = [math.pi / 2 * 2**power * y for power in range(self.waves)]
+        return torch.cat([y, *(wave(turn) for turn in turns for wave in (torch.sin, torch.cos))], dim=-1)
+
+
+class AttentionLayer(nn.Module):
+    """Adds to every element what it sees in the others, then what follows from itself and the code."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.to_attention = nn.Linear(hidden, 3 * hidden, bias=False)
+        self.from_attention = nn.Linear(hidden, hidden)
+        self.from_code = nn.Linear(hidden, 2 * hidden)
+        self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
+
+    def forward(self, values: Float[Tensor, "b n h"], told: Float[Tensor, "b m h"]) -> Float[Tensor, "b n h"]:
+        """The elements' new features; `told` is the code, for all (m = 1) or for each its own."""
+        values = values + self.from_attention(self._attended(self.before_attention(values)))
+        step = self.step_in(self.before_step(values)) + self.from_code(F.silu(told))
+        return values + self.step_out(F.silu(step))
+
+    def _attended(self, values: Float[Tensor, "b n h"]) -> Float[Tensor, "b n h"]:
+        batch, size, hidden = values.shape
+        parts = self.to_attention(values).view(batch, size, 3, self.heads, hidden // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        weights = (query @ key.transpose(-1, -2) / math.sqrt(hidden // self.heads)).softmax(dim=-1)
+        return (weights @ value).transpose(1, 2).reshape(batch, size, hidden)
