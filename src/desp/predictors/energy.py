@@ -36,8 +36,8 @@ from desp.training.threads import suitable_threads
 NO_DENSITY = (
     "A density over sets needs the estimator 'denoising' with sizes 'first', and the energy 'attention', or "
     "'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements change their "
-    "order, which the divergence does not see; energies of other estimators are known only up to a constant for each "
-    "input. Train with PredictorSettings(energy=PooledLayersSettings(pooling='mean')), on the command line "
+    "order, which the divergence does not see; energies of other estimators are known only up to a constant for "
+    "each input. Train with PredictorSettings(energy=PooledLayersSettings(pooling='mean')), on the command line "
     "--predictor.energy.pooling mean."
 )
 
