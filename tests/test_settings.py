@@ -78,12 +78,13 @@ EXAMPLES: list[Any] = [
         tensorboard=True,
     ),
     PredictorSettings(
-        energy=SetEncoderSettings(latent=3),
+        energy=DeepSetsSettings(hidden=3),
         estimator=SetRiskSettings(steps=4),
         sampler=LangevinSettings(steps=200),
         padding=PaddingSettings(kind="zero"),
         scaling="none",
         max_size=12,
+        code=5,
         categories=((0, 2), (3, 5)),
     ),
     PolygonsSettings(corners=(3, 5)),
@@ -175,7 +176,7 @@ def test_samplers_of_before_there_were_two_kinds() -> None:
         ({"sampler": LangevinSettings()}, "sampler.kind must be solver for estimator denoising"),
         ({"estimator": ContrastiveSettings()}, "sampler.kind must be langevin for contrastive"),
         ({**DENOISING, "padding": PaddingSettings(kind="zero")}, "padding.kind must be presence where sizes come"),
-        ({**DENOISING, "energy": SetEncoderSettings()}, "energy.kind must be pooled-layers or deep-sets"),
+        ({**DENOISING, "energy": SetEncoderSettings()}, "energy.kind must be pooled-layers, attention or deep-sets"),
     ],
 )
 def test_parts_that_do_not_fit_each_other(changes: dict[str, Any], message: str) -> None:

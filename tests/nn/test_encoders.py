@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder
+from desp.nn import MLP, ImageEncoder, InputScaling, PooledSetEncoder, PresenceSetEncoder, SetEncoder
 from desp.settings import Pooling
 
 PRESENCE = torch.tensor([[True, False, True, True], [False, True, False, False], [True] * 4])
@@ -44,6 +44,25 @@ def test_set_encoder_ignores_order(pooling: Pooling, divide: bool, assert_invari
 @every_pooling
 def test_set_encoder_ignores_absent_rows(pooling: Pooling, assert_invariant: Callable[..., None]) -> None:
     assert_invariant(SetEncoder(2, 8, 5, pooling=pooling), torch.rand(3, 4, 2), PRESENCE)
+
+
+def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Callable[..., None]) -> None:
+    encoder = PooledSetEncoder(2, 8, 5, size=4)
+
+    def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
+        return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))
+
+    assert encode(torch.rand(3, 4, 2), PRESENCE).shape == (3, 5)
+    assert_invariant(encode, torch.rand(3, 4, 2), PRESENCE)
+
+
+def test_pooled_set_encoder_sees_how_many_there_are() -> None:
+    encoder = PooledSetEncoder(2, 8, 5, size=4)
+    twice = torch.tensor([[0.3, 0.7, 1.0], [0.3, 0.7, 1.0]])
+    once = torch.tensor([[0.3, 0.7, 1.0], [0.0, 0.0, 0.0]])
+    one, two = encoder(torch.stack([once, twice]))
+    assert not torch.allclose(one, two)
+    assert torch.isfinite(encoder(torch.zeros(1, 0, 3))).all()
 
 
 @every_pooling

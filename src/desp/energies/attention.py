@@ -2,12 +2,12 @@
 
 import math
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy, Tables
+from desp.nn import wave_features, with_waves
 from desp.settings import AttentionSettings
 
 
@@ -32,7 +32,7 @@ class AttentionEnergy(SetEnergy):
         hidden = settings.hidden
         self.from_code = nn.Sequential(nn.Linear(code_features, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
         self.waves = settings.waves
-        self.from_element = nn.Linear(channels * (1 + 2 * self.waves), hidden)
+        self.from_element = nn.Linear(wave_features(channels, self.waves), hidden)
         self.layers = nn.ModuleList(AttentionLayer(hidden, settings.heads) for _ in range(settings.layers))
         # No offset at the end: only gradients are trained, and processes wait for those of every weight.
         self.worth = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1, bias=False))
@@ -45,15 +45,10 @@ class AttentionEnergy(SetEnergy):
         told = self.from_code(code)
         if told.dim() == 2:
             told = told.unsqueeze(1)
-        values = self.from_element(self._with_waves(y)) + told
+        values = self.from_element(with_waves(y, self.waves)) + told
         for layer in self.layers:
             values = layer(values, told)
         return self.worth(values).sum(dim=(1, 2))
-
-    def _with_waves(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
-        """The features, and waves of them: a network tells near places apart by those more easily."""
-        turns = [math.pi / 2 * 2**power * y for power in range(self.waves)]
-        return torch.cat([y, *(wave(turn) for turn in turns for wave in (torch.sin, torch.cos))], dim=-1)
 
 
 class AttentionLayer(nn.Module):

@@ -9,7 +9,7 @@ from desp.energies.deep_sets import DeepSetsEnergy
 from desp.energies.pooled_layers import PooledLayersEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 from desp.errors import DataError, SettingsError
-from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder, SetScaling
+from desp.nn import MLP, ImageEncoder, InputScaling, PooledSetEncoder, PresenceSetEncoder, SetScaling
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
@@ -20,10 +20,18 @@ from desp.settings import (
 )
 
 
-def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings) -> nn.Module:
+def default_input_encoder(
+    kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings, code: int | None = None
+) -> nn.Module:
     """h(x) for users who bring none of their own.
 
     E_SE needs vectors in its latent space; others take them as they are (standardised), as the paper's E_DS does.
+
+    Args:
+        kind: what inputs are.
+        input_shape: of one of them.
+        settings: of the energy that gets the codes.
+        code: numbers of a code; None: as many as the energy is wide, and vectors as they are.
     """
     if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
@@ -34,13 +42,18 @@ def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], setting
         if kind != "set":
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
         return SetScaling((input_shape[1] - 1,))
-    out = settings.latent if isinstance(settings, SetEncoderSettings) else settings.hidden
+    codes_meet = isinstance(settings, SetEncoderSettings)
+    out = settings.latent if isinstance(settings, SetEncoderSettings) else code or settings.hidden
     if kind == "set":
-        scaling = InputScaling((input_shape[1],))
-        return nn.Sequential(scaling, PresenceSetEncoder(input_shape[1] - 1, settings.hidden, out))
+        size, features = input_shape[0], input_shape[1] - 1
+        scaling = InputScaling((features + 1,))
+        # Where codes of inputs and sets are compared, both come from the same kind of network.
+        if codes_meet:
+            return nn.Sequential(scaling, PresenceSetEncoder(features, settings.hidden, out))
+        return nn.Sequential(scaling, PooledSetEncoder(features, settings.hidden, out, size))
     if kind == "image":
         return ImageEncoder(input_shape[0], settings.hidden, out)
-    if not isinstance(settings, SetEncoderSettings):
+    if not codes_meet and code is None:
         return nn.Sequential(InputScaling(input_shape))
     return nn.Sequential(InputScaling(input_shape), MLP([input_shape[0], settings.hidden, settings.hidden, out]))
 

@@ -1,10 +1,18 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
-from desp.nn.encoders import ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder, SetScaling
+from desp.nn.encoders import (
+    ImageEncoder,
+    InputScaling,
+    PooledSetEncoder,
+    PresenceSetEncoder,
+    SetEncoder,
+    SetScaling,
+)
 from desp.nn.levels import LEVEL_FEATURES
 from desp.nn.mlp import MLP, Pullback, from_few, to_few
 from desp.nn.pooling import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
 from desp.nn.sizes import SizeHead
+from desp.nn.waves import wave_features, with_waves
 
 __all__ = [
     "LEVEL_FEATURES",
@@ -15,6 +23,7 @@ __all__ = [
     "MaxPool",
     "MeanPool",
     "Pool",
+    "PooledSetEncoder",
     "PresenceSetEncoder",
     "Pullback",
     "SetEncoder",
@@ -24,4 +33,6 @@ __all__ = [
     "from_few",
     "make_pool",
     "to_few",
+    "wave_features",
+    "with_waves",
 ]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from desp.nn.element_layers import element_layers, kernel_weights
 from desp.nn.mlp import MLP, Pullback
 from desp.nn.pooling import make_pool
+from desp.nn.waves import wave_features, with_waves
 from desp.settings import Pooling
 
 
@@ -76,6 +77,36 @@ class PresenceSetEncoder(nn.Module):
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode the present elements; absent ones do not count."""
         return self.encoder(x[..., :-1], x[..., -1] > 0.5)
+
+
+class PooledSetEncoder(nn.Module):
+    """h(x) for inputs that are sets, with layers before and after a sum over the present elements.
+
+    The sum alone is a linear map of the set's indicator function; what is learned of it comes after.
+
+    Args:
+        features: features of one element, without presence.
+        hidden: width of all layers.
+        out: length of the code.
+        size: elements of a large set, roughly; sums are divided by it.
+        waves: frequencies by which elements are described.
+    """
+
+    def __init__(self, features: int, hidden: int, out: int, size: int, waves: int = 4) -> None:
+        super().__init__()
+        self.size, self.waves = max(size, 1), waves
+        first = nn.Linear(wave_features(features, waves), hidden)
+        self.of_elements = nn.Sequential(first, nn.SiLU(), nn.Linear(hidden, hidden))
+        self.of_set = nn.Sequential(
+            nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, out)
+        )
+
+    def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
+        """Encode sets (B, N, D + 1) with presence as last feature; absent elements do not count."""
+        elements, presence = x[..., :-1], x[..., -1:] > 0.5
+        values = self.of_elements(with_waves(elements, self.waves))
+        # By the same number for all sets: how many elements there are shall be seen.
+        return self.of_set(torch.where(presence, values, 0.0).sum(dim=1) / self.size)
 
 
 class InputScaling(nn.Module):

@@ -80,7 +80,7 @@ class EnergyModel(SetPredictor):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights"))
             encoder = self._own_encoder or default_input_encoder(
-                shape.input_kind, shape.input_shape, self.settings.energy
+                shape.input_kind, shape.input_shape, self.settings.energy, self.settings.code
             )
             network = make_network(self.settings, shape, channels, encoder)
         if self._own_encoder is None:

@@ -273,6 +273,9 @@ class PredictorSettings:
     """auto: features that are not near [0, 1] are scaled to it, and predictions are scaled back."""
     max_size: int | None = None
     """Largest set that can be predicted; None: the largest in the training data."""
+    code: int | None = None
+    """Numbers that the default encoder makes of an input; None: as many as the energy is wide, vectors as they
+    are. With E_SE its latent decides."""
     categories: tuple[tuple[int, int], ...] = ()
     """Column ranges (first, behind the last) of features that are one-hot; predictions hold exactly one kind."""
 
@@ -284,6 +287,9 @@ class PredictorSettings:
 
     def __post_init__(self) -> None:
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)
+        require_setting(self.code is None or self.code > 0, "code", "positive or None", self.code)
+        if isinstance(self.energy, SetEncoderSettings):
+            require_setting(self.code is None, "code", "None with E_SE (set energy.latent)", self.code)
         require_setting(_separate_ranges(self.categories), "categories", RANGES, self.categories)
         self._check_sampler()
         if isinstance(self.energy, SetEncoderSettings) and self.energy.shared:
