@@ -64,6 +64,7 @@ EXAMPLES: list[Any] = [
         steps=1,
         batch_size=2,
         learning_rate=0.5,
+        betas=(0.0, 0.99),
         warmup_steps=3,
         decay="cosine",
         clip_norm=0.1,

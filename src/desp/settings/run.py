@@ -17,6 +17,9 @@ class TrainingSettings:
     """Examples a step, in each process."""
     learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Adam's decays of the mean gradient and of the mean square. Contrastive training, whose samples answer every
+    change of the weights, bears higher rates with less memory: 0 and .99."""
     warmup_steps: int = 100
     """Steps over which the learning rate rises from zero."""
     decay: Literal["constant", "cosine"] = "cosine"
@@ -48,6 +51,8 @@ class TrainingSettings:
         for name in ("warmup_steps", "validate_every", "data_workers"):
             require_setting(getattr(self, name) >= 0, f"training.{name}", "at least 0", getattr(self, name))
         require_setting(self.learning_rate > 0, "training.learning_rate", "positive", self.learning_rate)
+        decays = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        require_setting(decays, "training.betas", "two numbers of at least 0 and below 1", self.betas)
         require_setting(
             self.clip_norm is None or self.clip_norm > 0,
             "training.clip_norm",

@@ -64,6 +64,7 @@ class Update:
         self.optimizer = torch.optim.Adam(
             gradients.parameters,
             lr=settings.learning_rate if self._rate is None else self._rate,
+            betas=settings.betas,
             fused=device.type == "cuda",
             capturable=self.captures,
         )
