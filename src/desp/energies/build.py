@@ -8,15 +8,40 @@ from desp.energies.deep_sets import DeepSetsEnergy
 from desp.energies.pooled_layers import PooledLayersEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 from desp.errors import DataError, SettingsError
-from desp.nn import MLP, ImageEncoder, InputScaling, PresenceSetEncoder, SetScaling
-from desp.settings import DeepSetsSettings, EnergySettings, InputKind, PooledLayersSettings, SetEncoderSettings
+from desp.nn import (
+    MLP,
+    ImageEncoder,
+    InputScaling,
+    PresenceSetEncoder,
+    PresentScaling,
+    SetEncoder,
+    SetScaling,
+    initialise,
+)
+from desp.settings import (
+    DeepSetsSettings,
+    EnergySettings,
+    InputKind,
+    NetworkSettings,
+    PooledLayersSettings,
+    SetEncoderSettings,
+    TransformerSettings,
+)
 
 
-def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings) -> nn.Module:
+def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], settings: NetworkSettings) -> nn.Module:
     """h(x) for users who bring none of their own.
 
-    E_SE needs vectors in its latent space; others take them as they are (standardised), as the paper's E_DS does.
+    E_SE needs vectors in its latent space, and the transformer codes of that length; others take them as they are
+    (standardised), as the paper's E_DS does.
     """
+    encoder = _input_encoder(kind, input_shape, settings)
+    if isinstance(settings, SetEncoderSettings):
+        initialise(encoder, settings.initialisation)
+    return encoder
+
+
+def _input_encoder(kind: InputKind, input_shape: tuple[int, ...], settings: NetworkSettings) -> nn.Module:
     if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
             f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, or images (C, H, W), "
@@ -26,13 +51,18 @@ def default_input_encoder(kind: InputKind, input_shape: tuple[int, ...], setting
         if kind != "set":
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
         return SetScaling((input_shape[1] - 1,))
-    out = settings.latent if isinstance(settings, SetEncoderSettings) else settings.hidden
+    has_latent = isinstance(settings, SetEncoderSettings | TransformerSettings)
+    out = settings.latent if isinstance(settings, SetEncoderSettings | TransformerSettings) else settings.hidden
+    if kind == "set" and isinstance(settings, TransformerSettings):
+        # As DSPN encodes sets, with which it is compared: presence is a feature, features are divided by N.
+        encoder = SetEncoder(input_shape[1], settings.hidden, out, divide_by_size=True)
+        return nn.Sequential(PresentScaling((input_shape[1],)), encoder)
     if kind == "set":
         scaling = InputScaling((input_shape[1],))
         return nn.Sequential(scaling, PresenceSetEncoder(input_shape[1] - 1, settings.hidden, out))
     if kind == "image":
         return ImageEncoder(input_shape[0], settings.hidden, out)
-    if not isinstance(settings, SetEncoderSettings):
+    if not has_latent:
         return nn.Sequential(InputScaling(input_shape))
     return nn.Sequential(InputScaling(input_shape), MLP([input_shape[0], settings.hidden, settings.hidden, out]))
 

@@ -1,10 +1,18 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
-from desp.nn.encoders import ImageEncoder, InputScaling, PresenceSetEncoder, SetEncoder, SetScaling
+from desp.nn.encoders import (
+    ImageEncoder,
+    InputScaling,
+    PresenceSetEncoder,
+    PresentScaling,
+    SetEncoder,
+    SetScaling,
+)
 from desp.nn.levels import LEVEL_FEATURES
-from desp.nn.mlp import MLP, Pullback, from_few, to_few
+from desp.nn.mlp import MLP, Pullback, from_few, initialise, to_few
 from desp.nn.pooling import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
-from desp.nn.sizes import SizeHead
+from desp.nn.sizes import SizeHead, first_rows
+from desp.nn.transformer import TransformerDecoder
 
 __all__ = [
     "LEVEL_FEATURES",
@@ -16,12 +24,16 @@ __all__ = [
     "MeanPool",
     "Pool",
     "PresenceSetEncoder",
+    "PresentScaling",
     "Pullback",
     "SetEncoder",
     "SetScaling",
     "SizeHead",
     "SumPool",
+    "TransformerDecoder",
+    "first_rows",
     "from_few",
+    "initialise",
     "make_pool",
     "to_few",
 ]
