@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ContrastiveSettings,
         DeepSetsSettings,
         DenoisingSettings,
+        DirectSettings,
         LangevinSettings,
         PaddingSettings,
         PooledLayersSettings,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         SetRiskSettings,
         SolverSettings,
         TrainingSettings,
+        TransformerSettings,
     )
 
 # Where each public name lives. Loaded on first use: importing torch takes seconds, `desp --help` must not.
@@ -33,6 +35,7 @@ _HOMES = {
     "DeepSetsSettings": "desp.settings",
     "DenoisingSettings": "desp.settings",
     "DespError": "desp.errors",
+    "DirectSettings": "desp.settings",
     "EnergyPredictor": "desp.predictors",
     "LangevinSettings": "desp.settings",
     "LogDensity": "desp.samplers",
@@ -46,6 +49,7 @@ _HOMES = {
     "SetRiskSettings": "desp.settings",
     "SolverSettings": "desp.settings",
     "TrainingSettings": "desp.settings",
+    "TransformerSettings": "desp.settings",
 }
 
 __all__ = [
@@ -53,6 +57,7 @@ __all__ = [
     "DeepSetsSettings",
     "DenoisingSettings",
     "DespError",
+    "DirectSettings",
     "EnergyPredictor",
     "LangevinSettings",
     "LogDensity",
@@ -66,6 +71,7 @@ __all__ = [
     "SetRiskSettings",
     "SolverSettings",
     "TrainingSettings",
+    "TransformerSettings",
     "__version__",
 ]
 

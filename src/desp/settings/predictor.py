@@ -129,9 +129,9 @@ class SetRiskSettings:
     scored: Literal["last", "all"] = "last"
     """Which sets the distance is taken of: the descent's end, or the mean over all, the start included."""
     sizes: Literal["descended", "clamped", "first"] = "descended"
-    """descended: presence, or zero rows, move like everything else. clamped: presence starts at .5 and stays within
-    [0, 1]. first: p(size | x) is learned, and as many elements as are most probable descend. The last two need
-    presence padding."""
+    """descended: presence, or zero rows, move like everything else. clamped: presence starts at .5 and stays
+    within [0, 1]. first: p(size | x) is learned, and as many elements as are most probable descend. The last two
+    need presence padding."""
     size_weight: float = 1.0
     """Where sizes come first: weight of -log p(size | x) in the loss."""
     size_hidden: int = 128
