@@ -16,6 +16,7 @@ from desp.settings import (
     DeepSetsSettings,
     DenoisingSettings,
     DigitsSettings,
+    DirectSettings,
     FilesSettings,
     LangevinSettings,
     PaddingSettings,
@@ -27,15 +28,28 @@ from desp.settings import (
     SetRiskSettings,
     SolverSettings,
     TrainingSettings,
+    TransformerSettings,
     from_json,
     to_json,
 )
 
+ZERO = PaddingSettings(kind="zero")
 DENOISING: dict[str, Any] = {"estimator": DenoisingSettings(), "sampler": SolverSettings()}
 # For every class: values that differ from the defaults in each field.
 EXAMPLES: list[Any] = [
     DeepSetsSettings(hidden=7, element_layers=1, set_layers=2, pooling="max", divide_by_size=False),
-    SetEncoderSettings(hidden=7, layers=2, latent=5, pooling="sum", divide_by_size=True, shared=True),
+    SetEncoderSettings(
+        hidden=7,
+        layers=2,
+        latent=5,
+        pooling="sum",
+        divide_by_size=True,
+        shared=True,
+        negative_slope=0.0,
+        initialisation="xavier",
+    ),
+    TransformerSettings(hidden=6, layers=2, heads=3, feedforward=5, latent=7),
+    DirectSettings(size_weight=0.5, size_hidden=9),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
     AttentionSettings(hidden=6, layers=2, heads=3, waves=1),
     SolverSettings(steps=3, order=1, highest=9.0, lowest=0.1, spacing=1.0, stochasticity=0.2, refinement=4),
@@ -59,7 +73,9 @@ EXAMPLES: list[Any] = [
         replay=0.9,
         replay_capacity=7,
     ),
-    SetRiskSettings(distance="hungarian", steps=3, step_size=0.5),
+    SetRiskSettings(
+        distance="hungarian", steps=3, step_size=0.5, scored="all", sizes="clamped", representation_weight=0.1
+    ),
     TrainingSettings(
         steps=1,
         batch_size=2,
@@ -160,7 +176,7 @@ def test_unions_are_told_apart_by_kind() -> None:
 
 @pytest.mark.parametrize("energy", [{"kind": "other"}, {}, {"kind": None}])
 def test_unknown_kinds(energy: dict[str, Any]) -> None:
-    kinds = r"\['attention', 'deep-sets', 'pooled-layers', 'set-encoder'\]"
+    kinds = r"\['attention', 'deep-sets', 'pooled-layers', 'set-encoder', 'transformer'\]"
     with pytest.raises(SettingsError, match=f"energy.kind must be one of {kinds}"):
         from_json(PredictorSettings, {"energy": energy})
 
@@ -177,7 +193,19 @@ def test_samplers_of_before_there_were_two_kinds() -> None:
         ({"sampler": LangevinSettings()}, "sampler.kind must be solver for estimator denoising"),
         ({"estimator": ContrastiveSettings()}, "sampler.kind must be langevin for contrastive"),
         ({**DENOISING, "padding": PaddingSettings(kind="zero")}, "padding.kind must be presence where sizes come"),
-        ({**DENOISING, "energy": SetEncoderSettings()}, "energy.kind must be pooled-layers, attention or deep-sets"),
+        (
+            {**DENOISING, "energy": SetEncoderSettings()},
+            "energy.kind must be pooled-layers, attention or deep-sets",
+        ),
+        ({"energy": TransformerSettings()}, "estimator.kind must be direct for the transformer"),
+        ({"estimator": DirectSettings()}, "energy.kind must be transformer for estimator direct"),
+        (
+            {"energy": TransformerSettings(), "estimator": DirectSettings(), "padding": ZERO},
+            "padding.kind must be presence for the transformer",
+        ),
+        ({"estimator": SetRiskSettings(sizes="clamped"), "padding": ZERO}, "padding.kind must be presence"),
+        ({"estimator": SetRiskSettings(sizes="first"), "padding": ZERO}, "padding.kind must be presence"),
+        ({"estimator": SetRiskSettings(representation_weight=1.0)}, "energy.kind must be set-encoder where"),
     ],
 )
 def test_parts_that_do_not_fit_each_other(changes: dict[str, Any], message: str) -> None:
@@ -226,6 +254,19 @@ NAN = float("nan")
         (ContrastiveSettings, {"data_noise": -0.1}, "estimator.data_noise"),
         (SetRiskSettings, {"steps": 0}, "estimator.steps"),
         (SetRiskSettings, {"step_size": 0.0}, "estimator.step_size"),
+        (SetRiskSettings, {"size_weight": -1.0}, "estimator.size_weight"),
+        (SetRiskSettings, {"size_hidden": 0}, "estimator.size_hidden"),
+        (SetRiskSettings, {"representation_weight": -1.0}, "estimator.representation_weight"),
+        (
+            SetRiskSettings,
+            {"sizes": "first", "distance": "hungarian"},
+            "estimator.distance must be chamfer where sizes",
+        ),
+        (DirectSettings, {"size_weight": -1.0}, "estimator.size_weight"),
+        (DirectSettings, {"size_hidden": 0}, "estimator.size_hidden"),
+        (TransformerSettings, {"layers": 0}, "energy.layers"),
+        (TransformerSettings, {"hidden": 6}, r"energy.hidden must be a multiple of energy.heads \(4\)"),
+        (SetEncoderSettings, {"negative_slope": -0.1}, "energy.negative_slope must be at least 0"),
         (TrainingSettings, {"steps": 0}, "training.steps"),
         (TrainingSettings, {"batch_size": 0}, "training.batch_size"),
         (TrainingSettings, {"checkpoint_every": 0}, "training.checkpoint_every"),

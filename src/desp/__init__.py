@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ContrastiveSettings,
         DeepSetsSettings,
         DenoisingSettings,
+        DirectSettings,
         LangevinSettings,
         PaddingSettings,
         PooledLayersSettings,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         SetRiskSettings,
         SolverSettings,
         TrainingSettings,
+        TransformerSettings,
     )
 
 # Where each public name lives. Loaded on first use: importing torch takes seconds, `desp --help` must not.
@@ -35,6 +37,7 @@ _HOMES = {
     "DeepSetsSettings": "desp.settings",
     "DenoisingSettings": "desp.settings",
     "DespError": "desp.errors",
+    "DirectSettings": "desp.settings",
     "EnergyPredictor": "desp.predictors",
     "LangevinSettings": "desp.settings",
     "LogDensity": "desp.samplers",
@@ -48,6 +51,7 @@ _HOMES = {
     "SetRiskSettings": "desp.settings",
     "SolverSettings": "desp.settings",
     "TrainingSettings": "desp.settings",
+    "TransformerSettings": "desp.settings",
 }
 
 __all__ = [
@@ -56,6 +60,7 @@ __all__ = [
     "DeepSetsSettings",
     "DenoisingSettings",
     "DespError",
+    "DirectSettings",
     "EnergyPredictor",
     "LangevinSettings",
     "LogDensity",
@@ -69,6 +74,7 @@ __all__ = [
     "SetRiskSettings",
     "SolverSettings",
     "TrainingSettings",
+    "TransformerSettings",
     "__version__",
 ]
 

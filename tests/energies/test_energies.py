@@ -25,6 +25,7 @@ CASES: dict[str, EnergySettings] = {
     "deep-sets, sum": DeepSetsSettings(hidden=8, pooling="sum"),
     "set-encoder": SetEncoderSettings(hidden=8, latent=6),
     "set-encoder, divided": SetEncoderSettings(hidden=8, latent=6, layers=2, divide_by_size=True),
+    "set-encoder, ReLU": SetEncoderSettings(hidden=8, latent=6, negative_slope=0.0, initialisation="xavier"),
     "set-encoder, max": SetEncoderSettings(hidden=8, latent=6, pooling="max"),
     "pooled-layers": PooledLayersSettings(hidden=8),
     "pooled-layers, mean": PooledLayersSettings(hidden=8, layers=1, pooling="mean"),

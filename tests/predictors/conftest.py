@@ -1,4 +1,4 @@
-"""Predictors that fit in milliseconds, one for every estimator and energy."""
+"""Predictors that fit in milliseconds, one for every estimator and energy, and for every compared system."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +12,7 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
+    DirectSettings,
     EnergySettings,
     EstimatorSettings,
     LangevinSettings,
@@ -22,6 +23,7 @@ from desp.settings import (
     SetRiskSettings,
     SolverSettings,
     TrainingSettings,
+    TransformerSettings,
 )
 
 Pairs = list[tuple[Tensor, Tensor]]
@@ -55,6 +57,24 @@ VARIANTS = {
     )
     for energy in (DeepSetsSettings(hidden=8), PooledLayersSettings(hidden=8))
 }
+DSPN_ENERGY = SetEncoderSettings(
+    hidden=8, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
+)
+DSPN = SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="clamped")
+# Sizes differ here, as presence is what these systems are about.
+SYSTEMS = {
+    "dspn-chamfer": PredictorSettings(energy=DSPN_ENERGY, estimator=DSPN),
+    "dspn-hungarian": PredictorSettings(
+        energy=DSPN_ENERGY,
+        estimator=replace(DSPN, distance="hungarian", scored="last", representation_weight=0.1),
+    ),
+    "c-dspn": PredictorSettings(energy=DSPN_ENERGY, estimator=replace(DSPN, sizes="first", size_hidden=64)),
+    "tspn": PredictorSettings(
+        energy=TransformerSettings(hidden=8, heads=2, layers=2, feedforward=16, latent=6),
+        estimator=DirectSettings(size_hidden=64),
+    ),
+}
+VARIANTS |= SYSTEMS
 
 
 @pytest.fixture(params=VARIANTS)

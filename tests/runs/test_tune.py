@@ -159,7 +159,7 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "risk")
     risk = SetRiskSettings(steps=2)
     train_run(tiny("polygons-risk-chamfer", energy=DeepSetsSettings(hidden=8), estimator=risk), 0, folder)
-    with pytest.raises(SettingsError, match="descends as in training"):
+    with pytest.raises(SettingsError, match="predicts as in training"):
         tune_run(folder)
     data = tmp_path / "few.jsonl"
     data.write_text("".join(json.dumps({"input": [i], "set": [[0.1 * i, 0.5]]}) + "\n" for i in range(3)))

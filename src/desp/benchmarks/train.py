@@ -27,7 +27,7 @@ from desp.benchmarks.timing import (
     timing_of,
 )
 from desp.data.base import Batch, BatchSource
-from desp.predictors import EnergyPredictor
+from desp.predictors import EnergyNetwork, EnergyPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.settings import ContrastiveSettings, Device, RunSettings, TrainingSettings
@@ -66,7 +66,7 @@ def _row(task: str, options: BenchOptions, peaks: Peaks) -> Row:
         precision = precision_name(options.device)
     with matmul_precision(REFERENCE_PRECISION):
         reference = _reference(settings, x, y, options)
-    floor = chain_floor_ms(predictor.network.energy, *shape, steps=chain.steps, peaks=peaks)
+    floor = chain_floor_ms(cast(EnergyNetwork, predictor.network).energy, *shape, steps=chain.steps, peaks=peaks)
     return {
         "task": task,
         "engine": engine,
@@ -158,7 +158,7 @@ class _TimedSource(BatchSource):
 
 def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Timing:
     """The plain step, on an energy of its own with the same first weights."""
-    energy = _problem(settings, options)[0].network.energy
+    energy = cast(EnergyNetwork, _problem(settings, options)[0].network).energy
     estimator = cast(ContrastiveSettings, settings.predictor.estimator)
     optimizer = torch.optim.Adam(energy.parameters(), lr=settings.training.learning_rate)
     generator = make_generator(options.seed, "bench", "reference", device=options.device)

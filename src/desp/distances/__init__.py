@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from desp.distances.chamfer import chamfer, chamfer_of_sets
+from desp.distances.chamfer import chamfer, chamfer_of_equal_sizes, chamfer_of_sets
 from desp.distances.hungarian import assign, assign_later, hungarian, hungarian_of_sets, nearest_hungarian
 from desp.distances.pairwise import huber_pairs
 from desp.settings import Distance
@@ -19,6 +19,7 @@ __all__ = [
     "assign",
     "assign_later",
     "chamfer",
+    "chamfer_of_equal_sizes",
     "chamfer_of_sets",
     "huber_pairs",
     "hungarian",

@@ -9,30 +9,52 @@ from desp.energies.deep_sets import DeepSetsEnergy
 from desp.energies.pooled_layers import PooledLayersEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 from desp.errors import DataError, SettingsError
-from desp.nn import MLP, ImageEncoder, InputScaling, PooledSetEncoder, PresenceSetEncoder, SetScaling
+from desp.nn import (
+    MLP,
+    ImageEncoder,
+    InputScaling,
+    PooledSetEncoder,
+    PresenceSetEncoder,
+    PresentScaling,
+    SetEncoder,
+    SetScaling,
+    initialise,
+)
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
     EnergySettings,
     InputKind,
+    NetworkSettings,
     PooledLayersSettings,
     SetEncoderSettings,
+    TransformerSettings,
 )
 
 
 def default_input_encoder(
-    kind: InputKind, input_shape: tuple[int, ...], settings: EnergySettings, code: int | None = None
+    kind: InputKind, input_shape: tuple[int, ...], settings: NetworkSettings, code: int | None = None
 ) -> nn.Module:
     """h(x) for users who bring none of their own.
 
-    E_SE needs vectors in its latent space; others take them as they are (standardised), as the paper's E_DS does.
+    E_SE needs vectors in its latent space, and the transformer codes of that length; others take them as they are
+    (standardised), as the paper's E_DS does.
 
     Args:
         kind: what inputs are.
         input_shape: of one of them.
-        settings: of the energy that gets the codes.
-        code: numbers of a code; None: as many as the energy is wide, and vectors as they are.
+        settings: of the network that gets the codes.
+        code: numbers of a code; None: as many as the network is wide, and vectors as they are.
     """
+    encoder = _input_encoder(kind, input_shape, settings, code)
+    if isinstance(settings, SetEncoderSettings):
+        initialise(encoder, settings.initialisation)
+    return encoder
+
+
+def _input_encoder(
+    kind: InputKind, input_shape: tuple[int, ...], settings: NetworkSettings, code: int | None
+) -> nn.Module:
     if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
             f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, or images (C, H, W), "
@@ -42,18 +64,23 @@ def default_input_encoder(
         if kind != "set":
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
         return SetScaling((input_shape[1] - 1,))
-    codes_meet = isinstance(settings, SetEncoderSettings)
-    out = settings.latent if isinstance(settings, SetEncoderSettings) else code or settings.hidden
+    has_latent = isinstance(settings, SetEncoderSettings | TransformerSettings)
+    latent = settings.latent if isinstance(settings, SetEncoderSettings | TransformerSettings) else None
+    out = latent or code or settings.hidden
+    if kind == "set" and isinstance(settings, TransformerSettings):
+        # As DSPN encodes sets, with which it is compared: presence is a feature, features are divided by N.
+        encoder = SetEncoder(input_shape[1], settings.hidden, out, divide_by_size=True)
+        return nn.Sequential(PresentScaling((input_shape[1],)), encoder)
     if kind == "set":
         size, features = input_shape[0], input_shape[1] - 1
         scaling = InputScaling((features + 1,))
         # Where codes of inputs and sets are compared, both come from the same kind of network.
-        if codes_meet:
+        if has_latent:
             return nn.Sequential(scaling, PresenceSetEncoder(features, settings.hidden, out))
         return nn.Sequential(scaling, PooledSetEncoder(features, settings.hidden, out, size))
     if kind == "image":
         return ImageEncoder(input_shape[0], settings.hidden, out)
-    if not codes_meet and code is None:
+    if not has_latent and code is None:
         return nn.Sequential(InputScaling(input_shape))
     return nn.Sequential(InputScaling(input_shape), MLP([input_shape[0], settings.hidden, settings.hidden, out]))
 

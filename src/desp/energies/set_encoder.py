@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy, Tables
-from desp.nn import SetEncoder
+from desp.nn import SetEncoder, initialise
 from desp.settings import SetEncoderSettings
 
 
@@ -28,7 +28,9 @@ class SetEncoderEnergy(SetEnergy):
             settings.layers,
             settings.pooling,
             settings.divide_by_size,
+            settings.negative_slope,
         )
+        initialise(self.set_encoder, settings.initialisation)
         self.shared = settings.shared
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:

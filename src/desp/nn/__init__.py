@@ -5,13 +5,15 @@ from desp.nn.encoders import (
     InputScaling,
     PooledSetEncoder,
     PresenceSetEncoder,
+    PresentScaling,
     SetEncoder,
     SetScaling,
 )
 from desp.nn.levels import LEVEL_FEATURES
-from desp.nn.mlp import MLP, Pullback, from_few, to_few
+from desp.nn.mlp import MLP, Pullback, from_few, initialise, to_few
 from desp.nn.pooling import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
-from desp.nn.sizes import SizeHead
+from desp.nn.sizes import SizeHead, first_rows
+from desp.nn.transformer import TransformerDecoder
 from desp.nn.waves import wave_features, with_waves
 
 __all__ = [
@@ -25,12 +27,16 @@ __all__ = [
     "Pool",
     "PooledSetEncoder",
     "PresenceSetEncoder",
+    "PresentScaling",
     "Pullback",
     "SetEncoder",
     "SetScaling",
     "SizeHead",
     "SumPool",
+    "TransformerDecoder",
+    "first_rows",
     "from_few",
+    "initialise",
     "make_pool",
     "to_few",
     "wave_features",

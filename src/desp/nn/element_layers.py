@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.nn.mlp import FEW, MLP, Pullback, from_few, to_few
+from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, from_few, to_few
 
 KERNELS = find_spec("triton") is not None and torch.version.hip is None
 # A block of activations lies on the chip together with the weights it is multiplied with.
@@ -50,6 +50,8 @@ def element_layers(
 def _suits_kernels(mlp: MLP, rows: int) -> bool:
     linears, weight = mlp.linears, mlp.linears[0].weight
     if not (KERNELS and weight.is_cuda and weight.dtype == torch.float32 and rows >= MANY_ELEMENTS):
+        return False
+    if mlp.negative_slope != NEGATIVE_SLOPE:  # the kernels know this one alone
         return False
     properties = torch.cuda.get_device_properties(weight.device)
     if len(linears) != 3 or getattr(properties, "shared_memory_per_block_optin", 0) < SHARED_BYTES:

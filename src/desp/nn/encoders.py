@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.nn.element_layers import element_layers, kernel_weights
-from desp.nn.mlp import MLP, Pullback
+from desp.nn.mlp import MLP, NEGATIVE_SLOPE, Pullback
 from desp.nn.pooling import make_pool
 from desp.nn.waves import wave_features, with_waves
 from desp.settings import Pooling
@@ -23,6 +23,7 @@ class SetEncoder(nn.Module):
         layers: linear layers.
         pooling: how elements are pooled.
         divide_by_size: divide pooled features by N.
+        negative_slope: of the activations; 0 for ReLU.
     """
 
     def __init__(
@@ -33,9 +34,10 @@ class SetEncoder(nn.Module):
         layers: int = 3,
         pooling: Pooling = "fspool",
         divide_by_size: bool = False,
+        negative_slope: float = NEGATIVE_SLOPE,
     ) -> None:
         super().__init__()
-        self.mlp = MLP([features, *[hidden] * (layers - 1), out])
+        self.mlp = MLP([features, *[hidden] * (layers - 1), out], negative_slope)
         self.pool = make_pool(pooling, out)
         self.divide_by_size = divide_by_size
 
@@ -128,6 +130,14 @@ class InputScaling(nn.Module):
     def forward(self, x: Float[Tensor, "b *shape"]) -> Float[Tensor, "b *shape"]:
         """Standardise."""
         return (x - self.mean) / self.deviation
+
+
+class PresentScaling(InputScaling):
+    """Input sets (B, N, D + 1), presence last: present elements standardised, absent ones zero vectors."""
+
+    def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
+        """Standardise; presence, whose mean is taken as 0 and deviation as 1, stays what it is."""
+        return super().forward(x) * x[..., -1:]
 
 
 class SetScaling(InputScaling):

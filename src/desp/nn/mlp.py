@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from desp.settings import Initialisation
+
 NEGATIVE_SLOPE = 0.01
 
 Pullback = Callable[[Tensor], Tensor]
@@ -15,20 +17,22 @@ Pullback = Callable[[Tensor], Tensor]
 
 
 class MLP(nn.Module):
-    """Linear layers with LeakyReLU(0.01) between them and nothing after the last.
+    """Linear layers with LeakyReLU between them and nothing after the last.
 
     Args:
         widths: features in, of every hidden layer, and out: ``[7, 256, 256]`` has two layers.
+        negative_slope: of the LeakyReLU; 0 makes it a ReLU.
 
     Weights keep torch's default initialisation, which produced the paper's results.
     """
 
-    def __init__(self, widths: Sequence[int]) -> None:
+    def __init__(self, widths: Sequence[int], negative_slope: float = NEGATIVE_SLOPE) -> None:
         super().__init__()
+        self.negative_slope = negative_slope
         layers: list[nn.Module] = []
         for index, (before, after) in enumerate(pairwise(widths)):
             if index > 0:
-                layers.append(nn.LeakyReLU(NEGATIVE_SLOPE))
+                layers.append(nn.LeakyReLU(negative_slope))
             layers.append(nn.Linear(before, after))
         self.layers = nn.Sequential(*layers)
 
@@ -56,24 +60,35 @@ class MLP(nn.Module):
         linears, values, active = self.linears, first, []
         wanted = len(linears) if layers is None else layers
         for layer in linears[1:wanted]:
-            active.append(F.leaky_relu(values, NEGATIVE_SLOPE, inplace=True))
+            active.append(F.leaky_relu(values, self.negative_slope, inplace=True))
             values = layer(active[-1])
         if wanted < len(linears):
-            values = F.leaky_relu(values, NEGATIVE_SLOPE, inplace=True)
+            values = F.leaky_relu(values, self.negative_slope, inplace=True)
 
         def pull(gradient: Tensor) -> Tensor:
             if wanted < len(linears):
-                gradient = leaky_relu_pullback(gradient, values)
+                gradient = leaky_relu_pullback(gradient, values, self.negative_slope)
             for layer, after in zip(reversed(linears[1:wanted]), reversed(active), strict=True):
-                gradient = leaky_relu_pullback(gradient @ layer.weight, after)
+                gradient = leaky_relu_pullback(gradient @ layer.weight, after, self.negative_slope)
             return gradient
 
         return values, pull
 
 
-def leaky_relu_pullback(gradient: Tensor, after: Tensor) -> Tensor:
+def leaky_relu_pullback(gradient: Tensor, after: Tensor, negative_slope: float) -> Tensor:
     """From a gradient in a LeakyReLU's output to one in its input, given that output."""
-    return torch.ops.aten.leaky_relu_backward(gradient, after, NEGATIVE_SLOPE, True)
+    return torch.ops.aten.leaky_relu_backward(gradient, after, negative_slope, True)
+
+
+def initialise(network: nn.Module, kind: Initialisation) -> None:
+    """Draw the first weights of all linear and convolutional layers anew; ``default`` leaves torch's own."""
+    if kind == "default":
+        return
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
 
 # Products with so few features are sums that a compiler fuses with what surrounds them.

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from desp.nn.mlp import MLP
@@ -14,12 +14,13 @@ class SizeHead(nn.Module):
     Args:
         code_features: H of the codes (B, H) or (B, N, H).
         max_size: N.
-        hidden: width of its hidden layer.
+        hidden: width of its hidden layers.
+        layers: linear layers.
     """
 
-    def __init__(self, code_features: int, max_size: int, hidden: int) -> None:
+    def __init__(self, code_features: int, max_size: int, hidden: int, layers: int = 3) -> None:
         super().__init__()
-        self.logits = MLP([code_features, hidden, hidden, max_size + 1])
+        self.logits = MLP([code_features, *[hidden] * (layers - 1), max_size + 1])
 
     def forward(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b sizes"]:
         """The logarithms of the probabilities of all sizes."""
@@ -34,3 +35,13 @@ class SizeHead(nn.Module):
     def sample(self, code: Float[Tensor, "b *code"], generator: torch.Generator) -> Int[Tensor, " b"]:
         """One size for each input."""
         return torch.multinomial(self(code).exp(), 1, generator=generator).squeeze(1)
+
+    @torch.no_grad()
+    def most_probable(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"]:
+        """The most probable size for each input; of equal ones the smallest."""
+        return self(code).argmax(dim=-1)
+
+
+def first_rows(sizes: Int[Tensor, " b"], max_size: int) -> Bool[Tensor, "b n"]:
+    """The presence of sets whose elements are their first rows."""
+    return torch.arange(max_size, device=sizes.device) < sizes.unsqueeze(1)

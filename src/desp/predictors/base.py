@@ -25,7 +25,7 @@ class Prediction:
 
     Attributes:
         sets: K tensors (n_k, D), present elements only, in the units of the training data.
-        energies: (K,), lower is more plausible.
+        energies: (K,), lower is more plausible; NaN where the system has no energy.
         sizes_compare: whether energies of sets of different sizes can be compared. Where sizes are drawn first
             they cannot: each size has an unknown constant of its own.
     """
@@ -36,17 +36,28 @@ class Prediction:
 
     @property
     def best(self) -> Tensor:
-        """The set of lowest energy; among those of the most frequent size where sizes do not compare."""
+        """The set of lowest energy; among those of the most frequent size where sizes do not compare.
+
+        Without energies it is the first of them, which is as good as any.
+        """
         candidates = list(range(len(self.sets)))
         if not self.sizes_compare:
             sizes = [len(item) for item in self.sets]
             usual = max(sizes, key=sizes.count)
             candidates = [index for index in candidates if sizes[index] == usual]
+        if self._unscored:
+            return self.sets[candidates[0]]
         return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
 
     def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
         """The different answers among the sets, the most frequent first; see `group_modes`."""
-        return group_modes(self.sets, self.energies, distance=distance, threshold=threshold)
+        energies = None if self._unscored else self.energies
+        return group_modes(self.sets, energies, distance=distance, threshold=threshold)
+
+    @property
+    def _unscored(self) -> bool:
+        """All are NaN; a single one would be a failure, which must not pass as a system without energies."""
+        return bool(self.energies.isnan().all())
 
     def __len__(self) -> int:
         return len(self.sets)

@@ -1,4 +1,4 @@
-"""The predictor made of an energy, an estimator and a sampler: DESP, and direct risk."""
+"""The predictor of every system: DESP and all else made of energies, and networks that make sets themselves."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,17 +13,15 @@ from torch.utils.data import Dataset
 
 from desp.data.base import BatchSource
 from desp.errors import SettingsError
-from desp.estimators import ContrastiveEstimator, DenoisingEstimator, Estimator, SetRiskEstimator
+from desp.estimators import Estimator
 from desp.predictors.base import Prediction
+from desp.predictors.energy_network import EnergyNetwork
 from desp.predictors.model import EnergyModel
-from desp.predictors.network import SetDrawer
 from desp.predictors.shape import dataset_source, inspect_dataset
 from desp.randomness import make_generator
 from desp.samplers import ChainInfo, LogDensity, Record
 from desp.settings import (
     AttentionSettings,
-    ContrastiveSettings,
-    DenoisingSettings,
     PooledLayersSettings,
     SamplerSettings,
     SolverSettings,
@@ -33,6 +31,10 @@ from desp.training import Trainer, TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
 from desp.training.threads import suitable_threads
 
+NO_ENERGY = (
+    "This system makes sets without an energy, so it cannot say how plausible a set is. Train one that has an "
+    "energy, such as PredictorSettings(energy=PooledLayersSettings())."
+)
 NO_DENSITY = (
     "A density over sets needs the estimator 'denoising' with sizes 'first', and the energy 'attention', or "
     "'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements change their "
@@ -44,6 +46,8 @@ NO_DENSITY = (
 
 class EnergyPredictor(EnergyModel):
     """Set prediction by an energy: the method of the paper, and anything made of the same parts.
+
+    A system that is no energy (`TransformerSettings`) shares everything but scores: its energies are NaN.
 
     Args:
         settings: energy, estimator, sampler, padding; the defaults suit small sets of a few features.
@@ -134,14 +138,7 @@ class EnergyPredictor(EnergyModel):
 
     def make_estimator(self, steps: int = 0) -> Estimator:
         """The estimator that the settings name, on this predictor's modules, for a training of so many steps."""
-        settings = self.settings.estimator
-        if isinstance(settings, ContrastiveSettings):
-            return ContrastiveEstimator(self.network.energy, settings, self.engine, steps=steps)
-        if isinstance(settings, DenoisingSettings):
-            return DenoisingEstimator(self.network.energy, self.network.sizes, settings)
-        if self.network.descent is None:
-            raise SettingsError("Direct risk needs a learned start; build the predictor with its settings.")
-        return SetRiskEstimator(self.network.energy, self.network.descent, settings)
+        return self.network.make_estimator(self.settings.estimator, self.engine, steps)
 
     # -- prediction ------------------------------------------------------------------------------------
 
@@ -182,7 +179,12 @@ class EnergyPredictor(EnergyModel):
         Args:
             x: one input, or a batch.
             sets: one set (n, D), or as many sets as inputs.
+
+        Raises:
+            SettingsError: this system has no energy.
         """
+        if not self.network.scores_sets:
+            raise SettingsError(NO_ENERGY)
         batch, given, single = self._as_pairs(x, sets)
         energies = self.network.scores(batch, self.encode_sets(given)).cpu()
         return energies[0] if single else energies
@@ -207,12 +209,14 @@ class EnergyPredictor(EnergyModel):
         if steps < 2 or probes < 2:
             raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
         batch, given, single = self._as_pairs(x, sets)
-        settings = self.settings.sampler
-        if not isinstance(settings, SolverSettings) or not self._is_smooth():
+        settings, network = self.settings.sampler, self.network
+        if not isinstance(network, EnergyNetwork) or not isinstance(settings, SolverSettings):
+            raise SettingsError(NO_DENSITY)
+        if not self._is_smooth():
             raise SettingsError(NO_DENSITY)
         solver = replace(settings, steps=steps)
         generator = make_generator(seed, "probes", device=self.device)
-        density = self.network.log_prob(batch, self.encode_sets(given), generator, solver, probes)
+        density = network.log_prob(batch, self.encode_sets(given), generator, solver, probes)
         scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
         value, error = (density.value - scale).cpu(), density.error.cpu()
         return LogDensity(value[0], error[0]) if single else LogDensity(value, error)
@@ -238,7 +242,7 @@ class EnergyPredictor(EnergyModel):
         """
         row_shape = (self.shape.max_size, self.padding.channels(self.shape.features))
         if self._drawer is None:
-            self._drawer = SetDrawer(self.network, row_shape, self.engine)
+            self._drawer = self.network.make_drawer(row_shape, self.engine)
         return self._drawer.draw(x, generator, sampler or self.settings.sampler, record)
 
     @property
@@ -248,5 +252,8 @@ class EnergyPredictor(EnergyModel):
 
     @torch.no_grad()
     def raw_energy(self, x: Tensor, values: Tensor) -> Tensor:
-        """The energy (B,) of raw padded sets (B, N, C), as `sample` gives them, for inputs on the same device."""
+        """The energy (B,) of raw padded sets (B, N, C), as `sample` gives them, for inputs on the same device.
+
+        NaN for a system that has no energy.
+        """
         return self.network.scores(x.to(self._dtype), values)

@@ -1,4 +1,4 @@
-"""An energy predictor's modules, shapes and units: built, saved and loaded."""
+"""A predictor's modules, shapes and units: built, saved and loaded."""
 
 from typing import Any, Self
 
@@ -11,16 +11,26 @@ from desp.energies import default_input_encoder
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.nn import InputScaling, SetScaling
 from desp.predictors.base import SetPredictor
-from desp.predictors.network import EnergyNetwork, SetDrawer, make_network
+from desp.predictors.energy_network import make_energy_network
+from desp.predictors.network import SetDrawer, SetNetwork
 from desp.predictors.shape import DataShape, InputStatistics
+from desp.predictors.transformer import make_transformer_network
 from desp.randomness import derive_seed
 from desp.sets import SetBatch, make_padding
-from desp.settings import Device, Engine, PredictorSettings, from_json, to_json
+from desp.settings import (
+    Device,
+    DirectSettings,
+    Engine,
+    PredictorSettings,
+    TransformerSettings,
+    from_json,
+    to_json,
+)
 from desp.training.device import default_device
 
 
 class EnergyModel(SetPredictor):
-    """What an energy predictor is made of, and how data in the user's units become its tensors and back.
+    """What a predictor is made of, and how data in the user's units become its tensors and back.
 
     Args:
         settings: energy, estimator, sampler, padding.
@@ -44,7 +54,7 @@ class EnergyModel(SetPredictor):
         self.padding = make_padding(self.settings.padding)
         self._own_encoder = input_encoder
         self._shape: DataShape | None = None
-        self._network: EnergyNetwork | None = None
+        self._network: SetNetwork | None = None
         self._drawer: SetDrawer | None = None
 
     # -- parts -----------------------------------------------------------------------------------------
@@ -57,7 +67,7 @@ class EnergyModel(SetPredictor):
         return self._shape
 
     @property
-    def network(self) -> EnergyNetwork:
+    def network(self) -> SetNetwork:
         """The modules that are trained and saved."""
         if self._network is None:
             raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
@@ -82,10 +92,18 @@ class EnergyModel(SetPredictor):
             encoder = self._own_encoder or default_input_encoder(
                 shape.input_kind, shape.input_shape, self.settings.energy, self.settings.code
             )
-            network = make_network(self.settings, shape, channels, encoder)
+            network = self._make_network(shape, channels, encoder)
         if self._own_encoder is None:
             _set_units(encoder, shape, statistics)
         self._shape, self._network, self._drawer = shape, network, None
+
+    def _make_network(self, shape: DataShape, channels: int, encoder: nn.Module) -> SetNetwork:
+        settings = self.settings
+        if not isinstance(settings.energy, TransformerSettings):
+            return make_energy_network(settings, settings.energy, shape, channels, encoder)
+        if not isinstance(settings.estimator, DirectSettings):
+            raise SettingsError(f"The transformer needs the estimator 'direct', not '{settings.estimator.kind}'.")
+        return make_transformer_network(settings.energy, settings.estimator, shape, encoder)
 
     # -- units -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from desp.errors import SettingsError
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import LangevinSettings, SetRiskSettings
+from desp.settings import DirectSettings, LangevinSettings, SetRiskSettings
 from desp.storage import write_json
 
 
@@ -38,7 +38,8 @@ def ablate_run(
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
     sampler = predictor.settings.sampler  # the one that was chosen, if any was
-    if isinstance(settings.predictor.estimator, SetRiskSettings) or not isinstance(sampler, LangevinSettings):
+    direct = isinstance(settings.predictor.estimator, SetRiskSettings | DirectSettings)
+    if direct or not isinstance(sampler, LangevinSettings):
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     rows, real = [], None
     for ratio in ratios:

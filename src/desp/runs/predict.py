@@ -10,7 +10,7 @@ from desp.data.files import field_of, read_lines
 from desp.errors import DataError
 from desp.predictors import Prediction
 from desp.runs.folder import RunFolder
-from desp.storage import write_text
+from desp.storage import without_nonfinite, write_text
 
 
 def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, seed: int = 0) -> int:
@@ -47,5 +47,5 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
 
 
 def _line(value: Any, prediction: Prediction) -> dict[str, Any]:
-    pairs = zip(prediction.sets, prediction.energies.tolist(), strict=True)
+    pairs = zip(prediction.sets, without_nonfinite(prediction.energies.tolist()), strict=True)
     return {"input": value, "samples": [{"set": item.tolist(), "energy": energy} for item, energy in pairs]}

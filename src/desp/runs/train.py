@@ -7,7 +7,7 @@ from desp.extras import require
 from desp.predictors import EnergyPredictor
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.samplers import ChainEngine
+from desp.samplers import check_engine
 from desp.settings import RunSettings
 from desp.storage import write_json
 from desp.tasks import make_task
@@ -35,7 +35,7 @@ def train_run(
     shape, statistics = task.shape(parts.max_size, parts.scaling == "auto", parts.categories)
     predictor.build(shape, seed=seed, statistics=statistics)
     torch.set_float32_matmul_precision(settings.matmul_precision)
-    _check_machine(settings, predictor)
+    _check_machine(settings)
     state = PartialState(cpu=settings.device == "cpu")
     if state.is_main_process:
         if resume:
@@ -72,14 +72,14 @@ def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
     return folder.model.is_dir() and summary.get("steps") == outcome.steps
 
 
-def _check_machine(settings: RunSettings, predictor: EnergyPredictor) -> None:
+def _check_machine(settings: RunSettings) -> None:
     """Find what is missing before anything is written.
 
     Raises:
         SettingsError: no such device, or one that the engine cannot use.
         MissingExtraError: TensorBoard is asked for and not installed.
     """
-    ChainEngine(predictor.network.energy, settings.engine).name(default_device(settings.device))
+    check_engine(settings.engine, default_device(settings.device))
     if settings.training.tensorboard:
         require("tensorboard", "log", "log for TensorBoard")
 

@@ -12,7 +12,14 @@ from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import LangevinSettings, SamplerSettings, SetRiskSettings, SolverSettings, to_json
+from desp.settings import (
+    DirectSettings,
+    LangevinSettings,
+    SamplerSettings,
+    SetRiskSettings,
+    SolverSettings,
+    to_json,
+)
 from desp.storage import without_nonfinite, write_json
 from desp.tasks.judgement import CALIBRATED, energy_score
 
@@ -39,8 +46,8 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         SettingsError: the system has no sampler to choose, or the task no validation data.
     """
     settings, seed = folder.load_settings()
-    if isinstance(settings.predictor.estimator, SetRiskSettings):
-        raise SettingsError(f"'{settings.recipe}' descends as in training, so there is no sampler to tune.")
+    if isinstance(settings.predictor.estimator, SetRiskSettings | DirectSettings):
+        raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
     batch = task.validation_batch(seed, CALIBRATED[predictor.device.type])

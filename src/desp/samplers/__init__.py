@@ -4,7 +4,7 @@ from desp.samplers.base import ChainInfo, Gradient, GradientFor, Record, Sampler
 from desp.samplers.density import LogDensity, log_density
 from desp.samplers.descent import UnrolledDescent
 from desp.samplers.diffusion import Diffusion
-from desp.samplers.engine import ChainEngine
+from desp.samplers.engine import ChainEngine, check_engine
 from desp.samplers.langevin import LangevinSampler, langevin_step
 from desp.samplers.solver import SolverSampler, noise_levels
 
@@ -20,6 +20,7 @@ __all__ = [
     "Sampler",
     "SolverSampler",
     "UnrolledDescent",
+    "check_engine",
     "eager_gradient",
     "langevin_step",
     "log_density",

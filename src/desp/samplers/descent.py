@@ -1,52 +1,100 @@
 """Descent that can be differentiated: the predictor of direct risk minimisation."""
 
+from typing import Literal
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
 from desp.samplers.base import ChainInfo, ChainRecorder, Record, eager_gradient
-from desp.samplers.langevin import LangevinSampler
-from desp.settings import LangevinSettings
+
+Presence = Literal["descended", "clamped", "first"]
+"""What the last feature of a row does: as all others; the same within [0, 1]; nothing, as it is given."""
+
+PRESENCE_START = 0.5
 
 
 class UnrolledDescent(nn.Module):
     """Gradient steps on an energy from a learned start, through which gradients flow to the weights.
 
     The start is drawn from U[0, 1] and learned; being a parameter it makes every prediction for one input the
-    same, which is what direct risk can do at best.
+    same, which is what direct risk can do at best. With E_SE this is the inner loop of DSPN (Zhang et al. 2019).
 
     Args:
         max_size: N.
         channels: C.
         steps: gradient steps.
-        step_size: factor on each gradient.
+        step_size: factor on each gradient, which is that of the energy of one sample.
+        presence: what the last feature does. Clamped, it starts at .5, and is learned too. Given first, it is no
+            part of the start, and only rows that are present move; others are zero vectors, as they are in data.
     """
 
-    def __init__(self, max_size: int, channels: int, steps: int, step_size: float) -> None:
+    def __init__(
+        self, max_size: int, channels: int, steps: int, step_size: float, presence: Presence = "descended"
+    ) -> None:
         super().__init__()
-        self.start = nn.Parameter(torch.rand(max_size, channels))
+        self.start = nn.Parameter(torch.rand(max_size, channels - 1 if presence == "first" else channels))
+        if presence == "clamped":
+            with torch.no_grad():
+                self.start[:, -1] = PRESENCE_START
         self.steps = steps
         self.step_size = step_size
+        self.presence = presence
 
     def forward(
-        self, energy: SetEnergy, code: Float[Tensor, "b *code"], record: Record = "nothing"
+        self,
+        energy: SetEnergy,
+        code: Float[Tensor, "b *code"],
+        record: Record = "nothing",
+        presence: Bool[Tensor, "b n"] | None = None,
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """Descend for each input; second-order gradients are kept only where autograd is on."""
-        start = self.start.expand(code.shape[0], -1, -1)
-        if not torch.is_grad_enabled():
-            return self._plain(energy, code, start.detach(), record)
-        recorder = ChainRecorder(record, start.detach())
-        y, gradient = start, eager_gradient(energy, code, start.shape[1])
+        """Descend for each input; second-order gradients are kept only where autograd is on.
+
+        Args:
+            energy: what to descend.
+            code: of the inputs.
+            record: how much of the way to keep.
+            presence: which rows there are, where that is given first.
+        """
+        sets, recorder = self._descend(energy, code, record, presence)
+        return sets[-1], recorder.info()
+
+    def all_sets(
+        self, energy: SetEnergy, code: Float[Tensor, "b *code"], presence: Bool[Tensor, "b n"] | None = None
+    ) -> list[Float[Tensor, "b n c"]]:
+        """The start and what every step leads to, T + 1 in all, with their gradients."""
+        return self._descend(energy, code, "nothing", presence)[0]
+
+    def _descend(
+        self, energy: SetEnergy, code: Tensor, record: Record, presence: Tensor | None
+    ) -> tuple[list[Tensor], ChainRecorder]:
+        y = self._first(len(code), presence)
+        free = None if presence is None else _moving(presence, y)
+        recorder, sets = ChainRecorder(record, y.detach()), [y]
+        gradient = eager_gradient(energy, code, y.shape[1])
         for _ in range(self.steps):
             values, slope = gradient(y)
-            y = y - self.step_size * slope
+            slope = slope if free is None else slope * free
+            y = self._within(y - self.step_size * slope)
             recorder.add(y, values, slope)
-        return y, recorder.info()
+            sets = [*sets, y] if torch.is_grad_enabled() else [y]  # without a tape nobody asks for the others
+        return sets, recorder
 
-    def _plain(self, energy: SetEnergy, code: Tensor, start: Tensor, record: Record) -> tuple[Tensor, ChainInfo]:
-        """The same steps as a chain without noise, which keeps nothing for a backward pass."""
-        settings = LangevinSettings(self.steps, stochastic_steps=0, noise_scale=0.0, step_size=self.step_size)
-        unused = torch.Generator(device=start.device)
-        gradient = eager_gradient(energy, code, start.shape[1])
-        return LangevinSampler(settings).sample(gradient, start, unused, record)
+    def _first(self, batch: int, presence: Tensor | None) -> Tensor:
+        start = self.start.expand(batch, -1, -1)
+        if presence is None:
+            return self._within(start)
+        there = presence.unsqueeze(-1).to(start.dtype)
+        return torch.cat([start * there, there], dim=-1)
+
+    def _within(self, y: Tensor) -> Tensor:
+        if self.presence != "clamped":
+            return y
+        return torch.cat([y[..., :-1], y[..., -1:].clamp(0, 1)], dim=-1)
+
+
+def _moving(presence: Tensor, like: Tensor) -> Tensor:
+    """1 for the features of present rows, but for presence itself; else 0."""
+    there = presence.unsqueeze(-1).to(like.dtype)
+    return torch.cat([there.expand(-1, -1, like.shape[2] - 1), torch.zeros_like(there)], dim=-1)

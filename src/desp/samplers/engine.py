@@ -61,6 +61,16 @@ def inline_chains() -> Iterator[None]:
         _INLINE.reset(token)
 
 
+def check_engine(engine: Engine, device: torch.device) -> None:
+    """Refuse an engine that `device` cannot use.
+
+    Raises:
+        SettingsError: CUDA graphs without CUDA.
+    """
+    if engine == "graph" and device.type != "cuda":
+        raise SettingsError("engine 'graph' needs a CUDA device; use --engine eager, compiled or auto.")
+
+
 class ChainEngine:
     """Runs samplers along the gradients of one energy.
 
@@ -84,8 +94,7 @@ class ChainEngine:
 
     def name(self, device: torch.device) -> EngineName:
         """The engine that chains on `device` use."""
-        if self.requested == "graph" and device.type != "cuda":
-            raise SettingsError("engine 'graph' needs a CUDA device; use --engine eager, compiled or auto.")
+        check_engine(self.requested, device)
         if self.requested != "auto":
             return self.requested
         if device.type == "cuda":

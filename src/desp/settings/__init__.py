@@ -4,21 +4,26 @@ Nothing here knows torch, so that the command line can show all settings without
 *does* is documented where it is used; the line below a field is what ``--help`` prints.
 """
 
-from desp.settings.choices import Device, Distance, Engine, InputKind, Pooling
+from desp.settings.choices import Device, Distance, Engine, Initialisation, InputKind, Pooling
 from desp.settings.codec import from_json, to_json
-from desp.settings.predictor import (
+from desp.settings.energy import (
     AttentionSettings,
-    ContrastiveSettings,
     DeepSetsSettings,
-    DenoisingSettings,
     EnergySettings,
+    NetworkSettings,
+    PooledLayersSettings,
+    SetEncoderSettings,
+    TransformerSettings,
+)
+from desp.settings.predictor import (
+    ContrastiveSettings,
+    DenoisingSettings,
+    DirectSettings,
     EstimatorSettings,
     LangevinSettings,
     PaddingSettings,
-    PooledLayersSettings,
     PredictorSettings,
     SamplerSettings,
-    SetEncoderSettings,
     SetRiskSettings,
     SolverSettings,
 )
@@ -38,13 +43,16 @@ __all__ = [
     "DenoisingSettings",
     "Device",
     "DigitsSettings",
+    "DirectSettings",
     "Distance",
     "EnergySettings",
     "Engine",
     "EstimatorSettings",
     "FilesSettings",
+    "Initialisation",
     "InputKind",
     "LangevinSettings",
+    "NetworkSettings",
     "PaddingSettings",
     "PolygonsSettings",
     "PooledLayersSettings",
@@ -57,6 +65,7 @@ __all__ = [
     "SolverSettings",
     "TaskSettings",
     "TrainingSettings",
+    "TransformerSettings",
     "from_json",
     "to_json",
 ]

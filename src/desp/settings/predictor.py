@@ -3,95 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from desp.settings.choices import Distance, Pooling, require_setting
-
-
-@dataclass(frozen=True)
-class DeepSetsSettings:
-    """The energy E_DS of equation 8: an MLP on every element, a pooling, a second MLP."""
-
-    kind: Literal["deep-sets"] = "deep-sets"
-    hidden: int = 128
-    """Width of all layers."""
-    element_layers: int = 3
-    """Linear layers before the pooling."""
-    set_layers: int = 3
-    """Linear layers after the pooling."""
-    pooling: Pooling = "fspool"
-    """How element features become set features."""
-    divide_by_size: bool = True
-    """Divide element features by the padded set size before pooling."""
-
-    def __post_init__(self) -> None:
-        require_setting(self.hidden > 0, "energy.hidden", "positive", self.hidden)
-        require_setting(self.element_layers > 0, "energy.element_layers", "positive", self.element_layers)
-        require_setting(self.set_layers > 0, "energy.set_layers", "positive", self.set_layers)
-
-
-@dataclass(frozen=True)
-class SetEncoderSettings:
-    """The energy E_SE of equation 9: Huber distance between set code and input code."""
-
-    kind: Literal["set-encoder"] = "set-encoder"
-    hidden: int = 256
-    """Width of the hidden layers of the set encoder."""
-    layers: int = 3
-    """Linear layers of the set encoder."""
-    latent: int = 64
-    """Length of the code that sets and inputs share."""
-    pooling: Pooling = "fspool"
-    """How element features become the code."""
-    divide_by_size: bool = False
-    """Divide element features by the padded set size before pooling."""
-    shared: bool = False
-    """Inputs are sets like those to predict, and one encoder gives the codes of both: an auto-encoder."""
-
-    def __post_init__(self) -> None:
-        require_setting(self.hidden > 0, "energy.hidden", "positive", self.hidden)
-        require_setting(self.layers > 0, "energy.layers", "positive", self.layers)
-        require_setting(self.latent > 0, "energy.latent", "positive", self.latent)
-
-
-@dataclass(frozen=True)
-class PooledLayersSettings:
-    """Smooth layers on every element, each of which also sees the pooled set: an energy for denoising."""
-
-    kind: Literal["pooled-layers"] = "pooled-layers"
-    hidden: int = 128
-    """Width of all layers."""
-    layers: int = 2
-    """How many times elements hear of the whole set."""
-    pooling: Pooling = "fspool"
-    """How element features become set features."""
-
-    def __post_init__(self) -> None:
-        require_setting(self.hidden > 0, "energy.hidden", "positive", self.hidden)
-        require_setting(self.layers > 0, "energy.layers", "positive", self.layers)
-
-
-@dataclass(frozen=True)
-class AttentionSettings:
-    """Elements that attend to each other: an energy for denoising sets with much local structure."""
-
-    kind: Literal["attention"] = "attention"
-    hidden: int = 128
-    """Width of all layers."""
-    layers: int = 3
-    """How many times elements look at each other."""
-    heads: int = 4
-    """Ways in which they look; a divisor of the width."""
-    waves: int = 4
-    """Waves of each feature that elements are described by, each half as long as the one before; 0: none."""
-
-    def __post_init__(self) -> None:
-        for name in ("hidden", "layers", "heads"):
-            require_setting(getattr(self, name) > 0, f"energy.{name}", "positive", getattr(self, name))
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "energy.heads", f"a divisor of energy.hidden ({self.hidden})", self.heads)
-        require_setting(self.waves >= 0, "energy.waves", "at least 0", self.waves)
-
-
-EnergySettings = DeepSetsSettings | SetEncoderSettings | PooledLayersSettings | AttentionSettings
+from desp.settings.choices import Distance, require_setting
+from desp.settings.energy import (
+    DeepSetsSettings,
+    NetworkSettings,
+    PooledLayersSettings,
+    SetEncoderSettings,
+    TransformerSettings,
+)
 
 
 @dataclass(frozen=True)
@@ -202,7 +121,10 @@ class ContrastiveSettings:
 
 @dataclass(frozen=True)
 class SetRiskSettings:
-    """Direct risk: a set distance on the result of an unrolled, differentiable descent."""
+    """Direct risk: a set distance on the result of an unrolled, differentiable descent.
+
+    With the energy `set-encoder` it is DSPN (Zhang et al. 2019), and with sizes first C-DSPN.
+    """
 
     kind: Literal["set-risk"] = "set-risk"
     distance: Distance = "chamfer"
@@ -210,11 +132,42 @@ class SetRiskSettings:
     steps: int = 20
     """Unrolled gradient steps."""
     step_size: float = 1.0
-    """Factor on the gradient of one step."""
+    """Factor on the gradient of one step, for the energy of one sample."""
+    scored: Literal["last", "all"] = "last"
+    """Which sets the distance is taken of: the descent's end, or the mean over all, the start included."""
+    sizes: Literal["descended", "clamped", "first"] = "descended"
+    """descended: presence, or zero rows, move like everything else. clamped: presence starts at .5 and stays
+    within [0, 1]. first: p(size | x) is learned, and as many elements as are most probable descend. The last two
+    need presence padding."""
+    size_weight: float = 1.0
+    """Where sizes come first: weight of -log p(size | x) in the loss."""
+    size_hidden: int = 128
+    """Where sizes come first: width of the hidden layer of p(size | x)."""
+    representation_weight: float = 0.0
+    """Weight of the energy of true sets in the loss: Huber(g(Y), h(x)). Only with the energy set-encoder."""
 
     def __post_init__(self) -> None:
-        require_setting(self.steps > 0, "estimator.steps", "positive", self.steps)
-        require_setting(self.step_size > 0, "estimator.step_size", "positive", self.step_size)
+        for name in ("steps", "step_size", "size_hidden"):
+            require_setting(getattr(self, name) > 0, f"estimator.{name}", "positive", getattr(self, name))
+        for name in ("size_weight", "representation_weight"):
+            require_setting(getattr(self, name) >= 0, f"estimator.{name}", "at least 0", getattr(self, name))
+        masked = self.sizes != "first" or self.distance == "chamfer"
+        require_setting(masked, "estimator.distance", "chamfer where sizes come first", self.distance)
+
+
+@dataclass(frozen=True)
+class DirectSettings:
+    """Direct risk of a network that makes sets itself: the masked Chamfer distance, and -log p(size | x)."""
+
+    kind: Literal["direct"] = "direct"
+    size_weight: float = 1.0
+    """Weight of -log p(size | x) in the loss."""
+    size_hidden: int = 128
+    """Width of the hidden layer of p(size | x)."""
+
+    def __post_init__(self) -> None:
+        require_setting(self.size_weight >= 0, "estimator.size_weight", "at least 0", self.size_weight)
+        require_setting(self.size_hidden > 0, "estimator.size_hidden", "positive", self.size_hidden)
 
 
 @dataclass(frozen=True)
@@ -243,7 +196,7 @@ class DenoisingSettings:
             require_setting(getattr(self, name) > 0, f"estimator.{name}", "positive", getattr(self, name))
 
 
-EstimatorSettings = ContrastiveSettings | SetRiskSettings | DenoisingSettings
+EstimatorSettings = ContrastiveSettings | SetRiskSettings | DenoisingSettings | DirectSettings
 
 
 RANGES = "separate column ranges (first, behind the last) of two columns or more, such as ((3, 7), (7, 9))"
@@ -261,12 +214,13 @@ def _separate_ranges(groups: Any) -> bool:
 class PredictorSettings:
     """What a predictor is made of: energy, estimator, sampler, and how sets become tensors."""
 
-    energy: EnergySettings = field(default_factory=PooledLayersSettings)
-    """The energy that scores a set for an input."""
+    energy: NetworkSettings = field(default_factory=PooledLayersSettings)
+    """The energy that scores a set for an input; or a transformer, which makes sets without scoring them."""
     estimator: EstimatorSettings = field(default_factory=DenoisingSettings)
-    """How the energy is fitted to data."""
+    """How the energy, or the transformer, is fitted to data."""
     sampler: SamplerSettings = field(default_factory=SolverSettings)
-    """How the energy becomes predictions: chains, for denoising the solver (set-risk descends as in training)."""
+    """How the energy becomes predictions: chains, for denoising the solver. Systems of direct risk have no choice
+    here: they predict as in training."""
     padding: PaddingSettings = field(default_factory=PaddingSettings)
     """How sets of different sizes become tensors."""
     scaling: Literal["auto", "none"] = "auto"
@@ -275,7 +229,7 @@ class PredictorSettings:
     """Largest set that can be predicted; None: the largest in the training data."""
     code: int | None = None
     """Numbers that the default encoder makes of an input; None: as many as the energy is wide, vectors as they
-    are. With E_SE its latent decides."""
+    are. Where the energy has a latent, that decides."""
     categories: tuple[tuple[int, int], ...] = ()
     """Column ranges (first, behind the last) of features that are one-hot; predictions hold exactly one kind."""
 
@@ -288,10 +242,11 @@ class PredictorSettings:
     def __post_init__(self) -> None:
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)
         require_setting(self.code is None or self.code > 0, "code", "positive or None", self.code)
-        if isinstance(self.energy, SetEncoderSettings):
-            require_setting(self.code is None, "code", "None with E_SE (set energy.latent)", self.code)
+        if isinstance(self.energy, SetEncoderSettings | TransformerSettings):
+            require_setting(self.code is None, "code", "None where energy.latent decides", self.code)
         require_setting(_separate_ranges(self.categories), "categories", RANGES, self.categories)
         self._check_sampler()
+        self._check_direct()
         if isinstance(self.energy, SetEncoderSettings) and self.energy.shared:
             kind = self.padding.kind
             require_setting(kind == "presence", "padding.kind", "presence where energy.shared is on", kind)
@@ -303,6 +258,25 @@ class PredictorSettings:
             require_setting(
                 levelled, "energy.kind", "pooled-layers, attention or deep-sets for denoising", self.energy.kind
             )
+
+    def _check_direct(self) -> None:
+        """The transformer goes with its own estimator; presence, where rows are masked, is a feature."""
+        direct, makes_sets = (
+            isinstance(self.estimator, DirectSettings),
+            isinstance(self.energy, TransformerSettings),
+        )
+        wanted = "direct for the transformer, which has no energy (estimator=DirectSettings())"
+        require_setting(direct or not makes_sets, "estimator.kind", wanted, self.estimator.kind)
+        wanted = "transformer for estimator direct (for an energy, use set-risk)"
+        require_setting(makes_sets or not direct, "energy.kind", wanted, self.energy.kind)
+        masked = direct
+        if isinstance(self.estimator, SetRiskSettings):
+            masked = self.estimator.sizes != "descended"
+            coded = isinstance(self.energy, SetEncoderSettings) or self.estimator.representation_weight == 0
+            wanted = "set-encoder where estimator.representation_weight is above 0"
+            require_setting(coded, "energy.kind", wanted, self.energy.kind)
+        wanted = "presence for the transformer, and for set-risk with sizes 'clamped' or 'first'"
+        require_setting(not masked or self.padding.kind == "presence", "padding.kind", wanted, self.padding.kind)
 
     def _check_sampler(self) -> None:
         """Denoising goes with the solver, contrastive with chains; direct risk brings its own descent."""

@@ -1,0 +1,85 @@
+"""A transformer without positions, from a code and random points to the elements of a set."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from desp.settings import TransformerSettings
+
+
+class TransformerDecoder(nn.Module):
+    """Random points, each joined to the code, become elements by attending to each other.
+
+    The decoder of the transformer set prediction network (Kosiorek et al. 2020). Nothing tells elements apart but
+    the points they start from, so a permutation of those permutes the elements and changes nothing else.
+
+    Args:
+        code_features: H of the codes (B, H).
+        features: D of an element, and of a point.
+        settings: widths, heads, depth.
+    """
+
+    def __init__(self, code_features: int, features: int, settings: TransformerSettings) -> None:
+        super().__init__()
+        hidden = settings.hidden
+        self.mean = nn.Parameter(torch.zeros(features))
+        self.log_deviation = nn.Parameter(torch.zeros(features))
+        self.join = nn.Linear(code_features + features, hidden)
+        blocks = (TransformerBlock(hidden, settings.heads, settings.feedforward) for _ in range(settings.layers))
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(hidden)
+        self.out = nn.Linear(hidden, features)
+
+    def forward(
+        self, code: Float[Tensor, "b h"], noise: Float[Tensor, "b n d"], presence: Bool[Tensor, "b n"]
+    ) -> Float[Tensor, "b n d"]:
+        """The elements of sets; absent ones are zero, and present ones do not hear of them.
+
+        Args:
+            code: of the inputs.
+            noise: unit normal numbers, which become points of the learned normal distribution.
+            presence: which elements there are.
+        """
+        points = self.mean + self.log_deviation.exp() * noise
+        joined = torch.cat([code.unsqueeze(1).expand(-1, noise.shape[1], -1), points], dim=-1)
+        values = self.join(joined)
+        # An empty set attends to everything: a softmax over nothing is NaN, and its rows are zeroed in the end.
+        heard = presence | ~presence.any(dim=1, keepdim=True)
+        for block in self.blocks:
+            values = block(values, heard)
+        return self.out(self.norm(values)).masked_fill(~presence.unsqueeze(-1), 0.0)
+
+
+class TransformerBlock(nn.Module):
+    """Attention, then two layers on every element; each adds to what it gets, and normalises that first.
+
+    Normalised first, it trains at a constant learning rate without a warm-up (Xiong et al. 2020). The attention is
+    written out: fused ones add up their gradients in any order, and a resumed run could not repeat them.
+
+    Args:
+        hidden: features of an element.
+        heads: among which features are divided.
+        feedforward: width of the layer between.
+    """
+
+    def __init__(self, hidden: int, heads: int, feedforward: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention, self.before_layers = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.queries_keys_values = nn.Linear(hidden, 3 * hidden)
+        self.from_heads = nn.Linear(hidden, hidden)
+        self.widen, self.narrow = nn.Linear(hidden, feedforward), nn.Linear(feedforward, hidden)
+
+    def forward(self, values: Float[Tensor, "b n h"], heard: Bool[Tensor, "b n"]) -> Float[Tensor, "b n h"]:
+        """The elements' new features; only `heard` ones are attended to, at least one in each set."""
+        values = values + self._attention(self.before_attention(values), heard)
+        return values + self.narrow(F.relu(self.widen(self.before_layers(values))))
+
+    def _attention(self, values: Tensor, heard: Tensor) -> Tensor:
+        batch, size, hidden = values.shape
+        parts = self.queries_keys_values(values).view(batch, size, 3, self.heads, hidden // self.heads)
+        queries, keys, contents = parts.permute(2, 0, 3, 1, 4)  # (B, heads, N, H / heads) each
+        scores = queries @ keys.transpose(2, 3) * (hidden // self.heads) ** -0.5
+        shares = scores.masked_fill(~heard[:, None, None, :], -torch.inf).softmax(dim=-1)
+        return self.from_heads((shares @ contents).transpose(1, 2).reshape(batch, size, hidden))

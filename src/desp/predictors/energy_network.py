@@ -1,0 +1,205 @@
+"""The trained modules of an energy predictor, and how chains or descents draw sets from them."""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from desp.energies import SetEnergy, code_shape, make_energy
+from desp.errors import SettingsError
+from desp.estimators import ContrastiveEstimator, DenoisingEstimator, Estimator, SetRiskEstimator
+from desp.nn import LEVEL_FEATURES, SizeHead, first_rows
+from desp.predictors.network import CHAINS_AT_ONCE, SetDrawer, SetNetwork, evaluating
+from desp.predictors.shape import DataShape
+from desp.samplers import (
+    ChainEngine,
+    ChainInfo,
+    Diffusion,
+    LangevinSampler,
+    LogDensity,
+    Record,
+    Sampler,
+    SolverSampler,
+    UnrolledDescent,
+    eager_gradient,
+    log_density,
+)
+from desp.settings import (
+    ContrastiveSettings,
+    DenoisingSettings,
+    EnergySettings,
+    Engine,
+    EstimatorSettings,
+    LangevinSettings,
+    PredictorSettings,
+    SamplerSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+    SolverSettings,
+)
+
+# Sets whose densities are followed at once, as derivatives of the gradient keep a tape.
+DENSITIES_AT_ONCE = 200
+
+
+class EnergyNetwork(SetNetwork):
+    """The energy, for direct risk the learned start, where sizes come first p(size | x)."""
+
+    def __init__(
+        self,
+        energy: SetEnergy,
+        descent: UnrolledDescent | None = None,
+        sizes: SizeHead | None = None,
+        diffusion: Diffusion | None = None,
+    ) -> None:
+        super().__init__()
+        self.energy, self.descent, self.sizes = energy, descent, sizes
+        self.diffusion = diffusion
+
+    def make_estimator(self, settings: EstimatorSettings, engine: Engine, steps: int) -> Estimator:
+        """Contrast, denoising or direct risk."""
+        if isinstance(settings, ContrastiveSettings):
+            return ContrastiveEstimator(self.energy, settings, engine, steps=steps)
+        if isinstance(settings, DenoisingSettings):
+            return DenoisingEstimator(self.energy, self.sizes, settings)
+        if not isinstance(settings, SetRiskSettings) or self.descent is None:
+            raise SettingsError(
+                f"The estimator '{settings.kind}' does not suit this network: build one with its settings."
+            )
+        return SetRiskEstimator(self.energy, self.descent, settings, self.sizes)
+
+    def make_drawer(self, row_shape: tuple[int, int], engine: Engine) -> "ChainDrawer":
+        """By chains, or by the descent that was trained."""
+        return ChainDrawer(self, row_shape, engine)
+
+    def scores(self, x: Tensor, sets: Tensor) -> Tensor:
+        """Energies (B,) of padded sets for inputs, in parts that fit into memory."""
+        parts = zip(x.split(CHAINS_AT_ONCE), sets.split(CHAINS_AT_ONCE), strict=True)
+        with evaluating(self):
+            return torch.cat([self._score(inputs, some) for inputs, some in parts])
+
+    def _score(self, x: Tensor, sets: Tensor) -> Tensor:
+        if self.diffusion is None:
+            return self.energy(x, sets)
+        gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
+        return self.diffusion.negative_log_density(gradient, self.energy.encode(x), sets)
+
+    def log_prob(
+        self, x: Tensor, sets: Tensor, generator: torch.Generator, settings: SolverSettings, probes: int
+    ) -> LogDensity:
+        """log p of padded sets for inputs, in the units of padded sets, with p(size | x) where sizes come first.
+
+        A set of n elements is n! ordered ones, all of the same density.
+
+        Raises:
+            SettingsError: the energy was not trained by denoising with sizes first.
+        """
+        if self.diffusion is None or self.sizes is None:
+            raise SettingsError("A density over sets needs the estimator 'denoising' with sizes 'first'.")
+        gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
+        values, errors = [], []
+        with evaluating(self):
+            for inputs, some in zip(x.split(DENSITIES_AT_ONCE), sets.split(DENSITIES_AT_ONCE), strict=True):
+                code = self.energy.encode(inputs).detach()
+                sizes = (some[..., -1] > 0.5).sum(dim=1)
+                of_size = self.sizes(code).gather(1, sizes.unsqueeze(1)).squeeze(1).detach()
+                density = log_density(
+                    self.diffusion, gradient, code, some, generator, settings=settings, probes=probes
+                )
+                values.append(density.value + torch.lgamma(sizes.to(some.dtype) + 1) + of_size)
+                errors.append(density.error)
+        return LogDensity(torch.cat(values), torch.cat(errors))
+
+    def sampler(self, settings: SamplerSettings) -> Sampler:
+        """The sampler that `settings` name.
+
+        Raises:
+            SettingsError: it needs another kind of energy than this one.
+        """
+        if isinstance(settings, LangevinSettings) and self.diffusion is None:
+            return LangevinSampler(settings)
+        if not isinstance(settings, LangevinSettings) and self.diffusion is not None:
+            return SolverSampler(settings, self.diffusion.settings)
+        raise SettingsError(
+            f"The sampler '{settings.kind}' does not suit this energy: one trained by denoising needs the solver, "
+            "any other needs langevin."
+        )
+
+
+class ChainDrawer(SetDrawer):
+    """Draws sets along the gradients of an energy.
+
+    Args:
+        network: energy, and the descent if it predicts by one.
+        row_shape: (N, C) of a padded set.
+        engine: how chains run.
+    """
+
+    def __init__(self, network: EnergyNetwork, row_shape: tuple[int, int], engine: Engine) -> None:
+        super().__init__()
+        self.network, self.row_shape = network, row_shape
+        self.many = ChainEngine(network.energy, engine)
+        # Few chains are run plainly, unless something else is asked for: compiling and capturing cost seconds.
+        self.few = self.many if engine in ("compiled", "graph") else ChainEngine(network.energy, "eager")
+
+    def draw_part(
+        self, x: Tensor, generator: torch.Generator, settings: SamplerSettings, record: Record
+    ) -> tuple[Tensor, ChainInfo]:
+        """Run one chain, or descend, for each input."""
+        network = self.network
+        with evaluating(network):
+            code = network.energy.encode(x)
+        if network.descent is not None:
+            self.engine_used = "eager"
+            return network.descent(network.energy, code, record, self._most_probable(code))
+        engine = self.many if len(x) >= CHAINS_AT_ONCE else self.few
+        drawn = engine.run(network.sampler(settings), code, self._start(code, generator), generator, record)
+        self.engine_used = engine.used or "eager"
+        return drawn
+
+    def _most_probable(self, code: Tensor) -> Tensor | None:
+        """The presence of as many elements as are most probable, where sizes come first."""
+        sizes = self.network.sizes
+        return None if sizes is None else first_rows(sizes.most_probable(code), self.row_shape[0])
+
+    def _start(self, code: Tensor, generator: torch.Generator) -> Tensor:
+        """Zeros; where sizes come first, with the presence of as many elements as were drawn."""
+        start = torch.zeros(len(code), *self.row_shape, device=code.device, dtype=code.dtype)
+        if self.network.sizes is not None:
+            start[..., -1] = first_rows(self.network.sizes.sample(code, generator), start.shape[1])
+        return start
+
+
+def make_energy_network(
+    settings: PredictorSettings, kind: EnergySettings, shape: DataShape, channels: int, encoder: nn.Module
+) -> EnergyNetwork:
+    """The energy of `kind`, with what its estimator needs beside it.
+
+    Args:
+        settings: of the predictor.
+        kind: its energy.
+        shape: of the data.
+        channels: features of one row of a padded set.
+        encoder: h(x).
+    """
+    inputs, estimator = shape.input_shape, settings.estimator
+    if isinstance(kind, SetEncoderSettings) and kind.shared and inputs[0] != shape.max_size:
+        raise SettingsError(
+            f"energy.shared needs inputs padded as sets are, to {shape.max_size} rows; got {inputs[0]}."
+        )
+    levels = LEVEL_FEATURES if isinstance(estimator, DenoisingSettings) else 0
+    energy = make_energy(kind, channels, inputs, encoder, level_features=levels)
+    if isinstance(estimator, SetRiskSettings):
+        steps, step_size = estimator.steps, estimator.step_size
+        descent, sizes = UnrolledDescent(shape.max_size, channels, steps, step_size, estimator.sizes), None
+        if estimator.sizes == "first":
+            # A shared encoder is the set encoder itself, and h(x) alone gives no code then.
+            features = kind.latent if isinstance(kind, SetEncoderSettings) else code_shape(encoder, inputs)[-1]
+            sizes = SizeHead(features, shape.max_size, estimator.size_hidden, layers=2)
+        return EnergyNetwork(energy, descent, sizes)
+    if not isinstance(estimator, DenoisingSettings):
+        return EnergyNetwork(energy)
+    sizes = None
+    if estimator.sizes == "first":
+        sizes = SizeHead(code_shape(encoder, inputs)[-1], shape.max_size, kind.hidden)
+    return EnergyNetwork(energy, sizes=sizes, diffusion=Diffusion(estimator))

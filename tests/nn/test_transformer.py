@@ -1,0 +1,103 @@
+"""The transformer decoder: no order, no absent elements, whatever the size."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.nn import SizeHead, TransformerDecoder, first_rows
+from desp.settings import TransformerSettings
+
+SETTINGS = TransformerSettings(hidden=8, layers=2, heads=2, feedforward=16, latent=5)
+
+
+@pytest.fixture
+def decoder() -> TransformerDecoder:
+    return TransformerDecoder(5, 2, SETTINGS).double()
+
+
+def example(sizes: list[int], rows: int = 6) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    code = torch.randn(len(sizes), 5, generator=generator, dtype=torch.float64)
+    noise = torch.randn(len(sizes), rows, 2, generator=generator, dtype=torch.float64)
+    return code, noise, first_rows(torch.tensor(sizes), rows)
+
+
+def test_permuted_points_give_permuted_elements(decoder: TransformerDecoder) -> None:
+    code, noise, presence = example([6, 4, 1, 0])
+    elements = decoder(code, noise, presence)
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    permuted = decoder(code, noise[:, order], presence[:, order])
+    torch.testing.assert_close(permuted, elements[:, order])
+
+
+def test_absent_points_do_not_matter(decoder: TransformerDecoder) -> None:
+    code, noise, presence = example([6, 4, 1, 0])
+    elements = decoder(code, noise, presence)
+    rubbish = torch.where(presence.unsqueeze(-1), noise, 1000.0)
+    assert torch.equal(decoder(code, rubbish, presence), elements)
+    assert not elements[~presence].any()
+    for row, size in enumerate([6, 4, 1]):  # alone and unpadded it is the same
+        one = decoder(code[row : row + 1], noise[row : row + 1, :size], presence[row : row + 1, :size])
+        torch.testing.assert_close(one[0], elements[row, :size])
+
+
+def test_an_empty_set_is_no_reason_for_nan(decoder: TransformerDecoder) -> None:
+    code, noise, presence = example([0, 2])
+    code.requires_grad_()
+    elements = decoder(code, noise, presence)
+    elements.square().sum().backward()
+    assert torch.isfinite(elements).all()
+    assert torch.isfinite(code.grad).all()
+    assert not code.grad[0].any()
+    assert all(torch.isfinite(weight.grad).all() for weight in decoder.parameters())
+
+
+def test_elements_hear_of_each_other_and_of_the_code(decoder: TransformerDecoder) -> None:
+    code, noise, presence = example([6, 6])
+    elements = decoder(code, noise, presence)
+    moved = noise.clone()
+    moved[:, 0] += 1
+    assert (decoder(code, moved, presence)[:, 1:] != elements[:, 1:]).all()
+    assert (decoder(code + 1, noise, presence) != elements).all()
+
+
+def test_derivatives(decoder: TransformerDecoder) -> None:
+    code, noise, presence = example([3, 1, 0], rows=3)
+    inputs = (code.requires_grad_(), noise.requires_grad_())
+    assert torch.autograd.gradcheck(lambda a, b: decoder(a, b, presence), inputs)
+
+
+def test_all_weights_are_trained(decoder: TransformerDecoder) -> None:
+    decoder(*example([6, 4])).square().sum().backward()
+    assert all(weight.grad is not None and weight.grad.any() for weight in decoder.parameters())
+
+
+def test_points_come_from_the_learned_normal_distribution(decoder: TransformerDecoder) -> None:
+    code, noise, presence = example([6, 4])
+    with torch.no_grad():
+        decoder.mean.copy_(torch.tensor([3.0, -1.0]))
+        decoder.log_deviation.copy_(torch.tensor([0.5, -2.0]))
+    points = decoder.mean + decoder.log_deviation.exp() * noise
+    found = decoder(code, noise, presence)
+    with torch.no_grad():
+        decoder.mean.zero_()
+        decoder.log_deviation.zero_()
+    torch.testing.assert_close(found, decoder(code, points, presence))
+
+
+def test_the_attention_is_torchs() -> None:
+    block = TransformerDecoder(5, 2, SETTINGS).blocks[0]
+    values, heard = torch.randn(3, 6, 8), first_rows(torch.tensor([6, 4, 1]), 6)
+    parts = block.queries_keys_values(values).view(3, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
+    expected = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=heard[:, None, None, :])
+    expected = block.from_heads(expected.transpose(1, 2).reshape(3, 6, 8))
+    torch.testing.assert_close(block._attention(values, heard), expected)
+
+
+def test_sizes() -> None:
+    head = SizeHead(4, 6, 8, layers=2)
+    assert [layer.out_features for layer in head.logits.linears] == [8, 7]
+    code = torch.randn(50, 4)
+    found = head.most_probable(code)
+    assert torch.equal(found, head(code).argmax(dim=1))
+    assert first_rows(torch.tensor([0, 2, 3]), 3).tolist() == [[False] * 3, [True, True, False], [True] * 3]
