@@ -4,7 +4,7 @@ Nothing here knows torch, so that the command line can show all settings without
 *does* is documented where it is used; the line below a field is what ``--help`` prints.
 """
 
-from desp.settings.choices import Device, Distance, Engine, InputKind, Pooling
+from desp.settings.choices import Device, Distance, Engine, InputKind, MnistVariant, Pooling
 from desp.settings.codec import from_json, to_json
 from desp.settings.predictor import (
     ContrastiveSettings,
@@ -24,6 +24,7 @@ from desp.settings.predictor import (
 from desp.settings.run import (
     DigitsSettings,
     FilesSettings,
+    MnistSettings,
     PolygonsSettings,
     RunSettings,
     TaskSettings,
@@ -43,6 +44,8 @@ __all__ = [
     "FilesSettings",
     "InputKind",
     "LangevinSettings",
+    "MnistSettings",
+    "MnistVariant",
     "PaddingSettings",
     "PolygonsSettings",
     "PooledLayersSettings",

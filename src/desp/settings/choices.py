@@ -9,6 +9,7 @@ Distance = Literal["chamfer", "hungarian"]
 Engine = Literal["auto", "eager", "compiled", "graph"]
 Device = Literal["auto", "cpu", "cuda"]
 InputKind = Literal["vector", "set", "image"]
+MnistVariant = Literal["mnist", "fashion"]
 
 
 def require_setting(condition: bool, setting: str, expected: str, got: object) -> None:
