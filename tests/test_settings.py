@@ -17,6 +17,7 @@ from desp.settings import (
     DigitsSettings,
     FilesSettings,
     LangevinSettings,
+    MnistSettings,
     PaddingSettings,
     PolygonsSettings,
     PooledLayersSettings,
@@ -79,6 +80,7 @@ EXAMPLES: list[Any] = [
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
     FilesSettings(path="a.jsonl", held_out=0.5),
+    MnistSettings(variant="fashion", data_dir="somewhere"),
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),

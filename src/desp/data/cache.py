@@ -68,7 +68,7 @@ def cached_arrays(places: Sequence[Path], source: str, compute: Callable[[], Arr
 
 
 def _may_write(place: Path) -> bool:
-    """Whether a folder, or where it would be made, is writable; one that is marked read-only is so for root too."""
+    """Whether a folder, or where it would be made, is writable; what is marked read-only is so for root too."""
     folder = place if place.exists() else place.parent
     while not folder.exists():
         folder = folder.parent

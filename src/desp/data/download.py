@@ -95,7 +95,8 @@ def download(remote: RemoteFile, folder: Path, progress: Progress | None = None,
         return target
     raise DownloadError(
         f"{remote.name} could not be fetched. Tried: {'; '.join(tried) or 'nothing, as no mirror is known'}. "
-        f"Check the connection and try again, which goes on where it stopped; or put the file into {folder} yourself."
+        "Check the connection and try again, which goes on where it stopped; or put the file "
+        f"into {folder} yourself."
     )
 
 

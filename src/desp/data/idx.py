@@ -58,9 +58,9 @@ def _content(path: Path) -> bytes:
     try:
         return gzip.decompress(content)
     except (EOFError, OSError, zlib.error) as error:  # cut off, a wrong checksum, broken inside
-        raise DataError(f"{path}: expected a whole gzip file, but it cannot be unpacked ({error}). {_AGAIN}") from (
-            error
-        )
+        raise DataError(
+            f"{path}: expected a whole gzip file, but it cannot be unpacked ({error}). {_AGAIN}"
+        ) from (error)
 
 
 def _header(path: Path, content: bytes) -> tuple[int, ...]:

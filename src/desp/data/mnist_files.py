@@ -90,9 +90,9 @@ def check_files(folder: Path, variant: MnistVariant, checksums: Mapping[str, str
     missing = [name for name in checksums if not (folder / name).is_file()]
     if missing:
         raise DataError(
-            f"The data of '{variant}' are not there: expected {', '.join(missing)} in {folder}. To fetch and prepare "
-            f"them: {again}. If you have them elsewhere, pass --data-dir DIR or set DESP_DATA=DIR; the files may be in "
-            f"DIR or in DIR/{variant}."
+            f"The data of '{variant}' are not there: expected {', '.join(missing)} in {folder}. "
+            f"To fetch and prepare them: {again}. If you have them elsewhere, pass --data-dir DIR or set "
+            f"DESP_DATA=DIR; the files may be in DIR or in DIR/{variant}."
         )
     for name, md5 in checksums.items():
         check_md5(folder / name, md5, again)
