@@ -54,10 +54,10 @@ def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3), (None, 28, 28), (3, 3, 4)])
 def test_another_shape_is_refused(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
-    with pytest.raises(DataError, match="expected an array of shape .*, but its header says 2 x 3 x 4"):
+    with pytest.raises(DataError, match=r"expected an array of shape .*, but its header says 2 x 3 x 4"):
         read_idx(written(tmp_path, WHOLE), shape)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="There is no file at .*nowhere"):
+    with pytest.raises(DataError, match=r"There is no file at .*nowhere"):
         read_idx(tmp_path / "nowhere", (None,))

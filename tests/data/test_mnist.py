@@ -258,7 +258,7 @@ def test_a_full_disk_leaves_no_cache(tiny_mnist: Path, monkeypatch: pytest.Monke
         real(path, array, **options)
 
     monkeypatch.setattr(desp.data.cache.np, "save", full)
-    with pytest.raises(DataError, match="No space left on device.*Nothing was left behind. Free some space"):
+    with pytest.raises(DataError, match=r"No space left on device.*Nothing was left behind. Free some space"):
         load_mnist("mnist", tiny_mnist)
     assert everything_in(tiny_mnist) == before
     assert [path.name for path in (tiny_mnist / "mnist").iterdir() if path.is_dir()] == []
@@ -305,7 +305,7 @@ def test_images_of_another_shape_are_refused(tiny_mnist: Path) -> None:
         **desp.data.mnist_files.CHECKSUMS["mnist"],
         TRAIN_IMAGES: desp.data.mnist_files.CHECKSUMS["mnist"][TRAIN_LABELS],
     }
-    with pytest.raises(DataError, match="expected an array of shape any x 28 x 28, but its header says 200"):
+    with pytest.raises(DataError, match=r"expected an array of shape any x 28 x 28, but its header says 200"):
         load_mnist("mnist", tiny_mnist, checksums=sums)
 
 
