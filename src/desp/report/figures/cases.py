@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from desp.errors import RunError
 from desp.report.figures.panels import draw_empty_note, draw_set, point_size, prepare_panel
 from desp.report.figures.points import Axes2D, Points, Window, as_points, window
 from desp.report.figures.style import (
@@ -16,7 +15,6 @@ from desp.report.figures.style import (
     render,
     style,
 )
-from desp.report.folder import WRITTEN_BY
 from desp.report.numbers import is_number, short_number
 
 if TYPE_CHECKING:
@@ -38,16 +36,11 @@ def case_grid(cases: list[dict[str, Any]], axes: Axes2D, image_format: ImageForm
         image_format: PNG, or SVG to be put inside a page.
 
     Raises:
-        RunError: a case cannot be read.
+        RunError: a set cannot be read.
         MissingExtraError: matplotlib is not installed.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for case in cases:
-        if not isinstance(case, dict):
-            raise RunError(
-                "evaluation.json is damaged: a case must be an object. "
-                f"Write it again with `{WRITTEN_BY['evaluation.json']}`."
-            )
         groups.setdefault(str(case.get("group", "")), []).append(case)
     pairs = [(as_points(case.get("truth") or []), as_points(case.get("prediction") or [])) for case in cases]
     look = window([truth for truth, _ in pairs], [prediction for _, prediction in pairs])
