@@ -86,7 +86,7 @@ def test_what_is_there_is_not_fetched(server: Server, tmp_path: Path) -> None:
 
 def test_another_file_of_that_name_is_not_overwritten(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.gz").write_bytes(b"mine")
-    with pytest.raises(DataError, match=f"expected the MD5 sum {MD5}, got .* Delete it"):
+    with pytest.raises(DataError, match=f"expected the MD5 sum {MD5}, got .* Move it away"):
         download(remote(server, "good"), tmp_path)
     assert (tmp_path / "file.gz").read_bytes() == b"mine"
 

@@ -134,6 +134,14 @@ def test_files_may_lie_in_the_folder_itself(tiny_mnist: Path) -> None:
     assert files_folder("fashion", tiny_mnist) == tiny_mnist / "fashion"
 
 
+def test_files_of_the_other_variant_are_not_taken_for_ours(tiny_mnist: Path) -> None:
+    """They have the same names: nobody shall be told to remove them."""
+    digits = tiny_mnist / "mnist"
+    assert files_folder("fashion", digits) == digits / "fashion"
+    with pytest.raises(DataError, match=f"The data of 'fashion' are not there: .* in {digits / 'fashion'}"):
+        load_mnist("fashion", digits)
+
+
 def test_the_variable_is_honoured(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DESP_DATA", str(tiny_mnist))
     assert len(load_mnist("mnist").test) == 30
@@ -147,7 +155,7 @@ def test_missing_files_tell_how_to_get_them(tmp_path: Path) -> None:
 def test_another_checksum_is_refused(tiny_mnist: Path) -> None:
     path = tiny_mnist / "mnist" / TRAIN_LABELS
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(DataError, match=f"{path}: expected the MD5 sum .* Delete it, then: desp data mnist"):
+    with pytest.raises(DataError, match=f"{path}: expected the MD5 sum .* Move it away, then: desp data mnist"):
         load_mnist("mnist", tiny_mnist)
     assert everything_in(tiny_mnist) == {f"mnist/{name}" for name in desp.data.mnist_files.CHECKSUMS["mnist"]}
 
@@ -195,6 +203,19 @@ def test_a_cache_folder_can_be_named(tiny_mnist: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("DESP_CACHE", str(tmp_path / "mine"))
     assert load_mnist("mnist", tiny_mnist).cache == tmp_path / "mine" / PART
     assert not (tiny_mnist / "mnist" / PART).exists()
+
+
+def test_another_process_replaces_the_cache(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was computed is used even if the files are gone for a moment."""
+    real = desp.data.cache._keep
+
+    def keep(place: Path, *rest: Any) -> bool:
+        kept = real(place, *rest)
+        place.rename(place.with_name("moved"))
+        return kept
+
+    monkeypatch.setattr(desp.data.cache, "_keep", keep)
+    assert len(load_mnist("mnist", tiny_mnist).training) == 200
 
 
 def test_nowhere_to_write(tiny_mnist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def cached_arrays(places: Sequence[Path], source: str, compute: Callable[[], Arr
         compute: makes them.
 
     Returns:
-        The arrays, memory-mapped, and the folder they are in.
+        The arrays, memory-mapped as a rule, and the folder they are in.
 
     Raises:
         DataError: they cannot be kept anywhere: no space, or no place that may be written to.
@@ -58,9 +58,8 @@ def cached_arrays(places: Sequence[Path], source: str, compute: Callable[[], Arr
             continue
         computed = compute() if computed is None else computed
         if _keep(place, computed, source):
-            arrays = _open(place, source)
-            if arrays is not None:
-                return arrays, place
+            # Another process may be putting the same arrays there this moment; then ours will do.
+            return _open(place, source) or computed, place
     raise DataError(
         f"There is no place for the prepared data: {', '.join(map(str, places))} cannot be written to. "
         "Name a folder that can: DESP_CACHE=DIR."

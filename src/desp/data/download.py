@@ -57,7 +57,7 @@ def check_md5(path: Path, expected: str, again: str) -> None:
     if found != expected:
         raise DataError(
             f"{path}: expected the MD5 sum {expected}, got {found}. It is damaged, or another file of the same "
-            f"name. Delete it, then: {again}"
+            f"name. Move it away, then: {again}"
         )
 
 

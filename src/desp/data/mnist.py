@@ -178,7 +178,7 @@ def load_mnist(
     Raises:
         DataError: files are missing, damaged or others; or the result cannot be kept.
     """
-    folder = files_folder(variant, data_dir)
+    folder = files_folder(variant, data_dir, checksums)
     checksum = check_files(folder, variant, checksums)
     chosen = os.environ.get("DESP_CACHE")
     name = f"{variant}-points"

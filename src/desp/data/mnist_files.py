@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from desp.data.cache import user_folder
-from desp.data.download import RemoteFile, check_md5, download
+from desp.data.download import RemoteFile, check_md5, download, file_md5
 from desp.errors import DataError
 from desp.settings import MnistVariant
 
@@ -50,11 +50,19 @@ def data_folder(data_dir: str | Path | None = None) -> Path:
     return Path(given).expanduser() if given else user_folder("XDG_DATA_HOME", ".local/share")
 
 
-def files_folder(variant: MnistVariant, data_dir: str | Path | None = None) -> Path:
-    """The folder of a variant's files: DIR/VARIANT, or DIR itself if the files are there and nowhere else."""
+def files_folder(
+    variant: MnistVariant, data_dir: str | Path | None = None, checksums: Mapping[str, str] | None = None
+) -> Path:
+    """The folder of a variant's files: DIR/VARIANT, or DIR itself if they are there and not in the former.
+
+    The variants' files have the same names, so those in DIR itself must also have the right checksums.
+    """
+    checksums = CHECKSUMS[variant] if checksums is None else checksums
     base = data_folder(data_dir)
     own = base / variant
-    here = not _any_file(own, variant) and _any_file(base, variant)
+    if any((own / name).is_file() for name in checksums):
+        return own
+    here = any((base / name).is_file() and file_md5(base / name) == md5 for name, md5 in checksums.items())
     return base if here else own
 
 
@@ -98,10 +106,6 @@ def check_files(folder: Path, variant: MnistVariant, checksums: Mapping[str, str
         check_md5(folder / name, md5, again)
     together = "".join(f"{name}:{checksums[name]};" for name in sorted(checksums))
     return hashlib.blake2b(together.encode(), digest_size=16).hexdigest()
-
-
-def _any_file(folder: Path, variant: MnistVariant) -> bool:
-    return any((folder / name).is_file() for name in CHECKSUMS[variant])
 
 
 def _told(progress: FileProgress, name: str) -> Callable[[int, int | None], None]:
