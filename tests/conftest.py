@@ -1,9 +1,13 @@
 """Shared by all tests: live shape checks, one thread, and the symmetry every set function must have."""
 
+import gzip
+import hashlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import beartype.typing  # noqa: F401 - the checker below names it
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -86,3 +90,51 @@ def check_invariance(
 def assert_invariant() -> Callable[..., None]:
     """`check_invariance`: one symmetry check for every pool, encoder, energy and distance."""
     return check_invariance
+
+
+# -- a tiny MNIST ----------------------------------------------------------------------------------------
+
+
+def idx_bytes(array: np.ndarray) -> bytes:
+    """An array of bytes in the idx format."""
+    shape = np.array(array.shape, dtype=">u4").tobytes()
+    return bytes([0, 0, 8, array.ndim]) + shape + array.astype(np.uint8).tobytes()
+
+
+def tiny_images(count: int, seed: int) -> np.ndarray:
+    """Images of one stroke each, 4 to 16 bright pixels and as many that are too dark to count; one is blank."""
+    random = np.random.default_rng(seed)
+    images = np.zeros((count, 28, 28), dtype=np.uint8)
+    for image in images[1:]:
+        row, column, length = random.integers(0, 20), random.integers(0, 27), random.integers(2, 9)
+        image[row : row + length, column : column + 2] = random.integers(34, 256, size=(length, 2))
+        image[row : row + length, (column + 5) % 28] = 33
+    return images
+
+
+def write_tiny_mnist(folder: Path, training: int = 200, test: int = 30) -> dict[str, str]:
+    """Write four valid files, gzipped, and return their MD5 sums."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sums = {}
+    for part, count in (("train", training), ("t10k", test)):
+        arrays = {"images-idx3": tiny_images(count, seed=count), "labels-idx1": np.arange(count) % 10}
+        for kind, array in arrays.items():
+            content = gzip.compress(idx_bytes(array), compresslevel=1, mtime=0)
+            name = f"{part}-{kind}-ubyte.gz"
+            (folder / name).write_bytes(content)
+            sums[name] = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return sums
+
+
+@pytest.fixture
+def tiny_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with a tiny MNIST that passes for the official one, away from the user's own folders."""
+    import desp.data.mnist_files
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home-data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home-cache"))
+    monkeypatch.delenv("DESP_DATA", raising=False)
+    monkeypatch.delenv("DESP_CACHE", raising=False)
+    folder = tmp_path / "data"
+    monkeypatch.setitem(desp.data.mnist_files.CHECKSUMS, "mnist", write_tiny_mnist(folder / "mnist"))
+    return folder

@@ -19,6 +19,7 @@ from desp.settings import (
     DirectSettings,
     FilesSettings,
     LangevinSettings,
+    MnistSettings,
     PaddingSettings,
     PolygonsSettings,
     PooledLayersSettings,
@@ -107,6 +108,7 @@ EXAMPLES: list[Any] = [
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
     FilesSettings(path="a.jsonl", held_out=0.5),
+    MnistSettings(variant="fashion", data_dir="somewhere"),
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from desp.storage import without_nonfinite, write_atomically, write_json, write_text
+from desp.storage import without_nonfinite, write_atomically, write_folder_atomically, write_json, write_text
 
 
 def test_text_is_written_and_folders_are_made(tmp_path: Path) -> None:
@@ -81,3 +81,50 @@ def test_without_nonfinite_leaves_its_argument_alone() -> None:
     value = {"a": [math.nan]}
     assert without_nonfinite(value) == {"a": [None]}
     assert math.isnan(value["a"][0])
+
+
+# -- folders -----------------------------------------------------------------------------------------------
+
+
+def fill(folder: Path, text: str = "new") -> None:
+    (folder / "file.txt").write_text(text)
+
+
+def test_a_folder_appears_whole_and_replaces_an_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "folder"
+    write_folder_atomically(path, lambda folder: fill(folder, "old"))
+    (path / "more.txt").write_text("old too")
+    write_folder_atomically(path, fill)
+    assert os.listdir(path) == ["file.txt"]
+    assert (path / "file.txt").read_text() == "new"
+    assert os.listdir(path.parent) == ["folder"]
+
+
+@pytest.mark.parametrize("exception", [OSError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path: Path, exception: type[BaseException]) -> None:
+    path = tmp_path / "folder"
+    write_folder_atomically(path, lambda folder: fill(folder, "old"))
+
+    def fail(folder: Path) -> None:
+        fill(folder, "half")
+        raise exception
+
+    with pytest.raises(exception):
+        write_folder_atomically(path, fail)
+    assert (path / "file.txt").read_text() == "old"
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_quicker_process_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "folder"
+    real = os.replace
+
+    def late(source: Path, target: Path) -> None:
+        path.mkdir()
+        fill(path, "of the other process")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    write_folder_atomically(path, fill)
+    assert (path / "file.txt").read_text() == "of the other process"
+    assert os.listdir(tmp_path) == ["folder"]

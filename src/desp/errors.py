@@ -13,6 +13,10 @@ class DataError(DespError, ValueError):
     """A dataset, a set or an input that cannot be used."""
 
 
+class DownloadError(DataError):
+    """A file that no mirror could give."""
+
+
 class SettingsError(DespError, ValueError):
     """A setting outside its range, or two settings that contradict each other."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from desp.errors import RunError
 from desp.recipes import PUBLISHED, all_recipes, get_recipe
-from desp.recipes.published import published_value
+from desp.recipes.published import TABLE_METRICS, published_value
 from desp.storage import write_json
 
 Row = dict[str, Any]
@@ -95,7 +95,7 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
 
 
 def markdown_table(rows: list[Row]) -> str:
-    """The measured cells of the paper's tables, and scores of systems it has not, as markdown.
+    """The measured cells of the paper's tables, and the same metrics of systems it has not, as markdown.
 
     Distances, all small, are in units of 1e-5.
     """
@@ -104,8 +104,7 @@ def markdown_table(rows: list[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        shown = row["value"] is not None and (row["paper"] is not None or row["metric"] == "score")
-        if not shown or row["metric"].endswith(("_raw", "_returned")):
+        if row["value"] is None or row["metric"] not in TABLE_METRICS[row["table"]]:
             continue
         unit = 1e-5 if row["metric"] in ("score", "chamfer", "hungarian") else 1.0
         paper, ours, spread, real = (

@@ -40,7 +40,8 @@ def test_a_recipe_says_how_to_run_it(recipe: Recipe) -> None:
     assert f"Command: ``{command}" in text
     assert recipe.summary == text.split("\n")[0].strip()
     assert recipe.hardware
-    assert recipe.task == recipe.build().task.kind
+    kind = recipe.build().task.kind
+    assert recipe.task == {"mnist": "set-mnist"}.get(kind, kind)  # as in the paper's table
 
 
 @each_recipe

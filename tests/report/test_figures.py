@@ -11,8 +11,8 @@ import pytest
 
 from desp.errors import MissingExtraError, RunError
 from desp.report import draw_ablation, draw_prediction_grid, read_run
-from desp.report.figures import ablation_picture, calibration_picture, learning_curves, prediction_grid
-from desp.report.figures.points import Window, as_points, by_angle, window
+from desp.report.figures import ablation_picture, calibration_picture, case_grid, learning_curves, prediction_grid
+from desp.report.figures.points import Axes2D, Window, as_points, by_angle, window
 from desp.report.numbers import MINUS
 
 MakeRun = Callable[..., Path]
@@ -200,3 +200,48 @@ def test_window_of_nothing_and_of_one_point() -> None:
     assert window([], []).features == 0
     assert isinstance(window([as_points([[3.0, 3.0]])], []), Window)
     assert window([as_points([[3.0, 3.0]])], []).outside(as_points([[3.0, 3.0]])) == 0
+
+
+# -- cases -------------------------------------------------------------------------------------------------
+
+IMAGE_AXES = Axes2D(("row", "column"), image_rows=True)
+
+
+def case(group: str, index: int, **replaced: Any) -> dict[str, Any]:
+    points = [[0.1, 0.2], [0.9, 0.4]]
+    return {
+        "group": group,
+        "index": index,
+        "label": "7",
+        "score": 1.5e-5,
+        "truth": points,
+        "prediction": points,
+        **replaced,
+    }
+
+
+def test_cases_are_named_with_their_distances() -> None:
+    cases = [case("best", 3), case("best", 4, prediction=[]), case("worst", 9, score=None)]
+    texts = svg_texts(case_grid(cases, IMAGE_AXES))
+    assert {"best", "worst", "test 3: 7", "test 4: 7", "test 9: 7", f"1.50e{MINUS}5", "empty"} <= set(texts)
+    assert case_grid(cases, IMAGE_AXES, "png").startswith(PNG)
+
+
+def test_rows_of_cases_grow_downwards() -> None:
+    """A point in a high row is drawn below one in a low row."""
+    low, high = (
+        case_grid([case("best", 0, truth=[[row, 0.5], [0.0, 0.0], [1.0, 1.0]])], IMAGE_AXES) for row in (0.2, 0.8)
+    )
+
+    def lowest_marks(svg: bytes) -> list[float]:
+        # One marker an element; that of the first point of the truth is the one that moves.
+        return [float(item.get("y") or 0) for item in ElementTree.fromstring(svg).iter("use")]  # noqa: S314
+
+    moved = [(a, b) for a, b in zip(lowest_marks(low), lowest_marks(high), strict=True) if a != b]
+    assert len(moved) == 1
+    assert moved[0][1] > moved[0][0]
+
+
+def test_cases_without_any_points() -> None:
+    texts = svg_texts(case_grid([case("best", 0, truth=[], prediction=[])], IMAGE_AXES))
+    assert texts.count("empty") == 2

@@ -78,3 +78,9 @@ def test_line_without_step_is_an_error(make_run: MakeRun) -> None:
 def test_step_run_twice_counts_once(make_run: MakeRun) -> None:
     lines = [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 2.0}, {"step": 1, "loss": 3.0}]
     assert json.dumps([line["loss"] for line in read_run(make_run(log=lines)).log]) == "[3.0, 2.0]"
+
+
+def test_damaged_cases_are_named(make_run: Callable[..., Path]) -> None:
+    folder = make_run(evaluation={"rows": [], "cases": ["x"]})
+    with pytest.raises(RunError, match=r"evaluation\.json is damaged: 'cases' must be a list of objects"):
+        read_run(folder)

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from desp.capture import CapturedCall
-from desp.data import draw_digits, draw_polygons
+from desp.data import PointTable, draw_digits, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.errors import TrainingInterrupted
 from desp.scaling import FeatureScaling
@@ -156,7 +156,14 @@ class HostWork(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("draw", [draw_polygons, draw_digits])
+def point_table(device: str = "cpu") -> PointTable:
+    """Five sets of up to nine pixels."""
+    points = (torch.arange(5 * 9 * 2, dtype=torch.uint8) % 28).view(5, 9, 2)
+    sizes = torch.tensor([1, 9, 4, 7, 0])
+    return PointTable(points * (torch.arange(9) < sizes.unsqueeze(1)).unsqueeze(-1), sizes).to(device)
+
+
+@pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw])
 def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator], Batch]) -> None:
     scaling = FeatureScaling((0.1, 0.2), (2.0, 3.0))
 
@@ -197,6 +204,17 @@ def test_recorded_training_ends_where_plain_training_does(kind: Kind, source: Ba
     assert losses == pytest.approx(expected, rel=1e-3, abs=1e-3)
     for name, value in plain.items():
         torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.gpu
+@on_gpu
+def test_points_are_drawn_inside_a_recording() -> None:
+    table, generator = point_table("cuda"), torch.Generator(device="cuda")
+    expected = [table.draw(16, generator.manual_seed(seed)).x for seed in (3, 4)]
+    recorded = CapturedCall(lambda: table.draw(16, generator).x, [generator])
+    for seed, x in zip((3, 4), expected, strict=True):
+        generator.manual_seed(seed)
+        assert torch.equal(recorded(), x)
 
 
 @pytest.mark.gpu

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from desp.cli.common import number, parse, show_table
 from desp.recipes import Recipe, all_recipes
-from desp.recipes.published import published_value
+from desp.recipes.published import TABLE_METRICS, published_value
+from desp.recipes.registry import Table
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,16 @@ def _as_json(item: Recipe) -> dict[str, object]:
         "system": item.system,
         "protocol": item.protocol,
         "expected": item.expected,
-        "paper": published_value(item.table, item.task, item.system, "score"),
+        "paper": None if item.table is None else _paper(item, item.table),
         "minutes": item.minutes,
         "hardware": item.hardware,
         "summary": item.summary,
     }
+
+
+def _paper(item: Recipe, table: Table) -> float | None:
+    """The paper's number in the first column of the table."""
+    return published_value(table, item.task, item.system, TABLE_METRICS[table][0])
 
 
 def _as_row(item: Recipe) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import tyro
 from desp.cli.common import parse, progress_listener, run_folder
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.settings import FilesSettings, RunSettings
+from desp.settings import FilesSettings, MnistSettings, RunSettings
 
 if TYPE_CHECKING:
     from desp.training import TrainingOutcome
@@ -35,6 +35,8 @@ class TrainArguments:
     """Go on from the newest checkpoint in the run folder."""
     data: Path | None = None
     """Your data file (recipes `custom` and `custom-contrastive`): JSON lines or npz."""
+    data_dir: Path | None = None
+    """Folder with the dataset, for recipes that need one; the variable DESP_DATA if not given."""
 
 
 def run(arguments: list[str]) -> None:
@@ -50,6 +52,7 @@ def run(arguments: list[str]) -> None:
         saved, seed = run_folder(path).load_settings()
         options = _parse(recipe, arguments[1:], TrainArguments(saved, seed=seed))
     settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
+    settings = _with_data_dir(settings, options.data_dir)
     train(settings, path, options.seed, options.resume)
     if isinstance(settings.task, FilesSettings):
         _finish_custom(path)
@@ -119,11 +122,22 @@ def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
             raise SettingsError(f"The recipe '{name}' needs your data: desp train {name} --data FILE")
         return settings
     if not isinstance(settings.task, FilesSettings):
+        instead = "takes --data-dir" if isinstance(settings.task, MnistSettings) else "makes its own data"
         raise SettingsError(
-            "--data goes with the recipes 'custom' and 'custom-contrastive'; "
-            f"'{settings.recipe}' makes its own data."
+            f"--data goes with the recipes 'custom' and 'custom-contrastive'; '{settings.recipe}' {instead}."
         )
     return replace(settings, task=replace(settings.task, path=str(data.resolve())))
+
+
+def _with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
+    if data_dir is None:
+        return settings
+    if not isinstance(settings.task, MnistSettings):
+        raise SettingsError(
+            f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. "
+            "For data of your own, see --data."
+        )
+    return replace(settings, task=replace(settings.task, data_dir=str(data_dir.expanduser().resolve())))
 
 
 def _usage() -> str:

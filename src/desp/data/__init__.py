@@ -3,6 +3,7 @@
 from desp.data.base import Batch, BatchSource, DatasetSource, GeneratedSource, collate
 from desp.data.digits import draw_digits
 from desp.data.files import DataFile, read_data_file
+from desp.data.mnist import MnistData, PointSets, PointTable, load_mnist
 from desp.data.polygons import draw_polygons, polygon
 
 __all__ = [
@@ -11,9 +12,13 @@ __all__ = [
     "DataFile",
     "DatasetSource",
     "GeneratedSource",
+    "MnistData",
+    "PointSets",
+    "PointTable",
     "collate",
     "draw_digits",
     "draw_polygons",
+    "load_mnist",
     "polygon",
     "read_data_file",
 ]

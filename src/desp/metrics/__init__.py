@@ -12,14 +12,19 @@ from desp.metrics.distribution import (
     pairwise_distances,
 )
 from desp.metrics.polygons import polygon_score
-from desp.metrics.sizes import size_rmse
+from desp.metrics.reconstruction import Reconstructions, chamfer_each, compare_reconstructions
+from desp.metrics.sizes import batched_size_rmse, released_sizes, right_size, size_rmse
 
 __all__ = [
     "Calibration",
     "DigitTemplates",
     "DistributionScores",
+    "Reconstructions",
+    "batched_size_rmse",
     "calibration",
+    "chamfer_each",
     "compare_distributions",
+    "compare_reconstructions",
     "coverage",
     "kuiper",
     "minimum_matching_distance",
@@ -27,6 +32,8 @@ __all__ = [
     "pairwise_distances",
     "polygon_score",
     "polygon_turn",
+    "released_sizes",
+    "right_size",
     "size_rmse",
     "truth_ranks",
 ]

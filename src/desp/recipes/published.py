@@ -81,6 +81,15 @@ _CELEBA = [
 PUBLISHED: tuple[PublishedCell, ...] = (*_TOY, *_MNIST, *_CLEVR, *_CELEBA)
 
 
+TABLE_METRICS: dict[Table, tuple[str, ...]] = {
+    "toy": ("score",),
+    "mnist": ("chamfer", "hungarian", "size_rmse"),
+    "clevr": ("ap50", "ap60", "ap70", "ap80", "ap90"),
+    "celeba": ("precision", "recall", "f1"),
+}
+"""What the columns of each table are; the first is the number to compare recipes by."""
+
+
 def published_value(table: str | None, task: str, system: str, metric: str) -> float | None:
     """The paper's number for a cell; None if it has none."""
     for cell in PUBLISHED:

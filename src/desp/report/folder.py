@@ -76,7 +76,7 @@ def read_run(folder: Path) -> RunRecord:
         validations=_by_step([line for line in lines if "validation_score" in line]),
         summary=summary,
         finished=None if summary is None else _written(folder / "summary.json"),
-        evaluation=_read_listing(folder / "evaluation.json", "rows"),
+        evaluation=_read_listing(folder / "evaluation.json", "rows", "cases"),
         samples=_read_listing(folder / "samples.json", "examples"),
         ablation=_read_listing(folder / "ablation.json", "rows"),
     )
@@ -110,15 +110,16 @@ def _read_object(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def _read_listing(path: Path, key: str) -> dict[str, Any] | None:
-    """A JSON object whose `key`, where it is there, must be a list of objects."""
+def _read_listing(path: Path, *keys: str) -> dict[str, Any] | None:
+    """A JSON object whose `keys`, where they are there, must be lists of objects."""
     value = _read_object(path)
-    items = None if value is None else value.get(key)
-    if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
-        raise RunError(
-            f"{path} is damaged: '{key}' must be a list of objects. "
-            f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
-        )
+    for key in keys:
+        items = None if value is None else value.get(key)
+        if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
+            raise RunError(
+                f"{path} is damaged: '{key}' must be a list of objects. "
+                f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
+            )
     return value
 
 

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from desp.report.figures import ablation_picture, calibration_picture, learning_curves, prediction_grid
+from desp.report.figures import (
+    ablation_picture,
+    calibration_picture,
+    case_grid,
+    learning_curves,
+    prediction_grid,
+)
 from desp.report.figures.points import Axes2D
 from desp.report.folder import WRITTEN_BY, RunRecord
 from desp.report.numbers import duration, is_number, readable
@@ -40,6 +46,7 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[Secti
         Section("chain", "From noise to prediction", _chain(record, chains)),
         Section("learning", "Learning curves", _learning(record)),
         *ablation,
+        *_cases(record),
         *_spread(record),
         Section("evaluation", "Evaluation", _evaluation(record)),
         Section("settings", "Settings", _settings(record)),
@@ -58,18 +65,28 @@ def _picture(svg: bytes, description: str, caption: str = "", kind: str = "") ->
     return f'<figure><div class="{kind}">{drawn}</div>{below}</figure>'
 
 
+_MANY_ANSWERS = (
+    "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
+    "left are draws from the data, the predictions on the right are separate draws from the model. "
+    "They should look alike as groups, not one by one. E is the energy of a prediction; "
+    "the model prefers low ones.</p>"
+)
+
+
 def _predictions(record: RunRecord) -> str:
     samples = record.samples or {}
     examples = samples.get("examples") or []
     if not examples:
         return _missing("There are no predictions yet: they need a trained model.", "samples.json")
     labels = ", ".join(str(item.get("label", "")) for item in examples)
-    note = (
-        "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
-        "left are draws from the data, the predictions on the right are separate draws from the model. "
-        "They should look alike as groups, not one by one. E is the energy of a prediction; "
-        "the model prefers low ones.</p>"
-    )
+    if _setting(record, "task", "kind") == "mnist":
+        note = (
+            "<p class='note'>One row for each input, which is the true set itself. The predictions are separate "
+            "draws from the model; all of them should look like the input. E is the energy of a prediction; the "
+            "model prefers low ones.</p>"
+        )
+    else:
+        note = _MANY_ANSWERS
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
 
@@ -148,6 +165,23 @@ def _ablation(record: RunRecord) -> str:
     picture = _picture(ablation_picture(record.ablation), description, kind="ablation")
     table = folded("Numbers", rows_table(record.ablation["rows"]))
     return f'<p class="note">{escape(note)}</p>{picture}{table}'
+
+
+def _cases(record: RunRecord) -> list[Section]:
+    """Single test sets beside their reconstructions, where the evaluation kept some."""
+    evaluation = record.evaluation or {}
+    cases = evaluation.get("cases") or []
+    if not cases:
+        return []
+    axes = Axes2D.from_samples(evaluation)
+    note = (
+        "Test sets beside what was predicted for them: those with the smallest Chamfer distance, those in the "
+        "middle, and those with the largest. The number below a prediction is its distance."
+    )
+    groups = ", ".join(dict.fromkeys(str(case.get("group", "")) for case in cases))
+    description = f"{len(cases)} true sets beside their predictions: {groups}."
+    picture = _picture(case_grid(cases, axes), description, kind="wide")
+    return [Section("cases", "Best, median and worst", f'<p class="note">{escape(note)}</p>{picture}')]
 
 
 def _spread(record: RunRecord) -> list[Section]:

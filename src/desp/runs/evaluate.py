@@ -14,7 +14,7 @@ from desp.recipes import get_recipe
 from desp.results import Row, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
-from desp.settings import FilesSettings, to_json
+from desp.settings import FilesSettings, MnistSettings, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks import Example
 
@@ -50,7 +50,7 @@ def evaluate_run(
         "system": recipe.system,
         "protocol": recipe.protocol,
         "seed": run_seed,
-        "data": task.data_label,
+        "data": evaluation.data or task.data_label,
         "scores": {"raw": evaluation.raw, "returned": evaluation.returned},
         "real_data": evaluation.real_data,
         "details": evaluation.details,
@@ -62,7 +62,10 @@ def evaluate_run(
     }
     result = without_nonfinite(result)  # NaN is no JSON; tables take null for a number that could not be had
     rows = rows_of([result])
-    write_json(folder.evaluation_file, {"rows": rows, "details": evaluation.details, "result": result})
+    written: dict[str, Any] = {"rows": rows, "details": evaluation.details, "result": result}
+    if evaluation.cases:
+        written |= {"axes": task.axes, "cases": evaluation.cases}
+    write_json(folder.evaluation_file, written)
     return result, rows
 
 
@@ -81,7 +84,7 @@ _TRAINING_FACTS = (
 
 
 def changed_settings(folder: RunFolder) -> list[str]:
-    """How a run differs from its recipe, but for where it ran and which file it read."""
+    """How a run differs from its recipe, but for where it ran and where its data were."""
     settings, _ = folder.load_settings()
     if folder.model.is_dir():  # its sampler may have been chosen since
         settings = replace(settings, predictor=folder.load_predictor().settings)
@@ -89,6 +92,8 @@ def changed_settings(folder: RunFolder) -> list[str]:
     same = replace(original, engine=settings.engine, device=settings.device)
     if isinstance(settings.task, FilesSettings):
         same = replace(same, task=settings.task)
+    if isinstance(settings.task, MnistSettings) and isinstance(same.task, MnistSettings):
+        same = replace(same, task=replace(same.task, data_dir=settings.task.data_dir))
     words = ("in the recipe", "in this run")
     return differences(to_json(same), to_json(settings), words) + folder.irregularities()
 

@@ -9,7 +9,7 @@ import torch
 
 from desp.errors import CheckpointError, RunError
 from desp.predictors import EnergyPredictor
-from desp.settings import RunSettings, from_json, to_json
+from desp.settings import MnistSettings, RunSettings, TaskSettings, from_json, to_json
 from desp.storage import write_json
 from desp.tasks import Task, make_task
 
@@ -72,6 +72,9 @@ class RunFolder:
         if saved_seed != seed:
             raise RunError(f"{self.path} was begun with --seed {saved_seed}, not {seed}. Choose another folder.")
         longer = replace(saved, training=replace(saved.training, steps=settings.training.steps))
+        if isinstance(saved.task, MnistSettings) and isinstance(settings.task, MnistSettings):
+            # Data may have moved; `check_data` tells whether they are the same.
+            longer = replace(longer, task=replace(saved.task, data_dir=settings.task.data_dir))
         different = differences(to_json(longer), to_json(settings))
         if different:
             raise RunError(
@@ -88,6 +91,13 @@ class RunFolder:
                 values["settings"]["training"]["steps"],
             ]
             values["settings"]["training"]["steps"] = steps
+            write_json(self.settings_file, values)
+
+    def note_data_folder(self, task: TaskSettings) -> None:
+        """Note where the data are now, if they have moved since the run was begun."""
+        values = self._read(self.settings_file)
+        if isinstance(task, MnistSettings) and values["settings"]["task"].get("data_dir") != task.data_dir:
+            values["settings"]["task"]["data_dir"] = task.data_dir
             write_json(self.settings_file, values)
 
     def irregularities(self) -> list[str]:

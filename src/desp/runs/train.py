@@ -41,6 +41,7 @@ def train_run(
         if resume:
             folder.check_same(settings, seed)
             folder.check_data(task)
+            folder.note_data_folder(settings.task)
         else:
             folder.begin(settings, seed, task.fingerprint())
     state.wait_for_everyone()

@@ -4,7 +4,7 @@ Nothing here knows torch, so that the command line can show all settings without
 *does* is documented where it is used; the line below a field is what ``--help`` prints.
 """
 
-from desp.settings.choices import Device, Distance, Engine, Initialisation, InputKind, Pooling
+from desp.settings.choices import Device, Distance, Engine, Initialisation, InputKind, MnistVariant, Pooling
 from desp.settings.codec import from_json, to_json
 from desp.settings.energy import (
     AttentionSettings,
@@ -30,6 +30,7 @@ from desp.settings.predictor import (
 from desp.settings.run import (
     DigitsSettings,
     FilesSettings,
+    MnistSettings,
     PolygonsSettings,
     RunSettings,
     TaskSettings,
@@ -52,6 +53,8 @@ __all__ = [
     "Initialisation",
     "InputKind",
     "LangevinSettings",
+    "MnistSettings",
+    "MnistVariant",
     "NetworkSettings",
     "PaddingSettings",
     "PolygonsSettings",

@@ -10,6 +10,7 @@ Engine = Literal["auto", "eager", "compiled", "graph"]
 Device = Literal["auto", "cpu", "cuda"]
 InputKind = Literal["vector", "set", "image"]
 Initialisation = Literal["default", "xavier"]
+MnistVariant = Literal["mnist", "fashion"]
 
 
 def require_setting(condition: bool, setting: str, expected: str, got: object) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from desp.settings.choices import Device, Engine, require_setting
+from desp.settings.choices import Device, Engine, MnistVariant, require_setting
 from desp.settings.predictor import PredictorSettings
 
 
@@ -108,7 +108,18 @@ class FilesSettings:
         require_setting(0 < self.held_out < 1, "task.held_out", "between 0 and 1", self.held_out)
 
 
-TaskSettings = PolygonsSettings | DigitsSettings | FilesSettings
+@dataclass(frozen=True)
+class MnistSettings:
+    """Handwritten digits, or pieces of clothing, as sets of points; the input is the set itself."""
+
+    kind: Literal["mnist"] = "mnist"
+    variant: MnistVariant = "mnist"
+    """MNIST, or Fashion-MNIST."""
+    data_dir: str = ""
+    """Folder with the data; DESP_DATA, or else the user's data folder, if empty."""
+
+
+TaskSettings = PolygonsSettings | DigitsSettings | FilesSettings | MnistSettings
 
 
 @dataclass(frozen=True)

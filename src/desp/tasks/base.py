@@ -28,6 +28,8 @@ class Evaluation:
         real_data: the same metrics for fresh real sets; what a perfect model would get.
         details: further numbers, such as statistics for each input.
         energy: mean energy of the predictions.
+        data: what was scored on, where that is not what `Task.data_label` says.
+        cases: single predictions beside their truth, for pictures.
     """
 
     raw: dict[str, float]
@@ -35,6 +37,8 @@ class Evaluation:
     real_data: dict[str, float]
     details: dict[str, Any] = field(default_factory=dict)
     energy: float | None = None
+    data: str | None = None
+    cases: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from desp.report.figures.ablation import ablation_picture, draw_ablation
 from desp.report.figures.calibration import calibration_picture
+from desp.report.figures.cases import case_grid
 from desp.report.figures.curves import Curve, learning_curves
 from desp.report.figures.grid import draw_prediction_grid, prediction_grid
 
@@ -9,6 +10,7 @@ __all__ = [
     "Curve",
     "ablation_picture",
     "calibration_picture",
+    "case_grid",
     "draw_ablation",
     "draw_prediction_grid",
     "learning_curves",

@@ -1,0 +1,220 @@
+"""MNIST and Fashion-MNIST as sets of points: the places of an image's bright pixels."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from desp.data.base import Batch
+from desp.data.cache import Array, Arrays, cached_arrays, user_folder
+from desp.data.idx import Bytes, read_idx
+from desp.data.mnist_files import (
+    TEST_IMAGES,
+    TEST_LABELS,
+    TRAIN_IMAGES,
+    TRAIN_LABELS,
+    check_files,
+    files_folder,
+)
+from desp.errors import DataError
+from desp.randomness import make_generator
+from desp.sets import PresencePadding, SetBatch
+from desp.settings import MnistVariant
+
+PIXELS = 28
+# The released code keeps what is above 0 after subtracting the mean, .1307 of full brightness.
+THRESHOLD = 34
+VALIDATION_SHARE = 0.05
+_IMAGES_AT_ONCE = 5000
+
+ImageProgress = Callable[[int, int], None]
+"""Told how many images are done, of how many."""
+
+
+@dataclass(frozen=True)
+class PointSets:
+    """M sets of pixels, one behind the other.
+
+    Attributes:
+        points: (P, 2) rows and columns of all pixels, 0 to 27.
+        offsets: (M + 1,) where each set begins in `points`; the last is P.
+        labels: (M,) what the image shows, 0 to 9.
+    """
+
+    points: Array
+    offsets: Array
+    labels: Array
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def sizes(self) -> Array:
+        """How many pixels each set has, (M,)."""
+        return np.diff(self.offsets)
+
+    def table(self, indices: Array, max_size: int) -> "PointTable":
+        """The sets at `indices`, padded to `max_size` points.
+
+        Raises:
+            DataError: one of them is larger.
+        """
+        sizes = self.sizes[indices]
+        if len(sizes) and sizes.max() > max_size:
+            raise DataError(
+                f"The largest set has {sizes.max()} points, but at most {max_size} are allowed. Raise max_size."
+            )
+        padded = np.zeros((len(indices), max_size, 2), dtype=np.uint8)
+        places = np.arange(max_size)
+        for first in range(0, len(indices), _IMAGES_AT_ONCE):
+            part = slice(first, first + _IMAGES_AT_ONCE)
+            present = places < sizes[part, None]
+            rows = self.offsets[indices[part]][:, None] + places
+            padded[part][present] = self.points[rows[present]]
+        return PointTable(torch.from_numpy(padded), torch.from_numpy(sizes.astype(np.int64)))
+
+
+@dataclass(frozen=True)
+class PointTable:
+    """M padded sets of pixels, compact enough to lie on the device they are drawn on.
+
+    Attributes:
+        points: (M, N, 2) rows and columns, 0 to 27; zero behind the last point.
+        sizes: (M,) how many rows count.
+    """
+
+    points: UInt8[Tensor, "m n 2"]
+    sizes: Int[Tensor, " m"]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def to(self, device: torch.device | str) -> "PointTable":
+        """Move both tensors to `device`."""
+        return PointTable(self.points.to(device), self.sizes.to(device))
+
+    def first(self, count: int) -> "PointTable":
+        """The first `count` sets."""
+        return PointTable(self.points[:count], self.sizes[:count])
+
+    def batch(self) -> Batch:
+        """All sets in their own order of points, each with itself as input; see `as_batch`."""
+        return as_batch(self.points, self.sizes)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
+        """Draw sets with replacement, their points in random order.
+
+        Nothing waits for the device and no shape depends on what is drawn, so it can be recorded as a part of a
+        training step. Absent rows stay behind the points. Input and set have the same order.
+        """
+        device = self.points.device
+        chosen = torch.randint(len(self), (batch_size,), generator=generator, device=device)
+        points, sizes = self.points[chosen], self.sizes[chosen]
+        keys = torch.rand(points.shape[:2], generator=generator, device=device)
+        absent = torch.arange(points.shape[1], device=device) >= sizes.unsqueeze(1)
+        order = keys.masked_fill(absent, 2.0).argsort(dim=1)
+        return as_batch(points.gather(1, order.unsqueeze(-1).expand_as(points)), sizes)
+
+
+def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:
+    """Pixels as sets of (row, column) in [0, 1]; the input x is the same as (B, N, 3) with presence."""
+    presence = torch.arange(points.shape[1], device=points.device) < sizes.unsqueeze(1)
+    sets = SetBatch(points.to(torch.float32) / (PIXELS - 1), presence)
+    return Batch(PresencePadding().encode(sets), sets)
+
+
+@dataclass(frozen=True)
+class MnistData:
+    """All sets, split.
+
+    Attributes:
+        training: the official training images, of which a part is for validation.
+        test: the official test images, in their order.
+        checksum: of the files they come from.
+        cache: where they were read from.
+    """
+
+    training: PointSets
+    test: PointSets
+    checksum: str
+    cache: Path
+
+    @property
+    def max_size(self) -> int:
+        """The size of the largest set, training and test; 342 for MNIST."""
+        return int(max(self.training.sizes.max(), self.test.sizes.max()))
+
+    @property
+    def split(self) -> tuple[Array, Array]:
+        """Which official training images are for training and which for validation: 95 to 5, always the same."""
+        order = torch.randperm(len(self.training), generator=make_generator("mnist split")).numpy()
+        validation = max(1, round(VALIDATION_SHARE * len(order)))
+        return order[validation:], order[:validation]
+
+
+def load_mnist(
+    variant: MnistVariant,
+    data_dir: str | Path | None = None,
+    *,
+    checksums: Mapping[str, str] | None = None,
+    progress: ImageProgress | None = None,
+) -> MnistData:
+    """Check the files and read the point sets, which are computed and kept the first time.
+
+    They are kept beside the files if that folder is writable, else in the user's cache folder; DESP_CACHE names
+    another one.
+
+    Args:
+        variant: which data.
+        data_dir: where; see `data_folder`.
+        checksums: MD5 sums by file name; the official ones if not given.
+        progress: told of images while they are computed.
+
+    Raises:
+        DataError: files are missing, damaged or others; or the result cannot be kept.
+    """
+    folder = files_folder(variant, data_dir, checksums)
+    checksum = check_files(folder, variant, checksums)
+    chosen = os.environ.get("DESP_CACHE")
+    name = f"{variant}-points"
+    places = [Path(chosen) / name] if chosen else [folder / name, user_folder("XDG_CACHE_HOME", ".cache") / name]
+    arrays, cache = cached_arrays(places, checksum, lambda: _compute(folder, progress))
+    parts = {
+        part: PointSets(arrays[f"{part}_points"], arrays[f"{part}_offsets"], arrays[f"{part}_labels"])
+        for part in ("training", "test")
+    }
+    return MnistData(parts["training"], parts["test"], checksum, cache)
+
+
+def points_of(images: Bytes) -> tuple[Array, Array]:
+    """The bright pixels (P, 2) of images (M, 28, 28) in reading order, and their number for each image (M,)."""
+    image, row, column = np.nonzero(images >= THRESHOLD)
+    return np.stack([row, column], axis=1).astype(np.uint8), np.bincount(image, minlength=len(images))
+
+
+def _compute(folder: Path, progress: ImageProgress | None) -> Arrays:
+    files = {"training": (TRAIN_IMAGES, TRAIN_LABELS), "test": (TEST_IMAGES, TEST_LABELS)}
+    images = {part: read_idx(folder / names[0], (None, PIXELS, PIXELS)) for part, names in files.items()}
+    arrays: Arrays = {}
+    done, total = 0, sum(map(len, images.values()))
+    for part, pictures in images.items():
+        labels = read_idx(folder / files[part][1], (len(pictures),))
+        points, sizes = [], []
+        for first in range(0, len(pictures), _IMAGES_AT_ONCE):
+            found, counts = points_of(pictures[first : first + _IMAGES_AT_ONCE])
+            points.append(found)
+            sizes.append(counts)
+            done += len(counts)
+            if progress:
+                progress(done, total)
+        if not points:
+            raise DataError(f"{folder / files[part][0]} holds no images.")
+        arrays[f"{part}_points"] = np.concatenate(points)
+        arrays[f"{part}_offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+        arrays[f"{part}_labels"] = np.array(labels)
+    return arrays

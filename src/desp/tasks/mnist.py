@@ -1,0 +1,217 @@
+"""set-MNIST: reconstruct a digit, given as a set of points, from its code."""
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.categories import Groups
+from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.data.files import InputFormat
+from desp.data.mnist import MnistData, PointTable, load_mnist
+from desp.errors import DataError
+from desp.metrics import Reconstructions, chamfer_each, compare_reconstructions
+from desp.predictors import DataShape, EnergyPredictor
+from desp.randomness import make_generator
+from desp.sets import PresencePadding, SetBatch
+from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
+from desp.tasks.base import Evaluation, Example, Task
+
+# The paper's table is made of the first 1,000 test digits; names without a number mean these.
+PUBLISHED_TESTS = 1000
+# How many test digits are scored, from the first on; None is all of them.
+TESTS: dict[str, tuple[int | None, ...]] = {"cuda": (PUBLISHED_TESTS, None), "cpu": (100, 200)}
+VALIDATION_EXAMPLES = 500
+SHOWN = 4
+CASES = 5
+
+
+class SetMnistTask(Task):
+    """Score: Chamfer distance to the input itself, presence and padding included, on the first 1,000 test digits.
+
+    There is one right answer, the input; so the data themselves would score 0, and predictions need no spread.
+    """
+
+    name = "set-mnist"
+    score_name = "Chamfer distance to the input"
+
+    def __init__(self, settings: MnistSettings) -> None:
+        self.settings = settings
+        self.data_label = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}[settings.variant]
+        self.axes = {"names": ["row", "column"], "closed": False, "image_rows": True}
+
+    @cached_property
+    def data(self) -> MnistData:
+        """All sets; read when first needed, so that predicting does not need them.
+
+        A run that was trained on another machine names a folder that is not here; DESP_DATA may say where it is.
+        """
+        where = self.settings.data_dir
+        elsewhere = bool(where) and not Path(where).is_dir() and bool(os.environ.get("DESP_DATA"))
+        return load_mnist(self.settings.variant, "" if elsewhere else where)
+
+    def fingerprint(self) -> str:
+        """The checksum of the files."""
+        return self.data.checksum
+
+    def shape(self, max_size: int | None, scaling: bool, categories: Groups = ()) -> tuple[DataShape, None]:
+        """As many rows as the largest set has points, 342 for MNIST; inputs are sets with presence."""
+        del scaling, categories
+        size = self.data.max_size
+        if max_size is not None and max_size < size:
+            raise DataError(
+                f"The largest set has {size} points, but predictor.max_size is {max_size}. Leave it out."
+            )
+        size = max_size or size
+        return DataShape((size, 3), features=2, max_size=size, input_kind="set"), None
+
+    def source(
+        self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
+    ) -> BatchSource:
+        """The training part, which lies on the training device and is drawn from there, with replacement."""
+        table = self.data.training.table(self.data.split[0], shape.max_size).to(accelerator.device)
+        return GeneratedSource(
+            table.draw, training.batch_size, seed, accelerator.device, accelerator.process_index
+        )
+
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
+        """A set of points [[row, column], ...] in [0, 1]."""
+        x = InputFormat("set", shape.input_shape).read(value, folder, where)
+        if bool(((x < 0) | (x > 1)).any()):
+            raise DataError(f"{where}: expected rows and columns between 0 and 1, as pixel numbers divided by 27.")
+        return x
+
+    def examples(self, seed: int) -> list[Example]:
+        """The first test digits."""
+        del seed
+        batch = self.tests(SHOWN).batch()
+        return [
+            Example(label=f"test {self._word} {i}: {self.data.test.labels[i]}", input=None, x=x, truth=[y])
+            for i, (x, y) in enumerate(zip(batch.x, batch.sets.to_ragged(), strict=True))
+        ]
+
+    def validation_batch(self, seed: int, count: int) -> Batch:
+        """Digits of the validation part."""
+        del seed
+        indices = self.data.split[1][:count]
+        return self.data.training.table(indices, self.data.max_size).batch()
+
+    def validation(self, seed: int) -> Callable[[EnergyPredictor], float]:
+        """Chamfer distance of the sampler's raw output on up to 500 digits of the validation part."""
+
+        def score(predictor: EnergyPredictor) -> float:
+            indices = self.data.split[1][:VALIDATION_EXAMPLES]
+            x = self.data.training.table(indices, predictor.shape.max_size).to(predictor.device).batch().x
+            generator = make_generator(seed, "validation chains", device=predictor.device)
+            raw, _ = predictor.sample(x, generator)
+            return float(chamfer_each(with_presence(predictor, raw), x).double().mean())
+
+        return score
+
+    def tests(self, count: int | None, max_size: int | None = None) -> PointTable:
+        """The first `count` test digits, or all of them."""
+        indices = np.arange(len(self.data.test))[:count]
+        return self.data.test.table(indices, max_size or self.data.max_size)
+
+    def evaluate(
+        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+    ) -> Evaluation:
+        """Distances and size errors on the first 1,000 test digits and on all; on a CPU on fewer.
+
+        Where another sampler than the predictor's own is tried, the fewer of the two must do.
+        """
+        del samples
+        total = len(self.data.test)
+        counts = sorted({min(count or total, total) for count in TESTS[predictor.device.type]})
+        counts = counts if sampler is None else counts[:1]
+        x = self.tests(counts[-1], predictor.shape.max_size).to(predictor.device).batch().x
+        raw, _ = predictor.sample(x, make_generator(seed, "test chains", device=predictor.device), sampler=sampler)
+        sets = predictor.decode_sets(raw).packed()
+        of_raw = compare_reconstructions(with_presence(predictor, raw), x)
+        of_returned = compare_reconstructions(PresencePadding().encode(sets), x)
+        distances = of_returned.chamfer
+        cases = ordered_cases(distances[: counts[0]], CASES)
+        first = f"{self.data_label}, first {counts[0]} test images"
+        return Evaluation(
+            raw=self._named(of_raw, counts),
+            returned=self._named(of_returned, counts),
+            real_data={},
+            details={
+                "test_sets": counts,
+                "chamfer_quantiles": _quantiles(distances),
+                "chamfer_by_label": self._by_label(distances),
+                "cases": cases,
+            },
+            energy=float(predictor.raw_energy(x, raw).mean()),
+            data=None if counts[0] == PUBLISHED_TESTS else first,
+            cases=self._drawn(cases, sets, distances),
+        )
+
+    @property
+    def _word(self) -> str:
+        return "digit" if self.settings.variant == "mnist" else "image"
+
+    def _named(self, scores: Reconstructions, counts: list[int]) -> dict[str, float]:
+        """All metrics, with a suffix where they are not those of the first 1,000; the score is on the fewest."""
+        named = {"score": float(scores.chamfer[: counts[0]].double().mean())}
+        for count in counts:
+            suffix = {PUBLISHED_TESTS: "", len(self.data.test): "_all"}.get(count, f"_first{count}")
+            named |= {f"{name}{suffix}": value for name, value in scores.scores(count).items()}
+        return named
+
+    def _by_label(self, distances: Tensor) -> dict[str, float]:
+        labels = torch.from_numpy(np.array(self.data.test.labels[: len(distances)]))
+        return {str(label): float(distances[labels == label].mean()) for label in labels.unique().tolist()}
+
+    def _drawn(self, cases: dict[str, list[int]], sets: SetBatch, distances: Tensor) -> list[dict[str, Any]]:
+        """The sets of the best, median and worst cases, for pictures."""
+        truth = self.tests(max(max(indices) for indices in cases.values()) + 1).batch().sets
+        return [
+            {
+                "group": group,
+                "index": index,
+                "label": str(self.data.test.labels[index]),
+                "score": float(distances[index]),
+                "truth": _rounded(truth.elements[index][truth.presence[index]]),
+                "prediction": _rounded(sets.elements[index][sets.presence[index]].cpu()),
+            }
+            for group, indices in cases.items()
+            for index in indices
+        ]
+
+
+def with_presence(predictor: EnergyPredictor, raw: Tensor) -> Tensor:
+    """A sampler's raw output (B, N, C) in the data's units as (B, N, 3), the last column presence.
+
+    Where absence is written as zero vectors there is no such column, and what they decode to takes its place.
+    """
+    features = predictor.shape.features
+    elements = predictor.shape.scaling.unscale(raw[..., :features])
+    if raw.shape[-1] > features:
+        return torch.cat([elements, raw[..., features:]], dim=-1)
+    presence = predictor.decode_sets(raw).presence.unsqueeze(-1)
+    return torch.cat([elements, presence.to(elements.dtype)], dim=-1)
+
+
+def ordered_cases(distances: Tensor, count: int) -> dict[str, list[int]]:
+    """Indices of the `count` smallest, middle and largest distances (M,), each from small to large."""
+    order = torch.argsort(distances, stable=True).tolist()
+    count = min(count, len(order))
+    middle = (len(order) - count) // 2
+    return {"best": order[:count], "median": order[middle : middle + count], "worst": order[len(order) - count :]}
+
+
+def _quantiles(distances: Tensor) -> dict[str, float]:
+    shares = (0.05, 0.25, 0.5, 0.75, 0.95)
+    values = torch.quantile(distances.double(), torch.tensor(shares, dtype=torch.float64))
+    return {str(share): float(value) for share, value in zip(shares, values, strict=True)}
+
+
+def _rounded(points: Tensor) -> list[list[float]]:
+    return [[round(number, 4) for number in row] for row in points.tolist()]

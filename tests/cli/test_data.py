@@ -1,0 +1,194 @@
+"""`desp data`, and training, scoring and reporting on a tiny MNIST."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.data import mnist_files
+from desp.recipes import registry
+from desp.recipes.registry import Recipe
+from desp.settings import MnistSettings, PredictorSettings, RunSettings, TrainingSettings
+from desp.tasks import mnist as mnist_task
+
+Desp = Callable[..., Any]
+RECIPES = ("tiny-mnist", "tiny-mnist-contrastive")
+
+
+def settings_of(name: str) -> RunSettings:
+    """Command: ``desp train NAME``."""
+    predictor = PredictorSettings.contrastive() if name.endswith("contrastive") else PredictorSettings()
+    training = TrainingSettings(steps=3, batch_size=4, validate_every=3, warmup_steps=0)
+    return RunSettings(recipe=name, task=MnistSettings(), predictor=predictor, training=training)
+
+
+TINY = [
+    *("--predictor.energy.hidden", "8"),
+    *("--predictor.sampler.steps", "2"),
+    *("--device", "cpu"),
+]
+CHAIN = [
+    *("--predictor.sampler.stochastic-steps", "1"),
+    *("--predictor.estimator.chain.steps", "2"),
+    *("--predictor.estimator.chain.stochastic-steps", "2"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two recipes of the paper's table that are only here."""
+    for name in RECIPES:
+        recipe = Recipe(
+            name, lambda name=name: settings_of(name), "mnist", "set-mnist", "desp", "paper", None, None, "-"
+        )
+        monkeypatch.setitem(registry._RECIPES, name, recipe)
+
+
+# -- preparing -------------------------------------------------------------------------------------------
+
+
+def test_data_are_checked_and_prepared(desp: Desp, tiny_mnist: Path) -> None:
+    finished = desp("data", "mnist", "--data-dir", tiny_mnist)
+    assert finished.status == 0, finished.err
+    assert "all files are there, and their checksums are right" in finished.message
+    assert "190 sets for training, 10 for validation, 30 for test; 0 to 16 points" in finished.message
+    assert f"prepared in {tiny_mnist / 'mnist' / 'mnist-points'}" in finished.message
+    assert (tiny_mnist / "mnist" / "mnist-points" / "cache.json").is_file()
+    assert desp("data", "mnist", "--data-dir", tiny_mnist, "--no-download").out == finished.out
+
+
+def test_missing_data_without_download(desp: Desp, tmp_path: Path) -> None:
+    finished = desp("data", "mnist", "--data-dir", tmp_path / "none", "--no-download")
+    assert finished.status == 2
+    assert "error: The data of 'mnist' are not there: expected train-images-idx3-ubyte.gz" in finished.message
+    assert f"desp data mnist --data-dir {tmp_path / 'none'}" in finished.message
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_failed_download_lists_the_mirrors(desp: Desp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirrors = ("http://127.0.0.1:9/one", "http://127.0.0.1:9/two")  # nobody answers there
+    monkeypatch.setitem(mnist_files.MIRRORS, "mnist", mirrors)
+    finished = desp("data", "mnist", "--data-dir", tmp_path)
+    assert finished.status == 2
+    assert "error: train-images-idx3-ubyte.gz could not be fetched." in finished.message
+    for mirror in mirrors:
+        assert f"{mirror}/train-images-idx3-ubyte.gz (no answer" in finished.message
+
+
+def test_a_damaged_file_is_named(desp: Desp, tiny_mnist: Path) -> None:
+    path = tiny_mnist / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    path.write_bytes(b"broken")
+    finished = desp("data", "mnist", "--data-dir", tiny_mnist)
+    assert finished.status == 2
+    assert f"error: {path}: expected the MD5 sum" in finished.message
+    assert not (tiny_mnist / "mnist" / "mnist-points").exists()
+
+
+def test_an_unknown_dataset_is_refused(desp: Desp) -> None:
+    assert desp("data", "cifar").status == 2
+
+
+# -- training --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_from_files_to_a_report(
+    desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
+) -> None:
+    monkeypatch.setattr(mnist_task, "PUBLISHED_TESTS", 12)
+    monkeypatch.setitem(mnist_task.TESTS, "cpu", (12, None))
+    chain = CHAIN if recipe.endswith("contrastive") else []
+    finished = desp("train", recipe, "--run", "run", "--data-dir", tiny_mnist, *TINY, *chain)
+    assert finished.status == 0, finished.err
+    assert "trained 3 steps" in finished.message
+    saved = json.loads(Path("run/settings.json").read_text())
+    assert saved["settings"]["task"] == {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist)}
+    assert len(saved["data"]) == 32
+
+    finished = desp("evaluate", "run", "--json")
+    assert finished.status == 0, finished.err
+    rows = {row["metric"]: row for row in json.loads(finished.out)}
+    for metric in ("chamfer", "hungarian", "size_rmse"):
+        assert rows[metric]["paper"] is not None
+        assert rows[metric]["value"] is not None
+        assert f"{metric}_returned" in rows
+        assert f"{metric}_all" in rows
+    assert rows["score"]["value"] == rows["chamfer"]["value"]
+    assert rows["chamfer"]["data"] == "MNIST"
+    assert "data_dir" not in " ".join(
+        json.loads(Path("run/evaluation.json").read_text())["result"]["changed_settings"]
+    )
+
+    finished = desp("report", "run")
+    assert finished.status == 0, finished.err
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert "Best, median and worst" in page
+    assert "15 true sets beside their predictions: best, median, worst." in page
+    assert "which is the true set itself" in page
+
+    Path("ask.jsonl").write_text(json.dumps({"input": [[0.5, 0.5], [0.6, 0.5]]}) + "\n")
+    finished = desp("predict", "run", "--input", "ask.jsonl", "--output", "out.jsonl", "--samples", "2")
+    assert finished.status == 0, finished.err
+
+
+def test_a_run_can_go_on_where_its_data_have_moved(
+    desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert desp("train", "tiny-mnist", "--run", "run", "--data-dir", tiny_mnist, *TINY).status == 0
+    moved = tiny_mnist.rename(tiny_mnist.with_name("moved"))
+    longer = ["--training.steps", "4", "--resume"]
+    finished = desp("train", "tiny-mnist", "--run", "run", *longer)
+    assert finished.status == 2
+    assert "desp data mnist" in finished.message
+    finished = desp("train", "tiny-mnist", "--run", "run", "--data-dir", moved, *longer)
+    assert finished.status == 0, finished.err
+    monkeypatch.setenv("DESP_DATA", str(moved))
+    assert desp("evaluate", "run").status == 0
+
+
+def test_missing_data_write_nothing(desp: Desp, tmp_path: Path) -> None:
+    finished = desp("train", "tiny-mnist", "--run", "run", "--data-dir", tmp_path / "none", *TINY)
+    assert finished.status == 2
+    assert f"desp data mnist --data-dir {tmp_path / 'none'}" in finished.message
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("recipe", ["polygons-desp", "custom"])
+def test_other_recipes_take_no_data_folder(desp: Desp, tmp_path: Path, recipe: str) -> None:
+    data = ["--data", tmp_path / "x.jsonl"] if recipe == "custom" else []
+    finished = desp("train", recipe, "--data-dir", tmp_path, *data)
+    assert finished.status == 2
+    assert f"--data-dir goes with recipes that read a dataset; '{recipe}' does not" in finished.message
+
+
+def test_a_data_file_is_not_for_mnist(desp: Desp, tmp_path: Path) -> None:
+    finished = desp("train", "tiny-mnist", "--data", tmp_path / "x.jsonl")
+    assert finished.status == 2
+    assert "'tiny-mnist' takes --data-dir" in finished.message
+
+
+def test_tables_show_set_mnist(desp: Desp, tmp_path: Path) -> None:
+    scores = {"score": 5e-5, "chamfer": 5e-5, "hungarian": 7e-5, "size_rmse": 0.25, "chamfer_all": 6e-5}
+    result = {
+        "recipe": "tiny-mnist",
+        "seed": 0,
+        "data": "MNIST",
+        "scores": {"raw": scores, "returned": scores},
+        "real_data": {},
+        "changed_settings": [],
+    }
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "tiny-mnist-seed0.json").write_text(json.dumps(result))
+    finished = desp("tables", "--markdown", "--results", tmp_path / "results")
+    shown = [re.split(r" *\| *", line)[3:6] for line in finished.out.splitlines()[2:]]
+    assert shown == [
+        ["chamfer (1e-5)", "6.00", "**5.00**"],
+        ["hungarian (1e-5)", "6.00", "**7.00**"],
+        ["size_rmse", "0.00", "**0.25**"],
+    ]
+    finished = desp("tables", "--results", tmp_path / "results")
+    assert "set-MNIST auto-encoding" in finished.out
+    assert "chamfer_all" in finished.out

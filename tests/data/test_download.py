@@ -1,0 +1,170 @@
+"""Downloads from a server of our own: resumed, checked, and given up with a list of what was tried."""
+
+import errno
+import hashlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.data.download import RemoteFile, download, file_md5
+from desp.errors import DataError, DownloadError
+
+CONTENT = os.urandom(200_000)
+MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
+
+
+class Server(ThreadingHTTPServer):
+    """Gives `CONTENT` below /good; /broken ends early, /other gives something else, /plain knows no ranges."""
+
+    asked: list[tuple[str, str | None]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        kind = self.path.split("/")[1]
+        wanted = self.headers.get("Range")
+        self.server.asked.append((kind, wanted))
+        if kind not in ("good", "broken", "other", "plain"):
+            self.send_error(404)
+            return
+        content = CONTENT[::-1] if kind == "other" else CONTENT
+        first = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and kind != "plain" else 0
+        if first >= len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if first else 200)
+        if first:
+            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - first))
+        self.end_headers()
+        rest = content[first:]
+        self.wfile.write(rest[: len(rest) // 2] if kind == "broken" else rest)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server(("127.0.0.1", 0), Handler)
+    running.asked = []
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def remote(server: Server, *kinds: str, md5: str = MD5) -> RemoteFile:
+    return RemoteFile("file.gz", md5, tuple(f"http://127.0.0.1:{server.server_port}/{kind}" for kind in kinds))
+
+
+def test_a_file_arrives_whole(server: Server, tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    path = download(remote(server, "good"), tmp_path / "new", lambda done, total: told.append((done, total)))
+    assert path == tmp_path / "new" / "file.gz"
+    assert path.read_bytes() == CONTENT
+    assert os.listdir(path.parent) == ["file.gz"]
+    assert told[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_what_is_there_is_not_fetched(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.gz").write_bytes(CONTENT)
+    download(remote(server, "good"), tmp_path)
+    assert server.asked == []
+
+
+def test_another_file_of_that_name_is_not_overwritten(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.gz").write_bytes(b"mine")
+    with pytest.raises(DataError, match=f"expected the MD5 sum {MD5}, got .* Move it away"):
+        download(remote(server, "good"), tmp_path)
+    assert (tmp_path / "file.gz").read_bytes() == b"mine"
+
+
+def test_a_part_is_continued(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.gz.part").write_bytes(CONTENT[:70_000])
+    told: list[int] = []
+    path = download(remote(server, "good"), tmp_path, lambda done, _: told.append(done))
+    assert server.asked == [("good", "bytes=70000-")]
+    assert path.read_bytes() == CONTENT
+    assert min(told) > 70_000
+
+
+def test_a_part_is_begun_again_where_there_are_no_ranges(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.gz.part").write_bytes(b"x" * 70_000)
+    assert download(remote(server, "plain"), tmp_path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("part", [b"x" * 70_000, b"x" * 300_000], ids=["damaged", "too long"])
+def test_a_damaged_part_is_begun_again(server: Server, tmp_path: Path, part: bytes) -> None:
+    (tmp_path / "file.gz.part").write_bytes(part)
+    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
+    assert server.asked[1:] == [("good", None)]
+
+
+def test_a_whole_part_only_gets_its_name(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.gz.part").write_bytes(CONTENT)
+    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
+    assert len(server.asked) == 1  # answered with "nothing is missing"
+
+
+def test_the_next_mirror_continues(server: Server, tmp_path: Path) -> None:
+    path = download(remote(server, "missing", "broken", "good"), tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert server.asked == [("missing", None), ("broken", None), ("good", "bytes=100000-")]
+
+
+def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match=f"other/file.gz .expected the MD5 sum {MD5}, got"):
+        download(remote(server, "other"), tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
+    with socket.socket() as closed:  # bound and not listening: nobody answers there
+        closed.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        good = remote(server, "missing", "broken")
+        file = RemoteFile(good.name, good.md5, (dead, *good.mirrors, "file:///etc"))
+        with pytest.raises(DownloadError) as caught:
+            download(file, tmp_path, timeout=5)
+    message = str(caught.value)
+    assert f"{dead}/file.gz (no answer" in message
+    assert "missing/file.gz (answered 404)" in message
+    assert "broken/file.gz (ended after 100000 of 200000 bytes)" in message
+    assert "file:///etc/file.gz (not an http address)" in message
+    assert "Check the connection" in message
+    # The next attempt goes on from there.
+    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
+    assert server.asked[-1] == ("good", "bytes=100000-")
+
+
+def test_without_mirrors_nothing_is_tried(tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="no mirror is known"):
+        download(RemoteFile("file.gz", MD5, ()), tmp_path)
+
+
+def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        download(remote(server, "good", "plain"), tmp_path, full)
+    assert not isinstance(caught.value, DownloadError)
+    assert not (tmp_path / "file.gz").exists()
+    assert {kind for kind, _ in server.asked} == {"good"}
+
+
+def test_md5_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(CONTENT)
+    assert file_md5(tmp_path / "file") == MD5

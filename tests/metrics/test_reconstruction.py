@@ -1,0 +1,118 @@
+"""Scores of reconstructed sets against closed forms and brute force."""
+
+from itertools import permutations
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.errors import DataError
+from desp.metrics import (
+    batched_size_rmse,
+    chamfer_each,
+    compare_reconstructions,
+    reconstruction,
+    released_sizes,
+    right_size,
+    size_rmse,
+)
+
+
+def random_sets(count: int, size: int, generator: torch.Generator) -> Tensor:
+    """Sets in [0, 1] with presence 0 or 1."""
+    sets = torch.rand(count, size, 3, generator=generator)
+    sets[..., 2] = (sets[..., 2] > 0.4).float()
+    return sets * sets[..., 2:]
+
+
+# -- sizes -----------------------------------------------------------------------------------------------
+
+
+def test_one_wrong_size_among_a_thousand() -> None:
+    true = torch.full((1000,), 100)
+    predicted = true.clone()
+    predicted[317] += 1
+    assert batched_size_rmse(predicted, true) == pytest.approx(0.010)
+    assert size_rmse(predicted, true) == pytest.approx(1000**-0.5)  # .032
+    assert right_size(predicted, true) == pytest.approx(0.999)
+
+
+def test_errors_of_batches_are_averaged() -> None:
+    true = torch.zeros(5, dtype=torch.int64)
+    predicted = torch.tensor([3, 3, 0, 0, -4])
+    assert batched_size_rmse(predicted, true, batch_size=2) == pytest.approx((3 + 0 + 4) / 3)
+    assert batched_size_rmse(predicted, true, batch_size=100) == pytest.approx(size_rmse(predicted, true))
+
+
+def test_the_released_rule_wants_every_number_above_its_threshold() -> None:
+    rows = [[0.5, 0.5, 1.0], [0.0, 0.5, 1.0], [0.5, 0.015, 1.0], [0.5, 0.5, 0.0], [0.016, 0.016, 0.016]]
+    assert released_sizes(torch.tensor([rows])).tolist() == [2]
+    assert released_sizes(torch.zeros(3, 0, 3)).tolist() == [0, 0, 0]
+
+
+def test_pixels_on_the_edge_count_on_neither_side() -> None:
+    true = torch.tensor([[[0.0, 0.5, 1.0], [0.5, 0.5, 1.0]]])
+    without = torch.tensor([[[0.0, 0.0, 0.0], [0.5, 0.5, 1.0]]])
+    found = compare_reconstructions(without, true).scores()
+    assert found["size_rmse"] == 0
+    assert found["size_rmse_pooled"] == 1
+    assert found["right_size"] == 0
+
+
+# -- distances -------------------------------------------------------------------------------------------
+
+
+def test_a_perfect_reconstruction_costs_nothing(generator: torch.Generator) -> None:
+    true = random_sets(7, 9, generator)
+    mixed = true[:, torch.randperm(9, generator=generator)]
+    assert compare_reconstructions(mixed, true).scores() == {
+        "chamfer": pytest.approx(0),
+        "hungarian": pytest.approx(0),
+        "size_rmse": 0,
+        "size_rmse_pooled": 0,
+        "right_size": 1,
+    }
+
+
+def test_a_shift_costs_what_it_must() -> None:
+    """All elements moved by d in one of three features: half d squared over three, in each direction."""
+    true = torch.zeros(2, 4, 3)
+    true[..., 0] = torch.tensor([0.1, 0.3, 0.5, 0.7])
+    moved = true.clone()
+    moved[1, :, 1] += 0.06
+    found = compare_reconstructions(moved, true)
+    cost = 0.06**2 / 2 / 3
+    torch.testing.assert_close(found.hungarian, torch.tensor([0.0, cost]))
+    torch.testing.assert_close(found.chamfer, torch.tensor([0.0, 2 * cost]))
+    assert found.scores(1)["chamfer"] == 0
+    assert found.scores()["chamfer"] == pytest.approx(cost)
+
+
+def test_against_brute_force(generator: torch.Generator) -> None:
+    predicted, true = random_sets(5, 5, generator), random_sets(5, 5, generator)
+    found = compare_reconstructions(predicted, true)
+    for index, (a, b) in enumerate(zip(predicted, true, strict=True)):
+        pairs = torch.tensor([[float((x - y).square().mean() / 2) for y in b] for x in a])  # differences below 1
+        nearest = pairs.amin(dim=1).mean() + pairs.amin(dim=0).mean()
+        assert float(found.chamfer[index]) == pytest.approx(float(nearest), abs=1e-6)
+        best = min(float(pairs[torch.arange(5), list(order)].mean()) for order in permutations(range(5)))
+        assert float(found.hungarian[index]) == pytest.approx(best, abs=1e-6)
+    assert found.sizes.tolist() == torch.stack([p[..., 2].sum(1) for p in (predicted, true)], 1).int().tolist()
+
+
+def test_parts_do_not_matter(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    predicted, true = random_sets(11, 6, generator), random_sets(11, 6, generator)
+    whole = chamfer_each(predicted, true)
+    monkeypatch.setattr(reconstruction, "PAIRS_AT_ONCE", 4 * 36)
+    torch.testing.assert_close(chamfer_each(predicted, true), whole)
+    assert len(compare_reconstructions(predicted, true).hungarian) == 11
+    monkeypatch.setattr(reconstruction, "PAIRS_AT_ONCE", 1)
+    torch.testing.assert_close(chamfer_each(predicted, true), whole)
+
+
+def test_nan_is_named() -> None:
+    true = torch.zeros(2, 3, 3)
+    predicted = true.clone()
+    predicted[1, 0, 0] = torch.nan
+    with pytest.raises(DataError, match="NaN or infinity"):
+        compare_reconstructions(predicted, true)

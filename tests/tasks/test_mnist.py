@@ -1,0 +1,235 @@
+"""set-MNIST as a task, on a tiny one made here."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+import desp.tasks.mnist
+from desp.data import GeneratedSource
+from desp.errors import DataError
+from desp.predictors import DataShape, EnergyPredictor
+from desp.settings import LangevinSettings, MnistSettings, PaddingSettings, TrainingSettings
+from desp.tasks import Evaluation, make_task
+from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
+
+HERE = Path(".")
+METRICS = {"chamfer", "hungarian", "size_rmse", "size_rmse_pooled", "right_size"}
+Knowing = Callable[..., EnergyPredictor]
+
+
+@pytest.fixture
+def task(tiny_mnist: Path) -> SetMnistTask:
+    return SetMnistTask(MnistSettings(data_dir=str(tiny_mnist)))
+
+
+@pytest.fixture
+def predictor(task: SetMnistTask, knowing: Knowing) -> Callable[..., EnergyPredictor]:
+    """Makes predictors that give back their input, or what else they are told to."""
+    shape, _ = task.shape(None, True)
+
+    def make(draw: Callable[[Tensor], Tensor] = lambda x: x, padding: str = "presence") -> EnergyPredictor:
+        settings = PaddingSettings(kind=padding)  # type: ignore[arg-type]
+        return knowing(lambda x, _: draw(x), shape, settings)
+
+    return make
+
+
+def evaluated(task: SetMnistTask, predictor: EnergyPredictor, **more: Any) -> Evaluation:
+    return task.evaluate(predictor, seed=0, samples=1, **more)
+
+
+# -- data ------------------------------------------------------------------------------------------------
+
+
+def test_from_settings(tiny_mnist: Path) -> None:
+    task = make_task(MnistSettings(data_dir=str(tiny_mnist)))
+    assert isinstance(task, SetMnistTask)
+    assert (task.name, task.data_label) == ("set-mnist", "MNIST")
+    assert make_task(MnistSettings(variant="fashion")).data_label == "Fashion-MNIST"
+
+
+def test_inputs_are_padded_sets(task: SetMnistTask) -> None:
+    shape, statistics = task.shape(None, True)
+    assert shape == DataShape((16, 3), features=2, max_size=16, input_kind="set")
+    assert statistics is None
+    assert task.shape(20, True)[0].input_shape == (20, 3)
+    with pytest.raises(DataError, match=r"largest set has 16 points, but predictor\.max_size is 12"):
+        task.shape(12, True)
+
+
+def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
+    shape, _ = task.shape(20, True)
+    source = task.source(shape, TrainingSettings(batch_size=32), 0, Accelerator(cpu=True))
+    assert isinstance(source, GeneratedSource)
+    batch = next(source.batches(0))
+    assert batch.x.shape == (32, 20, 3)
+    held_out = task.data.training.table(task.data.split[1], 20).batch().sets.to_ragged()
+
+    def key(points: Tensor) -> tuple[tuple[float, ...], ...]:
+        return tuple(sorted(map(tuple, points.tolist())))
+
+    known = {key(item) for item in task.data.training.table(task.data.split[0], 20).batch().sets.to_ragged()}
+    assert {key(item) for item in batch.sets.to_ragged()} <= known
+    assert len(held_out) == 10
+
+
+def test_validation_is_of_its_own_part(task: SetMnistTask) -> None:
+    batch = task.validation_batch(0, 500)
+    assert len(batch.x) == 10
+    assert len(task.validation_batch(0, 3).x) == 3
+
+
+def test_the_fingerprint_is_that_of_the_files(task: SetMnistTask) -> None:
+    assert task.fingerprint() == task.data.checksum
+
+
+def test_examples_are_the_first_test_digits(task: SetMnistTask) -> None:
+    shown = task.examples(0)
+    assert [item.label for item in shown][:2] == ["test digit 0: 0", "test digit 1: 1"]
+    for item in shown:
+        assert item.x.shape == (16, 3)
+        assert len(item.truth[0]) == int(item.x[:, 2].sum())
+
+
+def test_inputs_are_written_as_points(task: SetMnistTask) -> None:
+    shape, _ = task.shape(None, True)
+    x = task.read_input([[0.5, 0.25], [1.0, 0.0]], "here", HERE, shape)
+    assert x.shape == (16, 3)
+    assert x[:2].tolist() == [[0.5, 0.25, 1.0], [1.0, 0.0, 1.0]]
+    assert not x[2:].any()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([[12.0, 3.0]], "line 3: expected rows and columns between 0 and 1, as pixel numbers divided by 27"),
+        ([[0.1, 0.2, 0.3]], "line 3: elements have 3 features, expected 2"),
+        ([[0.1, 0.2]] * 17, "line 3: the input set has 17 elements, at most 16"),
+        (7, "line 3: expected a set as input"),
+    ],
+)
+def test_other_inputs_are_refused(task: SetMnistTask, value: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        task.read_input(value, "line 3", HERE, task.shape(None, True)[0])
+
+
+def test_missing_data_tell_the_command(tmp_path: Path) -> None:
+    task = SetMnistTask(MnistSettings(data_dir=str(tmp_path)))
+    with pytest.raises(DataError, match=f"desp data mnist --data-dir {tmp_path}"):
+        task.shape(None, True)
+
+
+def test_a_run_from_elsewhere_finds_its_data(
+    tiny_mnist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = MnistSettings(data_dir=str(tmp_path / "other machine"))
+    with pytest.raises(DataError, match="other machine"):
+        SetMnistTask(moved).fingerprint()
+    monkeypatch.setenv("DESP_DATA", str(tiny_mnist))
+    assert len(SetMnistTask(moved).data.test) == 30
+
+
+# -- scores ----------------------------------------------------------------------------------------------
+
+
+def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+    evaluation = evaluated(task, predictor())
+    for scores in (evaluation.raw, evaluation.returned):
+        assert scores.keys() == {"score", *(f"{name}_all" for name in METRICS)}
+        assert scores["score"] == pytest.approx(0, abs=1e-9)
+        assert scores["right_size_all"] == 1
+        assert scores["size_rmse_all"] == scores["size_rmse_pooled_all"] == 0
+    assert evaluation.real_data == {}
+    assert evaluation.energy == 1
+
+
+def test_names_tell_how_many_were_scored(
+    task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, 20))
+    evaluation = evaluated(task, predictor())
+    expected = {f"{name}{suffix}" for name in METRICS for suffix in ("_first10", "_first20")}
+    assert evaluation.returned.keys() == {"score", *expected}
+    assert evaluation.data == "MNIST, first 10 test images"
+    monkeypatch.setattr(desp.tasks.mnist, "PUBLISHED_TESTS", 10)
+    monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, None))
+    evaluation = evaluated(task, predictor())
+    assert evaluation.raw.keys() == {"score", *METRICS, *(f"{name}_all" for name in METRICS)}
+    assert evaluation.data is None
+    assert evaluation.details["test_sets"] == [10, 30]
+    # Another sampler is tried on the fewer sets.
+    tried = evaluated(task, predictor(), sampler=LangevinSettings())
+    assert tried.raw.keys() == {"score", *METRICS}
+
+
+def test_raw_and_returned_differ_where_presence_is_unsure(
+    task: SetMnistTask, predictor: Callable[..., EnergyPredictor]
+) -> None:
+    def unsure(x: Tensor) -> Tensor:
+        return torch.cat([x[..., :2], 0.2 + 0.6 * x[..., 2:]], dim=-1)
+
+    evaluation = evaluated(task, predictor(unsure))
+    assert evaluation.returned["score"] == pytest.approx(0, abs=1e-9)
+    assert evaluation.raw["score"] > 0.004  # .2 squared / 2 / 3, in both directions
+    assert evaluation.raw["right_size_all"] == evaluation.returned["right_size_all"] == 1
+
+
+def test_lost_points_are_counted(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+    def lose_the_first(x: Tensor) -> Tensor:
+        return torch.cat([torch.zeros_like(x[:, :1]), x[:, 1:]], dim=1)
+
+    scores = evaluated(task, predictor(lose_the_first)).returned
+    blank = 1 / 30  # nothing to lose
+    assert scores["right_size_all"] == pytest.approx(blank)
+    assert scores["size_rmse_pooled_all"] == pytest.approx((1 - blank) ** 0.5)
+    assert scores["hungarian_all"] > 0
+
+
+def test_without_a_presence_column(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+    plain = predictor(lambda x: x[..., :2], padding="zero")
+    x = task.tests(3).batch().x
+    assert with_presence(plain, x[..., :2]).shape == x.shape
+    scores = evaluated(task, plain).returned
+    assert scores["size_rmse_all"] == 0  # by the same rule, which never sees the edge
+
+
+def test_validation_scores_the_raw_output(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+    score = task.validation(0)
+    assert score(predictor()) == pytest.approx(0, abs=1e-9)
+    moved = score(predictor(lambda x: x + 0.1))
+    assert 0 < moved <= 2 * 0.01 / 2 + 1e-6
+
+
+def test_cases_are_kept_for_pictures(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+    def shrink_some(x: Tensor) -> Tensor:
+        return x * torch.linspace(1, 0.5, len(x)).view(-1, 1, 1).clamp(min=0.6)
+
+    evaluation = evaluated(task, predictor(shrink_some))
+    cases = evaluation.cases
+    assert [case["group"] for case in cases] == ["best"] * 5 + ["median"] * 5 + ["worst"] * 5
+    scores = [case["score"] for case in cases]
+    assert scores == sorted(scores)
+    truth = task.tests(None).batch().sets.to_ragged()
+    for case in cases:
+        assert len(case["truth"]) == len(truth[case["index"]])
+        assert case["label"] == str(case["index"] % 10)
+    assert set(evaluation.details["chamfer_by_label"]) == {str(label) for label in range(10)}
+    assert evaluation.details["cases"]["worst"] == [case["index"] for case in cases[-5:]]
+
+
+def test_cases_of_few_sets() -> None:
+    assert ordered_cases(torch.tensor([3.0, 1.0, 2.0]), 1) == {"best": [1], "median": [2], "worst": [0]}
+    assert ordered_cases(torch.tensor([3.0, 1.0]), 5) == {"best": [1, 0], "median": [1, 0], "worst": [1, 0]}
+
+
+def test_damaged_files_are_named(task: SetMnistTask, tiny_mnist: Path) -> None:
+    path = tiny_mnist / "mnist" / "t10k-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.compress(b"nothing"))
+    with pytest.raises(DataError, match=f"{path}: expected the MD5 sum"):
+        task.fingerprint()
