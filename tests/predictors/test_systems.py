@@ -1,4 +1,4 @@
-"""DSPN, C-DSPN and TSPN behind the common interface: symmetry, odd sizes, and what a system without energy says."""
+"""DSPN, C-DSPN and TSPN behind the common interface: symmetry, odd sizes, and a system without energy."""
 
 from dataclasses import replace
 
