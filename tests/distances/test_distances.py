@@ -13,6 +13,7 @@ from desp.distances import (
     assign,
     assign_later,
     chamfer,
+    chamfer_of_equal_sizes,
     chamfer_of_sets,
     huber_pairs,
     hungarian,
@@ -173,6 +174,38 @@ def test_chamfer_of_sets_is_that_of_ragged_sets() -> None:
         chamfer_reference(one.numpy(), other.numpy()) for one, other in zip(ragged_a, ragged_b, strict=True)
     ]
     assert batched.tolist() == pytest.approx(expected)
+
+
+def ragged(sizes: list[int], seed: int) -> tuple[list[Tensor], SetBatch]:
+    """Sets of given sizes, and the same with their elements at any rows among six, rubbish in the others."""
+    sets = [draw(size, 3, seed=seed + index) for index, size in enumerate(sizes)]
+    elements, presence = draw(len(sizes), 6, 3, seed=99, scale=100), torch.zeros(len(sizes), 6, dtype=torch.bool)
+    for index, item in enumerate(sets):
+        rows = torch.randperm(6, generator=torch.Generator().manual_seed(seed + index))[: len(item)]
+        elements[index, rows], presence[index, rows] = item, True
+    return sets, SetBatch(elements, presence)
+
+
+def test_chamfer_of_equal_sizes_is_that_of_ragged_sets() -> None:
+    sizes = [0, 1, 3, 5, 6]
+    left, a = ragged(sizes, seed=10)
+    right, b = ragged(sizes, seed=20)
+    found = chamfer_of_equal_sizes(a.elements, b.elements, a.presence, b.presence)
+    expected = [
+        chamfer_reference(one.numpy(), other.numpy()) for one, other in zip(left[1:], right[1:], strict=True)
+    ]
+    assert found.tolist() == pytest.approx([0.0, *expected])
+    torch.testing.assert_close(found, chamfer(a.elements, b.elements, a.presence, b.presence))
+
+
+def test_gradients_of_chamfer_of_equal_sizes() -> None:
+    sizes = [0, 1, 3, 6]
+    (_, a), (_, b) = ragged(sizes, seed=10), ragged(sizes, seed=20)
+    inputs = (a.elements.requires_grad_(), b.elements.requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, y: chamfer_of_equal_sizes(x, y, a.presence, b.presence), inputs)
+    chamfer_of_equal_sizes(*inputs, a.presence, b.presence).sum().backward()
+    assert not a.elements.grad[~a.presence].any()
+    assert a.elements.grad[1:][a.presence[1:]].any(dim=-1).all()
 
 
 def test_chamfer_of_sets_empty_rules() -> None:

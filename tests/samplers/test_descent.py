@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.energies import SetEncoderEnergy, SetEnergy, default_input_encoder, make_energy
 from desp.samplers import LangevinSampler, UnrolledDescent
 from desp.samplers.base import eager_gradient
+from desp.samplers.descent import Presence
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
 
 CASES: dict[str, EnergySettings] = {
@@ -85,6 +86,100 @@ def test_every_input_starts_at_the_learned_set() -> None:
     assert torch.equal(info.trajectory[0], descent.start.detach().expand(5, 4, 2))
     assert ((descent.start >= 0) & (descent.start <= 1)).all()
     assert descent.start.requires_grad
+
+
+# -- DSPN ----------------------------------------------------------------------------------------------
+
+
+def dspn_inner_loop(
+    encoder: Callable[[Tensor], Tensor], target: Tensor, start: Tensor, steps: int, step_size: float
+) -> list[Tensor]:
+    """DSPN's loop as it was released: one loss for the whole batch, set and mask moved apart, the mask clamped."""
+    current, mask = start[:, :-1].expand(len(target), -1, -1), start[:, -1].expand(len(target), -1).clamp(0, 1)
+    sets = [torch.cat([current, mask.unsqueeze(-1)], dim=-1)]
+    for _ in range(steps):
+        found = encoder(torch.cat([current, mask.unsqueeze(-1)], dim=-1))
+        loss = nn.functional.smooth_l1_loss(found, target)
+        to_set, to_mask = torch.autograd.grad(loss, [current, mask], create_graph=True)
+        current, mask = current - step_size * to_set, (mask - step_size * to_mask).clamp(0, 1)
+        sets.append(torch.cat([current, mask.unsqueeze(-1)], dim=-1))
+    return sets
+
+
+def dspn(presence: Presence) -> tuple[SetEncoderEnergy, UnrolledDescent]:
+    settings = SetEncoderSettings(
+        hidden=8, latent=6, divide_by_size=True, shared=True, negative_slope=0.0, initialisation="xavier"
+    )
+    energy = SetEncoderEnergy(3, settings, nn.Identity()).double()
+    return energy, UnrolledDescent(4, 3, steps=5, step_size=25.0, presence=presence).double()
+
+
+def padded_sets(batch: int = 7) -> Tensor:
+    """Sets of 0 to 4 elements with presence as last feature."""
+    there = torch.arange(4) < torch.arange(batch).remainder(5).unsqueeze(1)
+    return torch.cat([torch.rand(batch, 4, 2), torch.ones(batch, 4, 1)], dim=-1).double() * there.unsqueeze(-1)
+
+
+def test_it_is_the_inner_loop_of_dspn() -> None:
+    energy, descent = dspn("clamped")
+    with torch.no_grad():
+        descent.start[:2, -1] = torch.tensor([0.0, 1.2])  # a learned start may leave the range
+    data = padded_sets()
+    code = energy.encode(data)
+    found = descent.all_sets(energy, code)
+    # The step of the batch's mean is that of one sample times the batch.
+    expected = dspn_inner_loop(energy.set_encoder, energy.encode(data), descent.start, 5, 25.0 * len(data))
+    torch.testing.assert_close(torch.stack(found), torch.stack(expected))
+    assert (torch.stack(found)[..., -1].detach().unique() == 1).any()
+    with torch.no_grad():
+        end, info = descent(energy, code.detach(), "trajectory")
+    torch.testing.assert_close(info.trajectory, torch.stack(expected).detach())
+    torch.testing.assert_close(end, expected[-1].detach())
+
+    weights = [*energy.parameters(), descent.start]
+    mine, theirs = (
+        torch.autograd.grad(torch.stack([(item - data).square().mean() for item in sets]).mean(), weights)
+        for sets in (found, expected)
+    )
+    for left, right in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-8, atol=1e-12)
+
+
+def test_clamped_presence_starts_at_a_half() -> None:
+    _, descent = dspn("clamped")
+    assert (descent.start[:, -1] == 0.5).all()
+    assert (descent.start[:, :-1] != 0.5).all()
+
+
+def test_presence_given_first_stays_and_only_present_rows_move() -> None:
+    energy, descent = dspn("first")
+    code, there = energy.encode(padded_sets()), torch.arange(4) < torch.arange(7).remainder(5).unsqueeze(1)
+    sets = descent.all_sets(energy, code, there)
+    assert descent.start.shape == (4, 2)
+    assert len(sets) == 6
+    for item in sets:
+        assert torch.equal(item[..., -1], there.double())
+        assert not item[~there].any()
+    assert torch.equal(sets[0][..., :-1], descent.start * there.unsqueeze(-1))
+    assert (sets[-1][..., :-1] != sets[0][..., :-1])[there].any()
+    energies = torch.stack([energy.score(code, item) for item in (sets[0], sets[1])])
+    assert (energies[1][there.any(dim=1)] <= energies[0][there.any(dim=1)]).all()
+
+
+def test_gradients_of_a_descent_with_given_presence() -> None:
+    energy, descent = dspn("first")
+    for layer in energy.set_encoder.mlp.linears:  # at zero, absent rows lie on the activation's kink
+        nn.init.uniform_(layer.bias, 0.01, 0.1)
+    data, there = padded_sets(), torch.arange(4) < torch.arange(7).remainder(5).unsqueeze(1)
+
+    def loss() -> Tensor:
+        return descent(energy, energy.encode(data), presence=there)[0].square().sum()
+
+    loss().backward()
+    for name, weight in nn.ModuleDict({"energy": energy, "descent": descent}).named_parameters():
+        place = (0,) * weight.dim()
+        expected = numerical_slope(weight, place, loss)
+        assert weight.grad[place].item() == pytest.approx(expected, rel=1e-4, abs=1e-8), name
 
 
 def test_records() -> None:

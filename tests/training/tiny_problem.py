@@ -16,18 +16,22 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
+    DirectSettings,
     Engine,
     EstimatorSettings,
     LangevinSettings,
+    NetworkSettings,
     PredictorSettings,
+    SetEncoderSettings,
     SetRiskSettings,
     SolverSettings,
     TrainingSettings,
+    TransformerSettings,
 )
 from desp.training import Trainer, TrainingListener
 
-Kind = Literal["contrastive", "set-risk", "replay", "denoising"]
-KINDS: tuple[Kind, ...] = ("contrastive", "set-risk", "replay", "denoising")
+Kind = Literal["contrastive", "set-risk", "replay", "denoising", "dspn", "c-dspn", "tspn"]
+KINDS: tuple[Kind, ...] = ("contrastive", "set-risk", "replay", "denoising", "dspn", "c-dspn", "tspn")
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -61,6 +65,12 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
         return SetRiskSettings(steps=3)
     if kind == "denoising":
         return DenoisingSettings()
+    if kind == "dspn":
+        return SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="clamped")
+    if kind == "c-dspn":
+        return SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="first", size_hidden=8)
+    if kind == "tspn":
+        return DirectSettings(size_hidden=8)
     chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
     if kind == "replay":
         return ContrastiveSettings(
@@ -69,11 +79,22 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
     return ContrastiveSettings(chain=chain, data_noise=noise)
 
 
+def energy_settings(kind: Kind, hidden: int) -> NetworkSettings:
+    """The network that goes with the estimator."""
+    if kind == "tspn":
+        return TransformerSettings(hidden=hidden, layers=1, heads=2, feedforward=hidden, latent=6)
+    if kind in ("dspn", "c-dspn"):
+        return SetEncoderSettings(
+            hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
+        )
+    return DeepSetsSettings(hidden=hidden)
+
+
 def make_predictor(
     kind: Kind = "contrastive", *, hidden: int = 8, seed: int = 0, noise: float = 0.02, engine: Engine = "auto"
 ) -> EnergyPredictor:
     """A built predictor of polygons."""
-    energy, estimator = DeepSetsSettings(hidden=hidden), estimator_settings(kind, noise)
+    energy, estimator = energy_settings(kind, hidden), estimator_settings(kind, noise)
     sampler = SolverSettings(steps=2) if kind == "denoising" else LangevinSettings()
     settings = PredictorSettings(energy=energy, estimator=estimator, sampler=sampler)
     predictor = EnergyPredictor(settings, engine=engine)

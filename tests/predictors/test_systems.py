@@ -1,0 +1,163 @@
+"""DSPN, C-DSPN and TSPN behind the common interface: symmetry, odd sizes, and a system without energy."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from desp.errors import SettingsError
+from desp.predictors import DataShape, EnergyPredictor, Prediction
+from desp.predictors.shape import InputStatistics
+from desp.randomness import make_generator
+from desp.recipes.compared import STEP_SIZE, c_dspn, compared_training, dspn, tspn
+from desp.settings import PredictorSettings, SetRiskSettings, TransformerSettings, from_json, to_json
+
+ROWS = 4
+
+
+def small(settings: PredictorSettings) -> PredictorSettings:
+    """The paper's system with narrow networks."""
+    if isinstance(settings.energy, TransformerSettings):
+        return replace(settings, energy=replace(settings.energy, hidden=8, layers=1, feedforward=8, latent=6))
+    return replace(settings, energy=replace(settings.energy, hidden=8, latent=6))
+
+
+PAPER = {
+    "dspn-chamfer": dspn("chamfer"),
+    "dspn-hungarian": dspn("hungarian"),
+    "c-dspn": c_dspn(),
+    "tspn": tspn(),
+}
+every_system = pytest.mark.parametrize("settings", [small(item) for item in PAPER.values()], ids=PAPER)
+
+
+def built(settings: PredictorSettings, statistics: InputStatistics | None = None) -> EnergyPredictor:
+    """An auto-encoder of sets of two features."""
+    predictor = EnergyPredictor(settings, device="cpu")
+    shape = DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set")
+    predictor.build(shape, statistics=statistics)
+    return predictor
+
+
+def as_input(points: Tensor) -> Tensor:
+    padded = torch.zeros(ROWS, 3)
+    padded[: len(points), :2], padded[: len(points), 2] = points, 1.0
+    return padded
+
+
+@pytest.fixture
+def inputs() -> Tensor:
+    """Sets of 0 to 4 points as inputs."""
+    return torch.stack([as_input(torch.rand(size, 2)) for size in range(ROWS + 1)])
+
+
+@every_system
+def test_the_order_of_an_input_set_does_not_matter(settings: PredictorSettings, inputs: Tensor) -> None:
+    predictor = built(settings)
+    expected, _ = predictor.sample(inputs, make_generator(0))
+    for order in ([3, 1, 0, 2], [1, 0, 3, 2]):
+        found, _ = predictor.sample(inputs[:, order], make_generator(0))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@every_system
+def test_rows_hold_presence_between_zero_and_one(settings: PredictorSettings, inputs: Tensor) -> None:
+    raw, _ = built(settings).sample(inputs, make_generator(0))
+    presence = raw[..., -1]
+    assert ((presence >= 0) & (presence <= 1)).all()
+    if not isinstance(settings.estimator, SetRiskSettings) or settings.estimator.sizes == "first":
+        assert ((presence == 0) | (presence == 1)).all()
+        assert not raw[presence == 0].any()
+
+
+@pytest.mark.parametrize("name", ["c-dspn", "tspn"])
+@pytest.mark.parametrize("size", [0, 1, ROWS])
+def test_sizes_are_the_most_probable_ones(name: str, size: int, inputs: Tensor) -> None:
+    predictor = built(small(PAPER[name]))
+    last = predictor.network.sizes.logits.linears[-1]
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.copy_(torch.arange(ROWS + 1) == size)  # p is far from certain
+    predictions = predictor.predict(inputs, samples=3)
+    assert isinstance(predictions, list)
+    assert {len(item) for prediction in predictions for item in prediction.sets} == {size}
+    assert all(torch.isfinite(item).all() for prediction in predictions for item in prediction.sets)
+
+
+def test_the_encoder_of_tspn_ignores_what_absent_rows_hold(inputs: Tensor) -> None:
+    statistics = InputStatistics(torch.tensor([0.3, 0.5, 0.0]), torch.tensor([0.2, 2.0, 1.0]))
+    predictor = built(small(PAPER["tspn"]), statistics)
+    rubbish = torch.where(inputs[..., -1:] > 0, inputs, torch.tensor([9.0, 9.0, 0.0]))
+    expected, _ = predictor.sample(inputs, make_generator(0))
+    assert torch.equal(predictor.sample(rubbish, make_generator(0))[0], expected)
+    encoded = predictor.network.input_encoder[0](inputs)
+    assert torch.equal(encoded[..., -1], inputs[..., -1])
+
+
+# -- a system without energy ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def transformer() -> EnergyPredictor:
+    return built(small(PAPER["tspn"]))
+
+
+def test_it_has_no_energies(transformer: EnergyPredictor, inputs: Tensor) -> None:
+    prediction = transformer.predict(inputs[2], samples=4)
+    assert isinstance(prediction, Prediction)
+    assert prediction.energies.isnan().all()
+    assert torch.equal(prediction.best, prediction.sets[0])
+    assert sum(mode.share for mode in prediction.modes()) == pytest.approx(1)
+    with pytest.raises(SettingsError, match="makes sets without an energy"):
+        transformer.energy(inputs[2], torch.rand(2, 2))
+    with pytest.raises(SettingsError, match="A density over sets needs"):
+        transformer.log_prob(inputs[2], torch.rand(2, 2))
+
+
+def test_one_energy_that_is_nan_is_a_failure_not_a_system_without() -> None:
+    prediction = Prediction([torch.rand(2, 2), torch.rand(2, 2)], torch.tensor([float("nan"), 1.0]))
+    with pytest.raises(Exception, match="NaN"):
+        prediction.modes()
+
+
+def test_many_sets_are_made_in_parts(transformer: EnergyPredictor, inputs: Tensor) -> None:
+    x = inputs[2].expand(1500, -1, -1)
+    many, _ = transformer.sample(x, make_generator(1))
+    few, _ = transformer.sample(x[:1000], make_generator(1))
+    assert torch.equal(many[:1000], few)
+    assert transformer.engine_used == "eager"
+
+
+def test_codes_for_each_element_do_not_suit_it() -> None:
+    predictor = EnergyPredictor(small(PAPER["tspn"]), input_encoder=nn.Linear(3, 6))
+    with pytest.raises(SettingsError, match=r"codes \(B, H\)"):
+        predictor.build(DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set"))
+
+
+# -- settings ------------------------------------------------------------------------------------------
+
+
+def test_the_papers_settings() -> None:
+    assert STEP_SIZE == 25
+    estimators = {name: item.estimator for name, item in PAPER.items()}
+    assert (estimators["dspn-chamfer"].scored, estimators["dspn-hungarian"].scored) == ("all", "last")
+    assert all(item.steps == 10 for name, item in estimators.items() if name != "tspn")
+    for settings in PAPER.values():
+        assert from_json(PredictorSettings, to_json(settings)) == settings
+    training = compared_training(1e-2, 7)
+    assert (training.batch_size, training.learning_rate, training.steps) == (32, 1e-2, 7)
+
+
+def test_the_papers_networks() -> None:
+    shape = DataShape((342, 3), features=2, max_size=342, input_kind="set")
+    for name, settings in PAPER.items():
+        predictor = EnergyPredictor(settings, device="cpu")
+        predictor.build(shape)
+        encoders = [item for item in predictor.network.modules() if type(item).__name__ == "SetEncoder"]
+        assert len(encoders) == 1, name
+        widths = [(layer.in_features, layer.out_features) for layer in encoders[0].mlp.linears]
+        assert widths == [(3, 256), (256, 256), (256, 64)]
+        if predictor.network.sizes is not None:
+            layers = predictor.network.sizes.logits.linears
+            assert [(item.in_features, item.out_features) for item in layers] == [(64, 128), (128, 343)]
