@@ -177,6 +177,17 @@ def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator
     assert host.found in ([], ["aten._local_scalar_dense.default"] * 2)
 
 
+@pytest.mark.parametrize("kind", ["set-risk", "dspn", "c-dspn", "tspn"])
+def test_losses_of_direct_risk_leave_nothing_to_the_host(kind: Kind) -> None:
+    """What the CPU can tell of whether forward and backward can be recorded on a GPU."""
+    trainer = make_trainer(make_predictor(kind))
+    x, y = trainer.prepare(next(polygons().batches(0)))
+    assert trainer.estimator.capturable
+    with HostWork() as host:
+        trainer.gradients(x, y, torch.Generator().manual_seed(0))
+    assert host.found == []
+
+
 def test_what_is_drawn_on_another_device_is_drawn_there() -> None:
     assert make_trainer(make_predictor()).update.source is not None
     assert make_trainer(make_predictor(), source=polygons(device="meta")).update.source is None
