@@ -53,9 +53,24 @@ EXAMPLES: list[Any] = [
     DirectSettings(size_weight=0.5, size_hidden=9),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
     AttentionSettings(hidden=6, layers=2, heads=3, waves=1),
-    SolverSettings(steps=3, order=1, highest=9.0, lowest=0.1, spacing=1.0, stochasticity=0.2, refinement=4),
+    SolverSettings(
+        steps=3,
+        order=1,
+        highest=9.0,
+        lowest=0.1,
+        spacing=1.0,
+        stochasticity=0.2,
+        refinement=4,
+        matching=5,
+        sizes="likeliest",
+    ),
     DenoisingSettings(
-        sizes="denoised", mean_log_level=0.5, deviation_log_level=2.0, data_deviation=0.3, energy_level=0.1
+        sizes="denoised",
+        mean_log_level=0.5,
+        deviation_log_level=2.0,
+        data_deviation=0.3,
+        energy_level=0.1,
+        size_head="ordered",
     ),
     PaddingSettings(kind="zero", threshold=0.015, rule="any"),
     LangevinSettings(

@@ -1,5 +1,7 @@
 """One encoder for inputs and sets (E_SE, shared)."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,7 +9,13 @@ from torch import Tensor
 from desp.errors import SettingsError
 from desp.predictors import DataShape, EnergyPredictor
 from desp.scaling import FeatureScaling
-from desp.settings import PaddingSettings, PredictorSettings, SetEncoderSettings
+from desp.settings import (
+    AttentionSettings,
+    PaddingSettings,
+    PredictorSettings,
+    SetEncoderSettings,
+    SolverSettings,
+)
 
 SETTINGS = PredictorSettings.contrastive(energy=SetEncoderSettings(hidden=8, latent=6, shared=True))
 SCALING = FeatureScaling.from_range([-10.0, 100.0], [30.0, 105.0])
@@ -51,3 +59,50 @@ def test_inputs_are_padded_as_sets_are() -> None:
 def test_absent_elements_are_marked_as_such() -> None:
     with pytest.raises(SettingsError, match="presence where"):
         PredictorSettings.contrastive(energy=SETTINGS.energy, padding=PaddingSettings(kind="zero"))
+
+
+DENOISING = PredictorSettings(
+    energy=AttentionSettings(hidden=8, layers=1, heads=2, waves=1),
+    sampler=SolverSettings(steps=2, sizes="likeliest"),
+    code=5,
+)
+
+
+def denoiser(rows: int = 4, **sampler: int) -> EnergyPredictor:
+    predictor = EnergyPredictor(replace(DENOISING, sampler=replace(DENOISING.sampler, **sampler)))
+    predictor.build(DataShape((rows, 3), features=2, max_size=4, scaling=SCALING, input_kind="set"))
+    return predictor
+
+
+def test_matching_brings_codes_together_and_leaves_presence_alone() -> None:
+    predictor = denoiser()
+    x = torch.stack([as_input(torch.tensor([[0.0, 101.0], [20.0, 104.0]])), as_input(torch.zeros(0, 2))])
+    assert predictor.network.energy.encode(x).shape == (2, 5)
+
+    def drawn(matching: int) -> tuple[Tensor, Tensor]:
+        sampler = replace(DENOISING.sampler, matching=matching)
+        raw, _ = predictor.sample(x, torch.Generator().manual_seed(3), sampler=sampler)
+        sets = predictor.decode_sets(raw)
+        again = torch.stack([as_input(points) for points in sets.to_ragged()])
+        with torch.no_grad():
+            return raw, (predictor.network.energy.encode(again) - predictor.network.energy.encode(x)).norm(dim=1)
+
+    (before, far), (after, near) = drawn(0), drawn(20)
+    assert torch.equal(before[..., -1], after[..., -1])
+    present = before[..., -1] > 0.5
+    assert torch.equal(before[~present], after[~present])
+    assert (near <= far + 1e-6).all()
+    assert near.sum() < far.sum()
+
+
+def test_the_likeliest_size_is_not_drawn() -> None:
+    predictor, x = denoiser(), as_input(torch.tensor([[0.0, 101.0]]))
+    sizes = {len(item) for item in predictor.predict(x, samples=50).sets}
+    assert len(sizes) == 1
+    drawn = replace(DENOISING.sampler, sizes="drawn")
+    assert len({len(item) for item in predictor.predict(x, samples=50, sampler=drawn).sets}) > 1
+
+
+def test_matching_needs_inputs_like_the_sets() -> None:
+    with pytest.raises(SettingsError, match=r"needs inputs that are sets like those to predict"):
+        denoiser(rows=6, matching=1).predict(as_input(torch.zeros(1, 2), rows=6))

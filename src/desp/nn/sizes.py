@@ -1,5 +1,7 @@
 """How many elements a set has, from the code of its input."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -16,16 +18,28 @@ class SizeHead(nn.Module):
         max_size: N.
         hidden: width of its hidden layers.
         layers: linear layers.
+        ordered: add a bell around a learned size to what each size is worth by itself.
     """
 
-    def __init__(self, code_features: int, max_size: int, hidden: int, layers: int = 3) -> None:
+    def __init__(
+        self, code_features: int, max_size: int, hidden: int, layers: int = 3, *, ordered: bool = False
+    ) -> None:
         super().__init__()
-        self.logits = MLP([code_features, *[hidden] * (layers - 1), max_size + 1])
+        self.max_size, self.ordered = max_size, ordered
+        self.logits = MLP([code_features, *[hidden] * (layers - 1), max_size + 1 + 2 * ordered])
 
     def forward(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b sizes"]:
         """The logarithms of the probabilities of all sizes."""
         whole = code.mean(dim=1) if code.dim() == 3 else code
-        return self.logits(whole).log_softmax(dim=-1)
+        logits = self.logits(whole)
+        if self.ordered:
+            logits, centre, width = logits.split([self.max_size + 1, 1, 1], dim=-1)
+            places = torch.linspace(0, 1, self.max_size + 1, device=logits.device, dtype=logits.dtype)
+            # Begins as wide as a quarter of all sizes around the middle; never narrower than a tenth of one.
+            narrowest = math.log(0.1 / max(self.max_size, 1))
+            width = (width + math.log(0.25)).clamp(min=narrowest).exp()
+            logits = logits - ((places - 0.5 - centre) / width).square() / 2
+        return logits.log_softmax(dim=-1)
 
     def loss(self, code: Float[Tensor, "b *code"], sizes: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         """Mean of -log p(size | x)."""

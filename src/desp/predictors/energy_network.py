@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from desp.energies import SetEnergy, code_shape, make_energy
+from desp.energies import CodeMatchingEnergy, SetEnergy, code_shape, make_energy
 from desp.errors import SettingsError
 from desp.estimators import ContrastiveEstimator, DenoisingEstimator, Estimator, SetRiskEstimator
 from desp.nn import LEVEL_FEATURES, SizeHead, first_rows
@@ -21,6 +21,7 @@ from desp.samplers import (
     Sampler,
     SolverSampler,
     UnrolledDescent,
+    descend_to_zero,
     eager_gradient,
     log_density,
 )
@@ -51,10 +52,13 @@ class EnergyNetwork(SetNetwork):
         descent: UnrolledDescent | None = None,
         sizes: SizeHead | None = None,
         diffusion: Diffusion | None = None,
+        matching: CodeMatchingEnergy | None = None,
     ) -> None:
         super().__init__()
         self.energy, self.descent, self.sizes = energy, descent, sizes
         self.diffusion = diffusion
+        # In a tuple, as it is no module of its own: its weights are the input encoder's.
+        self._matching = (matching,)
 
     def make_estimator(self, settings: EstimatorSettings, engine: Engine, steps: int) -> Estimator:
         """Contrast, denoising or direct risk."""
@@ -110,6 +114,21 @@ class EnergyNetwork(SetNetwork):
                 errors.append(density.error)
         return LogDensity(torch.cat(values), torch.cat(errors))
 
+    def matched(self, code: Tensor, sets: Tensor, steps: int) -> Tensor:
+        """Sets (B, N, C) moved in `steps` steps such that their own code comes nearer to the given one.
+
+        Raises:
+            SettingsError: inputs are no sets like those to predict.
+        """
+        (matching,) = self._matching
+        if matching is None:
+            raise SettingsError(
+                "sampler.matching needs inputs that are sets like those to predict, with as many rows and "
+                "presence padding. Set it to 0."
+            )
+        with evaluating(self):
+            return descend_to_zero(eager_gradient(matching, code, sets.shape[1]), sets, steps)
+
     def sampler(self, settings: SamplerSettings) -> Sampler:
         """The sampler that `settings` name.
 
@@ -153,8 +172,11 @@ class ChainDrawer(SetDrawer):
             self.engine_used = "eager"
             return network.descent(network.energy, code, record, self._most_probable(code))
         engine = self.many if len(x) >= CHAINS_AT_ONCE else self.few
-        drawn = engine.run(network.sampler(settings), code, self._start(code, generator), generator, record)
+        start = self._start(code, generator, settings)
+        drawn = engine.run(network.sampler(settings), code, start, generator, record)
         self.engine_used = engine.used or "eager"
+        if isinstance(settings, SolverSettings) and settings.matching > 0:
+            return network.matched(code, drawn[0], settings.matching), drawn[1]
         return drawn
 
     def _most_probable(self, code: Tensor) -> Tensor | None:
@@ -162,12 +184,21 @@ class ChainDrawer(SetDrawer):
         sizes = self.network.sizes
         return None if sizes is None else first_rows(sizes.most_probable(code), self.row_shape[0])
 
-    def _start(self, code: Tensor, generator: torch.Generator) -> Tensor:
-        """Zeros; where sizes come first, with the presence of as many elements as were drawn."""
+    def _start(self, code: Tensor, generator: torch.Generator, settings: SamplerSettings) -> Tensor:
+        """Zeros; where sizes come first, with the presence of as many elements as were drawn or are likeliest."""
         start = torch.zeros(len(code), *self.row_shape, device=code.device, dtype=code.dtype)
-        if self.network.sizes is not None:
-            start[..., -1] = first_rows(self.network.sizes.sample(code, generator), start.shape[1])
+        if isinstance(settings, SolverSettings) and settings.sizes == "likeliest":
+            presence = self._most_probable(code)
+        else:
+            presence = self._drawn(code, generator)
+        if presence is not None:
+            start[..., -1] = presence
         return start
+
+    def _drawn(self, code: Tensor, generator: torch.Generator) -> Tensor | None:
+        """The presence of as many elements as were drawn, where sizes come first."""
+        sizes = self.network.sizes
+        return None if sizes is None else first_rows(sizes.sample(code, generator), self.row_shape[0])
 
 
 def make_energy_network(
@@ -201,5 +232,9 @@ def make_energy_network(
         return EnergyNetwork(energy)
     sizes = None
     if estimator.sizes == "first":
-        sizes = SizeHead(code_shape(encoder, inputs)[-1], shape.max_size, kind.hidden)
-    return EnergyNetwork(energy, sizes=sizes, diffusion=Diffusion(estimator))
+        ordered = estimator.size_head == "ordered"
+        sizes = SizeHead(code_shape(encoder, inputs)[-1], shape.max_size, kind.hidden, ordered=ordered)
+    matching = None
+    if shape.input_kind == "set" and inputs == (shape.max_size, shape.features + 1) == (shape.max_size, channels):
+        matching = CodeMatchingEnergy(encoder, shape.scaling.unscale)
+    return EnergyNetwork(energy, sizes=sizes, diffusion=Diffusion(estimator), matching=matching)

@@ -6,6 +6,7 @@ from desp.samplers.descent import UnrolledDescent
 from desp.samplers.diffusion import Diffusion
 from desp.samplers.engine import ChainEngine, check_engine
 from desp.samplers.langevin import LangevinSampler, langevin_step
+from desp.samplers.matching import descend_to_zero
 from desp.samplers.solver import SolverSampler, noise_levels
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "SolverSampler",
     "UnrolledDescent",
     "check_engine",
+    "descend_to_zero",
     "eager_gradient",
     "langevin_step",
     "log_density",

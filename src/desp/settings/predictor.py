@@ -83,6 +83,11 @@ class SolverSettings:
     """Noise added again in each step, as a share of its level; 0: the first noise decides everything."""
     refinement: int = 0
     """Steps down the energy at the lowest level afterwards."""
+    matching: int = 0
+    """Steps after these that bring the set's own code to the input's (E_SE); for inputs that are sets like those
+    to predict."""
+    sizes: Literal["drawn", "likeliest"] = "drawn"
+    """Where sizes come first: one drawn from p(size | x), or the likeliest, where only one can be right."""
 
     def __post_init__(self) -> None:
         require_setting(self.steps > 0, "sampler.steps", "positive", self.steps)
@@ -90,6 +95,7 @@ class SolverSettings:
         require_setting(self.spacing > 0, "sampler.spacing", "positive", self.spacing)
         require_setting(self.stochasticity >= 0, "sampler.stochasticity", "at least 0", self.stochasticity)
         require_setting(self.refinement >= 0, "sampler.refinement", "at least 0", self.refinement)
+        require_setting(self.matching >= 0, "sampler.matching", "at least 0", self.matching)
 
 
 SamplerSettings = LangevinSettings | SolverSettings
@@ -189,6 +195,8 @@ class DenoisingSettings:
     """Deviation of the data, roughly."""
     energy_level: float = 0.05
     """The noise level at which sets are compared by their energy."""
+    size_head: Literal["free", "ordered"] = "free"
+    """free: any size may be likely. ordered: so are sizes near a learned one, which learns many sizes sooner."""
 
     def __post_init__(self) -> None:
         positive = ("deviation_log_level", "data_deviation", "energy_level")
