@@ -343,6 +343,15 @@ def test_reproduce_runs_a_whole_table(desp: Desp, commands: list[list[str]]) -> 
     assert "ended with status 7" in finished.out
 
 
+def test_reproduce_tells_where_a_dataset_is(desp: Desp, commands: list[list[str]], tmp_path: Path) -> None:
+    desp("reproduce", "mnist", "--seeds", 0, "--data-dir", tmp_path, "--recipes", "mnist-desp-paper")
+    assert commands[0][:2] == ["train", "mnist-desp-paper"]
+    assert commands[0][-2:] == ["--data-dir", str(tmp_path)]
+    refused = desp("reproduce", "toy", "--data-dir", tmp_path)
+    assert refused.status == 2
+    assert "--data-dir goes with tables of datasets" in refused.err
+
+
 def test_reproduce_refuses_unknown_names(desp: Desp, commands: list[list[str]]) -> None:
     assert desp("reproduce", "toy", "--recipes", "polygon").status == 2
     assert desp("reproduce", "cifar").status == 2

@@ -1,5 +1,6 @@
 """One encoder for inputs and sets (E_SE, shared)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from desp.errors import SettingsError
 from desp.predictors import DataShape, EnergyPredictor
+from desp.recipes.compared import tspn
 from desp.scaling import FeatureScaling
 from desp.settings import (
     AttentionSettings,
@@ -93,6 +95,25 @@ def test_matching_brings_codes_together_and_leaves_presence_alone() -> None:
     assert torch.equal(before[~present], after[~present])
     assert (near <= far + 1e-6).all()
     assert near.sum() < far.sum()
+
+
+def tspn_predictor() -> EnergyPredictor:
+    predictor = EnergyPredictor(tspn())
+    predictor.build(DataShape((4, 3), features=2, max_size=4, input_kind="set"))
+    return predictor
+
+
+@pytest.mark.parametrize("make", [built, denoiser, tspn_predictor], ids=["E_SE", "denoising", "TSPN"])
+def test_codes_can_be_rounded(make: Callable[[], EnergyPredictor]) -> None:
+    predictor, x = make(), torch.rand(6, 4, 3).round(decimals=3)
+    x[..., 2] = 1.0
+
+    def drawn(code_type: torch.dtype | None) -> Tensor:
+        return predictor.sample(x, torch.Generator().manual_seed(0), code_type=code_type)[0]
+
+    assert torch.equal(drawn(torch.float32), drawn(None))
+    assert not torch.equal(drawn(torch.bfloat16), drawn(None))
+    assert torch.equal(drawn(None), drawn(None))  # and the next ones are not
 
 
 def test_the_likeliest_size_is_not_drawn() -> None:

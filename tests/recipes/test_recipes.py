@@ -13,8 +13,11 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
+    DirectSettings,
     FilesSettings,
+    LangevinSettings,
     RunSettings,
+    SetEncoderSettings,
     SetRiskSettings,
     TrainingSettings,
     from_json,
@@ -47,12 +50,20 @@ def test_a_recipe_says_how_to_run_it(recipe: Recipe) -> None:
 @each_recipe
 def test_system_and_settings_agree(recipe: Recipe) -> None:
     estimator = recipe.build().predictor.estimator
-    kinds = {"desp": ContrastiveSettings, "denoising": DenoisingSettings}
+    kinds = {
+        "desp": ContrastiveSettings,
+        "denoising": DenoisingSettings,
+        "tspn": DirectSettings,
+        "c-dspn": SetRiskSettings,
+    }
     if recipe.system in kinds:
         assert isinstance(estimator, kinds[recipe.system])
     else:
         assert isinstance(estimator, SetRiskSettings)
-        assert recipe.system == f"risk-{estimator.distance}"
+        family = "dspn" if recipe.task == "set-mnist" else "risk"
+        assert recipe.system == f"{family}-{estimator.distance}"
+    if isinstance(estimator, SetRiskSettings):
+        assert (estimator.sizes == "first") == (recipe.system == "c-dspn")
 
 
 @pytest.mark.parametrize("name", ["polygons-desp-paper", "digits-desp-paper"])
@@ -87,6 +98,24 @@ def test_desp_as_published(name: str) -> None:
         on_nonfinite="stop",
     )
     assert settings.matmul_precision == "high"
+
+
+def test_set_mnist_as_published() -> None:
+    settings = get_recipe("mnist-desp-paper").build()
+    predictor, training = settings.predictor, settings.training
+    assert predictor.energy == SetEncoderSettings(
+        hidden=256, layers=3, latent=64, pooling="fspool", divide_by_size=False, shared=True
+    )
+    assert isinstance(predictor.estimator, ContrastiveSettings)
+    chain, sampler = predictor.estimator.chain, predictor.sampler
+    assert isinstance(sampler, LangevinSettings)
+    assert (chain.steps, chain.stochastic_steps, chain.noise_scale) == (500, 500, 0.005)
+    assert (sampler.steps, sampler.stochastic_steps, sampler.noise_scale) == (500, 400, 0.005)
+    assert predictor.estimator.data_noise == 0.015
+    assert predictor.padding.kind == "presence"
+    assert (training.learning_rate, training.batch_size, training.decay) == (1e-4, 100, "constant")
+    # up to 100 epochs of 95 % of 60,000 digits, patience 7
+    assert (training.steps, training.validate_every, training.patience) == (57_000, 570, 7)
 
 
 @pytest.mark.parametrize("task", ["polygons", "digits"])
@@ -126,9 +155,10 @@ def test_names_are_what_one_types() -> None:
     assert [get_recipe(name).name for name in names] == names
 
 
-def test_every_toy_cell_of_the_paper_has_one_recipe() -> None:
-    wanted = {(cell.task, cell.system) for cell in PUBLISHED if cell.table == "toy"}
-    found = [(item.task, item.system) for item in all_recipes() if (item.table, item.protocol) == ("toy", "paper")]
+@pytest.mark.parametrize("table", ["toy", "mnist"])
+def test_every_cell_of_the_paper_has_one_recipe(table: str) -> None:
+    wanted = {(cell.task, cell.system) for cell in PUBLISHED if cell.table == table}
+    found = [(item.task, item.system) for item in all_recipes() if (item.table, item.protocol) == (table, "paper")]
     assert sorted(found) == sorted(wanted)
 
 

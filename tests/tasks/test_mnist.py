@@ -20,6 +20,7 @@ from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
 
 HERE = Path(".")
 METRICS = {"chamfer", "hungarian", "size_rmse", "size_rmse_pooled", "right_size"}
+ROUNDED = {f"{name}_bfloat16_code" for name in METRICS}
 Knowing = Callable[..., EnergyPredictor]
 
 
@@ -140,8 +141,10 @@ def test_a_run_from_elsewhere_finds_its_data(
 
 def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
     evaluation = evaluated(task, predictor())
+    assert evaluation.raw.keys() == {"score", *(f"{name}_all" for name in METRICS)}
+    assert evaluation.returned.keys() == evaluation.raw.keys() | ROUNDED
+    assert evaluation.returned["right_size_bfloat16_code"] == 1
     for scores in (evaluation.raw, evaluation.returned):
-        assert scores.keys() == {"score", *(f"{name}_all" for name in METRICS)}
         assert scores["score"] == pytest.approx(0, abs=1e-9)
         assert scores["right_size_all"] == 1
         assert scores["size_rmse_all"] == scores["size_rmse_pooled_all"] == 0
@@ -155,7 +158,7 @@ def test_names_tell_how_many_were_scored(
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, 20))
     evaluation = evaluated(task, predictor())
     expected = {f"{name}{suffix}" for name in METRICS for suffix in ("_first10", "_first20")}
-    assert evaluation.returned.keys() == {"score", *expected}
+    assert evaluation.returned.keys() == {"score", *expected, *ROUNDED}
     assert evaluation.data == "MNIST, first 10 test images"
     monkeypatch.setattr(desp.tasks.mnist, "PUBLISHED_TESTS", 10)
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, None))

@@ -19,7 +19,8 @@ from desp.results import result_path
 
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
-  desp reproduce toy --recipes polygons-desp digits-desp --seeds 0"""
+  desp reproduce toy --recipes polygons-desp digits-desp --seeds 0
+  desp reproduce mnist --data-dir ~/data --seeds 0"""
 
 SECONDS_TO_SAVE = 60
 
@@ -33,7 +34,7 @@ class ReproduceArguments:
     (`nvidia-cuda-mps-control -d`).
     """
 
-    table: Annotated[Literal["toy"], tyro.conf.Positional]
+    table: Annotated[Literal["toy", "mnist"], tyro.conf.Positional]
     """Which table."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds to run."""
@@ -45,6 +46,8 @@ class ReproduceArguments:
     """Folder for recorded results."""
     recipes: tuple[str, ...] = ()
     """Only these recipes; all of the table if not given."""
+    data_dir: Path | None = None
+    """Where the files of a table's dataset are (mnist); DESP_DATA does as well."""
     ablate: bool = True
     """Also make the S/T ablation of every DESP run."""
 
@@ -52,6 +55,8 @@ class ReproduceArguments:
 def run(arguments: list[str]) -> None:
     """Reproduce a table."""
     options = parse(ReproduceArguments, arguments, "reproduce", EXAMPLES)
+    if options.data_dir and options.table == "toy":
+        raise SettingsError("--data-dir goes with tables of datasets; the toy table's data are generated.")
     chosen = [get_recipe(name) for name in options.recipes] or all_recipes()
     names = [item.name for item in chosen if item.table == options.table]
     if not options.seeds:
@@ -133,7 +138,8 @@ def _carry_out(options: ReproduceArguments, recipe: str, seed: int, children: _C
 def _commands(options: ReproduceArguments, recipe: str, seed: int, folder: Path) -> Iterator[list[str]]:
     if not (folder / "summary.json").exists():
         begun = ["--resume"] if (folder / "settings.json").exists() else []
-        yield ["train", recipe, "--run", str(folder), "--seed", str(seed), *begun]
+        data = ["--data-dir", str(options.data_dir)] if options.data_dir else []
+        yield ["train", recipe, "--run", str(folder), "--seed", str(seed), *begun, *data]
     if not result_path(options.results, recipe, seed).exists():
         yield ["evaluate", str(folder), "--record", str(options.results)]
     ablations = options.results / "ablations"

@@ -235,15 +235,23 @@ class EnergyPredictor(EnergyModel):
         *,
         sampler: SamplerSettings | None = None,
         record: Record = "nothing",
+        code_type: torch.dtype | None = None,
     ) -> tuple[Tensor, ChainInfo]:
         """One raw padded set (B, N, C) for each row of `x`, with the chain's record.
 
         `predict` is the friendly form; scores of protocol ``paper`` need the raw one.
+
+        Args:
+            x: inputs, on this predictor's device.
+            generator: of all noise.
+            sampler: another one than the predictor's own.
+            record: what to keep of the chain.
+            code_type: round the inputs' codes to this type, to see how much of a set lies in their last digits.
         """
         row_shape = (self.shape.max_size, self.padding.channels(self.shape.features))
         if self._drawer is None:
             self._drawer = self.network.make_drawer(row_shape, self.engine)
-        return self._drawer.draw(x, generator, sampler or self.settings.sampler, record)
+        return self._drawer.draw(x, generator, sampler or self.settings.sampler, record, code_type)
 
     @property
     def engine_used(self) -> str | None:

@@ -167,7 +167,7 @@ class ChainDrawer(SetDrawer):
         """Run one chain, or descend, for each input."""
         network = self.network
         with evaluating(network):
-            code = network.energy.encode(x)
+            code = self.received(network.energy.encode(x))
         if network.descent is not None:
             self.engine_used = "eager"
             return network.descent(network.energy, code, record, self._most_probable(code))

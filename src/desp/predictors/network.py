@@ -62,18 +62,31 @@ class SetDrawer(ABC):
 
     def __init__(self) -> None:
         self.engine_used = "eager"
+        self._code_type: torch.dtype | None = None
 
     def draw(
-        self, x: Tensor, generator: torch.Generator, settings: SamplerSettings, record: Record
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        settings: SamplerSettings,
+        record: Record,
+        code_type: torch.dtype | None = None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Draw in parts of `CHAINS_AT_ONCE`; the last part of many is filled up, so that all are alike."""
-        parts = []
+        """Draw in parts of `CHAINS_AT_ONCE`; the last part of many is filled up, so that all are alike.
+
+        With `code_type`, from codes rounded to it.
+        """
+        parts, self._code_type = [], code_type
         for part in x.split(CHAINS_AT_ONCE):
             missing = CHAINS_AT_ONCE - len(part) if len(x) > CHAINS_AT_ONCE else 0
             filled = torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) if missing else part
             values, info = self.draw_part(filled, generator, settings, record)
             parts.append((values[: len(part)], _first(info, len(part))))
         return torch.cat([values for values, _ in parts]), _join([info for _, info in parts])
+
+    def received(self, code: Tensor) -> Tensor:
+        """A code as the part that makes sets gets it."""
+        return code if self._code_type is None else code.to(self._code_type).to(code.dtype)
 
     @abstractmethod
     def draw_part(

@@ -60,7 +60,7 @@ class TransformerDrawer(SetDrawer):
         del settings, record
         network, (size, channels) = self.network, self.row_shape
         with evaluating(network):
-            code = network.input_encoder(x)
+            code = self.received(network.input_encoder(x))
             presence = first_rows(network.sizes.most_probable(code), size)
             noise = torch.randn(
                 (len(x), size, channels - 1), generator=generator, device=code.device, dtype=code.dtype

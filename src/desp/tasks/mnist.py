@@ -140,7 +140,10 @@ class SetMnistTask(Task):
         first = f"{self.data_label}, first {counts[0]} test images"
         return Evaluation(
             raw=self._named(of_raw, counts),
-            returned=self._named(of_returned, counts),
+            returned={
+                **self._named(of_returned, counts),
+                **({} if sampler else _from_rounded_codes(predictor, x[: counts[0]], seed)),
+            },
             real_data={},
             details={
                 "test_sets": counts,
@@ -184,6 +187,15 @@ class SetMnistTask(Task):
             for group, indices in cases.items()
             for index in indices
         ]
+
+
+def _from_rounded_codes(predictor: EnergyPredictor, x: Tensor, seed: int) -> dict[str, float]:
+    """Metrics of the sets a user gets from codes of half the bits: whether sets hide in their last digits."""
+    generator = make_generator(seed, "test chains", device=predictor.device)
+    raw, _ = predictor.sample(x, generator, code_type=torch.bfloat16)
+    sets = PresencePadding().encode(predictor.decode_sets(raw).packed())
+    scores = compare_reconstructions(sets, x).scores(len(x))
+    return {f"{name}_bfloat16_code": value for name, value in scores.items()}
 
 
 def with_presence(predictor: EnergyPredictor, raw: Tensor) -> Tensor:
