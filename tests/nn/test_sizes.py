@@ -1,5 +1,7 @@
 """p(size | x)."""
 
+import math
+
 import pytest
 import torch
 
@@ -22,8 +24,8 @@ def test_an_ordered_head_prefers_sizes_near_its_centre() -> None:
             parameter.zero_()
     (values,) = head(torch.zeros(1, 4))
     assert int(values.argmax()) == 15
-    # A bell as wide as a quarter of all sizes, (7.5 elements): one width away is worth exp(-1/2).
-    torch.testing.assert_close(values[15] - values[0], torch.tensor(15**2 / 7.5**2 / 2))
+    # A bell as wide as a quarter of all sizes, 7.5 elements.
+    torch.testing.assert_close(values[15] - values[0], torch.tensor(2 * math.log(1 + 15**2 / 7.5**2)))
 
 
 def test_an_ordered_head_learns_many_sizes_sooner() -> None:

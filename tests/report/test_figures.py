@@ -124,6 +124,13 @@ def test_ablation_over_decades_and_with_gaps(ablation_data: dict[str, Any]) -> N
     assert "real data" not in svg_texts(ablation_picture(ablation_data))
 
 
+def test_ablation_with_both_distances(ablation_data: dict[str, Any]) -> None:
+    assert "Hungarian" not in svg_texts(ablation_picture(ablation_data))
+    for row in ablation_data["rows"]:
+        row["hungarian"] = 2 * row["score"]
+    assert {"score", "Hungarian", "energy"} <= set(svg_texts(ablation_picture(ablation_data)))
+
+
 def test_ablation_without_rows() -> None:
     with pytest.raises(RunError, match=r"no rows.*desp ablate"):
         ablation_picture({"steps": 4, "rows": []})

@@ -52,7 +52,9 @@ def run(arguments: list[str]) -> None:
     if options.json:
         print(json.dumps(ablation, indent=2))
         return
-    columns = ("ratio", "stochastic_steps", "score", "score_returned", "energy", "size_rmse")
+    columns: tuple[str, ...] = ("ratio", "stochastic_steps", "score", "score_returned", "energy", "size_rmse")
+    if any(row["hungarian"] is not None for row in ablation["rows"]):
+        columns = (*columns, "hungarian")
     rows = [tuple(number(row[name]) for name in columns) for row in ablation["rows"]]
     show_table(f"{ablation['recipe']}, seed {ablation['seed']}: S/T of T = {ablation['steps']}", columns, rows)
     print(f"picture: {picture}")

@@ -35,10 +35,11 @@ class SizeHead(nn.Module):
         if self.ordered:
             logits, centre, width = logits.split([self.max_size + 1, 1, 1], dim=-1)
             places = torch.linspace(0, 1, self.max_size + 1, device=logits.device, dtype=logits.dtype)
-            # Begins as wide as a quarter of all sizes around the middle; never narrower than a tenth of one.
-            narrowest = math.log(0.1 / max(self.max_size, 1))
+            # Begins as wide as a quarter of all sizes around the middle; never narrower than half of one. Its
+            # slopes get flatter far away, as those of a Gaussian would throw training off when it is narrow.
+            narrowest = math.log(0.5 / max(self.max_size, 1))
             width = (width + math.log(0.25)).clamp(min=narrowest).exp()
-            logits = logits - ((places - 0.5 - centre) / width).square() / 2
+            logits = logits - 2 * ((places - 0.5 - centre) / width).square().log1p()
         return logits.log_softmax(dim=-1)
 
     def loss(self, code: Float[Tensor, "b *code"], sizes: Int[Tensor, " b"]) -> Float[Tensor, ""]:

@@ -36,13 +36,13 @@ def draw_ablation(ablation: dict[str, Any], path: Path) -> None:
 
 
 def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg") -> bytes:
-    """Energy on the left axis, score on the right, against S/T.
+    """Energy on the left axis, score on the right, against S/T; with a second distance where one was measured.
 
     Raises:
         RunError: the ablation has no rows.
         MissingExtraError: matplotlib is not installed.
     """
-    ratio, energy, score = _columns(ablation)
+    ratio, energy, score, hungarian = _columns(ablation)
     name = str(ablation.get("score_name") or "score")
     real = ablation.get("real_data")
     with style():
@@ -52,6 +52,9 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
         right = left.twinx()
         _line(left, ratio, energy, TRUTH, "o", "-")
         _line(right, ratio, score, PREDICTION, "s", "--")
+        if np.isfinite(hungarian).any():
+            _line(right, ratio, hungarian, PREDICTION, "^", ":")
+            right.legend(right.get_lines(), ["score", "Hungarian"], frameon=False, fontsize=8)
         if isinstance(real, int | float):
             right.axhline(real, color=MUTED, linewidth=1, linestyle=":")
             right.annotate(
@@ -70,19 +73,21 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
         right.tick_params(axis="y", colors=PREDICTION, length=0)
         right.spines["top"].set_visible(False)
         right.spines["right"].set_color(FRAME)
-        _score_scale(right, np.append(score, real) if isinstance(real, int | float) else score)
+        real_too = [real] if isinstance(real, int | float) else []
+        _score_scale(right, np.concatenate([score, hungarian, real_too]))
         return render(figure, image_format)
 
 
-def _columns(ablation: dict[str, Any]) -> tuple[Points, Points, Points]:
+def _columns(ablation: dict[str, Any]) -> tuple[Points, Points, Points, Points]:
     rows = [row for row in ablation.get("rows") or [] if row.get("ratio") is not None]
     if not rows:
         raise RunError(f"ablation.json has no rows. Write it again with `{WRITTEN_BY['ablation.json']}`.")
     rows.sort(key=lambda row: row["ratio"])
-    ratio, energy, score = (
-        np.asarray([row.get(key) for row in rows], dtype=np.float64) for key in ("ratio", "energy", "score")
+    ratio, energy, score, hungarian = (
+        np.asarray([row.get(key) for row in rows], dtype=np.float64)
+        for key in ("ratio", "energy", "score", "hungarian")
     )
-    return ratio, energy, score
+    return ratio, energy, score, hungarian
 
 
 def _line(axes: "Axes", x: Points, y: Points, colour: str, marker: str, line: str) -> None:
