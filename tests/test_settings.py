@@ -70,6 +70,7 @@ EXAMPLES: list[Any] = [
         deviation_log_level=2.0,
         data_deviation=0.3,
         energy_level=0.1,
+        size_weight=0.5,
         size_head="ordered",
     ),
     PaddingSettings(kind="zero", threshold=0.015, rule="any"),

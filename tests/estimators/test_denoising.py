@@ -15,12 +15,19 @@ from desp.estimators import DenoisingEstimator
 from desp.nn import LEVEL_FEATURES, SizeHead
 from desp.samplers import eager_gradient
 from desp.sets import PresencePadding
-from desp.settings import DeepSetsSettings, DenoisingSettings, EnergySettings, PooledLayersSettings
+from desp.settings import (
+    AttentionSettings,
+    DeepSetsSettings,
+    DenoisingSettings,
+    EnergySettings,
+    PooledLayersSettings,
+)
 
 SETTINGS = DenoisingSettings()
 ENERGIES: dict[str, EnergySettings] = {
     "pooled-layers": PooledLayersSettings(hidden=8),
     "deep-sets": DeepSetsSettings(hidden=8),
+    "attention": AttentionSettings(hidden=8, layers=1, heads=2, waves=1),
 }
 
 
@@ -63,6 +70,12 @@ def test_every_weight_is_trained(energy: EnergySettings, sizes: str) -> None:
     still = [name for name, weight in estimator.named_parameters() if weight.grad is None or not weight.grad.any()]
     assert still == []
     assert statistics.keys() == ({"denoising", "size"} if sizes == "first" else {"denoising"})
+
+
+def test_sizes_are_weighted() -> None:
+    estimator = make_estimator(next(iter(ENERGIES.values())), DenoisingSettings(size_weight=0.1))
+    loss, statistics = estimator(*polygons(32), seeded())
+    torch.testing.assert_close(loss.detach(), statistics["denoising"] + 0.1 * statistics["size"])
 
 
 @pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)

@@ -46,7 +46,7 @@ class DenoisingEstimator(Estimator):
         if self.sizes is not None:
             size_loss = self.sizes.loss(code, (y[..., -1] > 0.5).sum(dim=1))
             statistics["size"] = size_loss.detach()
-            loss = loss + size_loss
+            loss = loss + self.settings.size_weight * size_loss
         return loss, statistics
 
     def _levels(self, y: Tensor, generator: torch.Generator) -> Tensor:

@@ -65,7 +65,7 @@ def mnist_denoising() -> RunSettings:
         task=MnistSettings(),
         predictor=PredictorSettings(
             energy=AttentionSettings(hidden=256, layers=3, heads=4, waves=5),
-            estimator=DenoisingSettings(size_head="ordered"),
+            estimator=DenoisingSettings(size_head="ordered", size_weight=0.02),
             sampler=SolverSettings(sizes="likeliest"),
             scaling="none",
             code=64,

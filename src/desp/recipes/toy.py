@@ -92,6 +92,43 @@ def polygons_desp() -> RunSettings:
     return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200, learning_rate=3e-4)
 
 
+def _fast(name: str, task: TaskSettings) -> RunSettings:
+    """The paper's model and length at three times its learning rate, held steady by a long warm-up.
+
+    Samples answer every change of the weights. While an energy is young and steep that answer is wild: with a
+    short warm-up some seeds settle where only one style or none is found. After a slow third they do not.
+    """
+    return replace(
+        _paper(name, task),
+        training=TrainingSettings(
+            steps=4000,
+            batch_size=100,
+            learning_rate=3e-4,
+            warmup_steps=1300,
+            clip_norm=0.1,
+            ema_decay=0.999,
+        ),
+    )
+
+
+@recipe(table=None, task="polygons", system="desp", protocol="ours", minutes=1)
+def polygons_desp_fast() -> RunSettings:
+    """Polygons, DESP at three times the paper's learning rate, in as many steps.
+
+    Command: ``desp train polygons-desp-fast``.
+    """
+    return _fast("polygons-desp-fast", PolygonsSettings())
+
+
+@recipe(table=None, task="digits", system="desp", protocol="ours", minutes=1.5)
+def digits_desp_fast() -> RunSettings:
+    """Digits, DESP at three times the paper's learning rate, in as many steps.
+
+    Command: ``desp train digits-desp-fast``.
+    """
+    return _fast("digits-desp-fast", DigitsSettings())
+
+
 def _denoising(
     name: str, task: TaskSettings, steps: int, batch_size: int, mean_log_level: float = -1.2
 ) -> RunSettings:

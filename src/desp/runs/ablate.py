@@ -10,6 +10,7 @@ from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.settings import DirectSettings, LangevinSettings, SetRiskSettings
 from desp.storage import write_json
+from desp.tasks import Evaluation
 
 
 def ablate_run(
@@ -45,19 +46,8 @@ def ablate_run(
     for ratio in ratios:
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps))
         evaluation = task.evaluate(predictor, seed=seed, samples=samples, sampler=changed)
-        scores = evaluation.raw or evaluation.returned
         real = evaluation.real_data.get("score")
-        rows.append(
-            {
-                "ratio": ratio,
-                "stochastic_steps": changed.stochastic_steps,
-                "score": scores["score"],
-                "score_returned": evaluation.returned["score"],
-                "energy": evaluation.energy,
-                "size_rmse": _on_fewest(evaluation.returned, "size_rmse"),
-                "hungarian": _on_fewest(scores, "hungarian"),
-            }
-        )
+        rows.append({"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)})
         if on_ratio:
             on_ratio(ratio)
     ablation = {
@@ -73,6 +63,17 @@ def ablate_run(
     }
     write_json(folder.ablation_file, ablation)
     return ablation
+
+
+def _row(evaluation: Evaluation) -> dict[str, Any]:
+    scores = evaluation.raw or evaluation.returned
+    return {
+        "score": scores["score"],
+        "score_returned": evaluation.returned["score"],
+        "energy": evaluation.energy,
+        "size_rmse": _on_fewest(evaluation.returned, "size_rmse"),
+        "hungarian": _on_fewest(scores, "hungarian"),
+    }
 
 
 def _on_fewest(scores: dict[str, float], metric: str) -> float | None:

@@ -195,11 +195,14 @@ class DenoisingSettings:
     """Deviation of the data, roughly."""
     energy_level: float = 0.05
     """The noise level at which sets are compared by their energy."""
+    size_weight: float = 1.0
+    """Weight of -log p(size | x) in the loss. Its head learns as fast with any; a small one leaves the input
+    encoder to the elements."""
     size_head: Literal["free", "ordered"] = "free"
     """free: any size may be likely. ordered: so are sizes near a learned one, which learns many sizes sooner."""
 
     def __post_init__(self) -> None:
-        positive = ("deviation_log_level", "data_deviation", "energy_level")
+        positive = ("deviation_log_level", "data_deviation", "energy_level", "size_weight")
         for name in positive:
             require_setting(getattr(self, name) > 0, f"estimator.{name}", "positive", getattr(self, name))
 
