@@ -58,6 +58,15 @@ def test_evaluate_prints_rows_as_json(desp: Desp, polygons: Path) -> None:
     assert kept["result"]["scores"]["raw"]["score"] == by_metric["score_raw"]["value"]
 
 
+def test_evaluate_by_the_other_distance(desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.tasks.judgement.COMPARED_BY_ASSIGNMENT", 20)
+    finished = desp("evaluate", polygons, "--distance", "hungarian", "--json")
+    assert finished.status == 0
+    metrics = {row["metric"] for row in json.loads(finished.out)}
+    assert "coverage_hungarian" in metrics
+    assert "coverage" not in metrics
+
+
 def test_evaluate_prints_a_table(desp: Desp, digits: Path) -> None:
     finished = desp("evaluate", digits)
     assert finished.status == 0

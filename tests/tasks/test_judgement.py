@@ -83,3 +83,12 @@ def test_distribution_scores_are_means_over_inputs() -> None:
     assert means["nearest_neighbour_accuracy"] == pytest.approx(0.5)  # copies are never told apart, shifts always
     assert details["b"]["nearest_neighbour_accuracy"] == 1.0
     assert (details["sets"], details["distance"]) == (60, "chamfer")
+
+
+def test_distances_do_not_share_names() -> None:
+    _, first = truth(20)
+    shifted = SetBatch(first.elements + 5, first.presence)
+    means, details = distribution_scores({"a": first}, {"a": shifted}, "hungarian")
+    assert means["nearest_neighbour_accuracy_hungarian"] == 1.0
+    assert "nearest_neighbour_accuracy" not in means
+    assert details["distance"] == "hungarian"

@@ -9,9 +9,11 @@ import tyro
 
 from desp.cli.common import number, parse, run_folder, show_table
 from desp.results import Row, write_result
+from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons
   desp evaluate runs/mine --samples 20 --json
+  desp evaluate runs/polygons --distance hungarian
   desp evaluate runs/polygons --record results"""
 
 
@@ -23,6 +25,8 @@ class EvaluateArguments:
     """Folder of the run."""
     samples: int = 10
     """Predictions an input, where the task's metrics use several."""
+    distance: Distance = "chamfer"
+    """Distance by which coverage, matching distance and nearest neighbours compare collections of sets."""
     json: bool = False
     """Print JSON."""
     record: Path | None = None
@@ -32,14 +36,16 @@ class EvaluateArguments:
 def run(arguments: list[str]) -> None:
     """Score a run."""
     options = parse(EvaluateArguments, arguments, "evaluate", EXAMPLES)
-    show_evaluation(options.run, options.samples, options.json, options.record)
+    show_evaluation(options.run, options.samples, options.json, options.record, options.distance)
 
 
-def show_evaluation(path: Path, samples: int, as_json: bool, record: Path | None = None) -> None:
+def show_evaluation(
+    path: Path, samples: int, as_json: bool, record: Path | None = None, distance: Distance = "chamfer"
+) -> None:
     """Score a run, print the rows, and record them if asked."""
     from desp.runs import evaluate_run
 
-    result, rows = evaluate_run(run_folder(path), samples)
+    result, rows = evaluate_run(run_folder(path), samples, distance=distance)
     if record is not None:
         write_result(record, result)
     if as_json:

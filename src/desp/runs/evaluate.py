@@ -14,7 +14,7 @@ from desp.recipes import get_recipe
 from desp.results import Row, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
-from desp.settings import FilesSettings, MnistSettings, to_json
+from desp.settings import Distance, FilesSettings, MnistSettings, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks import Example
 
@@ -22,7 +22,7 @@ FRAMES = 60
 
 
 def evaluate_run(
-    folder: RunFolder, samples: int = 10, seed: int | None = None
+    folder: RunFolder, samples: int = 10, seed: int | None = None, distance: Distance = "chamfer"
 ) -> tuple[dict[str, Any], list[Row]]:
     """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
 
@@ -30,6 +30,7 @@ def evaluate_run(
         folder: a finished run.
         samples: predictions an input, where the task's metrics use several.
         seed: of the test data and chains; the run's own if not given.
+        distance: by which collections of true and predicted sets are compared, where the task does that.
 
     Raises:
         SettingsError: `samples` is not positive.
@@ -39,6 +40,7 @@ def evaluate_run(
     settings, run_seed = folder.load_settings()
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
+    task.compared_by = distance
     began = time.monotonic()
     evaluation = task.evaluate(predictor, seed=run_seed if seed is None else seed, samples=samples)
     summary = folder.read(folder.summary_file) or {}

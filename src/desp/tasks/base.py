@@ -15,7 +15,7 @@ from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.predictors import DataShape, EnergyPredictor
 from desp.predictors.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.settings import SamplerSettings, TrainingSettings
+from desp.settings import Distance, SamplerSettings, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Task(ABC):
     """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
     score_name: str
     """What the score is, in words."""
+    compared_by: Distance = "chamfer"
+    """The set distance by which collections of sets are compared, where a task does that."""
     axes: dict[str, Any]
     """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
 

@@ -86,9 +86,11 @@ class DigitsTask(GeneratedTask):
         )
         shares = _style_shares(returned, kinds, templates)
         rarest = min(share for styles in shares.values() for share in styles.values())
+        compared = compared_sets(predictor, self.compared_by)
         spread, spread_details = distribution_scores(
-            _by_digit(real.sets.to(predictor.device), real_kinds, compared_sets(predictor)),
-            _by_digit(sets, kinds, compared_sets(predictor)),
+            _by_digit(real.sets.to(predictor.device), real_kinds, compared),
+            _by_digit(sets, kinds, compared),
+            self.compared_by,
         )
         ranks, rank_details = self._calibration(predictor, seed, sampler)
         return Evaluation(

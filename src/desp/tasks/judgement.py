@@ -17,6 +17,8 @@ from desp.settings import Distance, SamplerSettings
 
 # Sets of each kind for one input: the field's measures depend on it, so it stands beside them.
 COMPARED = {"cuda": 1000, "cpu": 200}
+# Assignments are solved on the host, whatever the device.
+COMPARED_BY_ASSIGNMENT = 200
 # Inputs with a true set, and predictions for each.
 CALIBRATED = {"cuda": 500, "cpu": 200}
 CALIBRATION_SAMPLES = 9
@@ -24,9 +26,9 @@ CALIBRATION_SAMPLES = 9
 FEWEST_CALIBRATED = 5 * (CALIBRATION_SAMPLES + 1)
 
 
-def compared_sets(predictor: EnergyPredictor) -> int:
+def compared_sets(predictor: EnergyPredictor, distance: Distance = "chamfer") -> int:
     """How many true and predicted sets to compare for one input."""
-    return COMPARED[predictor.device.type]
+    return COMPARED_BY_ASSIGNMENT if distance == "hungarian" else COMPARED[predictor.device.type]
 
 
 def distribution_scores(
@@ -44,7 +46,9 @@ def distribution_scores(
     """
     each = {name: asdict(compare_distributions(sets, predicted[name], distance)) for name, sets in real.items()}
     names = ("nearest_neighbour_accuracy", "coverage", "minimum_matching_distance")
-    means = {name: statistics.fmean(scores[name] for scores in each.values()) for name in names}
+    # Numbers by different distances do not compare, so they do not share a name either.
+    suffix = "" if distance == "chamfer" else f"_{distance}"
+    means = {f"{name}{suffix}": statistics.fmean(scores[name] for scores in each.values()) for name in names}
     return means, {"sets": min(len(sets) for sets in predicted.values()), "distance": distance, **each}
 
 

@@ -114,12 +114,13 @@ class PolygonsTask(GeneratedTask):
         self, predictor: EnergyPredictor, drawn: dict[int, SetBatch]
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Predicted against fresh true polygons, for each number of corners."""
-        wanted = compared_sets(predictor)
+        wanted = compared_sets(predictor, self.compared_by)
         real = {}
         for count in drawn:
             polygons = draw_polygons(wanted, make_generator("compared polygons", count), (count,)).sets
             real[str(count)] = polygons.to(predictor.device)
-        return distribution_scores(real, {str(count): sets.first(wanted) for count, sets in drawn.items()})
+        predicted = {str(count): sets.first(wanted) for count, sets in drawn.items()}
+        return distribution_scores(real, predicted, self.compared_by)
 
     def _calibration(
         self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
