@@ -109,6 +109,20 @@ def test_a_longer_run_is_noted(desp: Desp, tiny: list[str], polygons: Path) -> N
     assert settings_of(polygons)["training"]["steps"] == 9
 
 
+def test_another_energy_than_the_recipes(desp: Desp) -> None:
+    short = ("--training.steps", 2, "--training.batch-size", 4, "--predictor.energy.hidden", 8)
+    own = ("--energy", "attention", "--predictor.energy.heads", 2)
+    assert desp("train", "polygons-denoising", "--run", "seen", *own, *short).status == 0
+    saved = json.loads(Path("seen/settings.json").read_text())["settings"]["predictor"]["energy"]
+    assert (saved["kind"], saved["hidden"], saved["heads"]) == ("attention", 8, 2)
+    refused = desp("train", "polygons-denoising", "--run", "seen", "--resume", "--energy", "deep-sets")
+    assert refused.status == 2
+    assert "has the energy attention" in refused.err
+    assert desp("train", "polygons-denoising", "--run", "seen", "--resume", "--energy=attention").status == 0
+    refused = desp("train", "polygons-denoising", "--run", "other", "--energy", "set-encoder")
+    assert "energy.kind must be pooled-layers, attention or deep-sets" in refused.err
+
+
 def test_resume_needs_a_run(desp: Desp, tiny: list[str]) -> None:
     finished = desp("train", "polygons-desp", "--run", "new", *tiny, "--resume")
     assert finished.status == 2

@@ -1,24 +1,43 @@
 """``desp train``"""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from desp.cli.common import parse, progress_listener, run_folder
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.settings import FilesSettings, MnistSettings, RunSettings
+from desp.settings import (
+    AttentionSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    FilesSettings,
+    MnistSettings,
+    PooledLayersSettings,
+    RunSettings,
+    SetEncoderSettings,
+)
 
 if TYPE_CHECKING:
     from desp.training import TrainingOutcome
+
+EnergyKind = Literal["deep-sets", "set-encoder", "pooled-layers", "attention"]
+ENERGIES: dict[str, Callable[..., EnergySettings]] = {
+    "deep-sets": DeepSetsSettings,
+    "set-encoder": SetEncoderSettings,
+    "pooled-layers": PooledLayersSettings,
+    "attention": AttentionSettings,
+}
 
 EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
   desp train polygons-desp --training.steps 500 --predictor.energy.hidden 64
   desp train polygons-desp --run runs/polygons --resume
   desp train custom --data my_sets.jsonl --run runs/mine
+  desp train custom --data my_sets.jsonl --energy attention --predictor.energy.heads 8
   accelerate launch --num_processes 2 -m desp train polygons-desp --run runs/two-gpus"""
 
 
@@ -33,6 +52,8 @@ class TrainArguments:
     """Seed of weights, noise and data."""
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
+    energy: EnergyKind | None = None
+    """Another energy than the recipe's, as wide as that one; `--energy KIND --help` shows its settings."""
     data: Path | None = None
     """Your data file (recipes `custom` and `custom-contrastive`): JSON lines or npz."""
     data_dir: Path | None = None
@@ -45,12 +66,14 @@ def run(arguments: list[str]) -> None:
         print(_usage())
         return
     recipe = get_recipe(arguments[0])
-    options = _parse(recipe, arguments[1:], TrainArguments(recipe.build()))
+    options = _parse(recipe, arguments[1:], TrainArguments(_with_energy(recipe.build(), arguments[1:])))
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
         saved, seed = run_folder(path).load_settings()
         options = _parse(recipe, arguments[1:], TrainArguments(saved, seed=seed))
+        if options.energy not in (None, saved.predictor.energy.kind):
+            raise SettingsError(f"{path} has the energy {saved.predictor.energy.kind}. Leave --energy out.")
     settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
     settings = _with_data_dir(settings, options.data_dir)
     train(settings, path, options.seed, options.resume)
@@ -59,6 +82,19 @@ def run(arguments: list[str]) -> None:
     else:
         quoted = shlex.quote(str(path))
         print(f"next:\n  desp evaluate {quoted}\n  desp report {quoted}")
+
+
+def _with_energy(settings: RunSettings, arguments: list[str]) -> RunSettings:
+    """The recipe with the energy that ``--energy`` names: found first, as it decides which settings there are."""
+    kind = None
+    for index, argument in enumerate(arguments):
+        name, _, value = argument.partition("=")
+        if name == "--energy":
+            kind = value or (arguments[index + 1] if index + 1 < len(arguments) else None)
+    if kind not in ENERGIES or kind == settings.predictor.energy.kind:
+        return settings  # a name that does not exist is refused with all others by the parser
+    energy = ENERGIES[kind](hidden=settings.predictor.energy.hidden)
+    return replace(settings, predictor=replace(settings.predictor, energy=energy))
 
 
 def _parse(recipe: Recipe, arguments: list[str], default: TrainArguments) -> TrainArguments:
