@@ -65,7 +65,7 @@ EXAMPLES: list[Any] = [
         sizes="likeliest",
     ),
     DenoisingSettings(
-        sizes="denoised",
+        sizes="first",
         mean_log_level=0.5,
         deviation_log_level=2.0,
         data_deviation=0.3,

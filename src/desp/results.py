@@ -108,7 +108,7 @@ def markdown_table(rows: list[Row]) -> str:
             continue
         unit = 1e-5 if row["metric"] in ("score", "chamfer", "hungarian") else 1.0
         paper, ours, spread, real = (
-            "" if row[name] is None else f"{row[name] / unit:.{1 if row[name] / unit >= 10 else 2}f}"
+            "" if row[name] is None else _short(row[name] / unit)
             for name in ("paper", "value", "std", "real_data")
         )
         metric = f"{row['metric']} (1e-5)" if unit < 1 else row["metric"]
@@ -116,6 +116,11 @@ def markdown_table(rows: list[Row]) -> str:
         cells = (row["task"], f"`{row['recipe']}`", metric, paper, ours, real, str(len(row["seeds"])))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _short(value: float) -> str:
+    """Two decimals, one from 10 on; three significant digits where that would leave nothing."""
+    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.{1 if value >= 10 else 2}f}"
 
 
 def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:

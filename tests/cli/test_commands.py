@@ -361,6 +361,19 @@ def test_reproduce_tells_where_a_dataset_is(desp: Desp, commands: list[list[str]
     assert "--data-dir goes with tables of datasets" in refused.err
 
 
+def test_reproduce_tells_why_a_run_failed(desp: Desp, tmp_path: Path) -> None:
+    finished = desp("reproduce", "mnist", "--seeds", 0, "--data-dir", tmp_path, "--recipes", "mnist-tspn")
+    assert finished.status == 2
+    assert f"desp data mnist --data-dir {tmp_path}" in finished.out
+
+
+def test_reproduce_refuses_recipes_of_other_tables(desp: Desp, commands: list[list[str]]) -> None:
+    finished = desp("reproduce", "mnist", "--recipes", "polygons-desp", "mnist-tspn")
+    assert finished.status == 2
+    assert "Not in the table 'mnist': polygons-desp" in finished.err
+    assert commands == []
+
+
 def test_reproduce_refuses_unknown_names(desp: Desp, commands: list[list[str]]) -> None:
     assert desp("reproduce", "toy", "--recipes", "polygon").status == 2
     assert desp("reproduce", "cifar").status == 2

@@ -187,7 +187,7 @@ def test_tables_show_set_mnist(desp: Desp, tmp_path: Path) -> None:
     assert shown == [
         ["chamfer (1e-5)", "6.00", "**5.00**"],
         ["hungarian (1e-5)", "6.00", "**7.00**"],
-        ["size_rmse", "0.00", "**0.25**"],
+        ["size_rmse", "0.002", "**0.25**"],
     ]
     finished = desp("tables", "--results", tmp_path / "results")
     assert "set-MNIST auto-encoding" in finished.out

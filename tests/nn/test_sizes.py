@@ -24,8 +24,9 @@ def test_an_ordered_head_prefers_sizes_near_its_centre() -> None:
             parameter.zero_()
     (values,) = head(torch.zeros(1, 4))
     assert int(values.argmax()) == 15
-    # A bell as wide as a quarter of all sizes, 7.5 elements.
-    torch.testing.assert_close(values[15] - values[0], torch.tensor(2 * math.log(1 + 15**2 / 7.5**2)))
+    # A bell as wide as a quarter of all sizes, about: never narrower than one of 30.
+    width = 1 / 30 * math.exp(math.log1p(math.exp(math.log(0.25 * 30))))
+    torch.testing.assert_close(values[15] - values[0], torch.tensor(2 * math.log(1 + (0.5 / width) ** 2)))
 
 
 def test_an_ordered_head_learns_many_sizes_sooner() -> None:

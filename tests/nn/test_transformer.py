@@ -86,12 +86,12 @@ def test_points_come_from_the_learned_normal_distribution(decoder: TransformerDe
 
 
 def test_the_attention_is_torchs() -> None:
-    block = TransformerDecoder(5, 2, SETTINGS).blocks[0]
+    attention = TransformerDecoder(5, 2, SETTINGS).blocks[0].attention
     values, heard = torch.randn(3, 6, 8), first_rows(torch.tensor([6, 4, 1]), 6)
-    parts = block.queries_keys_values(values).view(3, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
+    parts = attention.queries_keys_values(values).view(3, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
     expected = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=heard[:, None, None, :])
-    expected = block.from_heads(expected.transpose(1, 2).reshape(3, 6, 8))
-    torch.testing.assert_close(block._attention(values, heard), expected)
+    expected = attention.from_heads(expected.transpose(1, 2).reshape(3, 6, 8))
+    torch.testing.assert_close(attention(values, heard), expected)
 
 
 def test_sizes() -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from desp.errors import SettingsError
+from desp.errors import DataError, SettingsError
 from desp.predictors import DataShape, EnergyPredictor
 from desp.recipes.compared import tspn
 from desp.scaling import FeatureScaling
@@ -17,6 +17,7 @@ from desp.settings import (
     PredictorSettings,
     SetEncoderSettings,
     SolverSettings,
+    TrainingSettings,
 )
 
 SETTINGS = PredictorSettings.contrastive(energy=SetEncoderSettings(hidden=8, latent=6, shared=True))
@@ -126,4 +127,30 @@ def test_the_likeliest_size_is_not_drawn() -> None:
 
 def test_matching_needs_inputs_like_the_sets() -> None:
     with pytest.raises(SettingsError, match=r"needs inputs that are sets like those to predict"):
-        denoiser(rows=6, matching=1).predict(as_input(torch.zeros(1, 2), rows=6))
+        denoiser(rows=6, matching=1)
+    other = replace(DENOISING.sampler, matching=1)
+    with pytest.raises(SettingsError, match=r"needs inputs that are sets like those to predict"):
+        denoiser(rows=6).predict(as_input(torch.zeros(1, 2), rows=6), sampler=other)
+
+
+def test_a_matching_predictor_is_saved_and_loaded(tmp_path: object) -> None:
+    predictor, x = denoiser(matching=3), as_input(torch.tensor([[0.0, 101.0]]))
+    predictor.save_pretrained(str(tmp_path))
+    loaded = EnergyPredictor.from_pretrained(str(tmp_path))
+    for own, other in zip(predictor.predict(x, samples=3).sets, loaded.predict(x, samples=3).sets, strict=True):
+        assert torch.equal(own, other)
+
+
+def test_fitting_to_inputs_that_are_sets() -> None:
+    points = [torch.rand(size, 2) for size in (1, 2, 4, 3)]
+    predictor = EnergyPredictor(DENOISING)
+    training = TrainingSettings(steps=2, batch_size=2)
+    predictor.fit([(as_input(item), item) for item in points], training, input_kind="set")
+    assert len(predictor.predict(as_input(points[0]), samples=2)) == 2
+    with pytest.raises(DataError, match=r"padded sets \(N, D \+ 1\) with input_kind='set'"):
+        EnergyPredictor(DENOISING).fit([(as_input(item), item) for item in points], training)
+
+
+def test_a_code_is_for_the_default_encoder() -> None:
+    with pytest.raises(SettingsError, match="code is for the default encoder"):
+        EnergyPredictor(PredictorSettings(code=5), input_encoder=nn.Linear(3, 5)).build(DataShape((3,), 2, 4))

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from desp.energies import SetEncoderEnergy, SetEnergy, default_input_encoder, make_energy
 from desp.samplers import LangevinSampler, UnrolledDescent
 from desp.samplers.base import eager_gradient
-from desp.samplers.descent import Presence
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
+from desp.settings.choices import Sizes
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
@@ -106,7 +106,7 @@ def dspn_inner_loop(
     return sets
 
 
-def dspn(presence: Presence) -> tuple[SetEncoderEnergy, UnrolledDescent]:
+def dspn(presence: Sizes) -> tuple[SetEncoderEnergy, UnrolledDescent]:
     settings = SetEncoderSettings(
         hidden=8, latent=6, divide_by_size=True, shared=True, negative_slope=0.0, initialisation="xavier"
     )

@@ -74,6 +74,28 @@ def test_no_element_goes_farther_than_the_largest_step() -> None:
     torch.testing.assert_close(y, torch.tensor([[[9.5, 0.0], [0.27, 0.36], [0.0, 0.0]]]))
 
 
+def test_momentum_begins_with_the_last_step_of_the_noisy_part() -> None:
+    settings = LangevinSettings(steps=3, stochastic_steps=2, momentum=0.5, noise_scale=0.1)
+    plain = dataclasses.replace(settings, momentum=0.0)
+    start = torch.randn(3, 4, 2)
+    _, with_it = sample(settings, start)
+    _, without = sample(plain, start)
+    assert torch.equal(with_it[:3], without[:3])
+    generator = torch.Generator().manual_seed(0)
+    noises = [0.1 * torch.randn(start.shape, generator=generator) for _ in range(2)]
+    last_step = -STIFFNESS * (with_it[1] + noises[1])
+    torch.testing.assert_close(with_it[3], with_it[2] - STIFFNESS * with_it[2] + 0.5 * last_step)
+
+
+@pytest.mark.parametrize("slope", [1e30, float("inf")])
+def test_the_largest_step_holds_for_any_slope(slope: float) -> None:
+    settings = LangevinSettings(steps=1, stochastic_steps=0, largest_step=0.5)
+    y, _ = sample(
+        settings, torch.zeros(1, 1, 2), gradient=lambda y: (y.sum(dim=(1, 2)), torch.full_like(y, slope))
+    )
+    torch.testing.assert_close(y.norm(), torch.tensor(0.5))
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("momentum", -0.1), ("momentum", 1.0), ("largest_step", 0.0), ("largest_step", -1.0)]
 )

@@ -59,6 +59,11 @@ def run(arguments: list[str]) -> None:
         raise SettingsError("--data-dir goes with tables of datasets; the toy table's data are generated.")
     chosen = [get_recipe(name) for name in options.recipes] or all_recipes()
     names = [item.name for item in chosen if item.table == options.table]
+    others = [name for name in options.recipes if name not in names]
+    if others:
+        raise SettingsError(
+            f"Not in the table '{options.table}': {', '.join(others)}. `desp recipes` lists tables."
+        )
     if not options.seeds:
         raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
     jobs = [(name, seed) for seed in options.seeds for name in names]
@@ -131,8 +136,14 @@ def _carry_out(options: ReproduceArguments, recipe: str, seed: int, children: _C
     for command in _commands(options, recipe, seed, folder):
         status = children.call(command, log)
         if status != 0:
-            return f"`desp {' '.join(command)}` ended with status {status}; see {log}"
+            return f"`desp {' '.join(command)}` ended with status {status}: {_last_line(log)} (see {log})"
     return None
+
+
+def _last_line(log: Path) -> str:
+    """What a command said last, which is why it failed."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return text.strip().rsplit("\n", 1)[-1][:300]
 
 
 def _commands(options: ReproduceArguments, recipe: str, seed: int, folder: Path) -> Iterator[list[str]]:

@@ -166,14 +166,21 @@ def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
 
 
 def _with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
-    if data_dir is None:
+    if data_dir is None and not (isinstance(settings.task, MnistSettings) and settings.task.data_dir):
         return settings
     if not isinstance(settings.task, MnistSettings):
         raise SettingsError(
             f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. "
             "For data of your own, see --data."
         )
-    return replace(settings, task=replace(settings.task, data_dir=str(data_dir.expanduser().resolve())))
+    folder = (data_dir or Path(settings.task.data_dir)).expanduser().resolve()
+    # A folder that is remembered from another machine may be missing here; one that is named now may not.
+    if data_dir is not None and not folder.is_dir():
+        raise SettingsError(
+            f"--data-dir: there is no folder {folder}. To fetch the data into it: "
+            f"desp data {settings.task.variant} --data-dir {shlex.quote(str(folder))}"
+        )
+    return replace(settings, task=replace(settings.task, data_dir=str(folder)))
 
 
 def _usage() -> str:

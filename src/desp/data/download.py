@@ -2,14 +2,19 @@
 
 import hashlib
 import os
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
 from desp.errors import DataError, DownloadError
+
+if sys.platform != "win32":
+    import fcntl
 
 Progress = Callable[[int, int | None], None]
 """Told how much is done, and how much there is in all (None if that is not known)."""
@@ -82,8 +87,27 @@ def download(remote: RemoteFile, folder: Path, progress: Progress | None = None,
         check_md5(target, remote.md5, "fetch it again.")
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{remote.name}.part"
-    tried = []
+    with _alone_in(folder):
+        return target if target.exists() else _from_mirrors(remote, target, progress, timeout)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process downloads into `folder`: two of them would write to the same part."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # which releases the lock
+
+
+def _from_mirrors(remote: RemoteFile, target: Path, progress: Progress | None, timeout: float) -> Path:
+    """Ask one mirror after the other."""
+    folder, part, tried = target.parent, target.with_name(f"{remote.name}.part"), []
     for mirror in remote.mirrors:
         address = f"{mirror.rstrip('/')}/{remote.name}"
         try:

@@ -98,10 +98,6 @@ class PointTable:
         """Move both tensors to `device`."""
         return PointTable(self.points.to(device), self.sizes.to(device))
 
-    def first(self, count: int) -> "PointTable":
-        """The first `count` sets."""
-        return PointTable(self.points[:count], self.sizes[:count])
-
     def batch(self) -> Batch:
         """All sets in their own order of points, each with itself as input; see `as_batch`."""
         return as_batch(self.points, self.sizes)

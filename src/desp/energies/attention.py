@@ -1,13 +1,11 @@
 """An energy in which elements attend to each other."""
 
-import math
-
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy, Tables
-from desp.nn import wave_features, with_waves
+from desp.nn import SelfAttention, wave_features, with_waves
 from desp.settings import AttentionSettings
 
 
@@ -15,8 +13,8 @@ class AttentionEnergy(SetEnergy):
     """A sum over elements of what they are worth to the set, after they have looked at each other several times.
 
     A pooling tells every element the same; attention lets each look at its neighbours, which is what large sets
-    with much local structure need. Its cost grows with the square of the set size. Activations are smooth and
-    attention is written out, so that gradients can be differentiated: fused kernels have no second derivative.
+    with much local structure need. Its cost grows with the square of the set size. Activations are smooth, so that
+    gradients can be differentiated.
 
     Args:
         channels: features of one row of a padded set.
@@ -56,22 +54,13 @@ class AttentionLayer(nn.Module):
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
         self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.to_attention = nn.Linear(hidden, 3 * hidden, bias=False)
-        self.from_attention = nn.Linear(hidden, hidden)
+        self.attention = SelfAttention(hidden, heads)
         self.from_code = nn.Linear(hidden, 2 * hidden)
         self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
 
     def forward(self, values: Float[Tensor, "b n h"], told: Float[Tensor, "b m h"]) -> Float[Tensor, "b n h"]:
         """The elements' new features; `told` is the code, for all (m = 1) or for each its own."""
-        values = values + self.from_attention(self._attended(self.before_attention(values)))
+        values = values + self.attention(self.before_attention(values))
         step = self.step_in(self.before_step(values)) + self.from_code(F.silu(told))
         return values + self.step_out(F.silu(step))
-
-    def _attended(self, values: Float[Tensor, "b n h"]) -> Float[Tensor, "b n h"]:
-        batch, size, hidden = values.shape
-        parts = self.to_attention(values).view(batch, size, 3, self.heads, hidden // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
-        weights = (query @ key.transpose(-1, -2) / math.sqrt(hidden // self.heads)).softmax(dim=-1)
-        return (weights @ value).transpose(1, 2).reshape(batch, size, hidden)

@@ -57,8 +57,9 @@ def _input_encoder(
 ) -> nn.Module:
     if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
-            f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, or images (C, H, W), "
-            "or pass input_encoder=..., any module from a batch of inputs to codes (B, H)."
+            f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, images (C, H, W), or "
+            "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
+            "inputs to codes (B, H)."
         )
     if isinstance(settings, SetEncoderSettings) and settings.shared:
         if kind != "set":

@@ -16,8 +16,12 @@ FORWARD_ROWS, BACKWARD_ROWS = 128, 64
 
 @triton.jit
 def _to_tf32(values):
-    """Half of tf32's last place added, for the hardware cuts off what lies behind it: together that rounds."""
-    return (values.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
+    """Half of tf32's last place added, for the hardware cuts off what lies behind it: together that rounds.
+
+    The bits of a NaN might overflow to a number.
+    """
+    rounded = (values.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
+    return tl.where(values == values, rounded, values)
 
 
 @triton.jit
@@ -119,7 +123,8 @@ def pack(weights: list[Tensor]) -> Tensor:
 
 
 def _rounded(weight: Tensor) -> Tensor:
-    return ((weight.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    rounded = ((weight.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    return torch.where(weight.isnan(), weight, rounded)
 
 
 def three_layers(elements: Tensor, packed: Tensor, hidden: int, out: int) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
+from desp.nn.attention import SelfAttention
 from desp.nn.encoders import (
     ImageEncoder,
     InputScaling,
@@ -29,6 +30,7 @@ __all__ = [
     "PresenceSetEncoder",
     "PresentScaling",
     "Pullback",
+    "SelfAttention",
     "SetEncoder",
     "SetScaling",
     "SizeHead",

@@ -35,10 +35,10 @@ class SizeHead(nn.Module):
         if self.ordered:
             logits, centre, width = logits.split([self.max_size + 1, 1, 1], dim=-1)
             places = torch.linspace(0, 1, self.max_size + 1, device=logits.device, dtype=logits.dtype)
-            # Begins as wide as a quarter of all sizes around the middle; never narrower than one. Its
+            # Begins as wide as a quarter of all sizes, about, around the middle; never narrower than one. Its
             # slopes get flatter far away, as those of a Gaussian would throw training off when it is narrow.
             narrowest = -math.log(max(self.max_size, 1))
-            width = (width + math.log(0.25)).clamp(min=narrowest).exp()
+            width = (narrowest + F.softplus(width + math.log(0.25) - narrowest)).exp()
             logits = logits - 2 * ((places - 0.5 - centre) / width).square().log1p()
         return logits.log_softmax(dim=-1)
 

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from desp.nn.attention import SelfAttention
 from desp.settings import TransformerSettings
 
 
@@ -54,8 +55,7 @@ class TransformerDecoder(nn.Module):
 class TransformerBlock(nn.Module):
     """Attention, then two layers on every element; each adds to what it gets, and normalises that first.
 
-    Normalised first, it trains at a constant learning rate without a warm-up (Xiong et al. 2020). The attention is
-    written out: fused ones add up their gradients in any order, and a resumed run could not repeat them.
+    Normalised first, it trains at a constant learning rate without a warm-up (Xiong et al. 2020).
 
     Args:
         hidden: features of an element.
@@ -65,21 +65,11 @@ class TransformerBlock(nn.Module):
 
     def __init__(self, hidden: int, heads: int, feedforward: int) -> None:
         super().__init__()
-        self.heads = heads
         self.before_attention, self.before_layers = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.queries_keys_values = nn.Linear(hidden, 3 * hidden)
-        self.from_heads = nn.Linear(hidden, hidden)
+        self.attention = SelfAttention(hidden, heads)
         self.widen, self.narrow = nn.Linear(hidden, feedforward), nn.Linear(feedforward, hidden)
 
     def forward(self, values: Float[Tensor, "b n h"], heard: Bool[Tensor, "b n"]) -> Float[Tensor, "b n h"]:
         """The elements' new features; only `heard` ones are attended to, at least one in each set."""
-        values = values + self._attention(self.before_attention(values), heard)
+        values = values + self.attention(self.before_attention(values), heard)
         return values + self.narrow(F.relu(self.widen(self.before_layers(values))))
-
-    def _attention(self, values: Tensor, heard: Tensor) -> Tensor:
-        batch, size, hidden = values.shape
-        parts = self.queries_keys_values(values).view(batch, size, 3, self.heads, hidden // self.heads)
-        queries, keys, contents = parts.permute(2, 0, 3, 1, 4)  # (B, heads, N, H / heads) each
-        scores = queries @ keys.transpose(2, 3) * (hidden // self.heads) ** -0.5
-        shares = scores.masked_fill(~heard[:, None, None, :], -torch.inf).softmax(dim=-1)
-        return self.from_heads((shares @ contents).transpose(1, 2).reshape(batch, size, hidden))

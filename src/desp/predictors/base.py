@@ -28,11 +28,13 @@ class Prediction:
         energies: (K,), lower is more plausible; NaN where the system has no energy.
         sizes_compare: whether energies of sets of different sizes can be compared. Where sizes are drawn first
             they cannot: each size has an unknown constant of its own.
+        scored: whether the system has an energy at all.
     """
 
     sets: list[Tensor]
     energies: Tensor
     sizes_compare: bool = True
+    scored: bool = True
 
     @property
     def best(self) -> Tensor:
@@ -45,19 +47,14 @@ class Prediction:
             sizes = [len(item) for item in self.sets]
             usual = max(sizes, key=sizes.count)
             candidates = [index for index in candidates if sizes[index] == usual]
-        if self._unscored:
+        if not self.scored:
             return self.sets[candidates[0]]
         return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
 
     def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
         """The different answers among the sets, the most frequent first; see `group_modes`."""
-        energies = None if self._unscored else self.energies
+        energies = self.energies if self.scored else None
         return group_modes(self.sets, energies, distance=distance, threshold=threshold)
-
-    @property
-    def _unscored(self) -> bool:
-        """All are NaN; a single one would be a failure, which must not pass as a system without energies."""
-        return bool(self.energies.isnan().all())
 
     def __len__(self) -> int:
         return len(self.sets)

@@ -22,6 +22,7 @@ from desp.randomness import make_generator
 from desp.samplers import ChainInfo, LogDensity, Record
 from desp.settings import (
     AttentionSettings,
+    InputKind,
     PooledLayersSettings,
     SamplerSettings,
     SolverSettings,
@@ -63,6 +64,7 @@ class EnergyPredictor(EnergyModel):
         dataset: "Dataset[Any] | Sequence[Any]",
         training: TrainingSettings | None = None,
         *,
+        input_kind: InputKind | None = None,
         validation: Callable[["EnergyPredictor"], float] | None = None,
         seed: int = 0,
         folder: str | Path | None = None,
@@ -74,6 +76,8 @@ class EnergyPredictor(EnergyModel):
         Args:
             dataset: map-style or iterable; inputs are numbers, vectors, or what `input_encoder` takes.
             training: length, batch size, learning rate and so on.
+            input_kind: what inputs are; by their shape if not given, vectors or images (C, H, W). Inputs that are
+                sets, ``"set"``, are padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
             validation: scores this predictor; used every `training.validate_every` steps.
             seed: of weights, noise and the order of data.
             folder: keeps checkpoints and a log, so that training can be resumed.
@@ -88,7 +92,11 @@ class EnergyPredictor(EnergyModel):
         training = training or TrainingSettings()
         scaling = self.settings.scaling == "auto"
         shape, statistics = inspect_dataset(
-            dataset, max_size=self.settings.max_size, scaling=scaling, categories=self.settings.categories
+            dataset,
+            max_size=self.settings.max_size,
+            scaling=scaling,
+            input_kind=input_kind,
+            categories=self.settings.categories,
         )
         self.build(shape, seed=seed, statistics=statistics)
         folder = Path(folder) if folder is not None else None
@@ -167,8 +175,10 @@ class EnergyPredictor(EnergyModel):
         scored = self.encode_sets(returned) if self.settings.categories else values
         energies = self.network.scores(repeated, scored).cpu().view(-1, samples)
         ragged, compare = [item.cpu() for item in returned.to_ragged()], self.network.sizes is None
+        known = self.network.scores_sets
         predictions = [
-            Prediction(ragged[i * samples : (i + 1) * samples], energies[i], compare) for i in range(len(batch))
+            Prediction(ragged[i * samples : (i + 1) * samples], energies[i], compare, known)
+            for i in range(len(batch))
         ]
         return predictions[0] if single else predictions
 
@@ -245,7 +255,7 @@ class EnergyPredictor(EnergyModel):
             x: inputs, on this predictor's device.
             generator: of all noise.
             sampler: another one than the predictor's own.
-            record: what to keep of the chain.
+            record: what to keep of the chain; steps of `sampler.matching` come after that.
             code_type: round the inputs' codes to this type, to see how much of a set lies in their last digits.
         """
         row_shape = (self.shape.max_size, self.padding.channels(self.shape.features))

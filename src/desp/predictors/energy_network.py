@@ -9,7 +9,7 @@ from desp.energies import CodeMatchingEnergy, SetEnergy, code_shape, make_energy
 from desp.errors import SettingsError
 from desp.estimators import ContrastiveEstimator, DenoisingEstimator, Estimator, SetRiskEstimator
 from desp.nn import LEVEL_FEATURES, SizeHead, first_rows
-from desp.predictors.network import CHAINS_AT_ONCE, SetDrawer, SetNetwork, evaluating
+from desp.predictors.network import CHAINS_AT_ONCE, SetDrawer, SetNetwork, evaluating, rounded
 from desp.predictors.shape import DataShape
 from desp.samplers import (
     ChainEngine,
@@ -41,6 +41,10 @@ from desp.settings import (
 
 # Sets whose densities are followed at once, as derivatives of the gradient keep a tape.
 DENSITIES_AT_ONCE = 200
+NO_MATCHING = (
+    "sampler.matching needs inputs that are sets like those to predict, with as many rows and presence padding. "
+    "Set it to 0."
+)
 
 
 class EnergyNetwork(SetNetwork):
@@ -122,10 +126,7 @@ class EnergyNetwork(SetNetwork):
         """
         (matching,) = self._matching
         if matching is None:
-            raise SettingsError(
-                "sampler.matching needs inputs that are sets like those to predict, with as many rows and "
-                "presence padding. Set it to 0."
-            )
+            raise SettingsError(NO_MATCHING)
         with evaluating(self):
             return descend_to_zero(eager_gradient(matching, code, sets.shape[1]), sets, steps)
 
@@ -162,12 +163,17 @@ class ChainDrawer(SetDrawer):
         self.few = self.many if engine in ("compiled", "graph") else ChainEngine(network.energy, "eager")
 
     def draw_part(
-        self, x: Tensor, generator: torch.Generator, settings: SamplerSettings, record: Record
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        settings: SamplerSettings,
+        record: Record,
+        code_type: torch.dtype | None = None,
     ) -> tuple[Tensor, ChainInfo]:
         """Run one chain, or descend, for each input."""
         network = self.network
         with evaluating(network):
-            code = self.received(network.energy.encode(x))
+            code = rounded(network.energy.encode(x), code_type)
         if network.descent is not None:
             self.engine_used = "eager"
             return network.descent(network.energy, code, record, self._most_probable(code))
@@ -214,10 +220,12 @@ def make_energy_network(
         encoder: h(x).
     """
     inputs, estimator = shape.input_shape, settings.estimator
-    if isinstance(kind, SetEncoderSettings) and kind.shared and inputs[0] != shape.max_size:
-        raise SettingsError(
-            f"energy.shared needs inputs padded as sets are, to {shape.max_size} rows; got {inputs[0]}."
-        )
+    if isinstance(kind, SetEncoderSettings) and kind.shared:
+        rows = code_shape(encoder, inputs)[0]
+        if rows != shape.max_size:
+            raise SettingsError(
+                f"energy.shared needs inputs padded as sets are, to {shape.max_size} rows; got {rows}."
+            )
     levels = LEVEL_FEATURES if isinstance(estimator, DenoisingSettings) else 0
     energy = make_energy(kind, channels, inputs, encoder, level_features=levels)
     if isinstance(estimator, SetRiskSettings):
@@ -237,4 +245,6 @@ def make_energy_network(
     matching = None
     if shape.input_kind == "set" and inputs == (shape.max_size, shape.features + 1) == (shape.max_size, channels):
         matching = CodeMatchingEnergy(encoder, shape.scaling.unscale)
+    elif isinstance(settings.sampler, SolverSettings) and settings.sampler.matching > 0:
+        raise SettingsError(NO_MATCHING)
     return EnergyNetwork(energy, sizes=sizes, diffusion=Diffusion(estimator), matching=matching)

@@ -85,6 +85,8 @@ class EnergyModel(SetPredictor):
     def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
         """Make the modules for data of `shape`, with weights drawn from `seed`."""
         check_groups(self.settings.categories, shape.features)
+        if self.settings.code is not None and self._own_encoder is not None:
+            raise SettingsError("code is for the default encoder; an input_encoder of your own decides it itself.")
         channels = self.padding.channels(shape.features)
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):

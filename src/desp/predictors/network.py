@@ -62,7 +62,6 @@ class SetDrawer(ABC):
 
     def __init__(self) -> None:
         self.engine_used = "eager"
-        self._code_type: torch.dtype | None = None
 
     def draw(
         self,
@@ -76,23 +75,29 @@ class SetDrawer(ABC):
 
         With `code_type`, from codes rounded to it.
         """
-        parts, self._code_type = [], code_type
+        parts = []
         for part in x.split(CHAINS_AT_ONCE):
             missing = CHAINS_AT_ONCE - len(part) if len(x) > CHAINS_AT_ONCE else 0
             filled = torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) if missing else part
-            values, info = self.draw_part(filled, generator, settings, record)
+            values, info = self.draw_part(filled, generator, settings, record, code_type)
             parts.append((values[: len(part)], _first(info, len(part))))
         return torch.cat([values for values, _ in parts]), _join([info for _, info in parts])
 
-    def received(self, code: Tensor) -> Tensor:
-        """A code as the part that makes sets gets it."""
-        return code if self._code_type is None else code.to(self._code_type).to(code.dtype)
-
     @abstractmethod
     def draw_part(
-        self, x: Tensor, generator: torch.Generator, settings: SamplerSettings, record: Record
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        settings: SamplerSettings,
+        record: Record,
+        code_type: torch.dtype | None = None,
     ) -> tuple[Tensor, ChainInfo]:
         """Draw for at most `CHAINS_AT_ONCE` inputs."""
+
+
+def rounded(code: Tensor, code_type: torch.dtype | None) -> Tensor:
+    """A code with the digits that `code_type` keeps; all of them for None."""
+    return code if code_type is None else code.to(code_type).to(code.dtype)
 
 
 def _first(info: ChainInfo, count: int) -> ChainInfo:

@@ -7,7 +7,7 @@ from desp.energies import code_shape
 from desp.errors import SettingsError
 from desp.estimators import DirectEstimator, Estimator
 from desp.nn import SizeHead, TransformerDecoder, first_rows
-from desp.predictors.network import SetDrawer, SetNetwork, evaluating
+from desp.predictors.network import SetDrawer, SetNetwork, evaluating, rounded
 from desp.predictors.shape import DataShape
 from desp.samplers import ChainInfo, Record
 from desp.settings import DirectSettings, Engine, EstimatorSettings, SamplerSettings, TransformerSettings
@@ -54,13 +54,18 @@ class TransformerDrawer(SetDrawer):
         self.network, self.row_shape = network, row_shape
 
     def draw_part(
-        self, x: Tensor, generator: torch.Generator, settings: SamplerSettings, record: Record
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        settings: SamplerSettings,
+        record: Record,
+        code_type: torch.dtype | None = None,
     ) -> tuple[Tensor, ChainInfo]:
         """One set for each input, in a single pass: there is no sampler to set and no way to record."""
         del settings, record
         network, (size, channels) = self.network, self.row_shape
         with evaluating(network):
-            code = self.received(network.input_encoder(x))
+            code = rounded(network.input_encoder(x), code_type)
             presence = first_rows(network.sizes.most_probable(code), size)
             noise = torch.randn(
                 (len(x), size, channels - 1), generator=generator, device=code.device, dtype=code.dtype

@@ -40,6 +40,10 @@ def evaluate_run(
     settings, run_seed = folder.load_settings()
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
+    if distance != task.compared_by and not task.compares_collections:
+        raise SettingsError(
+            f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
+        )
     task.compared_by = distance
     began = time.monotonic()
     evaluation = task.evaluate(predictor, seed=run_seed if seed is None else seed, samples=samples)

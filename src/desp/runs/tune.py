@@ -123,7 +123,7 @@ def _lengths(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
 
 
 def _momenta(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
-    for momentum in MOMENTA:
+    for momentum in MOMENTA if sampler.stochastic_steps < sampler.steps else ():
         yield replace(sampler, momentum=momentum)
 
 

@@ -1,16 +1,12 @@
 """Descent that can be differentiated: the predictor of direct risk minimisation."""
 
-from typing import Literal
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
 from desp.samplers.base import ChainInfo, ChainRecorder, Record, eager_gradient
-
-Presence = Literal["descended", "clamped", "first"]
-"""What the last feature of a row does: as all others; the same within [0, 1]; nothing, as it is given."""
+from desp.settings.choices import Sizes
 
 PRESENCE_START = 0.5
 
@@ -31,7 +27,7 @@ class UnrolledDescent(nn.Module):
     """
 
     def __init__(
-        self, max_size: int, channels: int, steps: int, step_size: float, presence: Presence = "descended"
+        self, max_size: int, channels: int, steps: int, step_size: float, presence: Sizes = "descended"
     ) -> None:
         super().__init__()
         self.start = nn.Parameter(torch.rand(max_size, channels - 1 if presence == "first" else channels))
@@ -57,18 +53,19 @@ class UnrolledDescent(nn.Module):
             record: how much of the way to keep.
             presence: which rows there are, where that is given first.
         """
-        sets, recorder = self._descend(energy, code, record, presence)
+        sets, recorder = self._descend(energy, code, record, presence, keep=False)
         return sets[-1], recorder.info()
 
     def all_sets(
         self, energy: SetEnergy, code: Float[Tensor, "b *code"], presence: Bool[Tensor, "b n"] | None = None
     ) -> list[Float[Tensor, "b n c"]]:
         """The start and what every step leads to, T + 1 in all, with their gradients."""
-        return self._descend(energy, code, "nothing", presence)[0]
+        return self._descend(energy, code, "nothing", presence, keep=True)[0]
 
     def _descend(
-        self, energy: SetEnergy, code: Tensor, record: Record, presence: Tensor | None
+        self, energy: SetEnergy, code: Tensor, record: Record, presence: Tensor | None, *, keep: bool
     ) -> tuple[list[Tensor], ChainRecorder]:
+        """The sets on the way, or only the last one, which costs no memory."""
         y = self._first(len(code), presence)
         free = None if presence is None else _moving(presence, y)
         recorder, sets = ChainRecorder(record, y.detach()), [y]
@@ -78,7 +75,7 @@ class UnrolledDescent(nn.Module):
             slope = slope if free is None else slope * free
             y = self._within(y - self.step_size * slope)
             recorder.add(y, values, slope)
-            sets = [*sets, y] if torch.is_grad_enabled() else [y]  # without a tape nobody asks for the others
+            sets = [*sets, y] if keep else [y]
         return sets, recorder
 
     def _first(self, batch: int, presence: Tensor | None) -> Tensor:

@@ -9,6 +9,8 @@ from torch import Tensor
 from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, GradientFor, Record, Sampler
 from desp.settings import LangevinSettings
 
+HUGE = 1e15
+
 
 def langevin_step(
     y: Float[Tensor, "b n c"],
@@ -36,7 +38,8 @@ def langevin_step(
     if settings.momentum > 0 and noise is None and velocity is not None:
         step = step + settings.momentum * velocity
     if settings.largest_step is not None:
-        # Not divided by the length itself, which may be zero.
+        # Clamped first, as the square of a huge number is infinite; not divided by the length, which may be zero.
+        step = step.clamp(-HUGE, HUGE)
         length = step.norm(dim=-1, keepdim=True)
         step = step * (settings.largest_step / length.clamp(min=settings.largest_step))
     y = y + step

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.samplers.base import Gradient
+from desp.samplers.langevin import HUGE
 
 
 @torch.no_grad()
@@ -30,7 +31,8 @@ def descend_to_zero(
         best, lowest = torch.where(better.view(-1, 1, 1), y, best), torch.where(better, energies, lowest)
         if step < steps:
             square = slope.square().sum(dim=(1, 2)).clamp(min=torch.finfo(y.dtype).tiny)
-            move = (energies / square).view(-1, 1, 1) * slope
+            # Finite, as a minimum may be so flat that a step would leave all numbers behind.
+            move = ((energies / square).view(-1, 1, 1) * slope).clamp(-HUGE, HUGE)
             length = move.norm(dim=-1, keepdim=True)
             y = y - move * (largest_step / length.clamp(min=largest_step))
     return best

@@ -10,6 +10,8 @@ Engine = Literal["auto", "eager", "compiled", "graph"]
 Device = Literal["auto", "cpu", "cuda"]
 InputKind = Literal["vector", "set", "image"]
 Initialisation = Literal["default", "xavier"]
+Sizes = Literal["descended", "clamped", "first"]
+"""How a descent treats presence: as all other features; the same within [0, 1]; not at all, as it is given."""
 MnistVariant = Literal["mnist", "fashion"]
 
 

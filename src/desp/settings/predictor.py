@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from desp.settings.choices import Distance, require_setting
+from desp.settings.choices import Distance, Sizes, require_setting
 from desp.settings.energy import (
     DeepSetsSettings,
     NetworkSettings,
@@ -141,7 +141,7 @@ class SetRiskSettings:
     """Factor on the gradient of one step, for the energy of one sample."""
     scored: Literal["last", "all"] = "last"
     """Which sets the distance is taken of: the descent's end, or the mean over all, the start included."""
-    sizes: Literal["descended", "clamped", "first"] = "descended"
+    sizes: Sizes = "descended"
     """descended: presence, or zero rows, move like everything else. clamped: presence starts at .5 and stays
     within [0, 1]. first: p(size | x) is learned, and as many elements as are most probable descend. The last two
     need presence padding."""
@@ -202,9 +202,12 @@ class DenoisingSettings:
     """free: any size may be likely. ordered: so are sizes near a learned one, which learns many sizes sooner."""
 
     def __post_init__(self) -> None:
-        positive = ("deviation_log_level", "data_deviation", "energy_level", "size_weight")
+        positive = ("deviation_log_level", "data_deviation", "energy_level")
         for name in positive:
             require_setting(getattr(self, name) > 0, f"estimator.{name}", "positive", getattr(self, name))
+        require_setting(self.size_weight >= 0, "estimator.size_weight", "at least 0", self.size_weight)
+        free = self.sizes == "first" or self.size_head == "free"
+        require_setting(free, "estimator.size_head", "free where sizes are denoised", self.size_head)
 
 
 EstimatorSettings = ContrastiveSettings | SetRiskSettings | DenoisingSettings | DirectSettings
@@ -294,6 +297,9 @@ class PredictorSettings:
         if isinstance(self.estimator, DenoisingSettings):
             wanted = "solver for estimator denoising (PredictorSettings.contrastive(...) has the paper's parts)"
             require_setting(isinstance(self.sampler, SolverSettings), "sampler.kind", wanted, self.sampler.kind)
+            if isinstance(self.sampler, SolverSettings) and self.estimator.sizes == "denoised":
+                wanted = "drawn where sizes are denoised"
+                require_setting(self.sampler.sizes == "drawn", "sampler.sizes", wanted, self.sampler.sizes)
         elif isinstance(self.estimator, ContrastiveSettings):
             wanted = "langevin for contrastive (use PredictorSettings.contrastive(...), which brings it)"
             require_setting(isinstance(self.sampler, LangevinSettings), "sampler.kind", wanted, self.sampler.kind)

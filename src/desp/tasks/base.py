@@ -59,8 +59,10 @@ class Task(ABC):
     """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
     score_name: str
     """What the score is, in words."""
+    compares_collections: bool = False
+    """Whether collections of true and predicted sets are compared."""
     compared_by: Distance = "chamfer"
-    """The set distance by which collections of sets are compared, where a task does that."""
+    """The set distance by which that is done."""
     axes: dict[str, Any]
     """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
 

@@ -31,6 +31,7 @@ class DigitsTask(GeneratedTask):
     """
 
     name = "digits"
+    compares_collections = True
     score_name = "Chamfer distance to the nearer style"
 
     def __init__(self) -> None:

@@ -1,5 +1,6 @@
 """set-MNIST: reconstruct a digit, given as a set of points, from its code."""
 
+import logging
 import os
 from collections.abc import Callable
 from functools import cached_property
@@ -22,6 +23,8 @@ from desp.randomness import make_generator
 from desp.sets import PresencePadding, SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Evaluation, Example, Task
+
+logger = logging.getLogger(__name__)
 
 # The paper's table is made of the first 1,000 test digits; names without a number mean these.
 PUBLISHED_TESTS = 1000
@@ -53,7 +56,9 @@ class SetMnistTask(Task):
         A run that was trained on another machine names a folder that is not here; DESP_DATA may say where it is.
         """
         where = self.settings.data_dir
-        elsewhere = bool(where) and not Path(where).is_dir() and bool(os.environ.get("DESP_DATA"))
+        elsewhere = bool(where) and not Path(where).expanduser().is_dir() and bool(os.environ.get("DESP_DATA"))
+        if elsewhere:
+            logger.warning("there is no folder %s here; data are read from DESP_DATA", where)
         return load_mnist(self.settings.variant, "" if elsewhere else where)
 
     def fingerprint(self) -> str:
@@ -64,11 +69,10 @@ class SetMnistTask(Task):
         """As many rows as the largest set has points, 342 for MNIST; inputs are sets with presence."""
         del scaling, categories
         size = self.data.max_size
-        if max_size is not None and max_size < size:
+        if max_size not in (None, size):
             raise DataError(
                 f"The largest set has {size} points, but predictor.max_size is {max_size}. Leave it out."
             )
-        size = max_size or size
         return DataShape((size, 3), features=2, max_size=size, input_kind="set"), None
 
     def source(
@@ -142,7 +146,7 @@ class SetMnistTask(Task):
             raw=self._named(of_raw, counts),
             returned={
                 **self._named(of_returned, counts),
-                **({} if sampler else _from_rounded_codes(predictor, x[: counts[0]], seed)),
+                **({} if sampler else _from_rounded_codes(predictor, x, counts[0], seed)),
             },
             real_data={},
             details={
@@ -189,12 +193,15 @@ class SetMnistTask(Task):
         ]
 
 
-def _from_rounded_codes(predictor: EnergyPredictor, x: Tensor, seed: int) -> dict[str, float]:
-    """Metrics of the sets a user gets from codes of half the bits: whether sets hide in their last digits."""
+def _from_rounded_codes(predictor: EnergyPredictor, x: Tensor, count: int, seed: int) -> dict[str, float]:
+    """Metrics of the sets a user gets from codes of half the bits: whether sets hide in their last digits.
+
+    All are drawn and the first `count` scored, so that they have the noise of those from whole codes.
+    """
     generator = make_generator(seed, "test chains", device=predictor.device)
     raw, _ = predictor.sample(x, generator, code_type=torch.bfloat16)
-    sets = PresencePadding().encode(predictor.decode_sets(raw).packed())
-    scores = compare_reconstructions(sets, x).scores(len(x))
+    sets = PresencePadding().encode(predictor.decode_sets(raw[:count]).packed())
+    scores = compare_reconstructions(sets, x[:count]).scores(count)
     return {f"{name}_bfloat16_code": value for name, value in scores.items()}
 
 

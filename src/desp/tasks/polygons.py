@@ -28,6 +28,7 @@ class PolygonsTask(GeneratedTask):
     """Score: the smallest Hungarian distance to 256 rotated true polygons, mean over 4,000 tests."""
 
     name = "polygons"
+    compares_collections = True
     score_name = "Hungarian distance to the nearest true polygon"
 
     def __init__(self, settings: PolygonsSettings) -> None:
