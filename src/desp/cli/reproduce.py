@@ -143,7 +143,7 @@ def _carry_out(options: ReproduceArguments, recipe: str, seed: int, children: _C
 def _last_line(log: Path) -> str:
     """What a command said last, which is why it failed."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    return text.strip().rsplit("\n", 1)[-1][:300]
+    return text.strip().rsplit("\n", 1)[-1][:600]
 
 
 def _commands(options: ReproduceArguments, recipe: str, seed: int, folder: Path) -> Iterator[list[str]]:
