@@ -111,7 +111,7 @@ def test_it_has_no_energies(transformer: EnergyPredictor, inputs: Tensor) -> Non
     assert sum(mode.share for mode in prediction.modes()) == pytest.approx(1)
     with pytest.raises(SettingsError, match="makes sets without an energy"):
         transformer.energy(inputs[2], torch.rand(2, 2))
-    with pytest.raises(SettingsError, match="A density over sets needs"):
+    with pytest.raises(SettingsError, match="makes sets without an energy"):
         transformer.log_prob(inputs[2], torch.rand(2, 2))
 
 
@@ -119,6 +119,8 @@ def test_one_energy_that_is_nan_is_a_failure_not_a_system_without() -> None:
     prediction = Prediction([torch.rand(2, 2), torch.rand(2, 2)], torch.tensor([float("nan"), 1.0]))
     with pytest.raises(Exception, match="NaN"):
         prediction.modes()
+    with pytest.raises(Exception, match="NaN"):
+        Prediction([torch.rand(2, 2)], torch.tensor([float("nan")])).modes()
 
 
 def test_many_sets_are_made_in_parts(transformer: EnergyPredictor, inputs: Tensor) -> None:

@@ -121,3 +121,26 @@ def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError, match="at step 2"):
         make_trainer(make_predictor(), settings, source=PoisonedThenStopped((0, 2)), folder=tmp_path).fit()
     assert_all_finite(tmp_path)
+
+
+class Interrupted(Scores):
+    """Scores that are interrupted once, at their third call."""
+
+    calls = 0
+
+    def __call__(self) -> float:
+        self.calls += 1
+        if self.calls == 3:
+            raise KeyboardInterrupt
+        return super().__call__()
+
+
+def test_an_interrupted_validation_is_made_up_for(tmp_path: Path) -> None:
+    settings = replace(EVERY_STEP, steps=3, checkpoint_every=3)
+    with pytest.raises(KeyboardInterrupt):
+        scored(Interrupted(5, 4), settings, folder=tmp_path).fit()
+    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-00000003.safetensors"]
+    outcome = scored(Scores(1), settings, folder=tmp_path).fit(resume=True)
+    assert (outcome.steps, outcome.best_score, outcome.best_step) == (3, 1, 3)
+    again = scored(Scores(), settings, folder=tmp_path).fit(resume=True)  # and not a second time
+    assert again.best_step == 3

@@ -131,7 +131,7 @@ def test_sigkill_after_a_random_step(tmp_path: Path, kind: Kind, seed: int) -> N
 
 
 def test_sigkill_between_writing_and_renaming_a_checkpoint(tmp_path: Path) -> None:
-    assert run_script(tmp_path / "parts", "contrastive", "--kill-at-rename", "2") == -signal.SIGKILL
+    assert run_script(tmp_path / "parts", "contrastive", "--kill-at-rename", "3") == -signal.SIGKILL
     names = sorted(path.name for path in (tmp_path / "parts" / "checkpoints").glob("*step-*"))
     left, whole = names
     assert left.startswith(".step-00000008.safetensors.")  # written, not renamed

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.console import Console
 
 from desp.cli.common import number, parse, run_folder, show_table
 from desp.results import Row, write_result
@@ -45,7 +46,8 @@ def show_evaluation(
     """Score a run, print the rows, and record them if asked."""
     from desp.runs import evaluate_run
 
-    result, rows = evaluate_run(run_folder(path), samples, distance=distance)
+    with Console(stderr=True).status("predicting and scoring; on a CPU this may take minutes"):
+        result, rows = evaluate_run(run_folder(path), samples, distance=distance)
     if record is not None:
         write_result(record, result)
     if as_json:

@@ -49,6 +49,10 @@ class ProgressBar(TrainingListener):
         """Move on."""
         self._progress.update(self._bar, completed=step, numbers=f"loss {numbers['loss']:.3g}")
 
+    def validating(self, step: int) -> None:
+        """Say what the bar waits for."""
+        self._progress.update(self._bar, completed=step, numbers="validating")
+
     def validated(self, step: int, score: float, best: bool) -> None:
         """Mention the score."""
         self._progress.console.print(f"step {step}: validation score {score:.4g}{' (best)' if best else ''}")

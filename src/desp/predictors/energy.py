@@ -216,6 +216,8 @@ class EnergyPredictor(EnergyModel):
         Raises:
             SettingsError: this predictor was not trained by denoising with sizes first and a smooth energy.
         """
+        if not self.network.scores_sets:
+            raise SettingsError(NO_ENERGY)
         if steps < 2 or probes < 2:
             raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
         batch, given, single = self._as_pairs(x, sets)

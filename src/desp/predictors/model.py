@@ -146,9 +146,10 @@ class EnergyModel(SetPredictor):
             return x.unsqueeze(0), True
         if tuple(x.shape[1:]) == wanted:
             return x, False
+        padded = " Input sets are padded with zeros, their last feature is presence, 1 or 0."
         raise DataError(
             f"Expected one input of shape {wanted} or a batch (B, {', '.join(map(str, wanted))}), "
-            f"got shape {tuple(x.shape)}."
+            f"got shape {tuple(x.shape)}.{padded if self.shape.input_kind == 'set' else ''}"
         )
 
     # -- saving ----------------------------------------------------------------------------------------

@@ -102,9 +102,17 @@ def _scale_note(samples: dict[str, Any]) -> str:
 
 
 def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
+    if _setting(record, "predictor", "estimator", "kind") == "direct":
+        return "<p class='note'>This system makes its sets in a single pass, so there are no steps to show.</p>"
     if chains is None:
         return _missing("There are no recorded chains yet: they need a trained model.", "samples.json")
-    if _setting(record, "predictor", "sampler", "kind") == "solver":
+    if _setting(record, "predictor", "estimator", "kind") == "set-risk":
+        note = (
+            "A prediction begins at a set that was learned, the same for all inputs, and moves down the energy. "
+            "The curve below each panel is the energy. All rows of the padded set are drawn, also those that end "
+            "as no element"
+        )
+    elif _setting(record, "predictor", "sampler", "kind") == "solver":
         note = (
             "A prediction begins as noise, far outside of the picture, and each step takes some of it off. "
             "The curve below each panel is the energy of the set as it is. All rows of the padded set are drawn, "

@@ -130,6 +130,9 @@ class Trainer:
             self.log.rewind(self.state.step)
         self._good, self._good_best = self._snapshot(), self._best
         self.listener.started(self.state.step, self.settings.steps)
+        if saved is not None and self._validation_is_due():  # it was interrupted
+            self._validate()
+            self._save()
 
     def _train_until_done(self, stop: StopRequest) -> bool:
         """Run steps until the last one (false) or until patience runs out (true)."""
@@ -164,16 +167,23 @@ class Trainer:
     def _after_step(self) -> bool:
         """Log, validate and save when it is time; true when patience has run out."""
         step, settings = self.state.step, self.settings
-        last = step >= settings.steps
-        validating = self.validate is not None and settings.validate_every > 0
-        validate_now = validating and (step % settings.validate_every == 0 or last)
-        save_now = step % settings.checkpoint_every == 0 or last
+        validate_now, save_now = self._validation_is_due(), step % settings.checkpoint_every == 0
+        save_now = save_now or step >= settings.steps
         if step % settings.log_every == 0 or validate_now or save_now:
             self._report()
+        if validate_now and save_now:
+            self._save()  # before it, too: a validation may take long, and be interrupted
         out_of_patience = validate_now and self._validate()
         if save_now or out_of_patience:
             self._save()
         return out_of_patience
+
+    def _validation_is_due(self) -> bool:
+        """Whether the present weights are to be validated, and have not been."""
+        step, every = self.state.step, self.settings.validate_every
+        if self.validate is None or every == 0 or step in (0, self.state.validated_step):
+            return False
+        return step % every == 0 or step >= self.settings.steps
 
     def _report(self) -> None:
         if self.accelerator.num_processes > 1:  # a step that is bad for one process is bad for all
@@ -192,6 +202,7 @@ class Trainer:
         """Score the present weights; true when patience has run out."""
         if self.validate is None:
             return False
+        self.listener.validating(self.state.step)
         with torch.no_grad(), self._prediction_weights():
             score = self._agreed(self.validate())
             sign = 1 if self.settings.best_is == "lowest" else -1
@@ -202,6 +213,7 @@ class Trainer:
             if better:
                 self.state.best_score, self.state.best_step = score, self.state.step
                 self._best = Checkpoint(self._weights(), {"step": self.state.step, "score": score})
+        self.state.validated_step = self.state.step
         self.state.validations_without_improvement = (
             0 if better else self.state.validations_without_improvement + 1
         )

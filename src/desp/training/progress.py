@@ -16,6 +16,9 @@ class TrainingListener:
     def stepped(self, step: int, numbers: dict[str, float]) -> None:
         """`step` steps are done; called every `log_every` steps."""
 
+    def validating(self, step: int) -> None:
+        """A validation begins, which may take a while."""
+
     def validated(self, step: int, score: float, best: bool) -> None:
         """A validation gave `score`."""
 

@@ -1,9 +1,12 @@
 """Ctrl-C at a moment that suits the training loop."""
 
+import logging
 import signal
 import threading
 from types import FrameType
 from typing import Self
+
+logger = logging.getLogger(__name__)
 
 
 class StopRequest:
@@ -33,3 +36,4 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt(f"second signal {number}")
         self.requested = True
+        logger.warning("stopping after this step, or validation, and saving; a second signal stops at once")

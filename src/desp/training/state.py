@@ -15,6 +15,8 @@ class TrainingState:
     best_score: float | None = None
     best_step: int | None = None
     validations_without_improvement: int = 0
+    validated_step: int = 0
+    """The step of the last validation."""
     seconds: float = 0.0
     engine: str | None = None
     """How chains run; a resumed run goes on with it."""
