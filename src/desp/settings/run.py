@@ -18,8 +18,7 @@ class TrainingSettings:
     learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Adam's decays of the mean gradient and of the mean square. Contrastive training, whose samples answer every
-    change of the weights, bears higher rates with less memory: 0 and .99."""
+    """Adam's decays of the mean gradient and of the mean square."""
     warmup_steps: int = 100
     """Steps over which the learning rate rises from zero."""
     decay: Literal["constant", "cosine"] = "cosine"
