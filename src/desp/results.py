@@ -19,17 +19,26 @@ def result_path(folder: Path, recipe: str, seed: int) -> Path:
     return folder / f"{recipe}-seed{seed}.json"
 
 
+def check_recordable(recipe: str, changes: list[str]) -> None:
+    """Refuse what would stand in a table under a false name.
+
+    Raises:
+        RunError: the run's settings are not those of its recipe.
+    """
+    if changes:
+        raise RunError(
+            f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Results are "
+            "recorded for unchanged recipes only."
+        )
+
+
 def write_result(folder: Path, result: dict[str, Any]) -> Path:
     """Record the result of a run; an older one of the same recipe and seed is replaced.
 
     Raises:
         RunError: the run's settings are not those of its recipe, so it would stand in a table under a false name.
     """
-    if result["changed_settings"]:
-        raise RunError(
-            f"Not recorded: this run differs from the recipe '{result['recipe']}' "
-            f"({'; '.join(result['changed_settings'])}). Results are recorded for unchanged recipes only."
-        )
+    check_recordable(result["recipe"], result["changed_settings"])
     path = result_path(folder, result["recipe"], result["seed"])
     write_json(path, result)
     return path

@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from desp.cli.common import number, parse, run_folder, show_table
-from desp.results import Row, write_result
+from desp.results import Row, check_recordable, write_result
 from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons
@@ -45,7 +45,11 @@ def show_evaluation(
 ) -> None:
     """Score a run, print the rows, and record them if asked."""
     from desp.runs import evaluate_run
+    from desp.runs.evaluate import changed_settings
 
+    if record is not None:  # before the long part
+        folder = run_folder(path)
+        check_recordable(folder.load_settings()[0].recipe, changed_settings(folder))
     with Console(stderr=True).status("predicting and scoring; on a CPU this may take minutes"):
         result, rows = evaluate_run(run_folder(path), samples, distance=distance)
     if record is not None:
