@@ -65,7 +65,6 @@ def _input_encoder(
         if kind != "set":
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
         return SetScaling((input_shape[1] - 1,))
-    has_latent = isinstance(settings, SetEncoderSettings | TransformerSettings)
     latent = settings.latent if isinstance(settings, SetEncoderSettings | TransformerSettings) else None
     out = latent or code or settings.hidden
     if kind == "set" and isinstance(settings, TransformerSettings):
@@ -76,12 +75,12 @@ def _input_encoder(
         size, features = input_shape[0], input_shape[1] - 1
         scaling = InputScaling((features + 1,))
         # Where codes of inputs and sets are compared, both come from the same kind of network.
-        if has_latent:
+        if latent is not None:
             return nn.Sequential(scaling, PresenceSetEncoder(features, settings.hidden, out))
         return nn.Sequential(scaling, PooledSetEncoder(features, settings.hidden, out, size))
     if kind == "image":
         return ImageEncoder(input_shape[0], settings.hidden, out)
-    if not has_latent and code is None:
+    if latent is None and code is None:
         return nn.Sequential(InputScaling(input_shape))
     return nn.Sequential(InputScaling(input_shape), MLP([input_shape[0], settings.hidden, settings.hidden, out]))
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy, Tables
+from desp.energies.set_encoder import code_distance
 
 
 class CodeMatchingEnergy(SetEnergy):
@@ -33,4 +33,4 @@ class CodeMatchingEnergy(SetEnergy):
         del tables
         presence = (y[..., -1:] > 0.5).to(y.dtype)
         own = self.input_encoder(torch.cat([self.unscaled(y[..., :-1]) * presence, presence], dim=-1))
-        return F.smooth_l1_loss(own, code, beta=1.0, reduction="none").mean(dim=-1)
+        return code_distance(own, code)

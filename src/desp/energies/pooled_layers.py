@@ -4,49 +4,38 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from desp.energies.base import SetEnergy, Tables
+from desp.energies.base import Tables
+from desp.energies.layered import LayeredEnergy
 from desp.nn import make_pool
 from desp.settings import PooledLayersSettings, Pooling
 
 
-class PooledLayersEnergy(SetEnergy):
-    """A sum over elements of what they are worth to the set, after they have heard of it several times.
+class PooledLayersEnergy(LayeredEnergy):
+    """Every layer pools anew and tells each element the result.
 
-    E_DS pools once, so an element learns nothing of the others but through the pooled features' gradient. Here
-    every layer pools anew and tells each element the result. Denoising trains the energy's gradient, so second
-    derivatives count, of which a LeakyReLU has none: activations are SiLU.
+    E_DS pools once, so an element learns nothing of the others but through the pooled features' gradient.
 
     Args:
         channels: features of one row of a padded set.
         code_features: features of the code.
         settings: width, depth, pooling.
-        input_encoder: h(x); codes of shape (B, H) are told to every element, (B, N, H) to their own.
+        input_encoder: h(x).
     """
 
     def __init__(
         self, channels: int, code_features: int, settings: PooledLayersSettings, input_encoder: nn.Module
     ) -> None:
-        super().__init__(input_encoder)
-        hidden = settings.hidden
-        self.from_code = nn.Sequential(nn.Linear(code_features, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
-        self.from_element = nn.Linear(channels, hidden)
-        self.layers = nn.ModuleList(PooledLayer(hidden, settings.pooling) for _ in range(settings.layers))
-        # No offset at the end: only gradients are trained, and processes wait for those of every weight.
-        self.worth = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1, bias=False))
+        layers = (PooledLayer(settings.hidden, settings.pooling) for _ in range(settings.layers))
+        super().__init__(channels, code_features, settings.hidden, layers, input_encoder)
 
-    def score(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
-    ) -> Float[Tensor, " b"]:
-        """The energy of padded sets for encoded inputs."""
-        told = self.from_code(code)
-        if told.dim() == 2:
-            told = told.unsqueeze(1)
-        values = self.from_element(y) + told
-        tables = self.tables(y.shape[1]) if tables is None else tables
+    def through_layers(
+        self, values: Float[Tensor, "b n h"], told: Float[Tensor, "b m h"], tables: Tables
+    ) -> Float[Tensor, "b n h"]:
+        """One pooling after the other, each with its own tables."""
         each = len(tables) // len(self.layers)
         for index, layer in enumerate(self.layers):
             values = layer(values, told, tables[index * each : (index + 1) * each])
-        return self.worth(values).sum(dim=(1, 2))
+        return values
 
     def tables(self, size: int) -> Tables:
         """Pooling weights of all layers, one after the other."""

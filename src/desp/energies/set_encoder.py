@@ -9,6 +9,11 @@ from desp.nn import SetEncoder, initialise
 from desp.settings import SetEncoderSettings
 
 
+def code_distance(set_code: Float[Tensor, "b h"], code: Float[Tensor, "b h"]) -> Float[Tensor, " b"]:
+    """Equation 9: the Huber distance of two codes, mean over their numbers."""
+    return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1)
+
+
 class SetEncoderEnergy(SetEnergy):
     """Huber distance between the set's code g(Y) and the input's code h(x), mean over latent features.
 
@@ -47,7 +52,7 @@ class SetEncoderEnergy(SetEnergy):
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
         set_code = self.set_encoder(y, tables=tables)
-        return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1)
+        return code_distance(set_code, code)
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Tables:
         """The code, and what the set encoder derives from its weights."""
@@ -60,4 +65,4 @@ class SetEncoderEnergy(SetEnergy):
         code, *of_encoder = prepared
         set_code, pull = self.set_encoder.with_pullback(y, tuple(of_encoder), fused=fused)
         slope = (set_code - code).clamp(-1, 1) / code.shape[-1]
-        return F.smooth_l1_loss(set_code, code, beta=1.0, reduction="none").mean(dim=-1), pull(slope)
+        return code_distance(set_code, code), pull(slope)
