@@ -154,3 +154,18 @@ def test_fitting_to_inputs_that_are_sets() -> None:
 def test_a_code_is_for_the_default_encoder() -> None:
     with pytest.raises(SettingsError, match="code is for the default encoder"):
         EnergyPredictor(PredictorSettings(code=5), input_encoder=nn.Linear(3, 5)).build(DataShape((3,), 2, 4))
+
+
+def test_without_an_energy_sets_are_predicted_but_not_scored(tmp_path: object) -> None:
+    field = replace(DENOISING.energy, field=True)
+    predictor = EnergyPredictor(replace(DENOISING, energy=field, sampler=SolverSettings(steps=2)))
+    predictor.build(DataShape((4, 3), features=2, max_size=4, input_kind="set"))
+    x = as_input(torch.rand(3, 2))
+    predictor.save_pretrained(str(tmp_path))
+    loaded = EnergyPredictor.from_pretrained(str(tmp_path))
+    sets = [made.predict(x, samples=2).sets for made in (predictor, loaded)]
+    assert all(torch.equal(one, other) for one, other in zip(*sets, strict=True))
+    with pytest.raises(SettingsError, match="makes sets without an energy"):
+        predictor.energy(x, torch.rand(3, 2))
+    with pytest.raises(SettingsError, match=r"estimator\.kind must be denoising where energy\.field is on"):
+        PredictorSettings.contrastive(energy=field)

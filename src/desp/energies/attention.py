@@ -1,5 +1,6 @@
-"""An energy in which elements attend to each other."""
+"""Elements that attend to each other: an energy, or moves without one."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,15 +22,21 @@ class AttentionEnergy(LayeredEnergy):
         code_features: features of the code.
         settings: width, depth, heads, waves.
         input_encoder: h(x).
+        outputs: numbers that layers end with for each element.
     """
 
     def __init__(
-        self, channels: int, code_features: int, settings: AttentionSettings, input_encoder: nn.Module
+        self,
+        channels: int,
+        code_features: int,
+        settings: AttentionSettings,
+        input_encoder: nn.Module,
+        outputs: int = 1,
     ) -> None:
         hidden = settings.hidden
         layers = (AttentionLayer(hidden, settings.heads) for _ in range(settings.layers))
         features = wave_features(channels, settings.waves)
-        super().__init__(features, code_features, hidden, layers, input_encoder)
+        super().__init__(features, code_features, hidden, layers, input_encoder, outputs)
         self.waves = settings.waves
 
     def described(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
@@ -44,6 +51,36 @@ class AttentionEnergy(LayeredEnergy):
         for layer in self.layers:
             values = layer(values, told)
         return values
+
+
+class AttentionField(AttentionEnergy):
+    """Attention that ends with how elements shall move, which need not be the gradient of anything.
+
+    Denoising needs a gradient alone. Taken from an energy it costs a pass backwards, and in training a pass
+    through that one; here it is what the layers end with.
+    """
+
+    scores_sets = False
+
+    def __init__(
+        self, channels: int, code_features: int, settings: AttentionSettings, input_encoder: nn.Module
+    ) -> None:
+        super().__init__(channels, code_features, settings, input_encoder, outputs=channels)
+
+    def score(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+    ) -> Float[Tensor, " b"]:
+        """NaN: there is no energy."""
+        del code, tables
+        return torch.full((len(y),), torch.nan, device=y.device, dtype=y.dtype)
+
+    def value_and_gradient(
+        self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
+        """NaN for each set, and what takes the place of the gradient."""
+        del fused
+        code, *tables = prepared
+        return self.score(code, y), self.of_elements(code, y, tuple(tables))
 
 
 class AttentionLayer(nn.Module):

@@ -18,7 +18,12 @@ class SetEnergy(nn.Module, ABC):
 
     Args:
         input_encoder: h(x), any module from a batch of inputs to codes (B, H) or (B, N, H).
+
+    Attributes:
+        scores_sets: whether there is an energy. What has none gives moves of elements alone, and NaN as energies.
     """
+
+    scores_sets: bool = True
 
     def __init__(self, input_encoder: nn.Module) -> None:
         super().__init__()

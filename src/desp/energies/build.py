@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from desp.energies.attention import AttentionEnergy
+from desp.energies.attention import AttentionEnergy, AttentionField
 from desp.energies.base import SetEnergy
 from desp.energies.deep_sets import DeepSetsEnergy
 from desp.energies.pooled_layers import PooledLayersEnergy
@@ -136,7 +136,8 @@ def make_energy(
     if isinstance(settings, PooledLayersSettings):
         return PooledLayersEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
     if isinstance(settings, AttentionSettings):
-        return AttentionEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
+        kind = AttentionField if settings.field else AttentionEnergy
+        return kind(channels, code.shape[-1] + level_features, settings, input_encoder)
     if settings.shared:
         if code.dim() != 3 or code.shape[2] != channels:
             raise SettingsError(

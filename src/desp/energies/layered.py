@@ -21,6 +21,7 @@ class LayeredEnergy(SetEnergy):
         hidden: width of all layers.
         layers: from features of elements (B, N, H) to new ones; made here, so that weights are drawn in order.
         input_encoder: h(x); codes of shape (B, H) are told to every element, (B, N, H) to their own.
+        outputs: numbers that layers end with for each element.
     """
 
     def __init__(
@@ -30,24 +31,31 @@ class LayeredEnergy(SetEnergy):
         hidden: int,
         layers: Iterable[nn.Module],
         input_encoder: nn.Module,
+        outputs: int = 1,
     ) -> None:
         super().__init__(input_encoder)
         self.from_code = nn.Sequential(nn.Linear(code_features, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
         self.from_element = nn.Linear(element_features, hidden)
         self.layers = nn.ModuleList(layers)
         # No offset at the end: only gradients are trained, and processes wait for those of every weight.
-        self.worth = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1, bias=False))
+        self.worth = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs, bias=False))
 
     def score(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
+        return self.of_elements(code, y, tables).sum(dim=(1, 2))
+
+    def of_elements(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+    ) -> Float[Tensor, "b n o"]:
+        """What the layers end with for each element."""
         told = self.from_code(code)
         if told.dim() == 2:
             told = told.unsqueeze(1)
         values = self.from_element(self.described(y)) + told
         tables = self.tables(y.shape[1]) if tables is None else tables
-        return self.worth(self.through_layers(values, told, tables)).sum(dim=(1, 2))
+        return self.worth(self.through_layers(values, told, tables))
 
     def described(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
         """The numbers by which elements are described."""

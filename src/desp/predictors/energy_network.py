@@ -61,6 +61,7 @@ class EnergyNetwork(SetNetwork):
         super().__init__()
         self.energy, self.descent, self.sizes = energy, descent, sizes
         self.diffusion = diffusion
+        self.scores_sets = energy.scores_sets
         # In a tuple, as it is no module of its own: its weights are the input encoder's.
         self._matching = (matching,)
 
@@ -87,7 +88,7 @@ class EnergyNetwork(SetNetwork):
             return torch.cat([self._score(inputs, some) for inputs, some in parts])
 
     def _score(self, x: Tensor, sets: Tensor) -> Tensor:
-        if self.diffusion is None:
+        if self.diffusion is None or not self.scores_sets:
             return self.energy(x, sets)
         gradient = partial(eager_gradient, self.energy, size=sets.shape[1])
         return self.diffusion.negative_log_density(gradient, self.energy.encode(x), sets)

@@ -87,6 +87,9 @@ class AttentionSettings:
     """Ways in which they look; a divisor of the width."""
     waves: int = 4
     """Waves of each feature that elements are described by, each half as long as the one before; 0: none."""
+    field: bool = False
+    """Denoising alone: layers end with moves of elements, which are no energy's gradient. Several times faster on
+    large sets, but sets have no energy, so predictions cannot be compared by it."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "heads"):

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 
 from desp.settings.choices import Distance, Sizes, require_setting
 from desp.settings.energy import (
+    AttentionSettings,
     DeepSetsSettings,
     NetworkSettings,
     PooledLayersSettings,
@@ -264,6 +265,10 @@ class PredictorSettings:
         if isinstance(self.energy, SetEncoderSettings) and self.energy.shared:
             kind = self.padding.kind
             require_setting(kind == "presence", "padding.kind", "presence where energy.shared is on", kind)
+        if isinstance(self.energy, AttentionSettings) and self.energy.field:
+            denoised = isinstance(self.estimator, DenoisingSettings)
+            wanted = "denoising where energy.field is on, as others need an energy"
+            require_setting(denoised, "estimator.kind", wanted, self.estimator.kind)
         if isinstance(self.estimator, DenoisingSettings):
             knows_sizes = self.estimator.sizes == "denoised" or self.padding.kind == "presence"
             wanted = "presence where sizes come first (or set estimator.sizes to 'denoised')"
