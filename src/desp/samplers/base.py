@@ -132,7 +132,8 @@ def products_are_rounded(like: Tensor) -> bool:
 
 def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
     """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once."""
-    half = layers_in_bfloat16() and not torch.is_grad_enabled()
+    # Training an energy takes derivatives of its gradient, which are too coarse in half precision.
+    half = layers_in_bfloat16() and not (torch.is_grad_enabled() and energy.scores_sets)
     # A product with the few features of an element loses more by their rounding than it gains in time.
     fused = products_are_rounded(code)
 
