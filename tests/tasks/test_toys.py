@@ -87,7 +87,6 @@ def test_examples_show_every_input_with_truth(polygons: PolygonsTask, digits: Di
 def test_generated_data_cannot_change(polygons: PolygonsTask) -> None:
     assert polygons.fingerprint() is None
     assert polygons.data_label == "generated"
-    assert polygons.validation(0) is None
 
 
 # -- scores --------------------------------------------------------------------------------------------
@@ -129,6 +128,23 @@ def test_polygons_with_a_corner_too_few_are_found_out(polygons: PolygonsTask, po
     assert evaluation.returned["right_size"] == 0
     assert math.isnan(evaluation.returned["kuiper"])  # nothing to say of rotations
     assert set(evaluation.details["kuiper"].values()) == {None}
+
+
+def test_weights_that_lost_an_answer_are_not_kept(polygons: PolygonsTask, polygon_predictor: Make) -> None:
+    """Though each of their polygons is perfect, and no farther from the truth than a turned one."""
+
+    def upright(x: Tensor, generator: torch.Generator) -> Tensor:
+        return polygon(x.argmax(dim=1) + 4, torch.zeros(len(x)), 8)
+
+    def rough(x: Tensor, generator: torch.Generator) -> Tensor:
+        turned = polygon_predictor().sample(x, generator)[0]
+        return turned + 0.1 * torch.randn(turned.shape, generator=generator) * (turned != 0)
+
+    score = polygons.validation(0)
+    assert score is not None
+    best, lost, off = (score(polygon_predictor(*kind)) for kind in ((), (upright,), (rough,)))
+    assert best < min(lost, off) - 0.003
+    assert score(polygon_predictor()) == best
 
 
 def test_what_a_user_gets_is_scored_apart_from_the_raw_output(

@@ -53,13 +53,12 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
     batch = task.validation_batch(seed, CALIBRATED[predictor.device.type])
     if batch is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
-    x = batch.x.reshape(len(batch.x), *predictor.shape.input_shape).to(predictor.device)
     tried: dict[SamplerSettings, dict[str, Any]] = {}
 
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
             began = _clock(predictor.device)
-            value = energy_score(predictor, x, batch.sets, seed=seed, sampler=sampler)
+            value = energy_score(predictor, batch.x, batch.sets, seed=seed, sampler=sampler)
             seconds = _clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
@@ -76,7 +75,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         "seed": seed,
         "sampler": to_json(best),
         "before": to_json(settings.predictor.sampler),
-        "examples": len(x),
+        "examples": len(batch.x),
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
     }

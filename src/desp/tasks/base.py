@@ -1,5 +1,6 @@
 """What a task is."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from desp.predictors import DataShape, EnergyPredictor
 from desp.predictors.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TrainingSettings
+from desp.tasks.judgement import CALIBRATED, validation_score
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,18 @@ class Task(ABC):
         return None
 
     def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
-        """A quick score for early stopping; None if the task has no validation data."""
-        del seed
-        return None
+        """A quick score by which the best weights are kept; None if the task has no validation data.
+
+        It is the energy score, of two predictions for each of some examples.
+        """
+        if self.validation_batch(seed, 1) is None:
+            return None
+
+        def score(predictor: EnergyPredictor) -> float:
+            examples = self.validation_batch(seed, CALIBRATED[predictor.device.type])
+            return math.nan if examples is None else validation_score(predictor, examples, seed)
+
+        return score
 
 
 class GeneratedTask(Task):

@@ -116,7 +116,7 @@ class DigitsTask(GeneratedTask):
         self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         truth = self.draw(CALIBRATED[predictor.device.type], make_generator(seed, "calibration digits"))
-        return calibration_scores(predictor, truth.x.to(predictor.device), truth.sets, seed=seed, sampler=sampler)
+        return calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)
 
 
 def _by_digit(sets: SetBatch, kinds: Tensor, count: int) -> dict[str, SetBatch]:

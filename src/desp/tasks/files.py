@@ -1,7 +1,6 @@
 """A user's own data, with a part held out for scoring."""
 
 import hashlib
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -130,17 +129,6 @@ class FilesTask(Task):
             return None
         features = self.whole.sets[0].shape[1]
         return Batch(some.inputs, SetBatch.from_ragged(some.sets, max(map(len, self.whole.sets)), features))
-
-    def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
-        """Chamfer distance of one prediction each, on up to 200 examples."""
-        some = self.parts[1]
-        if len(some) == 0:
-            return None
-
-        def score(predictor: EnergyPredictor) -> float:
-            return float(_distances(predictor, some, 1, seed, None)[0].mean())
-
-        return score
 
     def evaluate(
         self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None

@@ -127,7 +127,7 @@ class PolygonsTask(GeneratedTask):
         self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         truth = self.draw(CALIBRATED[predictor.device.type], make_generator(seed, "calibration polygons"))
-        return calibration_scores(predictor, truth.x.to(predictor.device), truth.sets, seed=seed, sampler=sampler)
+        return calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)
 
     def _one_hot(self, kinds: Tensor | list[int]) -> Tensor:
         return F.one_hot(torch.as_tensor(kinds), len(self.corners)).float()
