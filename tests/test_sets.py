@@ -1,5 +1,8 @@
 """Ragged sets, padded tensors, and the two ways to write absence."""
 
+import math
+from collections.abc import Sequence
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from desp.errors import DataError
-from desp.sets import PresencePadding, SetBatch, ZeroPadding, as_set, make_padding
+from desp.sets import PresencePadding, SetBatch, SizeGroup, ZeroPadding, as_set, make_padding, size_groups
 from desp.settings import PaddingSettings
 
 SHOWN = st.floats(0.125, 1.0, width=32)  # far enough from zero to count as present with zero padding
@@ -177,3 +180,31 @@ def test_precision_of_the_sets_is_kept() -> None:
 def test_to_moves_both_tensors() -> None:
     moved = SetBatch.from_ragged([[[1.0]]]).to("meta")
     assert moved.elements.device.type == moved.presence.device.type == "meta"
+
+
+# -- groups of like size -----------------------------------------------------------------------------------
+
+
+def wasted(groups: Sequence[SizeGroup]) -> int:
+    return sum(group.count * group.rows**2 for group in groups)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(1, 6), st.integers(1, 4))
+def test_groups_of_like_size_waste_least(sizes: list[int], batch_size: int, most: int) -> None:
+    groups = size_groups(sizes, batch_size, most)
+    assert 1 <= len(groups) <= most
+    assert sum(group.count for group in groups) == batch_size
+    assert min(group.count for group in groups) > 0
+    ordered = sorted(sizes)
+    parts = [ordered[: math.ceil((place + 1) * len(sizes) / batch_size)] for place in range(batch_size)]
+    rows = [max(part[-1], 1) for part in parts]
+    first = 0
+    for group in groups:
+        first += group.count
+        assert group.rows == rows[first - 1]
+    ways = [
+        [SizeGroup(b - a, rows[b - 1]) for a, b in pairwise((0, *cuts, batch_size))]
+        for count in range(most)
+        for cuts in combinations(range(1, batch_size), count)
+    ]
+    assert wasted(groups) == min(map(wasted, ways))

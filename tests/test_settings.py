@@ -319,3 +319,14 @@ def test_values_out_of_range(cls: Any, values: dict[str, Any], message: str) -> 
 def test_settings_load_without_torch(name: str) -> None:
     code = f"import sys, {name}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_groups_of_like_size_are_for_those_that_can_use_them() -> None:
+    training, energy = TrainingSettings(size_groups=4), AttentionSettings(hidden=8)
+    run = RunSettings("mine", MnistSettings(), PredictorSettings(energy=energy), training)
+    assert run.training.size_groups == 4
+    for changes in ({"task": DigitsSettings()}, {"predictor": PredictorSettings()}):
+        with pytest.raises(SettingsError, match="training.size_groups must be 1, but for set-MNIST"):
+            dataclasses.replace(run, **changes)
+    with pytest.raises(SettingsError, match="training.size_groups must be positive"):
+        TrainingSettings(size_groups=0)

@@ -19,6 +19,7 @@ from desp.data.idx import read_idx
 from desp.data.mnist import points_of
 from desp.data.mnist_files import TEST_IMAGES, TRAIN_IMAGES, TRAIN_LABELS, check_files, data_folder, files_folder
 from desp.errors import DataError
+from desp.sets import size_groups
 
 PART = "mnist-points"
 
@@ -54,6 +55,28 @@ def test_sets_are_the_pixels_of_their_images(tiny_mnist: Path) -> None:
         assert batch.x[place, :, 2].tolist() == [1.0] * len(found) + [0.0] * (data.max_size - len(found))
     assert len(batch.sets.to_ragged()[1]) == 0  # the blank image
     assert not batch.x[batch.x[..., 2] == 0].any()
+
+
+@pytest.mark.parametrize(("sets", "batch"), [(12, 4), (10, 4), (3, 7), (50, 50)])
+def test_batches_spread_over_sorted_sets_fit_their_groups(sets: int, batch: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(0, 9, (sets,), generator=generator)
+    points = torch.zeros(sets, 9, 2, dtype=torch.uint8)
+    points[torch.arange(9) < sizes.unsqueeze(1)] = 1
+    points[..., 1] *= torch.arange(sets, dtype=torch.uint8).unsqueeze(1)  # which set it was
+    table = PointTable(points, sizes).by_size()
+    assert sorted(sizes.tolist()) == table.sizes.tolist()
+    groups = size_groups(sizes.tolist(), batch, 3)
+    rows = torch.tensor([group.rows for group in groups for _ in range(group.count)])
+    counts = torch.zeros(sets)
+    for _ in range(400):
+        drawn = table.draw_spread(batch, generator).sets
+        assert (drawn.sizes <= rows).all()
+        assert not drawn.presence[torch.arange(9) >= rows.unsqueeze(1)].any()
+        which = (drawn.elements[:, 0, 1] * 27).round().long()[drawn.sizes > 0]
+        counts += which.bincount(minlength=sets)
+    expected = 400 * batch / sets
+    assert (counts[sizes > 0] - expected).abs().max() < 6 * expected**0.5
 
 
 def test_the_largest_set_fits_exactly(tiny_mnist: Path) -> None:

@@ -307,3 +307,25 @@ def test_set_encoder_energy_refuses_codes_that_do_not_fit(encoder: nn.Module) ->
 def test_deep_sets_takes_the_code_length_from_the_encoder() -> None:
     energy = make_energy(CASES["deep-sets"], 2, (3,), nn.Linear(3, 7))
     assert energy(torch.rand(4, 3), torch.rand(4, 5, 2)).shape == (4,)
+
+
+@pytest.mark.parametrize("field", [False, True])
+def test_absent_elements_that_are_known_make_no_difference(field: bool) -> None:
+    settings = AttentionSettings(hidden=8, layers=2, heads=2, waves=2, field=field)
+    encoder = default_input_encoder("vector", (3,), settings)
+    energy = make_energy(settings, 3, (3,), encoder, knows_presence=True).double()
+    assert energy.ignores_absent
+    assert not build(settings).ignores_absent
+    x, elements = example()
+    presence = torch.where(torch.arange(5) < torch.tensor([[5], [3], [1], [0]]), 1.0, -1.0).double()
+    y = torch.cat([elements, presence.unsqueeze(-1)], dim=-1)
+    more = torch.cat([y, torch.tensor([7.0, -2.0, -1.0]).double().expand(4, 4, 3)], dim=1)
+    code = energy.encode(x)
+    for size in (5, 3):  # of the last three, no more than three rows are present
+        some = slice(5 - size, 4)
+        value, slope = energy.value_and_gradient(y[some, :size], energy.prepare(code[some], size))
+        wider, wide = energy.value_and_gradient(more[some], energy.prepare(code[some], 9))
+        torch.testing.assert_close(value, wider, equal_nan=True)
+        torch.testing.assert_close(slope, wide[:, :size])
+        assert not wide[:, 5:].any()
+        assert torch.isfinite(slope).all()

@@ -14,7 +14,7 @@ from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
 from desp.estimators import DenoisingEstimator
 from desp.nn import LEVEL_FEATURES, SizeHead
 from desp.samplers import eager_gradient
-from desp.sets import PresencePadding
+from desp.sets import PresencePadding, SizeGroup
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
@@ -57,7 +57,9 @@ def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 def make_estimator(energy: EnergySettings, settings: DenoisingSettings = SETTINGS) -> DenoisingEstimator:
     torch.manual_seed(0)
     encoder = default_input_encoder("vector", (5,), energy)
-    built = make_energy(energy, 3, (5,), encoder, level_features=LEVEL_FEATURES)
+    built = make_energy(
+        energy, 3, (5,), encoder, level_features=LEVEL_FEATURES, knows_presence=settings.sizes == "first"
+    )
     sizes = SizeHead(5, 8, 8) if settings.sizes == "first" else None
     return DenoisingEstimator(built, sizes, settings)
 
@@ -185,6 +187,37 @@ def test_the_density_of_a_normal_distribution() -> None:
     normal = torch.distributions.Normal(0.0, math.sqrt(variance))
     expected = -normal.log_prob(2 * y - 1).sum(dim=(1, 2))
     torch.testing.assert_close(energies - energies[0], expected - expected[0])
+
+
+@pytest.mark.parametrize("name", [name for name in ENERGIES if name.startswith("attention")])
+def test_groups_of_like_size_give_the_same_network(name: str) -> None:
+    estimator = make_estimator(ENERGIES[name]).double()
+    x, y = polygons(6)
+    y = y[(y[..., 2] > 0.5).sum(dim=1).argsort()].double()
+    free, code, level = estimator.diffusion.free(y), estimator.energy.encode(x.double()), torch.ones(6).double()
+    u = estimator.diffusion.noised(y, free, level, seeded())
+    sizes = (y[..., 2] > 0.5).sum(dim=1).tolist()
+    whole = estimator._network(code, u, free, level)
+    estimator.groups = (SizeGroup(2, sizes[1]), SizeGroup(3, sizes[4]), SizeGroup(1, 8))
+    torch.testing.assert_close(estimator._network(code, u, free, level) * free, whole * free)
+    assert sizes[1] < 8
+
+
+def test_an_energy_that_counts_absent_elements_gets_all_of_them() -> None:
+    estimator, (x, y) = make_estimator(ENERGIES["pooled-layers"]), polygons(6)
+    levels = torch.ones(6)
+    free = estimator.diffusion.free(y)
+    whole = estimator._network(estimator.energy.encode(x), y, free, levels)
+    estimator.groups = (SizeGroup(6, 1),)
+    assert torch.equal(estimator._network(estimator.energy.encode(x), y, free, levels), whole)
+
+
+def test_levels_do_not_follow_groups() -> None:
+    estimator = make_estimator(ENERGIES["attention"])
+    estimator.groups = (SizeGroup(50, 8), SizeGroup(50, 8))
+    levels = torch.stack([estimator._levels(torch.zeros(100, 1, 1), seeded(seed)).log() for seed in range(50)])
+    halves = levels[:, :50].mean(dim=1) - levels[:, 50:].mean(dim=1)
+    assert float(halves.abs().max()) < 5 * 1.5 * (2 / 50) ** 0.5
 
 
 def test_training_lowers_the_loss() -> None:

@@ -47,7 +47,7 @@ def test_set_encoder_ignores_absent_rows(pooling: Pooling, assert_invariant: Cal
 
 
 def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Callable[..., None]) -> None:
-    encoder = PooledSetEncoder(2, 8, 5, size=4)
+    encoder = PooledSetEncoder(2, 8, 5, size=4, waves=3)
 
     def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
         return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))
@@ -57,7 +57,7 @@ def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Call
 
 
 def test_pooled_set_encoder_sees_how_many_there_are() -> None:
-    encoder = PooledSetEncoder(2, 8, 5, size=4)
+    encoder = PooledSetEncoder(2, 8, 5, size=4, waves=3)
     twice = torch.tensor([[0.3, 0.7, 1.0], [0.3, 0.7, 1.0]])
     once = torch.tensor([[0.3, 0.7, 1.0], [0.0, 0.0, 0.0]])
     one, two = encoder(torch.stack([once, twice]))

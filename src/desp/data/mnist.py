@@ -108,8 +108,29 @@ class PointTable:
         Nothing waits for the device and no shape depends on what is drawn, so it can be recorded as a part of a
         training step. Absent rows stay behind the points. Input and set have the same order.
         """
+        chosen = torch.randint(len(self), (batch_size,), generator=generator, device=self.points.device)
+        return self._mixed(chosen, generator)
+
+    def by_size(self) -> "PointTable":
+        """The same sets, from the smallest to the largest."""
+        order = self.sizes.argsort(stable=True)
+        return PointTable(self.points[order], self.sizes[order])
+
+    def draw_spread(self, batch_size: int, generator: torch.Generator) -> Batch:
+        """Draw the k-th set from the k-th of `batch_size` equal parts of this table, else as `draw`.
+
+        Batches of a table sorted by size are sorted too; see `size_groups`. All sets are as likely.
+        """
         device = self.points.device
-        chosen = torch.randint(len(self), (batch_size,), generator=generator, device=device)
+        place = torch.arange(batch_size, device=device, dtype=torch.float64)
+        share = torch.rand(batch_size, generator=generator, device=device)  # added in double: never the next part
+        chosen = ((place + share) * (len(self) / batch_size)).long()
+        last = -(-(torch.arange(batch_size, device=device) + 1) * len(self) // batch_size) - 1
+        return self._mixed(chosen.minimum(last), generator)
+
+    def _mixed(self, chosen: Int[Tensor, " b"], generator: torch.Generator) -> Batch:
+        """The chosen sets, their points in random order."""
+        device = self.points.device
         points, sizes = self.points[chosen], self.sizes[chosen]
         keys = torch.rand(points.shape[:2], generator=generator, device=device)
         absent = torch.arange(points.shape[1], device=device) >= sizes.unsqueeze(1)

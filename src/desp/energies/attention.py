@@ -2,13 +2,16 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies.base import Tables
 from desp.energies.layered import LayeredEnergy
 from desp.nn import SelfAttention, wave_features, with_waves
 from desp.settings import AttentionSettings
+
+# Sizes are told by their logarithm, which for sets of some fifty elements is then about 1.
+LOG_OF_MANY = 4
 
 
 class AttentionEnergy(LayeredEnergy):
@@ -23,6 +26,8 @@ class AttentionEnergy(LayeredEnergy):
         settings: width, depth, heads, waves.
         input_encoder: h(x).
         outputs: numbers that layers end with for each element.
+        knows_presence: the last feature tells which elements there are, 1 or -1, and does not move. Absent ones
+            are not looked at then, so it does not matter how many of them there are.
     """
 
     def __init__(
@@ -32,24 +37,45 @@ class AttentionEnergy(LayeredEnergy):
         settings: AttentionSettings,
         input_encoder: nn.Module,
         outputs: int = 1,
+        *,
+        knows_presence: bool = False,
     ) -> None:
         hidden = settings.hidden
         layers = (AttentionLayer(hidden, settings.heads) for _ in range(settings.layers))
         features = wave_features(channels, settings.waves)
         super().__init__(features, code_features, hidden, layers, input_encoder, outputs)
-        self.waves = settings.waves
+        self.waves, self.knows_presence = settings.waves, knows_presence
+
+    @property
+    def ignores_absent(self) -> bool:
+        """Those that are known to be absent."""
+        return self.knows_presence
 
     def described(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
-        """The features and waves of them."""
+        """The features and waves of them; how many elements there are stands in the place of a known presence."""
+        heard = self.heard(y)
+        if heard is not None:
+            size = heard.sum(dim=1).to(y.dtype).log1p() / LOG_OF_MANY
+            y = torch.cat([y[..., :-1], size.view(-1, 1, 1).expand(*y.shape[:2], 1)], dim=-1)
         return with_waves(y, self.waves)
 
+    def heard(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"] | None:
+        """Present elements, where they are known."""
+        return y[..., -1] > 0 if self.knows_presence else None
+
     def through_layers(
-        self, values: Float[Tensor, "b n h"], told: Float[Tensor, "b m h"], tables: Tables
+        self,
+        values: Float[Tensor, "b n h"],
+        told: Float[Tensor, "b m h"],
+        tables: Tables,
+        heard: Bool[Tensor, "b n"] | None,
     ) -> Float[Tensor, "b n h"]:
         """One look after the other."""
         del tables
+        if heard is not None:  # in an empty set all are looked at, as a softmax over nothing is NaN
+            heard = heard | ~heard.any(dim=1, keepdim=True)
         for layer in self.layers:
-            values = layer(values, told)
+            values = layer(values, told, heard)
         return values
 
 
@@ -63,9 +89,15 @@ class AttentionField(AttentionEnergy):
     scores_sets = False
 
     def __init__(
-        self, channels: int, code_features: int, settings: AttentionSettings, input_encoder: nn.Module
+        self,
+        channels: int,
+        code_features: int,
+        settings: AttentionSettings,
+        input_encoder: nn.Module,
+        *,
+        knows_presence: bool = False,
     ) -> None:
-        super().__init__(channels, code_features, settings, input_encoder, outputs=channels)
+        super().__init__(channels, code_features, settings, input_encoder, channels, knows_presence=knows_presence)
 
     def score(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
@@ -93,8 +125,13 @@ class AttentionLayer(nn.Module):
         self.from_code = nn.Linear(hidden, 2 * hidden)
         self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
 
-    def forward(self, values: Float[Tensor, "b n h"], told: Float[Tensor, "b m h"]) -> Float[Tensor, "b n h"]:
+    def forward(
+        self,
+        values: Float[Tensor, "b n h"],
+        told: Float[Tensor, "b m h"],
+        heard: Bool[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b n h"]:
         """The elements' new features; `told` is the code, for all (m = 1) or for each its own."""
-        values = values + self.attention(self.before_attention(values))
+        values = values + self.attention(self.before_attention(values), heard)
         step = self.step_in(self.before_step(values)) + self.from_code(F.silu(told))
         return values + self.step_out(F.silu(step))

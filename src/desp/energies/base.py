@@ -25,6 +25,11 @@ class SetEnergy(nn.Module, ABC):
 
     scores_sets: bool = True
 
+    @property
+    def ignores_absent(self) -> bool:
+        """Whether rows of absent elements make no difference, so that they need not be there."""
+        return False
+
     def __init__(self, input_encoder: nn.Module) -> None:
         super().__init__()
         self.input_encoder = input_encoder

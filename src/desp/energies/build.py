@@ -31,6 +31,9 @@ from desp.settings import (
     TransformerSettings,
 )
 
+# By which elements of input sets are described, where the energy has no waves of its own.
+ENCODER_WAVES = 8
+
 
 def default_input_encoder(
     kind: InputKind, input_shape: tuple[int, ...], settings: NetworkSettings, code: int | None = None
@@ -77,7 +80,8 @@ def _input_encoder(
         # Where codes of inputs and sets are compared, both come from the same kind of network.
         if latent is not None:
             return nn.Sequential(scaling, PresenceSetEncoder(features, settings.hidden, out))
-        return nn.Sequential(scaling, PooledSetEncoder(features, settings.hidden, out, size))
+        waves = settings.waves if isinstance(settings, AttentionSettings) else ENCODER_WAVES
+        return nn.Sequential(scaling, PooledSetEncoder(features, settings.hidden, out, size, waves))
     if kind == "image":
         return ImageEncoder(input_shape[0], settings.hidden, out)
     if latent is None and code is None:
@@ -117,6 +121,7 @@ def make_energy(
     input_encoder: nn.Module,
     *,
     level_features: int = 0,
+    knows_presence: bool = False,
 ) -> SetEnergy:
     """Build the energy that `settings` name, for padded sets with `channels` features a row.
 
@@ -125,6 +130,7 @@ def make_energy(
         channels: features of one row of a padded set.
         input_shape: of one input.
         input_encoder: h(x).
+        knows_presence: the last feature says 1 for present elements and -1 for absent ones, and does not move.
         level_features: numbers behind the encoder's code that tell the noise level; 0: there is none.
 
     Raises:
@@ -137,7 +143,8 @@ def make_energy(
         return PooledLayersEnergy(channels, code.shape[-1] + level_features, settings, input_encoder)
     if isinstance(settings, AttentionSettings):
         kind = AttentionField if settings.field else AttentionEnergy
-        return kind(channels, code.shape[-1] + level_features, settings, input_encoder)
+        width = code.shape[-1] + level_features
+        return kind(channels, width, settings, input_encoder, knows_presence=knows_presence)
     if settings.shared:
         if code.dim() != 3 or code.shape[2] != channels:
             raise SettingsError(

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy, Tables
@@ -55,7 +55,14 @@ class LayeredEnergy(SetEnergy):
             told = told.unsqueeze(1)
         values = self.from_element(self.described(y)) + told
         tables = self.tables(y.shape[1]) if tables is None else tables
-        return self.worth(self.through_layers(values, told, tables))
+        heard = self.heard(y)
+        ends = self.worth(self.through_layers(values, told, tables, heard))
+        return ends if heard is None else ends.masked_fill(~heard.unsqueeze(-1), 0.0)
+
+    def heard(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"] | None:
+        """Which elements count, where that is known; the others might as well not be there."""
+        del y
+        return None
 
     def described(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
         """The numbers by which elements are described."""
@@ -63,6 +70,10 @@ class LayeredEnergy(SetEnergy):
 
     @abstractmethod
     def through_layers(
-        self, values: Float[Tensor, "b n h"], told: Float[Tensor, "b m h"], tables: Tables
+        self,
+        values: Float[Tensor, "b n h"],
+        told: Float[Tensor, "b m h"],
+        tables: Tables,
+        heard: Bool[Tensor, "b n"] | None,
     ) -> Float[Tensor, "b n h"]:
         """The elements' features after all layers; `told` is the code, for all (m = 1) or for each its own."""

@@ -1,7 +1,7 @@
 """An energy with several pooled layers and smooth activations."""
 
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies.base import Tables
@@ -29,9 +29,14 @@ class PooledLayersEnergy(LayeredEnergy):
         super().__init__(channels, code_features, settings.hidden, layers, input_encoder)
 
     def through_layers(
-        self, values: Float[Tensor, "b n h"], told: Float[Tensor, "b m h"], tables: Tables
+        self,
+        values: Float[Tensor, "b n h"],
+        told: Float[Tensor, "b m h"],
+        tables: Tables,
+        heard: Bool[Tensor, "b n"] | None,
     ) -> Float[Tensor, "b n h"]:
         """One pooling after the other, each with its own tables."""
+        del heard
         each = len(tables) // len(self.layers)
         for index, layer in enumerate(self.layers):
             values = layer(values, told, tables[index * each : (index + 1) * each])

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from desp.sets import SizeGroup
+
 
 class Estimator(nn.Module, ABC):
     """A loss with the modules it trains.
@@ -16,6 +18,9 @@ class Estimator(nn.Module, ABC):
 
     capturable: bool = True
     """Whether forward and backward can be recorded as a CUDA graph (no work on the host in between)."""
+
+    groups: tuple[SizeGroup, ...] = ()
+    """How many rows which sets of every batch need; none if any may need all."""
 
     @property
     def engine_used(self) -> str:

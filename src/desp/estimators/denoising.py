@@ -3,6 +3,7 @@
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -37,8 +38,7 @@ class DenoisingEstimator(Estimator):
         code, free, level = self.energy.encode(x), self.diffusion.free(y), self._levels(y, generator)
         clean = self.diffusion.moved(y)
         u = self.diffusion.noised(clean, free, level, generator)
-        gradient = partial(eager_gradient, self.energy, size=y.shape[1])
-        _, network = self.diffusion.network(gradient, code, u, free, level)
+        network = self._network(code, u, free, level)
         skip, out = self.diffusion.shares(level)
         errors = (network - (clean - skip * u) / out).square() * free
         loss = errors.sum() / free.sum().clamp(min=1)
@@ -49,6 +49,20 @@ class DenoisingEstimator(Estimator):
             loss = loss + self.settings.size_weight * size_loss
         return loss, statistics
 
+    def _network(self, code: Tensor, u: Tensor, free: Tensor, level: Tensor) -> Tensor:
+        """F (B, N, C); where absent rows make no difference, only of those that may be present in a group."""
+        groups = self.groups if self.energy.ignores_absent else ()
+        parts, first, size = [], 0, u.shape[1]
+        for count, rows in [(group.count, group.rows) for group in groups] or [(len(u), size)]:
+            some = slice(first, first + count)
+            gradient = partial(eager_gradient, self.energy, size=rows)
+            _, network = self.diffusion.network(
+                gradient, code[some], u[some, :rows], free[some, :rows], level[some]
+            )
+            parts.append(F.pad(network, (0, 0, 0, size - rows)))
+            first += count
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
     def _levels(self, y: Tensor, generator: torch.Generator) -> Tensor:
         """One log-normal level for each set, spread evenly over the batch's quantiles.
 
@@ -57,5 +71,7 @@ class DenoisingEstimator(Estimator):
         first = torch.arange(len(y), device=y.device, dtype=y.dtype)
         shift, turn = torch.rand(2, len(y), generator=generator, device=y.device, dtype=y.dtype)
         quantiles = ((first + shift) / len(y) + turn[0]) % 1
+        if self.groups:  # neighbours are alike in size, and shall not be in their levels
+            quantiles = quantiles[torch.rand(len(y), generator=generator, device=y.device).argsort()]
         places = torch.special.ndtri(quantiles.clamp(1e-6, 1 - 1e-6))
         return (self.settings.mean_log_level + self.settings.deviation_log_level * places).exp()

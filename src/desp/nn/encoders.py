@@ -94,7 +94,7 @@ class PooledSetEncoder(nn.Module):
         waves: frequencies by which elements are described.
     """
 
-    def __init__(self, features: int, hidden: int, out: int, size: int, waves: int = 4) -> None:
+    def __init__(self, features: int, hidden: int, out: int, size: int, waves: int) -> None:
         super().__init__()
         self.size, self.waves = max(size, 1), waves
         first = nn.Linear(wave_features(features, waves), hidden)

@@ -8,9 +8,17 @@ from torch import Tensor
 
 
 def with_waves(values: Float[Tensor, "*batch c"], count: int) -> Float[Tensor, "*batch f"]:
-    """The features, and sine and cosine of each at `count` frequencies; the slowest has a period of 4."""
-    turns = [math.pi / 2 * 2**power * values for power in range(count)]
-    return torch.cat([values, *(wave(turn) for turn in turns for wave in (torch.sin, torch.cos))], dim=-1)
+    """The features, and sine and cosine of each with 1 to `count` periods over a length of 4.
+
+    All of these rather than every other octave: what repeats over the data, as the pixels of an image do, has some
+    number of periods, and a network is slow to make a wave from others.
+    """
+    if count == 0:
+        return values
+    periods = torch.arange(1, count + 1, device=values.device, dtype=values.dtype)
+    turns = (math.pi / 2 * periods.unsqueeze(-1)) * values.unsqueeze(-2)  # (..., count, C)
+    waves = torch.stack([turns.sin(), turns.cos()], dim=-2)
+    return torch.cat([values, waves.flatten(start_dim=-3)], dim=-1)
 
 
 def wave_features(channels: int, count: int) -> int:

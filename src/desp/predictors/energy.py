@@ -125,8 +125,10 @@ class EnergyPredictor(EnergyModel):
         listener: TrainingListener | None = None,
     ) -> TrainingOutcome:
         """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
+        estimator = self.make_estimator(training.steps)
+        estimator.groups = source.groups
         trainer = Trainer(
-            self.make_estimator(training.steps),
+            estimator,
             source,
             lambda batch: self.prepare(batch, accelerator.device),
             training,

@@ -228,7 +228,8 @@ def make_energy_network(
                 f"energy.shared needs inputs padded as sets are, to {shape.max_size} rows; got {rows}."
             )
     levels = LEVEL_FEATURES if isinstance(estimator, DenoisingSettings) else 0
-    energy = make_energy(kind, channels, inputs, encoder, level_features=levels)
+    known = isinstance(estimator, DenoisingSettings) and estimator.sizes == "first"
+    energy = make_energy(kind, channels, inputs, encoder, level_features=levels, knows_presence=known)
     if isinstance(estimator, SetRiskSettings):
         steps, step_size = estimator.steps, estimator.step_size
         descent, sizes = UnrolledDescent(shape.max_size, channels, steps, step_size, estimator.sizes), None

@@ -85,8 +85,9 @@ class AttentionSettings:
     """How many times elements look at each other."""
     heads: int = 4
     """Ways in which they look; a divisor of the width."""
-    waves: int = 4
-    """Waves of each feature that elements are described by, each half as long as the one before; 0: none."""
+    waves: int = 8
+    """Waves of each feature that elements are described by, with 1 to so many periods over twice the range of the
+    data; 0: none. What repeats, such as the places of pixels, is learned fast if it is among them."""
     field: bool = False
     """Denoising alone: layers end with moves of elements, which are no energy's gradient. Several times faster on
     large sets, but sets have no energy, so predictions cannot be compared by it."""

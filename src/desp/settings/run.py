@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from desp.settings.choices import Device, Engine, MnistVariant, require_setting
-from desp.settings.predictor import PredictorSettings
+from desp.settings.energy import AttentionSettings
+from desp.settings.predictor import DenoisingSettings, PredictorSettings
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,9 @@ class TrainingSettings:
     """Optimiser steps."""
     batch_size: int = 64
     """Examples a step, in each process."""
+    size_groups: int = 1
+    """Groups of like size that a batch is made of: in each, no more rows are computed than its largest set can
+    need. Above 1 for denoising with attention and sizes first, on set-MNIST."""
     learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -45,7 +49,7 @@ class TrainingSettings:
     """Also log for TensorBoard (extra `log`)."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "checkpoint_every", "log_every"):
+        for name in ("steps", "batch_size", "size_groups", "checkpoint_every", "log_every"):
             require_setting(getattr(self, name) > 0, f"training.{name}", "positive", getattr(self, name))
         for name in ("warmup_steps", "validate_every", "data_workers"):
             require_setting(getattr(self, name) >= 0, f"training.{name}", "at least 0", getattr(self, name))
@@ -140,3 +144,11 @@ class RunSettings:
     matmul_precision: Literal["highest", "high", "medium"] = "high"
     """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or with the
     layers of chains in bfloat16 (medium)."""
+
+    def __post_init__(self) -> None:
+        energy, estimator = self.predictor.energy, self.predictor.estimator
+        denoises = isinstance(estimator, DenoisingSettings) and estimator.sizes == "first"
+        able = denoises and isinstance(energy, AttentionSettings) and isinstance(self.task, MnistSettings)
+        wanted = "1, but for set-MNIST with estimator denoising, sizes first and energy attention"
+        groups = self.training.size_groups
+        require_setting(able or groups == 1, "training.size_groups", wanted, groups)

@@ -20,7 +20,7 @@ from desp.errors import DataError
 from desp.metrics import Reconstructions, chamfer_each, compare_reconstructions
 from desp.predictors import DataShape, EnergyPredictor
 from desp.randomness import make_generator
-from desp.sets import PresencePadding, SetBatch
+from desp.sets import PresencePadding, SetBatch, SizeGroup, size_groups
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Evaluation, Example, Task
 
@@ -80,8 +80,13 @@ class SetMnistTask(Task):
     ) -> BatchSource:
         """The training part, which lies on the training device and is drawn from there, with replacement."""
         table = self.data.training.table(self.data.split[0], shape.max_size).to(accelerator.device)
+        draw = table.draw
+        groups: tuple[SizeGroup, ...] = ()
+        if training.size_groups > 1:
+            draw = table.by_size().draw_spread
+            groups = size_groups(table.sizes.tolist(), training.batch_size, training.size_groups)
         return GeneratedSource(
-            table.draw, training.batch_size, seed, accelerator.device, accelerator.process_index
+            draw, training.batch_size, seed, accelerator.device, accelerator.process_index, groups
         )
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
