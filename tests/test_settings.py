@@ -326,7 +326,7 @@ def test_groups_of_like_size_are_for_those_that_can_use_them() -> None:
     run = RunSettings("mine", MnistSettings(), PredictorSettings(energy=energy), training)
     assert run.training.size_groups == 4
     for changes in ({"task": DigitsSettings()}, {"predictor": PredictorSettings()}):
-        with pytest.raises(SettingsError, match="training.size_groups must be 1, but for set-MNIST"):
+        with pytest.raises(SettingsError, match=r"training\.size_groups must be 1, but for set-MNIST"):
             dataclasses.replace(run, **changes)
-    with pytest.raises(SettingsError, match="training.size_groups must be positive"):
+    with pytest.raises(SettingsError, match=r"training\.size_groups must be positive"):
         TrainingSettings(size_groups=0)
