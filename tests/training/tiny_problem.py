@@ -13,6 +13,7 @@ from desp.data import GeneratedSource, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.predictors import DataShape, EnergyPredictor
 from desp.settings import (
+    AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
@@ -30,8 +31,8 @@ from desp.settings import (
 )
 from desp.training import Trainer, TrainingListener
 
-Kind = Literal["contrastive", "set-risk", "replay", "denoising", "dspn", "c-dspn", "tspn"]
-KINDS: tuple[Kind, ...] = ("contrastive", "set-risk", "replay", "denoising", "dspn", "c-dspn", "tspn")
+Kind = Literal["contrastive", "set-risk", "replay", "denoising", "field", "dspn", "c-dspn", "tspn"]
+KINDS: tuple[Kind, ...] = ("contrastive", "set-risk", "replay", "denoising", "field", "dspn", "c-dspn", "tspn")
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -63,7 +64,7 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
     """Chains or descents of three steps; with `noise` 0 nothing is random."""
     if kind == "set-risk":
         return SetRiskSettings(steps=3)
-    if kind == "denoising":
+    if kind in ("denoising", "field"):
         return DenoisingSettings()
     if kind == "dspn":
         return SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="clamped")
@@ -87,6 +88,8 @@ def energy_settings(kind: Kind, hidden: int) -> NetworkSettings:
         return SetEncoderSettings(
             hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
         )
+    if kind == "field":
+        return AttentionSettings(hidden=hidden, layers=1, heads=2, waves=2, field=True)
     return DeepSetsSettings(hidden=hidden)
 
 
@@ -95,7 +98,7 @@ def make_predictor(
 ) -> EnergyPredictor:
     """A built predictor of polygons."""
     energy, estimator = energy_settings(kind, hidden), estimator_settings(kind, noise)
-    sampler = SolverSettings(steps=2) if kind == "denoising" else LangevinSettings()
+    sampler = SolverSettings(steps=2) if kind in ("denoising", "field") else LangevinSettings()
     settings = PredictorSettings(energy=energy, estimator=estimator, sampler=sampler)
     predictor = EnergyPredictor(settings, engine=engine)
     predictor.build(DataShape(input_shape=(5,), features=2, max_size=8), seed=seed)
