@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from desp.energies.base import Tables
 from desp.energies.layered import LayeredEnergy
-from desp.nn import SelfAttention, wave_features, with_waves
+from desp.nn import SelfAttention, distances_apart, wave_features, with_waves
 from desp.settings import AttentionSettings
 
 # Sizes are told by their logarithm, which for sets of some fifty elements is then about 1.
@@ -67,15 +67,17 @@ class AttentionEnergy(LayeredEnergy):
         self,
         values: Float[Tensor, "b n h"],
         told: Float[Tensor, "b m h"],
+        y: Float[Tensor, "b n c"],
         tables: Tables,
-        heard: Bool[Tensor, "b n"] | None,
     ) -> Float[Tensor, "b n h"]:
         """One look after the other."""
         del tables
+        heard = self.heard(y)
+        apart = distances_apart(y if heard is None else y[..., :-1])
         if heard is not None:  # in an empty set all are looked at, as a softmax over nothing is NaN
             heard = heard | ~heard.any(dim=1, keepdim=True)
         for layer in self.layers:
-            values = layer(values, told, heard)
+            values = layer(values, told, heard, apart)
         return values
 
 
@@ -121,17 +123,23 @@ class AttentionLayer(nn.Module):
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.attention = SelfAttention(hidden, heads)
-        self.from_code = nn.Linear(hidden, 2 * hidden)
+        self.attention = SelfAttention(hidden, heads, near=True)
+        # What a place means depends on the code, so features are multiplied by it: sums alone learn that slowly.
+        self.from_code = nn.Linear(hidden, 4 * hidden)
+        nn.init.zeros_(self.from_code.weight)
+        nn.init.zeros_(self.from_code.bias)
         self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
 
     def forward(
         self,
         values: Float[Tensor, "b n h"],
         told: Float[Tensor, "b m h"],
-        heard: Bool[Tensor, "b n"] | None = None,
+        heard: Bool[Tensor, "b n"] | None,
+        apart: Float[Tensor, "b n n"],
     ) -> Float[Tensor, "b n h"]:
         """The elements' new features; `told` is the code, for all (m = 1) or for each its own."""
-        values = values + self.attention(self.before_attention(values), heard)
-        step = self.step_in(self.before_step(values)) + self.from_code(F.silu(told))
-        return values + self.step_out(F.silu(step))
+        factor, offset, step_factor, step_offset = self.from_code(F.silu(told)).chunk(4, dim=-1)
+        looking = torch.addcmul(offset, self.before_attention(values), 1 + factor)
+        values = values + self.attention(looking, heard, apart)
+        step = torch.addcmul(step_offset, self.before_step(values), 1 + step_factor)
+        return values + self.step_out(F.silu(self.step_in(step)))

@@ -56,7 +56,7 @@ class LayeredEnergy(SetEnergy):
         values = self.from_element(self.described(y)) + told
         tables = self.tables(y.shape[1]) if tables is None else tables
         heard = self.heard(y)
-        ends = self.worth(self.through_layers(values, told, tables, heard))
+        ends = self.worth(self.through_layers(values, told, y, tables))
         return ends if heard is None else ends.masked_fill(~heard.unsqueeze(-1), 0.0)
 
     def heard(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"] | None:
@@ -73,7 +73,14 @@ class LayeredEnergy(SetEnergy):
         self,
         values: Float[Tensor, "b n h"],
         told: Float[Tensor, "b m h"],
+        y: Float[Tensor, "b n c"],
         tables: Tables,
-        heard: Bool[Tensor, "b n"] | None,
     ) -> Float[Tensor, "b n h"]:
-        """The elements' features after all layers; `told` is the code, for all (m = 1) or for each its own."""
+        """The elements' features after all layers; `told` is the code, for all (m = 1) or for each its own.
+
+        Args:
+            values: the elements' features before them.
+            told: what the code says.
+            y: the sets themselves.
+            tables: from `tables`.
+        """

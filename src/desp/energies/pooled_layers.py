@@ -1,7 +1,7 @@
 """An energy with several pooled layers and smooth activations."""
 
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import Tables
@@ -32,11 +32,11 @@ class PooledLayersEnergy(LayeredEnergy):
         self,
         values: Float[Tensor, "b n h"],
         told: Float[Tensor, "b m h"],
+        y: Float[Tensor, "b n c"],
         tables: Tables,
-        heard: Bool[Tensor, "b n"] | None,
     ) -> Float[Tensor, "b n h"]:
         """One pooling after the other, each with its own tables."""
-        del heard
+        del y
         each = len(tables) // len(self.layers)
         for index, layer in enumerate(self.layers):
             values = layer(values, told, tables[index * each : (index + 1) * each])

@@ -1,6 +1,6 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
-from desp.nn.attention import SelfAttention
+from desp.nn.attention import SelfAttention, distances_apart
 from desp.nn.encoders import (
     ImageEncoder,
     InputScaling,
@@ -36,6 +36,7 @@ __all__ = [
     "SizeHead",
     "SumPool",
     "TransformerDecoder",
+    "distances_apart",
     "first_rows",
     "from_few",
     "initialise",
