@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from desp.data import draw_polygons
 from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
+from desp.errors import DataError
 from desp.estimators import DenoisingEstimator
 from desp.nn import LEVEL_FEATURES, SizeHead
 from desp.samplers import eager_gradient
@@ -190,7 +191,7 @@ def test_the_density_of_a_normal_distribution() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ENERGIES if name.startswith("attention")])
-def test_groups_of_like_size_give_the_same_network(name: str) -> None:
+def test_groups_of_like_size_give_the_same_network(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     estimator = make_estimator(ENERGIES[name]).double()
     x, y = polygons(6)
     y = y[(y[..., 2] > 0.5).sum(dim=1).argsort()].double()
@@ -199,8 +200,15 @@ def test_groups_of_like_size_give_the_same_network(name: str) -> None:
     sizes = (y[..., 2] > 0.5).sum(dim=1).tolist()
     whole = estimator._network(code, u, free, level)
     estimator.groups = (SizeGroup(2, sizes[1]), SizeGroup(3, sizes[4]), SizeGroup(1, 8))
+    asked, prepare = [], estimator.energy.prepare
+    monkeypatch.setattr(
+        estimator.energy, "prepare", lambda code, size: asked.append((len(code), size)) or prepare(code, size)
+    )
     torch.testing.assert_close(estimator._network(code, u, free, level) * free, whole * free)
+    assert asked == [(2, sizes[1]), (3, sizes[4]), (1, 8)]
     assert sizes[1] < 8
+    with pytest.raises(DataError, match="other batches than of 5 sets"):
+        estimator._network(code[:5], u[:5], free[:5], level[:5])
 
 
 def test_an_energy_that_counts_absent_elements_gets_all_of_them() -> None:

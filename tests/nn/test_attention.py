@@ -1,9 +1,10 @@
 """Attention that may look near or far."""
 
+import pytest
 import torch
 from torch import Tensor
 
-from desp.nn import SelfAttention, distances_apart
+from desp.nn import SelfAttention, squares_apart
 
 
 def example(near: bool) -> tuple[SelfAttention, Tensor, Tensor]:
@@ -13,17 +14,17 @@ def example(near: bool) -> tuple[SelfAttention, Tensor, Tensor]:
     return SelfAttention(8, 2, near=near).double(), values, places
 
 
-def test_distances_apart() -> None:
+def test_squares_apart() -> None:
     _, _, places = example(near=False)
     expected = torch.stack([torch.cdist(some, some).square() for some in places])
-    torch.testing.assert_close(distances_apart(places), expected)
+    torch.testing.assert_close(squares_apart(places), expected)
 
 
 def test_distances_are_taken_off_the_scores() -> None:
     attention, values, places = example(near=True)
-    apart = distances_apart(places)
+    apart = squares_apart(places)
     assert attention.nearness is not None
-    assert attention.nearness.tolist() == [0, 2.5]
+    assert attention.nearness.tolist() == [2.5]
     parts = attention.queries_keys_values(values).view(3, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
     bias = -torch.tensor([0.0, 6.25]).view(1, 2, 1, 1) * apart.unsqueeze(1)
     seen = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=bias)
@@ -34,16 +35,24 @@ def test_distances_are_taken_off_the_scores() -> None:
 def test_a_head_that_looks_near_does_not_see_what_is_far() -> None:
     attention, values, places = example(near=True)
     assert attention.nearness is not None
-    with torch.no_grad():
-        attention.nearness.fill_(5.0)
+    attention.from_heads = torch.nn.Identity()  # the second half of what is seen is the second head's
     far = places.clone()
     far[:, 5] = 100.0
-    seen = attention(values, None, distances_apart(far))
-    without = attention(values[:, :5], None, distances_apart(places[:, :5]))
-    torch.testing.assert_close(seen[:, :5], without)
+    seen = attention(values, None, squares_apart(far))
+    without = attention(values[:, :5], None, squares_apart(places[:, :5]))
+    torch.testing.assert_close(seen[:, :5, 4:], without[..., 4:])
+    assert (seen[:, :5, :4] != without[..., :4]).all()
 
 
-def test_without_distances_nothing_is_near() -> None:
-    attention, values, places = example(near=False)
-    assert attention.nearness is None
-    assert torch.equal(attention(values, None, distances_apart(places)), attention(values))
+def test_how_near_to_look_is_learned() -> None:
+    attention, values, places = example(near=True)
+    attention(values, None, squares_apart(places)).square().sum().backward()
+    assert attention.nearness is not None
+    assert attention.nearness.grad is not None
+    assert attention.nearness.grad.all()
+    with pytest.raises(TypeError, match="how far elements are apart"):
+        attention(values)
+
+
+def test_one_head_sees_all() -> None:
+    assert SelfAttention(8, 1, near=True).nearness is None

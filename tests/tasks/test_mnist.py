@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,17 @@ from torch import Tensor
 
 import desp.tasks.mnist
 from desp.data import GeneratedSource
-from desp.errors import DataError
+from desp.energies import SetEnergy
+from desp.errors import DataError, SettingsError
 from desp.predictors import DataShape, EnergyPredictor
-from desp.settings import LangevinSettings, MnistSettings, PaddingSettings, TrainingSettings
+from desp.settings import (
+    AttentionSettings,
+    LangevinSettings,
+    MnistSettings,
+    PaddingSettings,
+    PredictorSettings,
+    TrainingSettings,
+)
 from desp.tasks import Evaluation, make_task
 from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
 
@@ -78,6 +87,33 @@ def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
     known = {key(item) for item in task.data.training.table(task.data.split[0], 16).batch().sets.to_ragged()}
     assert {key(item) for item in batch.sets.to_ragged()} <= known
     assert len(held_out) == 10
+
+
+def test_batches_of_like_size_reach_the_estimator(task: SetMnistTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, _ = task.shape(None, True)
+    training = TrainingSettings(steps=3, batch_size=8, size_groups=3, warmup_steps=0)
+    source = task.source(shape, training, 0, Accelerator(cpu=True))
+    assert sum(group.count for group in source.groups) == 8
+    rows = torch.tensor([group.rows for group in source.groups for _ in range(group.count)])
+    assert int(rows.min()) < int(rows.max()) == 16
+    for batch in islice(source.batches(0), 20):
+        assert (batch.sets.sizes <= rows).all()
+    energy = AttentionSettings(hidden=8, layers=1, heads=2, waves=2, field=True)
+    predictor = EnergyPredictor(PredictorSettings(energy=energy, scaling="none", code=4))
+    predictor.build(shape)
+    asked: list[int] = []
+    trained = predictor.network.energy
+    assert isinstance(trained, SetEnergy)
+    prepare = trained.prepare
+    monkeypatch.setattr(trained, "prepare", lambda code, size: asked.append(size) or prepare(code, size))
+    predictor.train(source, training, Accelerator(cpu=True))
+    assert asked == 3 * [group.rows for group in source.groups]
+
+
+def test_batches_that_are_not_drawn_by_size_have_no_groups() -> None:
+    data = [(torch.zeros(2), torch.rand(3, 2))] * 4
+    with pytest.raises(SettingsError, match=r"training\.size_groups needs batches that are drawn by size"):
+        EnergyPredictor(PredictorSettings()).fit(data, TrainingSettings(steps=1, size_groups=2))
 
 
 def test_validation_is_of_its_own_part(task: SetMnistTask) -> None:

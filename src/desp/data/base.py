@@ -37,7 +37,8 @@ class BatchSource(ABC):
     where it was.
 
     Attributes:
-        groups: how many rows which sets of every batch need, from the first on; none if any may need all.
+        groups: how many rows which sets of every batch need, from the first on, where present elements are the
+            first rows of every set; none if any may need all.
     """
 
     groups: tuple[SizeGroup, ...] = ()

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from desp.energies.base import Tables
 from desp.energies.layered import LayeredEnergy
-from desp.nn import SelfAttention, distances_apart, wave_features, with_waves
+from desp.nn import SelfAttention, squares_apart, wave_features, with_waves
 from desp.settings import AttentionSettings
 
 # Sizes are told by their logarithm, which for sets of some fifty elements is then about 1.
@@ -73,7 +73,7 @@ class AttentionEnergy(LayeredEnergy):
         """One look after the other."""
         del tables
         heard = self.heard(y)
-        apart = distances_apart(y if heard is None else y[..., :-1])
+        apart = squares_apart(y if heard is None else y[..., :-1])
         if heard is not None:  # in an empty set all are looked at, as a softmax over nothing is NaN
             heard = heard | ~heard.any(dim=1, keepdim=True)
         for layer in self.layers:

@@ -13,8 +13,8 @@ Tables = tuple[Tensor, ...]
 class SetEnergy(nn.Module, ABC):
     """E(x, Y) of equation 1, in parts, so that a chain repeats only what depends on its sets.
 
-    A new energy needs `score` alone. One that also overrides `prepare` and `value_and_gradient` with its
-    gradient written out makes chains faster.
+    A new energy needs `score` alone; what has none, `value_and_gradient`. One that overrides `prepare` and
+    `value_and_gradient` with its gradient written out makes chains faster.
 
     Args:
         input_encoder: h(x), any module from a batch of inputs to codes (B, H) or (B, N, H).
@@ -25,14 +25,14 @@ class SetEnergy(nn.Module, ABC):
 
     scores_sets: bool = True
 
+    def __init__(self, input_encoder: nn.Module) -> None:
+        super().__init__()
+        self.input_encoder = input_encoder
+
     @property
     def ignores_absent(self) -> bool:
         """Whether rows of absent elements make no difference, so that they need not be there."""
         return False
-
-    def __init__(self, input_encoder: nn.Module) -> None:
-        super().__init__()
-        self.input_encoder = input_encoder
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
         """h(x): the code of each input."""

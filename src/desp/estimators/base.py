@@ -20,7 +20,7 @@ class Estimator(nn.Module, ABC):
     """Whether forward and backward can be recorded as a CUDA graph (no work on the host in between)."""
 
     groups: tuple[SizeGroup, ...] = ()
-    """How many rows which sets of every batch need; none if any may need all."""
+    """How many rows which sets of every batch need; none if any may need all. Most estimators compute all."""
 
     @property
     def engine_used(self) -> str:

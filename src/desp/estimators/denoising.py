@@ -8,9 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.energies import SetEnergy
+from desp.errors import DataError
 from desp.estimators.base import Estimator
 from desp.nn import SizeHead
 from desp.samplers import Diffusion, eager_gradient
+from desp.sets import SizeGroup
 from desp.settings import DenoisingSettings
 
 
@@ -51,16 +53,19 @@ class DenoisingEstimator(Estimator):
 
     def _network(self, code: Tensor, u: Tensor, free: Tensor, level: Tensor) -> Tensor:
         """F (B, N, C); where absent rows make no difference, only of those that may be present in a group."""
-        groups = self.groups if self.energy.ignores_absent else ()
-        parts, first, size = [], 0, u.shape[1]
-        for count, rows in [(group.count, group.rows) for group in groups] or [(len(u), size)]:
-            some = slice(first, first + count)
+        size = u.shape[1]
+        groups = (self.groups if self.energy.ignores_absent else ()) or (SizeGroup(len(u), size),)
+        if sum(group.count for group in groups) != len(u):
+            raise DataError(f"Groups of like size are for other batches than of {len(u)} sets: {groups}.")
+        parts, first = [], 0
+        for group in groups:
+            rows, some = group.rows, slice(first, first + group.count)
             gradient = partial(eager_gradient, self.energy, size=rows)
             _, network = self.diffusion.network(
                 gradient, code[some], u[some, :rows], free[some, :rows], level[some]
             )
             parts.append(F.pad(network, (0, 0, 0, size - rows)))
-            first += count
+            first += group.count
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def _levels(self, y: Tensor, generator: torch.Generator) -> Tensor:

@@ -1,6 +1,6 @@
 """Building blocks: MLPs, poolings, set and input encoders."""
 
-from desp.nn.attention import SelfAttention, distances_apart
+from desp.nn.attention import SelfAttention, squares_apart
 from desp.nn.encoders import (
     ImageEncoder,
     InputScaling,
@@ -36,11 +36,11 @@ __all__ = [
     "SizeHead",
     "SumPool",
     "TransformerDecoder",
-    "distances_apart",
     "first_rows",
     "from_few",
     "initialise",
     "make_pool",
+    "squares_apart",
     "to_few",
     "wave_features",
     "with_waves",

@@ -7,14 +7,15 @@ that a resumed run could not repeat them.
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-# Squared, with four heads: 0, 6, 25, 56. Elements at a distance of 1 / 7 then count half as much for the last.
+# With four heads 6, 25 and 56 are taken off for a distance of 1: the last sees half of what is 1 / 9 away.
 NEARNESS_STEP = 2.5
 
 
-def distances_apart(places: Float[Tensor, "b n d"]) -> Float[Tensor, "b n n"]:
+def squares_apart(places: Float[Tensor, "b n d"]) -> Float[Tensor, "b n n"]:
     """Squares of all distances among the elements of each set."""
     return (places.unsqueeze(2) - places.unsqueeze(1)).square().sum(dim=-1)
 
@@ -25,14 +26,13 @@ class SelfAttention(nn.Module):
     Args:
         hidden: features of an element, a multiple of `heads`.
         heads: ways to look.
-        near: how near to look is learned for each head, beginning with all for the first and with ever nearer ones
-            for the others.
+        near: all but the first learn how near to look, which begins with ever nearer for one after the other.
     """
 
     def __init__(self, hidden: int, heads: int, *, near: bool = False) -> None:
         super().__init__()
         self.heads = heads
-        self.nearness = nn.Parameter(NEARNESS_STEP * torch.arange(heads)) if near else None
+        self.nearness = nn.Parameter(NEARNESS_STEP * torch.arange(1, heads)) if near and heads > 1 else None
         self.queries_keys_values = nn.Linear(hidden, 3 * hidden)
         self.from_heads = nn.Linear(hidden, hidden)
 
@@ -47,15 +47,19 @@ class SelfAttention(nn.Module):
         Args:
             values: of the elements.
             heard: only these are looked at, at least one in each set.
-            apart: squares of the distances of elements, where it matters how near they are.
+            apart: squares of the distances of elements; for those that look near.
         """
         batch, size, hidden = values.shape
         parts = self.queries_keys_values(values).view(batch, size, 3, self.heads, hidden // self.heads)
         queries, keys, contents = parts.permute(2, 0, 3, 1, 4)  # (B, heads, N, H / heads) each
         scores = queries @ keys.transpose(2, 3) / math.sqrt(hidden // self.heads)
-        if apart is not None and self.nearness is not None:
-            # Nothing for 0, then about the inverse of the squared distance from which on they are out of sight.
-            scores = scores - self.nearness.square().view(-1, 1, 1) * apart.unsqueeze(1)
+        if self.nearness is not None:
+            if apart is None:
+                raise TypeError("attention that looks near needs to know how far elements are apart")
+            taken_off = F.pad(self.nearness.square(), (1, 0)).view(
+                -1, 1, 1
+            )  # nothing from the first, which sees all
+            scores = scores - taken_off * apart.unsqueeze(1)
         if heard is not None:
             scores = scores.masked_fill(~heard[:, None, None, :], -torch.inf)
         return self.from_heads((scores.softmax(dim=-1) @ contents).transpose(1, 2).reshape(batch, size, hidden))

@@ -125,6 +125,10 @@ class EnergyPredictor(EnergyModel):
         listener: TrainingListener | None = None,
     ) -> TrainingOutcome:
         """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
+        if training.size_groups > 1 and not source.groups:
+            raise SettingsError(
+                "training.size_groups needs batches that are drawn by size, which only set-MNIST has. Set it to 1."
+            )
         estimator = self.make_estimator(training.steps)
         estimator.groups = source.groups
         trainer = Trainer(

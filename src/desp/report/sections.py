@@ -68,9 +68,15 @@ def _picture(svg: bytes, description: str, caption: str = "", kind: str = "") ->
 _MANY_ANSWERS = (
     "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
     "left are draws from the data, the predictions on the right are separate draws from the model. "
-    "They should look alike as groups, not one by one. E is the energy of a prediction; "
-    "the model prefers low ones.</p>"
+    "They should look alike as groups, not one by one."
 )
+_ENERGIES = " E is the energy of a prediction; the model prefers low ones."
+
+
+def _has_energy(record: RunRecord) -> bool:
+    """Whether the system scores the sets it makes."""
+    direct = _setting(record, "predictor", "estimator", "kind") == "direct"
+    return not direct and not _setting(record, "predictor", "energy", "field")
 
 
 def _predictions(record: RunRecord) -> str:
@@ -82,12 +88,12 @@ def _predictions(record: RunRecord) -> str:
     if _setting(record, "task", "kind") == "mnist":
         note = (
             "<p class='note'>One row for each input, which is the true set itself. The predictions are separate "
-            "draws from the model; all of them should look like the input. E is the energy of a prediction; the "
-            "model prefers low ones.</p>"
+            "draws from the model; all of them should look like the input."
         )
     else:
         note = _MANY_ANSWERS
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
+    note += f"{_ENERGIES if _has_energy(record) else ''}</p>"
     return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
 
 
@@ -115,8 +121,8 @@ def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
     elif _setting(record, "predictor", "sampler", "kind") == "solver":
         note = (
             "A prediction begins as noise, far outside of the picture, and each step takes some of it off. "
-            "The curve below each panel is the energy of the set as it is. All rows of the padded set are drawn, "
-            "also those that are no element"
+            + ("The curve below each panel is the energy of the set as it is. " if _has_energy(record) else "")
+            + "All rows of the padded set are drawn, also those that are no element"
         )
     else:
         note = (

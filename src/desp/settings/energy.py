@@ -86,8 +86,9 @@ class AttentionSettings:
     heads: int = 4
     """Ways in which they look; a divisor of the width."""
     waves: int = 8
-    """Waves of each feature that elements are described by, with 1 to so many periods over twice the range of the
-    data; 0: none. What repeats, such as the places of pixels, is learned fast if it is among them."""
+    """Waves of each feature that elements are described by, with 1 to so many periods over a length of 4, which
+    for denoising is the range of the data where there is little noise; 0: none. What repeats, such as the places
+    of pixels, is learned fast if it is among them."""
     field: bool = False
     """Denoising alone: layers end with moves of elements, which are no energy's gradient. Several times faster on
     large sets, but sets have no energy, so predictions cannot be compared by it."""

@@ -83,7 +83,7 @@ class SolverSettings:
     stochasticity: float = 0.0
     """Noise added again in each step, as a share of its level; 0: the first noise decides everything."""
     refinement: int = 0
-    """Steps down the energy at the lowest level afterwards."""
+    """Steps at the lowest level afterwards, down the energy where there is one."""
     matching: int = 0
     """Steps after these that bring the set's own code to the input's (E_SE); for inputs that are sets like those
     to predict."""
@@ -195,7 +195,7 @@ class DenoisingSettings:
     data_deviation: float = 0.5
     """Deviation of the data, roughly."""
     energy_level: float = 0.05
-    """The noise level at which sets are compared by their energy."""
+    """The noise level at which sets are compared by their energy, where there is one."""
     size_weight: float = 1.0
     """Weight of -log p(size | x) in the loss. Its head learns as fast with any; a small one leaves the input
     encoder to the elements."""
@@ -230,7 +230,8 @@ class PredictorSettings:
     """What a predictor is made of: energy, estimator, sampler, and how sets become tensors."""
 
     energy: NetworkSettings = field(default_factory=PooledLayersSettings)
-    """The energy that scores a set for an input; or a transformer, which makes sets without scoring them."""
+    """The energy that scores a set for an input; or what makes sets without scoring them, a transformer or
+    attention with `field`."""
     estimator: EstimatorSettings = field(default_factory=DenoisingSettings)
     """How the energy, or the transformer, is fitted to data."""
     sampler: SamplerSettings = field(default_factory=SolverSettings)

@@ -143,7 +143,7 @@ class RunSettings:
     """Where to run."""
     matmul_precision: Literal["highest", "high", "medium"] = "high"
     """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or with the
-    layers of chains in bfloat16 (medium)."""
+    layers of chains in bfloat16 (medium), and those of attention without an energy in training too."""
 
     def __post_init__(self) -> None:
         energy, estimator = self.predictor.energy, self.predictor.estimator

@@ -1,6 +1,5 @@
 """What a task is."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from desp.predictors import DataShape, EnergyPredictor
 from desp.predictors.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TrainingSettings
-from desp.tasks.judgement import CALIBRATED, validation_score
+from desp.tasks.judgement import VALIDATED, validation_score
 
 
 @dataclass(frozen=True)
@@ -112,14 +111,10 @@ class Task(ABC):
 
         It is the energy score, of two predictions for each of some examples.
         """
-        if self.validation_batch(seed, 1) is None:
+        examples = self.validation_batch(seed, VALIDATED)
+        if examples is None:
             return None
-
-        def score(predictor: EnergyPredictor) -> float:
-            examples = self.validation_batch(seed, CALIBRATED[predictor.device.type])
-            return math.nan if examples is None else validation_score(predictor, examples, seed)
-
-        return score
+        return lambda predictor: validation_score(predictor, examples, seed)
 
 
 class GeneratedTask(Task):

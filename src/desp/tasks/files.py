@@ -159,8 +159,7 @@ class FilesTask(Task):
         if len(some) < FEWEST_CALIBRATED:
             return {}, {}
         truth = SetBatch.from_ragged(some.sets, predictor.shape.max_size, predictor.shape.features)
-        x = some.inputs.to(predictor.device)
-        scores, details = calibration_scores(predictor, x, truth, seed=seed, sampler=sampler)
+        scores, details = calibration_scores(predictor, some.inputs, truth, seed=seed, sampler=sampler)
         return scores, {"calibration": details}
 
 

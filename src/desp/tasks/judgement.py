@@ -26,6 +26,9 @@ CALIBRATION_SAMPLES = 9
 # Five to each rank, as the test of uniformity asks.
 FEWEST_CALIBRATED = 5 * (CALIBRATION_SAMPLES + 1)
 
+# Inputs, with two predictions each, by which the best weights are kept.
+VALIDATED = 200
+
 
 def compared_sets(predictor: EnergyPredictor, distance: Distance = "chamfer") -> int:
     """How many true and predicted sets to compare for one input."""
@@ -107,7 +110,7 @@ def energy_score(
 
 
 def validation_score(predictor: EnergyPredictor, examples: Batch, seed: int) -> float:
-    """The energy score from two predictions for each example: quick, and no worse on average than from many.
+    """The energy score from two predictions for each example: quick, and on average the same as from many.
 
     The distance to the truth alone would keep weights that have lost all answers but one.
     """
