@@ -19,6 +19,8 @@ from desp.settings import (
 
 # 57,000 digits to train on: an epoch at batch 100, and one at batch 32.
 _EPOCH, _EPOCH_OF_COMPARED = 570, 1782
+# The paper's: g of 3-256-256-64, not divided by N, for inputs and sets.
+_AUTO_ENCODER = SetEncoderSettings(hidden=256, layers=3, latent=64, shared=True)
 
 
 @recipe(table="mnist", task="set-mnist", system="desp", protocol="paper")
@@ -33,7 +35,7 @@ def mnist_desp_paper() -> RunSettings:
         recipe="mnist-desp-paper",
         task=MnistSettings(),
         predictor=PredictorSettings.contrastive(
-            energy=SetEncoderSettings(hidden=256, layers=3, latent=64, shared=True),
+            energy=_AUTO_ENCODER,
             estimator=ContrastiveSettings(chain=chain, data_noise=0.015),
             sampler=replace(chain, stochastic_steps=400),
             scaling="none",
@@ -68,7 +70,7 @@ def mnist_desp() -> RunSettings:
         recipe="mnist-desp",
         task=MnistSettings(),
         predictor=PredictorSettings.contrastive(
-            energy=SetEncoderSettings(hidden=256, layers=3, latent=64, shared=True),
+            energy=_AUTO_ENCODER,
             estimator=ContrastiveSettings(chain=chain, data_noise=0.015),
             sampler=replace(chain, steps=200, stochastic_steps=80, momentum=0.8),
             scaling="none",

@@ -111,7 +111,7 @@ def _fast(name: str, task: TaskSettings) -> RunSettings:
     return replace(run, predictor=replace(run.predictor, estimator=estimator, sampler=sampler))
 
 
-@recipe(table=None, task="polygons", system="desp", protocol="ours", minutes=1)
+@recipe(table=None, task="polygons", system="desp", protocol="ours", expected=2.9e-5, minutes=1)
 def polygons_desp_fast() -> RunSettings:
     """Polygons, DESP at three times the paper's learning rate, in as many steps.
 
@@ -120,7 +120,7 @@ def polygons_desp_fast() -> RunSettings:
     return _fast("polygons-desp-fast", PolygonsSettings())
 
 
-@recipe(table=None, task="digits", system="desp", protocol="ours", minutes=1.5)
+@recipe(table=None, task="digits", system="desp", protocol="ours", expected=1.3e-4, minutes=1.5)
 def digits_desp_fast() -> RunSettings:
     """Digits, DESP at three times the paper's learning rate, in as many steps.
 
