@@ -25,7 +25,6 @@ class AttentionEnergy(LayeredEnergy):
         code_features: features of the code.
         settings: width, depth, heads, waves.
         input_encoder: h(x).
-        outputs: numbers that layers end with for each element.
         knows_presence: the last feature tells which elements there are, 1 or -1, and does not move. Absent ones
             are not looked at then, so it does not matter how many of them there are.
     """
@@ -36,11 +35,10 @@ class AttentionEnergy(LayeredEnergy):
         code_features: int,
         settings: AttentionSettings,
         input_encoder: nn.Module,
-        outputs: int = 1,
         *,
         knows_presence: bool = False,
     ) -> None:
-        hidden = settings.hidden
+        hidden, outputs = settings.hidden, 1 if self.scores_sets else channels
         layers = (AttentionLayer(hidden, settings.heads) for _ in range(settings.layers))
         features = wave_features(channels, settings.waves)
         super().__init__(features, code_features, hidden, layers, input_encoder, outputs)
@@ -90,17 +88,6 @@ class AttentionField(AttentionEnergy):
 
     scores_sets = False
 
-    def __init__(
-        self,
-        channels: int,
-        code_features: int,
-        settings: AttentionSettings,
-        input_encoder: nn.Module,
-        *,
-        knows_presence: bool = False,
-    ) -> None:
-        super().__init__(channels, code_features, settings, input_encoder, channels, knows_presence=knows_presence)
-
     def score(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
     ) -> Float[Tensor, " b"]:
@@ -124,7 +111,7 @@ class AttentionLayer(nn.Module):
         super().__init__()
         self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
         self.attention = SelfAttention(hidden, heads, near=True)
-        # What a place means depends on the code, so features are multiplied by it: sums alone learn that slowly.
+        # What a place means depends on the code, so features are multiplied by it, not only added to.
         self.from_code = nn.Linear(hidden, 4 * hidden)
         nn.init.zeros_(self.from_code.weight)
         nn.init.zeros_(self.from_code.bias)

@@ -56,10 +56,8 @@ class SelfAttention(nn.Module):
         if self.nearness is not None:
             if apart is None:
                 raise TypeError("attention that looks near needs to know how far elements are apart")
-            taken_off = F.pad(self.nearness.square(), (1, 0)).view(
-                -1, 1, 1
-            )  # nothing from the first, which sees all
-            scores = scores - taken_off * apart.unsqueeze(1)
+            each = F.pad(self.nearness.square(), (1, 0))  # nothing for the first, which sees all
+            scores = scores - each.view(-1, 1, 1) * apart.unsqueeze(1)
         if heard is not None:
             scores = scores.masked_fill(~heard[:, None, None, :], -torch.inf)
         return self.from_heads((scores.softmax(dim=-1) @ contents).transpose(1, 2).reshape(batch, size, hidden))
