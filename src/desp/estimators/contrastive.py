@@ -18,8 +18,8 @@ class ContrastiveEstimator(Estimator):
 
     The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin
     chain (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite
-    on the data and flat elsewhere. Energies may be held near zero by a penalty, and chains may go on where the
-    last one for the same input ended.
+    on the data and flat elsewhere. Energies may be held near zero by a penalty, samples that run away
+    lowered with the real sets, and chains may go on where the last one for the same input ended.
 
     Args:
         energy: what is trained.
@@ -56,9 +56,13 @@ class ContrastiveEstimator(Estimator):
         code = self.energy.encode(x)
         sampled = self._sampled(x, code.detach(), y, generator)
         energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
-        real_energy, sampled_energy = energies.view(2, -1).mean(dim=1)
-        statistics = {"energy_real": real_energy.detach(), "energy_sampled": sampled_energy.detach()}
-        loss = real_energy - sampled_energy
+        of_real, of_sampled = energies.view(2, -1)
+        statistics = {"energy_real": of_real.detach().mean(), "energy_sampled": of_sampled.detach().mean()}
+        if self.settings.tame_runaways:
+            runaways = self._runaways(code.detach(), sampled)
+            statistics["runaways"] = runaways.to(of_real.dtype).mean()
+            of_sampled = torch.where(runaways, -of_sampled, of_sampled)
+        loss = of_real.mean() - of_sampled.mean()
         if self.settings.energy_penalty > 0:
             loss = loss + self.settings.energy_penalty * energies.square().mean()
         return loss, statistics
@@ -72,6 +76,14 @@ class ContrastiveEstimator(Estimator):
         if share > 0:
             self.replay.keep(x, sampled)
         return sampled
+
+    @torch.no_grad()
+    def _runaways(self, code: Tensor, sampled: Tensor) -> Tensor:
+        """Which samples (B,) have an element that the chain's largest step would hold back."""
+        chain = self.settings.chain
+        _, slope = self.energy.value_and_gradient(sampled, self.energy.prepare(code, sampled.shape[1]))
+        longest = (chain.step_size * slope).norm(dim=2).amax(dim=1)
+        return longest > cast(float, chain.largest_step)
 
     @property
     def memory(self) -> dict[str, Tensor]:

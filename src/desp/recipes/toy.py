@@ -126,7 +126,9 @@ def digits_desp_fast() -> RunSettings:
 
     Command: ``desp train digits-desp-fast``.
     """
-    return _fast("digits-desp-fast", DigitsSettings())
+    run = _fast("digits-desp-fast", DigitsSettings())
+    # Late in training some seeds still lose a style for a while; the weights that validate best are kept.
+    return replace(run, training=replace(run.training, validate_every=250))
 
 
 def _denoising(

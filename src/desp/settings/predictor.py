@@ -113,6 +113,9 @@ class ContrastiveSettings:
     """Standard deviation of the noise on real sets."""
     energy_penalty: float = 0.0
     """Factor on the mean squared energy in the loss; keeps energies from drifting away at high learning rates."""
+    tame_runaways: bool = False
+    """Lower samples instead of raising them where an element would still go farther than `chain.largest_step`: the
+    energy is too steep there for the chain's steps, and raising it would make it steeper."""
     replay: float = 0.0
     """Share of chains that start where one of the latest for the same input ended; the others start at zero."""
     replay_capacity: int = 4096
@@ -121,6 +124,12 @@ class ContrastiveSettings:
     def __post_init__(self) -> None:
         require_setting(self.data_noise >= 0, "estimator.data_noise", "at least 0", self.data_noise)
         require_setting(self.energy_penalty >= 0, "estimator.energy_penalty", "at least 0", self.energy_penalty)
+        require_setting(
+            not self.tame_runaways or self.chain.largest_step is not None,
+            "estimator.tame_runaways",
+            "False, or with estimator.chain.largest_step",
+            self.tame_runaways,
+        )
         require_setting(0 <= self.replay <= 1, "estimator.replay", "between 0 and 1", self.replay)
         capacity = self.replay_capacity
         require_setting(capacity > 0, "estimator.replay_capacity", "positive", capacity)
