@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from desp.data import draw_polygons
 from desp.distances import chamfer
 from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
+from desp.errors import SettingsError
 from desp.estimators import ContrastiveEstimator
 from desp.samplers import LangevinSampler
 from desp.samplers.base import eager_gradient
@@ -99,6 +100,39 @@ def test_gradient_of_a_linear_energy(noise: float) -> None:
     expected = real.sum(dim=(1, 2)).mean() - sampled.sum(dim=(1, 2)).mean()
     torch.testing.assert_close(estimator.energy.theta.grad, expected)
     torch.testing.assert_close(loss.detach(), theta * expected)
+
+
+class QuadraticEnergy(SetEnergy):
+    """E = theta / 2 x steepness (the input) x sum of squares: a step of 1 multiplies sets by 1 - steepness."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Identity())
+        self.theta = nn.Parameter(torch.tensor(1.0))
+
+    def score(self, code: Tensor, y: Tensor, tables: Tables | None = None) -> Tensor:
+        del tables
+        return self.theta / 2 * code[:, 0] * y.square().sum(dim=(1, 2))
+
+
+def test_runaways_are_not_raised() -> None:
+    steepness = torch.tensor([0.5, 2.9, 0.2, 3.5])[:, None]
+    chain = LangevinSettings(steps=30, stochastic_steps=30, noise_scale=0.01, largest_step=0.05)
+    settings = ContrastiveSettings(chain=chain, data_noise=0.02, spare_runaways=True)
+    energy, y = QuadraticEnergy(), torch.zeros(4, 3, 2)
+    loss, statistics = ContrastiveEstimator(energy, settings)(steepness, y, seeded())
+    noised, sampled = by_hand(energy, steepness, y, settings)
+    real, fake = energy(steepness, noised), energy(steepness, sampled)
+    assert statistics["runaways"].item() == 0.5
+    torch.testing.assert_close(loss, real.mean() - fake.mean())
+    expected = real.mean() - fake[[0, 2]].sum() / 4
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, energy.theta), torch.autograd.grad(expected, energy.theta)
+    )
+
+
+def test_runaways_need_a_largest_step() -> None:
+    with pytest.raises(SettingsError, match="largest_step"):
+        ContrastiveSettings(spare_runaways=True)
 
 
 def test_the_generator_decides() -> None:

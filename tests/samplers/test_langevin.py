@@ -126,6 +126,24 @@ def test_a_quadratic_energy_has_its_known_stationary_variance(noise_first: bool)
     assert y.mean().item() == pytest.approx(0, abs=0.05 * math.sqrt(variance))
 
 
+def test_noise_falls_evenly_in_its_logarithm_and_ends_with_the_stochastic_steps() -> None:
+    settings = LangevinSettings(steps=5, stochastic_steps=3, noise_scale=0.04, last_noise=0.01)
+    assert [settings.noise_at(step) for step in range(5)] == pytest.approx([0.04, 0.02, 0.01, 0, 0])
+    flat = torch.zeros(4, 3, 2)
+    end, _ = LangevinSampler(settings).sample(
+        lambda y: (torch.zeros(4), flat), flat, torch.Generator().manual_seed(3)
+    )
+    generator = torch.Generator().manual_seed(3)
+    expected = sum(scale * torch.randn(flat.shape, generator=generator) for scale in (0.04, 0.02, 0.01))
+    torch.testing.assert_close(end, expected)
+
+
+@pytest.mark.parametrize("last_noise", [0.0, 0.02, -0.01])
+def test_last_noise_is_above_zero_and_not_above_the_first(last_noise: float) -> None:
+    with pytest.raises(SettingsError, match="last_noise"):
+        LangevinSettings(noise_scale=0.01, last_noise=last_noise)
+
+
 def test_noise_scale_is_a_standard_deviation() -> None:
     flat: Gradient = lambda y: (y.new_zeros(len(y)), torch.zeros_like(y))  # noqa: E731
     settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=0.01)

@@ -19,7 +19,7 @@ class ContrastiveEstimator(Estimator):
     The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin
     chain (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite
     on the data and flat elsewhere. Energies may be held near zero by a penalty, samples that run away
-    lowered with the real sets, and chains may go on where the last one for the same input ended.
+    left alone, and chains may go on where the last one for the same input ended.
 
     Args:
         energy: what is trained.
@@ -58,10 +58,10 @@ class ContrastiveEstimator(Estimator):
         energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
         of_real, of_sampled = energies.view(2, -1)
         statistics = {"energy_real": of_real.detach().mean(), "energy_sampled": of_sampled.detach().mean()}
-        if self.settings.tame_runaways:
+        if self.settings.spare_runaways:
             runaways = self._runaways(code.detach(), sampled)
             statistics["runaways"] = runaways.to(of_real.dtype).mean()
-            of_sampled = torch.where(runaways, -of_sampled, of_sampled)
+            of_sampled = torch.where(runaways, of_sampled.detach(), of_sampled)
         loss = of_real.mean() - of_sampled.mean()
         if self.settings.energy_penalty > 0:
             loss = loss + self.settings.energy_penalty * energies.square().mean()

@@ -111,7 +111,8 @@ def _ratios(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
 
 def _noises(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
     for factor in NOISE_FACTORS:
-        yield replace(sampler, noise_scale=factor * sampler.noise_scale)
+        last = None if sampler.last_noise is None else factor * sampler.last_noise
+        yield replace(sampler, noise_scale=factor * sampler.noise_scale, last_noise=last)
 
 
 def _lengths(sampler: LangevinSettings) -> Iterator[LangevinSettings]:

@@ -81,11 +81,9 @@ class LangevinSampler(Sampler):
         recorder = ChainRecorder(record, start)
         y, velocity = start, None
         for step in range(self.settings.steps):
-            noise = None
-            if step < self.settings.stochastic_steps and self.settings.noise_scale > 0:
-                noise = self.settings.noise_scale * torch.randn(
-                    y.shape, generator=generator, device=y.device, dtype=y.dtype
-                )
+            noise, scale = None, self.settings.noise_at(step)
+            if scale > 0:
+                noise = scale * torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
             y, energy, slope, velocity = langevin_step(y, gradient, noise, self.settings, velocity)
             recorder.add(y, energy, slope)
         return y, recorder.info()

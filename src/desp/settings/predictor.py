@@ -40,6 +40,8 @@ class LangevinSettings:
     """S: how many of the first steps add noise. S = T samples, S = 0 descends."""
     noise_scale: float = 0.015
     """Standard deviation of the noise of one step."""
+    last_noise: float | None = None
+    """That of the last step with noise; between, it falls evenly in its logarithm. None: all have the same."""
     step_size: float = 1.0
     """Factor on the gradient."""
     noise_first: bool = True
@@ -59,10 +61,26 @@ class LangevinSettings:
             self.stochastic_steps,
         )
         require_setting(self.noise_scale >= 0, "noise_scale", "at least 0", self.noise_scale)
+        last = self.last_noise
+        require_setting(
+            last is None or 0 < last <= self.noise_scale,
+            "last_noise",
+            f"above 0 and at most noise_scale ({self.noise_scale}), or None",
+            last,
+        )
         require_setting(self.step_size > 0, "step_size", "positive", self.step_size)
         require_setting(0 <= self.momentum < 1, "momentum", "at least 0 and below 1", self.momentum)
         limit = self.largest_step
         require_setting(limit is None or limit > 0, "largest_step", "positive or None", limit)
+
+    def noise_at(self, step: int) -> float:
+        """Standard deviation of the noise of a step, counted from 0."""
+        if step >= self.stochastic_steps:
+            return 0.0
+        if self.last_noise is None or self.stochastic_steps == 1:
+            return self.noise_scale
+        way = step / (self.stochastic_steps - 1)
+        return float(self.noise_scale ** (1 - way) * self.last_noise**way)
 
 
 @dataclass(frozen=True)
@@ -113,9 +131,9 @@ class ContrastiveSettings:
     """Standard deviation of the noise on real sets."""
     energy_penalty: float = 0.0
     """Factor on the mean squared energy in the loss; keeps energies from drifting away at high learning rates."""
-    tame_runaways: bool = False
-    """Lower samples instead of raising them where an element would still go farther than `chain.largest_step`: the
-    energy is too steep there for the chain's steps, and raising it would make it steeper."""
+    spare_runaways: bool = False
+    """Do not raise samples of which an element would still go farther than `chain.largest_step`: the energy is too
+    steep there for the chain's steps, and raising it would make it steeper."""
     replay: float = 0.0
     """Share of chains that start where one of the latest for the same input ended; the others start at zero."""
     replay_capacity: int = 4096
@@ -125,10 +143,10 @@ class ContrastiveSettings:
         require_setting(self.data_noise >= 0, "estimator.data_noise", "at least 0", self.data_noise)
         require_setting(self.energy_penalty >= 0, "estimator.energy_penalty", "at least 0", self.energy_penalty)
         require_setting(
-            not self.tame_runaways or self.chain.largest_step is not None,
-            "estimator.tame_runaways",
+            not self.spare_runaways or self.chain.largest_step is not None,
+            "estimator.spare_runaways",
             "False, or with estimator.chain.largest_step",
-            self.tame_runaways,
+            self.spare_runaways,
         )
         require_setting(0 <= self.replay <= 1, "estimator.replay", "between 0 and 1", self.replay)
         capacity = self.replay_capacity
