@@ -129,12 +129,9 @@ def test_a_quadratic_energy_has_its_known_stationary_variance(noise_first: bool)
 def test_noise_falls_evenly_in_its_logarithm_and_ends_with_the_stochastic_steps() -> None:
     settings = LangevinSettings(steps=5, stochastic_steps=3, noise_scale=0.04, last_noise=0.01)
     assert [settings.noise_at(step) for step in range(5)] == pytest.approx([0.04, 0.02, 0.01, 0, 0])
-    flat = torch.zeros(4, 3, 2)
-    end, _ = LangevinSampler(settings).sample(
-        lambda y: (torch.zeros(4), flat), flat, torch.Generator().manual_seed(3)
-    )
-    generator = torch.Generator().manual_seed(3)
-    expected = sum(scale * torch.randn(flat.shape, generator=generator) for scale in (0.04, 0.02, 0.01))
+    start, generator = torch.zeros(4, 3, 2), torch.Generator().manual_seed(3)
+    end, _ = sample(settings, start, seed=3, gradient=lambda y: (y.sum(dim=(1, 2)), torch.zeros_like(y)))
+    expected = sum(scale * torch.randn(start.shape, generator=generator) for scale in (0.04, 0.02, 0.01))
     torch.testing.assert_close(end, expected)
 
 
