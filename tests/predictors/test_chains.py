@@ -1,14 +1,18 @@
 """How a predictor runs its chains: in parts of one size, in order, on record."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from torch import Tensor
 
 from desp.data.base import Batch
+from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
-from desp.samplers import ChainInfo
+from desp.samplers import ChainInfo, lowest_of
 from desp.sets import SetBatch
-from desp.settings import LangevinSettings, PredictorSettings, TrainingSettings
+from desp.settings import ContrastiveSettings, LangevinSettings, PredictorSettings, TrainingSettings
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -33,6 +37,36 @@ def test_the_parts_of_many_inputs_stay_in_order(fitted: EnergyPredictor) -> None
     for index in (0, 999, 1000, 1203):
         alone, _ = fitted.sample(x[index : index + 1], make_generator(0), sampler=quiet)
         torch.testing.assert_close(together[index : index + 1], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_of_several_tries_the_lowest_end_is_kept_with_its_record(fitted: EnergyPredictor, pairs: Pairs) -> None:
+    x = torch.stack([x for x, _ in pairs])
+    once = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.3)
+    generator = make_generator(4)
+    draws = [fitted.sample(x, generator, sampler=once, record="trajectory") for _ in range(3)]
+    energies = torch.stack([fitted.raw_energy(x, sets) for sets, _ in draws])
+    lowest = energies.argmin(dim=0)
+    assert len(lowest.unique()) > 1
+    sets, info = fitted.sample(x, make_generator(4), sampler=replace(once, tries=3), record="trajectory")
+    for row, index in enumerate(lowest.tolist()):
+        torch.testing.assert_close(sets[row], draws[index][0][row])
+        torch.testing.assert_close(info.trajectory[:, row], draws[index][1].trajectory[:, row])
+        torch.testing.assert_close(info.energies[:, row], draws[index][1].energies[:, row])
+
+
+def test_a_number_is_kept_before_nan() -> None:
+    ends = iter([torch.full((2, 1, 1), 1.0), torch.full((2, 1, 1), 2.0)])
+    scores = iter([torch.tensor([torch.nan, 3.0]), torch.tensor([5.0, torch.nan])])
+    sets, info = lowest_of(lambda: (next(ends), ChainInfo()), lambda _: next(scores), tries=2)
+    assert sets.flatten().tolist() == [2, 1]
+    assert info == ChainInfo()
+
+
+def test_tries_are_not_for_training() -> None:
+    with pytest.raises(SettingsError, match=r"estimator\.chain\.tries"):
+        ContrastiveSettings(chain=LangevinSettings(tries=2))
+    with pytest.raises(SettingsError, match="tries"):
+        LangevinSettings(tries=0)
 
 
 def test_record_of_a_prediction_chain(variant: PredictorSettings, pairs: Pairs, short: TrainingSettings) -> None:

@@ -24,6 +24,7 @@ from desp.samplers import (
     descend_to_zero,
     eager_gradient,
     log_density,
+    lowest_of,
 )
 from desp.settings import (
     ContrastiveSettings,
@@ -179,12 +180,20 @@ class ChainDrawer(SetDrawer):
             self.engine_used = "eager"
             return network.descent(network.energy, code, record, self._most_probable(code))
         engine = self.many if len(x) >= CHAINS_AT_ONCE else self.few
-        start = self._start(code, generator, settings)
-        drawn = engine.run(network.sampler(settings), code, start, generator, record)
+        start, sampler = self._start(code, generator, settings), network.sampler(settings)
+        drawn = lowest_of(
+            lambda: engine.run(sampler, code, start, generator, record),
+            partial(self._energies, code),
+            settings.tries if isinstance(settings, LangevinSettings) else 1,
+        )
         self.engine_used = engine.used or "eager"
         if isinstance(settings, SolverSettings) and settings.matching > 0:
             return network.matched(code, drawn[0], settings.matching), drawn[1]
         return drawn
+
+    def _energies(self, code: Tensor, sets: Tensor) -> Tensor:
+        with evaluating(self.network):
+            return self.network.energy.score(code, sets)
 
     def _most_probable(self, code: Tensor) -> Tensor | None:
         """The presence of as many elements as are most probable, where sizes come first."""

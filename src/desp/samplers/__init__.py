@@ -8,6 +8,7 @@ from desp.samplers.engine import ChainEngine, check_engine
 from desp.samplers.langevin import LangevinSampler, langevin_step
 from desp.samplers.matching import descend_to_zero
 from desp.samplers.solver import SolverSampler, noise_levels
+from desp.samplers.tries import lowest_of
 
 __all__ = [
     "ChainEngine",
@@ -26,5 +27,6 @@ __all__ = [
     "eager_gradient",
     "langevin_step",
     "log_density",
+    "lowest_of",
     "noise_levels",
 ]

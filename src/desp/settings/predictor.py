@@ -50,6 +50,9 @@ class LangevinSettings:
     """Share of the last step that the next one without noise repeats; 0: plain descent, as in the paper."""
     largest_step: float | None = None
     """No element goes farther in one gradient step: keeps chains finite where an energy is too steep."""
+    tries: int = 1
+    """Chains for each predicted set, of which the one that ends lowest is kept. Above 1 a few that fail do not
+    count, and answers of lower energy are more frequent than they should be: for when one answer is right."""
     kind: Literal["langevin"] = "langevin"
 
     def __post_init__(self) -> None:
@@ -70,6 +73,7 @@ class LangevinSettings:
         )
         require_setting(self.step_size > 0, "step_size", "positive", self.step_size)
         require_setting(0 <= self.momentum < 1, "momentum", "at least 0 and below 1", self.momentum)
+        require_setting(self.tries > 0, "tries", "positive", self.tries)
         limit = self.largest_step
         require_setting(limit is None or limit > 0, "largest_step", "positive or None", limit)
 
@@ -141,6 +145,9 @@ class ContrastiveSettings:
 
     def __post_init__(self) -> None:
         require_setting(self.data_noise >= 0, "estimator.data_noise", "at least 0", self.data_noise)
+        require_setting(
+            self.chain.tries == 1, "estimator.chain.tries", "1: tries are for predicting", self.chain.tries
+        )
         require_setting(self.energy_penalty >= 0, "estimator.energy_penalty", "at least 0", self.energy_penalty)
         require_setting(
             not self.spare_runaways or self.chain.largest_step is not None,
