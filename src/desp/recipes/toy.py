@@ -96,19 +96,17 @@ def polygons_desp() -> RunSettings:
     return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200, learning_rate=3e-4)
 
 
-def _fast(name: str, task: TaskSettings, replay: float = 0.0) -> RunSettings:
+def _fast(name: str, task: TaskSettings) -> RunSettings:
     """The paper's model and length at three times its learning rate, held steady by two things beside clipping.
 
     Samples answer every change of the weights. While an energy is young and steep that answer is wild: with a
     short warm-up some seeds settle where only one style or none is found. And where an energy is steeper than
     gradient steps of size 1 allow, chains run away, and being raised there makes it steeper still: a largest step,
-    which others never reach, keeps them near. With many elements, real sets are often no resting place: chains
-    pass them at the length that was trained, some seeds' more closely than others'. Where some of the chains go on
-    from where the last ones ended, they come to rest.
+    which others never reach, keeps them near.
     """
     run = _own(name, task, steps=4000, batch_size=100, learning_rate=3e-4, warmup_steps=1300)
     chain = replace(_CHAIN, largest_step=_LARGEST_STEP)
-    estimator = ContrastiveSettings(chain=chain, data_noise=_DATA_NOISE, replay=replay)
+    estimator = ContrastiveSettings(chain=chain, data_noise=_DATA_NOISE)
     sampler = replace(chain, stochastic_steps=80)
     return replace(run, predictor=replace(run.predictor, estimator=estimator, sampler=sampler))
 
@@ -128,7 +126,7 @@ def digits_desp_fast() -> RunSettings:
 
     Command: ``desp train digits-desp-fast``.
     """
-    return _fast("digits-desp-fast", DigitsSettings(), replay=0.5)
+    return _fast("digits-desp-fast", DigitsSettings())
 
 
 def _denoising(
