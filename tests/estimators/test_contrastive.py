@@ -1,5 +1,7 @@
 """Contrastive estimation, recomputed by hand and in closed form."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,8 @@ from desp.settings import (
     DeepSetsSettings,
     EnergySettings,
     LangevinSettings,
+    PooledLayersSettings,
+    PredictorSettings,
     SetEncoderSettings,
 )
 
@@ -102,8 +106,8 @@ def test_gradient_of_a_linear_energy(noise: float) -> None:
     torch.testing.assert_close(loss.detach(), theta * expected)
 
 
-class QuadraticEnergy(SetEnergy):
-    """E = theta / 2 x steepness (the input) x sum of squares: a step of 1 multiplies sets by 1 - steepness."""
+class SlopedEnergy(SetEnergy):
+    """E = theta times the sum of set times input, which has the shape of a set and so is the slope."""
 
     def __init__(self) -> None:
         super().__init__(nn.Identity())
@@ -111,28 +115,70 @@ class QuadraticEnergy(SetEnergy):
 
     def score(self, code: Tensor, y: Tensor, tables: Tables | None = None) -> Tensor:
         del tables
-        return self.theta / 2 * code[:, 0] * y.square().sum(dim=(1, 2))
+        return self.theta * (code * y).sum(dim=(1, 2))
+
+
+# One element of each set, or all; the largest step is .1 and slopes count half.
+SLOPES = {
+    "level": (torch.zeros(3, 2), False),
+    "one element is too steep": (torch.tensor([[0.15, 0.15], [0.0, 0.0], [0.0, 0.0]]), True),
+    "as steep a set, none of its elements": (torch.full((3, 2), 0.12), False),
+    "too steep if steps were of size 1": (torch.tensor([[0.11, 0.11], [0.0, 0.0], [0.0, 0.0]]), False),
+}
+SPARING = ContrastiveSettings(
+    chain=LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.01, largest_step=0.1, step_size=0.5),
+    data_noise=0.02,
+    spare_runaways=True,
+)
+
+
+def sloped_example() -> tuple[Tensor, Tensor]:
+    return torch.stack([slope for slope, _ in SLOPES.values()]), torch.rand(4, 3, 2, generator=seeded(1))
 
 
 def test_runaways_are_not_raised() -> None:
-    steepness = torch.tensor([0.5, 2.9, 0.2, 3.5])[:, None]
-    chain = LangevinSettings(steps=30, stochastic_steps=30, noise_scale=0.01, largest_step=0.05)
-    settings = ContrastiveSettings(chain=chain, data_noise=0.02, spare_runaways=True)
-    energy, y = QuadraticEnergy(), torch.zeros(4, 3, 2)
-    loss, statistics = ContrastiveEstimator(energy, settings)(steepness, y, seeded())
-    noised, sampled = by_hand(energy, steepness, y, settings)
-    real, fake = energy(steepness, noised), energy(steepness, sampled)
-    assert statistics["runaways"].item() == 0.5
+    energy, (x, y) = SlopedEnergy(), sloped_example()
+    loss, statistics = ContrastiveEstimator(energy, SPARING)(x, y, seeded())
+    noised, sampled = by_hand(energy, x, y, SPARING)
+    real, fake = energy(x, noised), energy(x, sampled)
+    spared = torch.tensor([spared for _, spared in SLOPES.values()])
+    assert statistics["runaways"].item() == 0.25
     torch.testing.assert_close(loss, real.mean() - fake.mean())
-    expected = real.mean() - fake[[0, 2]].sum() / 4
+    expected = real.mean() - fake[~spared].sum() / 4
     torch.testing.assert_close(
         torch.autograd.grad(loss, energy.theta), torch.autograd.grad(expected, energy.theta)
     )
 
 
+def test_the_penalty_leaves_runaways_alone_too() -> None:
+    energy, (x, y) = SlopedEnergy(), sloped_example()
+    settings = replace(SPARING, energy_penalty=0.5)
+    loss, _ = ContrastiveEstimator(energy, settings)(x, y, seeded())
+    noised, sampled = by_hand(energy, x, y, settings)
+    real, fake = energy(x, noised), energy(x, sampled)
+    kept = fake[[not spared for _, spared in SLOPES.values()]]
+    expected = real.mean() - kept.sum() / 4 + 0.5 * (real.square().sum() + kept.square().sum()) / 8
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, energy.theta), torch.autograd.grad(expected, energy.theta)
+    )
+
+
+def test_no_chain_goes_on_from_a_runaway() -> None:
+    (x, y), settings = sloped_example(), replace(SPARING, replay=1.0, replay_capacity=4)
+    estimator = ContrastiveEstimator(SlopedEnergy(), settings)
+    estimator(x, y, seeded())
+    empty = estimator.memory["sets"].abs().amax(dim=(1, 2)) == 0
+    assert empty.tolist() == [spared for _, spared in SLOPES.values()]
+
+
 def test_runaways_need_a_largest_step() -> None:
     with pytest.raises(SettingsError, match="largest_step"):
         ContrastiveSettings(spare_runaways=True)
+
+
+def test_energies_without_a_lower_bound_have_no_runaways_to_spare() -> None:
+    with pytest.raises(SettingsError, match="deep-sets or set-encoder"):
+        PredictorSettings.contrastive(estimator=SPARING, energy=PooledLayersSettings(hidden=8))
 
 
 def test_the_generator_decides() -> None:

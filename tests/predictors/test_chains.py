@@ -1,6 +1,7 @@
 """How a predictor runs its chains: in parts of one size, in order, on record."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
-from desp.samplers import ChainInfo, lowest_of
+from desp.samplers import ChainInfo, LangevinSampler, lowest_of
 from desp.sets import SetBatch
 from desp.settings import ContrastiveSettings, LangevinSettings, PredictorSettings, TrainingSettings
 
@@ -52,6 +53,24 @@ def test_of_several_tries_the_lowest_end_is_kept_with_its_record(fitted: EnergyP
         torch.testing.assert_close(sets[row], draws[index][0][row])
         torch.testing.assert_close(info.trajectory[:, row], draws[index][1].trajectory[:, row])
         torch.testing.assert_close(info.energies[:, row], draws[index][1].energies[:, row])
+        torch.testing.assert_close(info.gradient_norms[:, row], draws[index][1].gradient_norms[:, row])
+
+
+def test_without_noise_one_try_is_enough(fitted: EnergyPredictor, pairs: Pairs) -> None:
+    """The generator is not asked, and no gradient is taken twice."""
+    taken = 0
+    once = fitted.network.energy.value_and_gradient
+
+    def counted(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        nonlocal taken
+        taken += 1
+        return once(*args, **kwargs)
+
+    quiet = LangevinSettings(steps=5, stochastic_steps=0, tries=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitted.network.energy, "value_and_gradient", counted)
+        fitted.sample(pairs[0][0].unsqueeze(0), make_generator(0), sampler=quiet)
+    assert taken == 5
 
 
 def test_a_number_is_kept_before_nan() -> None:
@@ -60,6 +79,11 @@ def test_a_number_is_kept_before_nan() -> None:
     sets, info = lowest_of(lambda: (next(ends), ChainInfo()), lambda _: next(scores), tries=2)
     assert sets.flatten().tolist() == [2, 1]
     assert info == ChainInfo()
+
+
+def test_one_chain_does_not_pretend_to_be_several() -> None:
+    with pytest.raises(SettingsError, match="tries"):
+        LangevinSampler(LangevinSettings(tries=2))
 
 
 def test_tries_are_not_for_training() -> None:

@@ -28,6 +28,8 @@ from desp.settings import (
 from desp.tasks import judgement, polygons
 
 CHAIN = LangevinSettings(steps=10, stochastic_steps=8, noise_scale=0.02)
+# Its noise hardly falls: scaled alone, the first would soon be below the last.
+COOLED_CHAIN = replace(CHAIN, last_noise=0.018, tries=2)
 SOLVER = SolverSettings(steps=3)
 
 
@@ -52,6 +54,7 @@ def tiny(recipe: str, **predictor: Any) -> RunSettings:
 CHAINS = tiny(
     "polygons-desp", energy=DeepSetsSettings(hidden=8), estimator=ContrastiveSettings(chain=CHAIN), sampler=CHAIN
 )
+COOLED = replace(CHAINS, predictor=replace(CHAINS.predictor, sampler=COOLED_CHAIN))
 DENOISING = tiny("polygons-denoising", energy=PooledLayersSettings(hidden=8), sampler=SOLVER)
 
 
@@ -80,9 +83,10 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: SamplerSettings) -> list[Sam
     ("settings", "wanted"),
     [
         (CHAINS, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01)),
+        (COOLED, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01, last_noise=0.009)),
         (DENOISING, SolverSettings(steps=40, stochasticity=0.2, refinement=2)),
     ],
-    ids=["chains", "solver"],
+    ids=["chains", "chains with falling noise", "solver"],
 )
 def test_every_setting_is_varied_and_the_best_is_used(
     settings: RunSettings, wanted: SamplerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

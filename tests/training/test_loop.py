@@ -55,7 +55,13 @@ def test_training_lowers_the_held_out_risk(kind: Kind) -> None:
     assert (listener.starts, listener.ends, list(listener.numbers)) == ([(0, 15)], 1, list(range(1, 16)))
     energies = {"energy_real", "energy_sampled"}
     sized, denoised = {"risk", "size"}, {"denoising", "size"}
-    own = {"contrastive": energies, "replay": energies, "denoising": denoised, "field": denoised}
+    own = {
+        "contrastive": energies,
+        "replay": energies,
+        "spared": energies | {"runaways"},
+        "denoising": denoised,
+        "field": denoised,
+    }
     names = {**own, "set-risk": {"risk"}, "dspn": {"risk"}, "c-dspn": sized, "tspn": sized}[kind]
     assert set(listener.numbers[1]) == {"loss", "gradient_norm", "learning_rate"} | names
 

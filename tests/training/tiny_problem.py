@@ -31,8 +31,19 @@ from desp.settings import (
 )
 from desp.training import Trainer, TrainingListener
 
-Kind = Literal["contrastive", "set-risk", "replay", "denoising", "field", "dspn", "c-dspn", "tspn"]
-KINDS: tuple[Kind, ...] = ("contrastive", "set-risk", "replay", "denoising", "field", "dspn", "c-dspn", "tspn")
+Kind = Literal["contrastive", "set-risk", "replay", "spared", "denoising", "field", "dspn", "c-dspn", "tspn"]
+SPARING_STEP = 0.002
+KINDS: tuple[Kind, ...] = (
+    "contrastive",
+    "set-risk",
+    "replay",
+    "spared",
+    "denoising",
+    "field",
+    "dspn",
+    "c-dspn",
+    "tspn",
+)
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -73,6 +84,10 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
     if kind == "tspn":
         return DirectSettings(size_hidden=8)
     chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
+    if kind == "spared":  # short enough to hold some samples back, and not all
+        return ContrastiveSettings(
+            chain=replace(chain, largest_step=SPARING_STEP), data_noise=noise, spare_runaways=True
+        )
     if kind == "replay":
         return ContrastiveSettings(
             chain=chain, data_noise=noise, energy_penalty=0.1, replay=0.9, replay_capacity=20

@@ -9,7 +9,7 @@ from torch import Tensor
 from desp.energies import SetEnergy
 from desp.estimators.base import Estimator
 from desp.estimators.replay import Replay
-from desp.samplers import ChainEngine, LangevinSampler
+from desp.samplers import ChainEngine, LangevinSampler, eager_gradient
 from desp.settings import ContrastiveSettings, Engine
 
 
@@ -62,9 +62,13 @@ class ContrastiveEstimator(Estimator):
             runaways = self._runaways(code.detach(), sampled)
             statistics["runaways"] = runaways.to(of_real.dtype).mean()
             of_sampled = torch.where(runaways, of_sampled.detach(), of_sampled)
+            # No chain goes on from there: it begins anew.
+            sampled = torch.where(runaways.view(-1, 1, 1), 0.0, sampled)
+        if self.settings.replay > 0:
+            self.replay.keep(x, sampled)
         loss = of_real.mean() - of_sampled.mean()
         if self.settings.energy_penalty > 0:
-            loss = loss + self.settings.energy_penalty * energies.square().mean()
+            loss = loss + self.settings.energy_penalty * torch.cat([of_real, of_sampled]).square().mean()
         return loss, statistics
 
     def _sampled(self, x: Tensor, code: Tensor, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -73,15 +77,13 @@ class ContrastiveEstimator(Estimator):
         if share > 0:
             start = self.replay.starts(x, like, share, generator)
         sampled, _ = self.engine.run(LangevinSampler(self.settings.chain), code, start, generator)
-        if share > 0:
-            self.replay.keep(x, sampled)
         return sampled
 
     @torch.no_grad()
     def _runaways(self, code: Tensor, sampled: Tensor) -> Tensor:
-        """Which samples (B,) have an element that the chain's largest step would hold back."""
+        """Which samples (B,) have an element whose next step would be longer than the chain's largest."""
         chain = self.settings.chain
-        _, slope = self.energy.value_and_gradient(sampled, self.energy.prepare(code, sampled.shape[1]))
+        _, slope = eager_gradient(self.energy, code, sampled.shape[1])(sampled)
         longest = (chain.step_size * slope).norm(dim=2).amax(dim=1)
         return longest > cast(float, chain.largest_step)
 

@@ -1,5 +1,6 @@
 """The trained modules of an energy predictor, and how chains or descents draw sets from them."""
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -139,7 +140,7 @@ class EnergyNetwork(SetNetwork):
             SettingsError: it needs another kind of energy than this one.
         """
         if isinstance(settings, LangevinSettings) and self.diffusion is None:
-            return LangevinSampler(settings)
+            return LangevinSampler(replace(settings, tries=1))  # chains are tried again from outside
         if not isinstance(settings, LangevinSettings) and self.diffusion is not None:
             return SolverSampler(settings, self.diffusion.settings)
         raise SettingsError(
@@ -172,7 +173,7 @@ class ChainDrawer(SetDrawer):
         record: Record,
         code_type: torch.dtype | None = None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Run one chain, or descend, for each input."""
+        """Run a chain, or several of which the lowest is kept, or descend, for each input."""
         network = self.network
         with evaluating(network):
             code = rounded(network.energy.encode(x), code_type)
@@ -184,7 +185,7 @@ class ChainDrawer(SetDrawer):
         drawn = lowest_of(
             lambda: engine.run(sampler, code, start, generator, record),
             partial(self._energies, code),
-            settings.tries if isinstance(settings, LangevinSettings) else 1,
+            _tries(settings),
         )
         self.engine_used = engine.used or "eager"
         if isinstance(settings, SolverSettings) and settings.matching > 0:
@@ -192,6 +193,7 @@ class ChainDrawer(SetDrawer):
         return drawn
 
     def _energies(self, code: Tensor, sets: Tensor) -> Tensor:
+        """Of raw sets."""
         with evaluating(self.network):
             return self.network.energy.score(code, sets)
 
@@ -215,6 +217,11 @@ class ChainDrawer(SetDrawer):
         """The presence of as many elements as were drawn, where sizes come first."""
         sizes = self.network.sizes
         return None if sizes is None else first_rows(sizes.sample(code, generator), self.row_shape[0])
+
+
+def _tries(settings: SamplerSettings) -> int:
+    """How often sets are drawn: once where no noise makes tries differ."""
+    return settings.tries if isinstance(settings, LangevinSettings) and settings.noise_at(0) > 0 else 1
 
 
 def make_energy_network(

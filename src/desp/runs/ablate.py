@@ -8,7 +8,7 @@ from desp.errors import SettingsError
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import DirectSettings, LangevinSettings, SetRiskSettings
+from desp.settings import DirectSettings, LangevinSettings, SetRiskSettings, to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation
 
@@ -44,7 +44,8 @@ def ablate_run(
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     rows, real = [], None
     for ratio in ratios:
-        changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps))
+        # One try: the best of several would hide what noise does to a chain.
+        changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), tries=1)
         evaluation = task.evaluate(predictor, seed=seed, samples=samples, sampler=changed)
         real = evaluation.real_data.get("score")
         rows.append({"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)})
@@ -54,6 +55,7 @@ def ablate_run(
         "recipe": settings.recipe,
         "seed": seed,
         "steps": sampler.steps,
+        "sampler": to_json(replace(sampler, tries=1)),
         "score_name": task.score_name,
         "real_data": real,
         "rows": rows,

@@ -105,7 +105,7 @@ def changed_settings(folder: RunFolder) -> list[str]:
 
 
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
-    """Predict sets for the task's examples and write them, with one chain each, to ``samples.json``."""
+    """Predict sets for the task's examples and write them, with the chain of each, to ``samples.json``."""
     _, seed = folder.load_settings()
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)

@@ -127,6 +127,12 @@ def _momenta(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
         yield replace(sampler, momentum=momentum)
 
 
+def _tries(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
+    """Several tries sharpen where one answer is right, and thin out the rest where many are."""
+    if sampler.tries > 1:
+        yield replace(sampler, tries=1)
+
+
 def _solver_steps(sampler: SolverSettings) -> Iterator[SolverSettings]:
     for steps in SOLVER_STEPS:
         yield replace(sampler, steps=steps)
@@ -144,6 +150,6 @@ def _refinements(sampler: SolverSettings) -> Iterator[SolverSettings]:
 
 # What is varied, in this order, each from the best so far.
 _CHANGES: dict[type, tuple[Callable[[Any], Iterator[SamplerSettings]], ...]] = {
-    LangevinSettings: (_ratios, _noises, _lengths, _momenta),
+    LangevinSettings: (_ratios, _noises, _lengths, _momenta, _tries),
     SolverSettings: (_solver_steps, _stochasticities, _refinements),
 }

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, GradientFor, Record, Sampler
 from desp.settings import LangevinSettings
+from desp.settings.choices import require_setting
 
 HUGE = 1e15
 
@@ -57,6 +58,9 @@ class LangevinSampler(Sampler):
     """
 
     settings: LangevinSettings
+
+    def __post_init__(self) -> None:
+        require_setting(self.settings.tries == 1, "tries", "1 for a single chain", self.settings.tries)
 
     def draw(
         self,

@@ -26,25 +26,25 @@ def lowest_of(
         return sets, info
     lowest = energy(sets)
     for _ in range(tries - 1):
-        others, record = draw()
+        others, other_info = draw()
         energies = energy(others)
         better = (energies < lowest) | (lowest.isnan() & ~energies.isnan())
         lowest = torch.where(better, energies, lowest)
         sets = torch.where(better.view(-1, 1, 1), others, sets)
-        info = _chosen(better, record, info)
+        info = _chosen(better, other_info, info)
     return sets, info
 
 
-def _chosen(better: Tensor, record: ChainInfo, info: ChainInfo) -> ChainInfo:
-    """The records of rows where it is better, the ones before elsewhere."""
+def _chosen(better: Tensor, new: ChainInfo, old: ChainInfo) -> ChainInfo:
+    """The new record of rows where it is better, the old one elsewhere."""
 
-    def choose(new: Tensor | None, old: Tensor | None) -> Tensor | None:
-        if new is None or old is None:
-            return old
-        return torch.where(better.view(-1, *[1] * (new.dim() - 2)), new, old)
+    def choose(this: Tensor | None, that: Tensor | None) -> Tensor | None:
+        if this is None or that is None:
+            return that
+        return torch.where(better.view(-1, *[1] * (this.dim() - 2)), this, that)
 
     return ChainInfo(
-        choose(record.energies, info.energies),
-        choose(record.gradient_norms, info.gradient_norms),
-        choose(record.trajectory, info.trajectory),
+        choose(new.energies, old.energies),
+        choose(new.gradient_norms, old.gradient_norms),
+        choose(new.trajectory, old.trajectory),
     )

@@ -41,7 +41,7 @@ class LangevinSettings:
     noise_scale: float = 0.015
     """Standard deviation of the noise of one step."""
     last_noise: float | None = None
-    """That of the last step with noise; between, it falls evenly in its logarithm. None: all have the same."""
+    """That of the last of several; between, it falls evenly in its logarithm. None: the same in all."""
     step_size: float = 1.0
     """Factor on the gradient."""
     noise_first: bool = True
@@ -51,8 +51,8 @@ class LangevinSettings:
     largest_step: float | None = None
     """No element goes farther in one gradient step: keeps chains finite where an energy is too steep."""
     tries: int = 1
-    """Chains for each predicted set, of which the one that ends lowest is kept. Above 1 a few that fail do not
-    count, and answers of lower energy are more frequent than they should be: for when one answer is right."""
+    """Chains for each predicted set, of which the one that ends lowest is kept: a few that fail do not count, for
+    as many times the work. For when one answer is right; of several, lower ones come too often."""
     kind: Literal["langevin"] = "langevin"
 
     def __post_init__(self) -> None:
@@ -136,8 +136,8 @@ class ContrastiveSettings:
     energy_penalty: float = 0.0
     """Factor on the mean squared energy in the loss; keeps energies from drifting away at high learning rates."""
     spare_runaways: bool = False
-    """Do not raise samples of which an element would still go farther than `chain.largest_step`: the energy is too
-    steep there for the chain's steps, and raising it would make it steeper."""
+    """Do not raise samples of which an element would next go farther than `chain.largest_step`: the energy is too
+    steep there, and would get steeper. The log has their share as `runaways`; near 1 nothing is learned."""
     replay: float = 0.0
     """Share of chains that start where one of the latest for the same input ended; the others start at zero."""
     replay_capacity: int = 4096
@@ -300,6 +300,10 @@ class PredictorSettings:
         if isinstance(self.energy, SetEncoderSettings) and self.energy.shared:
             kind = self.padding.kind
             require_setting(kind == "presence", "padding.kind", "presence where energy.shared is on", kind)
+        if isinstance(self.estimator, ContrastiveSettings) and self.estimator.spare_runaways:
+            bounded = isinstance(self.energy, DeepSetsSettings | SetEncoderSettings)
+            wanted = "deep-sets or set-encoder for estimator.spare_runaways"
+            require_setting(bounded, "energy.kind", wanted, self.energy.kind)
         if isinstance(self.energy, AttentionSettings) and self.energy.field:
             denoised = isinstance(self.estimator, DenoisingSettings)
             wanted = "denoising where energy.field is on, as others need an energy"
