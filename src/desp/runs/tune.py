@@ -23,7 +23,7 @@ from desp.settings import (
 from desp.storage import without_nonfinite, write_json
 from desp.tasks.judgement import CALIBRATED, energy_score
 
-RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 1.0)
+RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 NOISE_FACTORS = (0.5, 0.7, 1.0, 1.4)
 STEP_FACTORS = (0.5, 1.0, 2.0)
 MOMENTA = (0.0, 0.5, 0.8)
