@@ -40,6 +40,11 @@ class Estimator(nn.Module, ABC):
         """Go on with what `memory` gave."""
         del memory, device
 
+    def concern(self, numbers: dict[str, float]) -> str | None:
+        """What is wrong with training, by means over the latest steps, and what to do about it; None: nothing."""
+        del numbers
+        return None
+
     @abstractmethod
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

@@ -12,6 +12,9 @@ from desp.estimators.replay import Replay
 from desp.samplers import ChainEngine, LangevinSampler, eager_gradient
 from desp.settings import ContrastiveSettings, Engine
 
+# Share of samples that run away above which training hardly learns.
+MOST = 0.5
+
 
 class ContrastiveEstimator(Estimator):
     """Lowers the energy of real sets and raises that of the model's own.
@@ -86,6 +89,16 @@ class ContrastiveEstimator(Estimator):
         _, slope = eager_gradient(self.energy, code, sampled.shape[1])(sampled)
         longest = (chain.step_size * slope).norm(dim=2).amax(dim=1)
         return longest > cast(float, chain.largest_step)
+
+    def concern(self, numbers: dict[str, float]) -> str | None:
+        """Most samples run away: what is spared then is most of what there is to learn from."""
+        share = numbers.get("runaways", 0.0)
+        if share <= MOST:
+            return None
+        return (
+            f"{share:.0%} of the samples run away and are spared (estimator.spare_runaways): little is learned. "
+            "Lower training.learning_rate."
+        )
 
     @property
     def memory(self) -> dict[str, Tensor]:

@@ -80,6 +80,7 @@ class Trainer:
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = JsonLinesLog(folder / "log.jsonl") if folder else None
         self._best: Checkpoint | None = None
+        self._concerned = False
         # What was saved last, and the best checkpoint as it was then: a roll-back returns to both.
         self._good: Checkpoint | None = None
         self._good_best: Checkpoint | None = None
@@ -191,6 +192,10 @@ class Trainer:
         numbers = self.monitor.flush()
         if not numbers:
             return
+        concern = self.estimator.concern(numbers)
+        if concern and not self._concerned:
+            logger.warning("At step %d: %s", self.state.step, concern)
+        self._concerned = concern is not None
         numbers["learning_rate"] = self._rate(self.state.step - 1)
         self.listener.stepped(self.state.step, numbers)
         if self.accelerator.is_main_process and self.log:
