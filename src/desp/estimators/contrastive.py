@@ -97,7 +97,7 @@ class ContrastiveEstimator(Estimator):
             return None
         return (
             f"{share:.0%} of the samples run away and are spared (estimator.spare_runaways): little is learned. "
-            "Lower training.learning_rate."
+            "Lower training.learning_rate, or raise estimator.chain.largest_step if it is below the data's noise."
         )
 
     @property

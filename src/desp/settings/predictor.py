@@ -152,7 +152,7 @@ class ContrastiveSettings:
         require_setting(
             not self.spare_runaways or self.chain.largest_step is not None,
             "estimator.spare_runaways",
-            "False, or with estimator.chain.largest_step",
+            "False without estimator.chain.largest_step (try .1)",
             self.spare_runaways,
         )
         require_setting(0 <= self.replay <= 1, "estimator.replay", "between 0 and 1", self.replay)
