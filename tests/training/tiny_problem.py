@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from accelerate import Accelerator
@@ -32,18 +32,8 @@ from desp.settings import (
 from desp.training import Trainer, TrainingListener
 
 Kind = Literal["contrastive", "set-risk", "replay", "spared", "denoising", "field", "dspn", "c-dspn", "tspn"]
-SPARING_STEP = 0.002
-KINDS: tuple[Kind, ...] = (
-    "contrastive",
-    "set-risk",
-    "replay",
-    "spared",
-    "denoising",
-    "field",
-    "dspn",
-    "c-dspn",
-    "tspn",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SPARING_STEP = 0.002  # short enough to hold some samples back, and not all
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -84,7 +74,7 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
     if kind == "tspn":
         return DirectSettings(size_hidden=8)
     chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
-    if kind == "spared":  # short enough to hold some samples back, and not all
+    if kind == "spared":
         return ContrastiveSettings(
             chain=replace(chain, largest_step=SPARING_STEP), data_noise=noise, spare_runaways=True
         )

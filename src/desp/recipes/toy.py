@@ -126,8 +126,8 @@ def digits_desp_fast() -> RunSettings:
 
     Command: ``desp train digits-desp-fast``.
     """
-    # Longer without noise, some digits fall into wells beside the data, too narrow for chains with noise to find
-    # and for training to fill.
+    # In more steps without noise one seed of ten loses its digits: they fall into wells beside the data, too
+    # narrow for chains with noise to find and for training to fill.
     return _fast("digits-desp-fast", DigitsSettings(), stochastic_steps=95)
 
 
