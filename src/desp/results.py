@@ -109,8 +109,8 @@ def markdown_table(rows: list[Row]) -> str:
     Distances, all small, are in units of 1e-5.
     """
     lines = [
-        "| task | recipe | metric | paper | ours | real data | seeds |",
-        "|---|---|---|---|---|---|---|",
+        "| task | recipe | metric | paper | ours | real data | seeds | steps |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         if row["value"] is None or row["metric"] not in TABLE_METRICS[row["table"]]:
@@ -122,7 +122,8 @@ def markdown_table(rows: list[Row]) -> str:
         )
         metric = f"{row['metric']} (1e-5)" if unit < 1 else row["metric"]
         ours = f"**{ours}** ± {spread}" if spread else f"**{ours}**"
-        cells = (row["task"], f"`{row['recipe']}`", metric, paper, ours, real, str(len(row["seeds"])))
+        seeds = str(len(row["seeds"]))
+        cells = (row["task"], f"`{row['recipe']}`", metric, paper, ours, real, seeds, row["steps"] or "")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -165,10 +166,22 @@ def _row(
         "value": statistics.fmean(known) if complete else None,
         "std": statistics.stdev(known) if complete and len(known) > 1 else None,
         "seeds": [result["seed"] for result in results],
+        "steps": _length(results),
         "paper": published_value(recipe.table, recipe.task, recipe.system, plain_metric),
         "real_data": real,
         "data": results[0].get("data"),
     }
+
+
+def _length(results: list[dict[str, Any]]) -> str | None:
+    """Steps of training, and of how many, where a run ended before its recipe would have."""
+    trained = [result.get("training", {}).get("steps") for result in results]
+    known = sorted({steps for steps in trained if steps is not None})
+    if not known:
+        return None
+    full = get_recipe(results[0]["recipe"]).build().training.steps
+    text = "-".join(f"{steps:,}" for steps in dict.fromkeys((known[0], known[-1])))
+    return text if known[0] >= full else f"{text} of {full:,}"
 
 
 def _recipe_of(table: str, task: str, system: str) -> str | None:
@@ -189,6 +202,7 @@ def _empty_row(table: str, task: str, system: str, metric: str, paper: float) ->
         "value": None,
         "std": None,
         "seeds": [],
+        "steps": None,
         "paper": paper,
         "real_data": None,
         "data": None,

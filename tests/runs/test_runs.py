@@ -215,6 +215,19 @@ def test_another_length_or_more_processes_are_a_change(tmp_path: Path) -> None:
     ]
 
 
+def test_a_run_may_end_early_if_a_longer_one_would_have_begun_like_it(tmp_path: Path) -> None:
+    settings = get_recipe("mnist-tspn").build()
+    shorter, longer = (
+        replace(settings, training=replace(settings.training, steps=steps)) for steps in (100, 99_999_999)
+    )
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(settings, 0, None)
+    folder.set_length(100)
+    assert changed_settings(folder) == []
+    assert changes_of(shorter, tmp_path / "shorter") == []
+    assert changes_of(longer, tmp_path / "longer") != []
+
+
 def test_ablation_varies_the_stochastic_steps(trained: RunFolder) -> None:
     done: list[float] = []
     ablation = ablate_run(trained, [0.0, 0.5, 1.0], on_ratio=done.append)

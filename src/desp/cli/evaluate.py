@@ -75,6 +75,7 @@ def show_rows(title: str, rows: list[Row]) -> None:
         "paper",
         "real data",
         "seeds",
+        "steps",
         "data",
     )
     show_table(title, columns, [_cells(row) for row in rows])
@@ -82,7 +83,8 @@ def show_rows(title: str, rows: list[Row]) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     names = ("task", "system", "recipe", "protocol", "metric", "value", "std", "paper", "real_data")
-    return (*(number(row[name]) for name in names), str(len(row["seeds"])), number(row["data"]))
+    last = (str(len(row["seeds"])), number(row["steps"]), number(row["data"]))
+    return (*(number(row[name]) for name in names), *last)
 
 
 def _plain(value: object) -> str:

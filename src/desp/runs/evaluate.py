@@ -90,12 +90,17 @@ _TRAINING_FACTS = (
 
 
 def changed_settings(folder: RunFolder) -> list[str]:
-    """How a run differs from its recipe, but for where it ran and where its data were."""
+    """How a run differs from its recipe, but for where it ran and where its data were.
+
+    A run that ended earlier differs only if a longer one would not have begun as it did: tables tell its length.
+    """
     settings, _ = folder.load_settings()
     if folder.model.is_dir():  # its sampler may have been chosen since
         settings = replace(settings, predictor=folder.load_predictor().settings)
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
+    if original.training.may_end_early and settings.training.steps < original.training.steps:
+        same = replace(same, training=replace(same.training, steps=settings.training.steps))
     if isinstance(settings.task, FilesSettings):
         same = replace(same, task=settings.task)
     if isinstance(settings.task, MnistSettings) and isinstance(same.task, MnistSettings):

@@ -104,7 +104,7 @@ class RunFolder:
         """What settings do not say and yet sets this run apart from its recipe."""
         found = []
         earlier = self._read(self.settings_file).get("earlier_lengths", [])
-        if earlier:
+        if earlier and not self.load_settings()[0].training.may_end_early:
             found.append(f"training.steps: {earlier} before it was resumed with another length")
         processes = (self.read(self.summary_file) or {}).get("processes", 1)
         if processes != 1:

@@ -75,6 +75,11 @@ class TrainingSettings:
             self.patience,
         )
 
+    @property
+    def may_end_early(self) -> bool:
+        """Whether a shorter run is the beginning of a longer one, with the best weights so far at its end."""
+        return self.decay == "constant" and self.validate_every > 0
+
 
 @dataclass(frozen=True)
 class PolygonsSettings:
