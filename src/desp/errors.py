@@ -36,7 +36,11 @@ class CheckpointError(RunError):
     """A checkpoint or saved predictor that is damaged or does not fit."""
 
 
-class NonFiniteError(DespError, ArithmeticError):
+class TrainingError(DespError, ArithmeticError):
+    """Training cannot go on as it is."""
+
+
+class NonFiniteError(TrainingError):
     """Training produced NaN or infinity."""
 
 

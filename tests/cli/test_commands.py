@@ -23,6 +23,7 @@ ROW = {
     "value",
     "std",
     "seeds",
+    "steps",
     "paper",
     "real_data",
     "data",

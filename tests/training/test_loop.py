@@ -66,20 +66,6 @@ def test_training_lowers_the_held_out_risk(kind: Kind) -> None:
     assert set(listener.numbers[1]) == {"loss", "gradient_norm", "learning_rate"} | names
 
 
-def test_a_concern_is_told_once_until_it_is_gone(caplog: pytest.LogCaptureFixture) -> None:
-    predictor = make_predictor("spared")
-    trainer = make_trainer(predictor, replace(SHORT, steps=6))
-    shares = iter([0.6, 0.9, 0.1, 0.5, 0.51, 1.0])
-    flush = trainer.monitor.flush
-    trainer.monitor.flush = lambda: {**flush(), "runaways": next(shares)}
-    with caplog.at_level("WARNING", logger="desp"):
-        trainer.fit()
-    told = [message for message in caplog.messages if "run away" in message]
-    assert [message.split(":")[0] for message in told] == ["At step 1", "At step 5"]
-    assert "60% of the samples" in told[0]
-    assert "training.learning_rate" in told[0]
-
-
 def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
     outcomes = []
     for seed in (0, 0, 1):

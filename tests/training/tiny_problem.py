@@ -33,7 +33,7 @@ from desp.training import Trainer, TrainingListener
 
 Kind = Literal["contrastive", "set-risk", "replay", "spared", "denoising", "field", "dspn", "c-dspn", "tspn"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SPARING_STEP = 0.002  # short enough to hold some samples back, and not all
+SPARING_STEP = 0.003  # short enough to hold some samples back, and at no step most of them
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -151,7 +151,8 @@ class Recorder(TrainingListener):
     def validated(self, step: int, score: float, best: bool) -> None:
         self.scores.append((step, score, best))
 
-    def rolled_back(self, step: int, to_step: int) -> None:
+    def rolled_back(self, step: int, to_step: int, why: str) -> None:
+        del why
         self.rollbacks.append((step, to_step))
 
     def ended(self) -> None:

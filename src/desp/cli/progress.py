@@ -57,11 +57,10 @@ class ProgressBar(TrainingListener):
         """Mention the score."""
         self._progress.console.print(f"step {step}: validation score {score:.4g}{' (best)' if best else ''}")
 
-    def rolled_back(self, step: int, to_step: int) -> None:
+    def rolled_back(self, step: int, to_step: int, why: str) -> None:
         """Say so."""
-        self._progress.console.print(
-            f"step {step} was not finite; back to step {to_step} with half the learning rate"
-        )
+        del step  # the reason names it
+        self._progress.console.print(f"{why} Back to step {to_step} with half the learning rate.")
         self._progress.update(self._bar, completed=to_step)
 
     def ended(self) -> None:

@@ -127,7 +127,7 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
     """Say what a user would want to know before trusting the result."""
     if outcome.rollbacks:
         print(
-            f"note: training became non-finite and went back {outcome.rollbacks} times, halving the rate "
+            f"note: training failed and went back {outcome.rollbacks} times, halving the rate "
             "each; a lower --training.learning-rate avoids that"
         )
     if outcome.best_step is not None and outcome.best_step < outcome.steps:

@@ -40,8 +40,8 @@ class Estimator(nn.Module, ABC):
         """Go on with what `memory` gave."""
         del memory, device
 
-    def concern(self, numbers: dict[str, float]) -> str | None:
-        """What is wrong with training, by means over the latest steps, and what to do about it; None: nothing."""
+    def failure(self, numbers: dict[str, float]) -> str | None:
+        """Why the latest steps, by their means, were in vain although all was finite; None: they were not."""
         del numbers
         return None
 

@@ -90,14 +90,14 @@ class ContrastiveEstimator(Estimator):
         longest = (chain.step_size * slope).norm(dim=2).amax(dim=1)
         return longest > cast(float, chain.largest_step)
 
-    def concern(self, numbers: dict[str, float]) -> str | None:
+    def failure(self, numbers: dict[str, float]) -> str | None:
         """Most samples run away: what is spared then is most of what there is to learn from."""
         share = numbers.get("runaways", 0.0)
         if share <= MOST:
             return None
         return (
-            f"{share:.0%} of the samples run away and are spared (estimator.spare_runaways): little is learned. "
-            "Lower training.learning_rate, or raise estimator.chain.largest_step if it is below the data's noise."
+            f"{share:.0%} of the samples run away and are spared (estimator.spare_runaways), so that little is "
+            "learned. Is estimator.chain.largest_step below the data's noise? Then raise it."
         )
 
     @property

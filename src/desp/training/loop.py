@@ -13,7 +13,14 @@ from accelerate.utils import broadcast
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.errors import CheckpointError, NonFiniteError, RunError, SettingsError, TrainingInterrupted
+from desp.errors import (
+    CheckpointError,
+    NonFiniteError,
+    RunError,
+    SettingsError,
+    TrainingError,
+    TrainingInterrupted,
+)
 from desp.estimators import Estimator
 from desp.randomness import derive_seed
 from desp.settings import Engine, TrainingSettings
@@ -25,7 +32,7 @@ from desp.training.checkpoints import (
     restore_optimizer,
 )
 from desp.training.gradients import GradientStep
-from desp.training.monitor import Monitor, NonFiniteStep
+from desp.training.monitor import FailedStep, Monitor
 from desp.training.progress import JsonLinesLog, TrainingListener
 from desp.training.schedule import learning_rate
 from desp.training.signals import StopRequest
@@ -80,7 +87,6 @@ class Trainer:
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = JsonLinesLog(folder / "log.jsonl") if folder else None
         self._best: Checkpoint | None = None
-        self._concerned = False
         # What was saved last, and the best checkpoint as it was then: a roll-back returns to both.
         self._good: Checkpoint | None = None
         self._good_best: Checkpoint | None = None
@@ -90,6 +96,7 @@ class Trainer:
 
         Raises:
             NonFiniteError: the loss or its gradient was not finite.
+            TrainingError: all was finite, and in vain.
             TrainingInterrupted: a signal asked to stop; everything is saved.
             RunError: the folder holds another run already.
         """
@@ -101,7 +108,7 @@ class Trainer:
                 while self.state.step < self.settings.steps and not stopped_early:
                     try:
                         stopped_early = self._train_until_done(stop)
-                    except NonFiniteStep as error:
+                    except FailedStep as error:
                         self._recover(error)
         finally:
             self.listener.ended()
@@ -143,7 +150,7 @@ class Trainer:
             self.state.seconds = before + time.monotonic() - began
             if self._after_step():
                 return True
-            if self._asked_to_stop(stop):
+            if self._any_process(stop.requested):
                 self._interrupt()
             if self.state.step >= self.settings.steps:
                 return False
@@ -192,16 +199,15 @@ class Trainer:
         numbers = self.monitor.flush()
         if not numbers:
             return
-        concern = self.estimator.concern(numbers)
-        if concern and not self._concerned:
-            logger.warning("At step %d: %s", self.state.step, concern)
-        self._concerned = concern is not None
         numbers["learning_rate"] = self._rate(self.state.step - 1)
         self.listener.stepped(self.state.step, numbers)
         if self.accelerator.is_main_process and self.log:
             self.log.add({"step": self.state.step, **numbers, "seconds": round(self.state.seconds, 3)})
         if self.settings.tensorboard:
             self.accelerator.log(numbers, step=self.state.step)
+        failure = self.estimator.failure(numbers)
+        if self._any_process(failure is not None):
+            raise FailedStep(self.state.step, f"At step {self.state.step}: {failure or 'another process failed.'}")
 
     def _validate(self) -> bool:
         """Score the present weights; true when patience has run out."""
@@ -279,7 +285,7 @@ class Trainer:
             self.store.save(self.state.step, self._good)
         self.accelerator.wait_for_everyone()
 
-    def _recover(self, error: NonFiniteStep) -> None:
+    def _recover(self, error: FailedStep) -> None:
         """Go back to the last good state, or say what to try."""
         good = self._good
         if self.settings.on_nonfinite == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
@@ -290,7 +296,8 @@ class Trainer:
                 if self.settings.on_nonfinite == "stop"
                 else f"; going back {self.state.attempt} times did not help."
             )
-            raise NonFiniteError(
+            kind = NonFiniteError if isinstance(error, NonFiniteError) else TrainingError
+            raise kind(
                 f"{error} {kept} Try a lower learning rate (--training.learning-rate) or gradient clipping "
                 f"(--training.clip-norm 0.1){more}"
             ) from error
@@ -301,14 +308,13 @@ class Trainer:
         self.state.attempt, self.state.seconds = attempt, seconds
         if self.log and self.accelerator.is_main_process:
             self.log.rewind(self.state.step)
-        self.listener.rolled_back(error.step, self.state.step)
+        self.listener.rolled_back(error.step, self.state.step, str(error))
 
-    def _asked_to_stop(self, stop: StopRequest) -> bool:
+    def _any_process(self, flag: bool) -> bool:
+        """Whether it is true for any process, as all must stop or go back after the same step."""
         if self.accelerator.num_processes == 1:
-            return stop.requested
-        # All processes must stop after the same step, whichever of them got the signal first.
-        flag = torch.tensor(int(stop.requested), device=self.accelerator.device)
-        return bool(self.accelerator.reduce(flag, "sum") > 0)
+            return flag
+        return bool(self.accelerator.reduce(torch.tensor(int(flag), device=self.accelerator.device), "sum") > 0)
 
     def _interrupt(self) -> None:
         self.monitor.check()

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from desp.errors import NonFiniteError
+from desp.errors import NonFiniteError, TrainingError
 
 
 class Monitor:
@@ -71,9 +71,16 @@ class Monitor:
         self._count = int(tensors.get("count", 0))
 
 
-class NonFiniteStep(NonFiniteError):
+class FailedStep(TrainingError):
+    """Training failed at a step, and may go back."""
+
+    def __init__(self, step: int, why: str) -> None:
+        super().__init__(why)
+        self.step = step
+
+
+class NonFiniteStep(FailedStep, NonFiniteError):
     """A training step gave NaN or infinity."""
 
     def __init__(self, step: int) -> None:
-        super().__init__(f"The loss or its gradient became NaN or infinite at step {step}.")
-        self.step = step
+        super().__init__(step, f"The loss or its gradient became NaN or infinite at step {step}.")
