@@ -84,6 +84,7 @@ EXAMPLES: list[Any] = [
         largest_step=0.1,
         last_noise=0.2,
         tries=3,
+        from_tries="mean",
     ),
     ContrastiveSettings(
         chain=LangevinSettings(steps=9, stochastic_steps=9, largest_step=0.3),

@@ -1,5 +1,6 @@
 """How a predictor runs its chains: in parts of one size, in order, on record."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +9,11 @@ import torch
 from torch import Tensor
 
 from desp.data.base import Batch
+from desp.distances import hungarian
 from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
-from desp.samplers import ChainInfo, LangevinSampler, lowest_of
+from desp.samplers import ChainInfo, LangevinSampler, lowest_of, mean_of
 from desp.sets import SetBatch
 from desp.settings import ContrastiveSettings, LangevinSettings, PredictorSettings, TrainingSettings
 
@@ -79,6 +81,61 @@ def test_a_number_is_kept_before_nan() -> None:
     sets, info = lowest_of(lambda: (next(ends), ChainInfo()), lambda _: next(scores), tries=2)
     assert sets.flatten().tolist() == [2, 1]
     assert info == ChainInfo()
+
+
+def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = ()) -> Tensor:
+    """The mean of sets (B, N, C), of which the first is lowest if nothing else is said."""
+    left = iter(zip(ends, energies or range(len(ends)), strict=True))
+    scores: list[float] = []
+
+    def draw() -> tuple[Tensor, ChainInfo]:
+        sets, energy = next(left)
+        scores.append(energy)
+        return sets, ChainInfo()
+
+    return mean_of(draw, lambda sets: torch.full((len(sets),), float(scores[-1])), len(ends))[0]
+
+
+def test_the_mean_of_tries_is_that_of_matching_elements() -> None:
+    generator = make_generator(0)
+    places = 5 * torch.randn(6, 4, 2, generator=generator)
+    shifts = torch.randn(3, 6, 4, 2, generator=generator) / 10
+    orders = torch.rand(3, 6, 4, generator=generator).argsort(dim=2)
+    orders = orders[..., None].expand(-1, -1, -1, 2)
+    ends = [(places + shift).gather(1, order) for shift, order in zip(shifts, orders, strict=True)]
+    expected = (places + shifts.mean(dim=0)).gather(1, orders[1])
+    torch.testing.assert_close(mean_of_ends(*ends, energies=(2, 1, 3)), expected)
+
+
+def test_the_mean_is_nearer_to_all_tries_than_they_are_to_each_other() -> None:
+    """What it is for: no try, the lowest included, is expected to be nearer to another one than the mean is."""
+    ends = list(torch.rand(5, 7, 6, 2, generator=make_generator(1)))
+    mean = mean_of_ends(*ends)
+    of_mean = torch.stack([hungarian(mean, end) for end in ends]).mean(dim=0)
+    for one in ends:
+        others = torch.stack([hungarian(one, end) for end in ends]).sum(dim=0) / (len(ends) - 1)
+        assert bool((of_mean < others).all())
+
+
+def test_tries_that_are_lost_do_not_count() -> None:
+    good, lost = torch.tensor([[[1.0], [3.0]]]), torch.tensor([[[torch.nan], [2.0]]])
+    assert mean_of_ends(good, lost).flatten().tolist() == [1, 3]
+    assert mean_of_ends(lost, good, energies=(math.nan, 0)).flatten().tolist() == [1, 3]
+    assert mean_of_ends(good).flatten().tolist() == [1, 3]
+    assert mean_of_ends(lost, lost).isnan().any()
+
+
+def test_predictions_may_be_means_of_tries(fitted: EnergyPredictor, pairs: Pairs) -> None:
+    x = torch.stack([x for x, _ in pairs[:5]])
+    once = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.3)
+    generator = make_generator(4)
+    ends = [fitted.sample(x, generator, sampler=once)[0] for _ in range(3)]
+    energies = torch.stack([fitted.raw_energy(x, end) for end in ends])
+    sampler = replace(once, tries=3, from_tries="mean")
+    sets, _ = fitted.sample(x, make_generator(4), sampler=sampler)
+    for row in range(len(x)):
+        expected = mean_of_ends(*[end[row : row + 1] for end in ends], energies=tuple(energies[:, row].tolist()))
+        torch.testing.assert_close(sets[row : row + 1], expected)
 
 
 def test_one_chain_does_not_pretend_to_be_several() -> None:

@@ -26,6 +26,7 @@ from desp.samplers import (
     eager_gradient,
     log_density,
     lowest_of,
+    mean_of,
 )
 from desp.settings import (
     ContrastiveSettings,
@@ -173,7 +174,7 @@ class ChainDrawer(SetDrawer):
         record: Record,
         code_type: torch.dtype | None = None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Run a chain, or several of which the lowest is kept, or descend, for each input."""
+        """Run a chain, or several to make one set of, or descend, for each input."""
         network = self.network
         with evaluating(network):
             code = rounded(network.energy.encode(x), code_type)
@@ -182,7 +183,10 @@ class ChainDrawer(SetDrawer):
             return network.descent(network.energy, code, record, self._most_probable(code))
         engine = self.many if len(x) >= CHAINS_AT_ONCE else self.few
         start, sampler = self._start(code, generator, settings), network.sampler(settings)
-        drawn = lowest_of(
+        combined = (
+            mean_of if isinstance(settings, LangevinSettings) and settings.from_tries == "mean" else lowest_of
+        )
+        drawn = combined(
             lambda: engine.run(sampler, code, start, generator, record),
             partial(self._energies, code),
             _tries(settings),

@@ -131,6 +131,7 @@ def _tries(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
     """Several tries sharpen where one answer is right, and thin out the rest where many are."""
     if sampler.tries > 1:
         yield replace(sampler, tries=1)
+        yield replace(sampler, from_tries="lowest" if sampler.from_tries == "mean" else "mean")
 
 
 def _solver_steps(sampler: SolverSettings) -> Iterator[SolverSettings]:

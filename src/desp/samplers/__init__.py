@@ -8,7 +8,7 @@ from desp.samplers.engine import ChainEngine, check_engine
 from desp.samplers.langevin import LangevinSampler, langevin_step
 from desp.samplers.matching import descend_to_zero
 from desp.samplers.solver import SolverSampler, noise_levels
-from desp.samplers.tries import lowest_of
+from desp.samplers.tries import lowest_of, mean_of
 
 __all__ = [
     "ChainEngine",
@@ -28,5 +28,6 @@ __all__ = [
     "langevin_step",
     "log_density",
     "lowest_of",
+    "mean_of",
     "noise_levels",
 ]

@@ -1,4 +1,4 @@
-"""Several chains for each set, of which the one that ends lowest is kept."""
+"""Several chains for each set: the one that ends lowest is kept, or their mean."""
 
 from collections.abc import Callable
 
@@ -6,14 +6,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.distances import assign, huber_pairs
 from desp.samplers.base import ChainInfo
+
+# The mean hardly moves when sets are matched with it once more.
+ROUNDS = 2
 
 Drawn = tuple[Float[Tensor, "b n c"], ChainInfo]
 
 
-def lowest_of(
-    draw: Callable[[], Drawn], energy: Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]], tries: int
-) -> Drawn:
+Energies = Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]]
+
+
+def lowest_of(draw: Callable[[], Drawn], energy: Energies, tries: int) -> Drawn:
     """Draw a batch of sets `tries` times and keep, for each of its rows, the set of lowest energy and its record.
 
     Args:
@@ -33,6 +38,38 @@ def lowest_of(
         sets = torch.where(better.view(-1, 1, 1), others, sets)
         info = _chosen(better, other_info, info)
     return sets, info
+
+
+def mean_of(draw: Callable[[], Drawn], energy: Energies, tries: int) -> Drawn:
+    """Draw a batch of sets `tries` times and take, for each of its rows, their mean as sets: the Wasserstein mean.
+
+    Elements of different tries belong together by the best assignment: first to the set of lowest energy, then to
+    the mean so far (Cuturi and Doucet 2014, with equal weights). Where an energy cannot tell sets apart, no set is
+    expected nearer to the right one, by the Hungarian distance. The record is that of the lowest.
+
+    Args:
+        draw: draws the batch once, with new noise every time.
+        energy: of drawn sets.
+        tries: 1 returns what was drawn.
+    """
+    drawn: list[Tensor] = []
+
+    def remembered() -> Drawn:
+        sets, info = draw()
+        drawn.append(sets)
+        return sets, info
+
+    mean, info = lowest_of(remembered, energy, tries)
+    for _ in range(ROUNDS if tries > 1 else 0):
+        mean = torch.stack([_arranged(sets, mean) for sets in drawn]).mean(dim=0)
+    return mean, info
+
+
+def _arranged(sets: Tensor, like: Tensor) -> Tensor:
+    """The elements of each set in the order of those of `like` they match; `like` where a chain was lost."""
+    lost = ~(sets.isfinite() & like.isfinite()).all(dim=2).all(dim=1).view(-1, 1, 1)
+    columns = assign(huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets)))
+    return torch.where(lost, like, sets.gather(1, columns.unsqueeze(-1).expand_as(sets)))
 
 
 def _chosen(better: Tensor, new: ChainInfo, old: ChainInfo) -> ChainInfo:

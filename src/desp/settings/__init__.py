@@ -20,12 +20,9 @@ from desp.settings.predictor import (
     DenoisingSettings,
     DirectSettings,
     EstimatorSettings,
-    LangevinSettings,
     PaddingSettings,
     PredictorSettings,
-    SamplerSettings,
     SetRiskSettings,
-    SolverSettings,
 )
 from desp.settings.run import (
     DigitsSettings,
@@ -36,6 +33,7 @@ from desp.settings.run import (
     TaskSettings,
     TrainingSettings,
 )
+from desp.settings.samplers import LangevinSettings, SamplerSettings, SolverSettings
 
 __all__ = [
     "AttentionSettings",

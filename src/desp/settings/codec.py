@@ -7,7 +7,7 @@ import typing
 from typing import Any, Literal, TypeVar
 
 from desp.errors import SettingsError
-from desp.settings.predictor import LangevinSettings, SamplerSettings
+from desp.settings.samplers import LangevinSettings, SamplerSettings
 
 T = TypeVar("T")
 
