@@ -137,15 +137,24 @@ def test_markdown_shows_what_was_measured() -> None:
     )
 
 
+def trained(asked: int, steps: int | None, best: int | None = None) -> dict[str, Any]:
+    return {"training": {"steps": steps, "best_step": best}, "settings": {"training": {"steps": asked}}}
+
+
 @pytest.mark.parametrize(
-    ("lengths", "shown"),
-    [((57_000,), "57,000"), ((3420,), "3,420 of 57,000"), ((570, 3420), "570-3,420 of 57,000"), ((None,), None)],
+    ("seeds", "shown"),
+    [
+        ([trained(57_000, 57_000, 57_000)], "57,000"),
+        ([trained(57_000, 5700, 1710)], "5,700, best 1,710"),  # patience ran out: the recipe would have ended, too
+        ([trained(3420, 3420, 3420)], "3,420 of 57,000"),
+        ([trained(3420, 3420, 570)], "3,420 of 57,000, best 570"),
+        ([trained(3420, 3420), trained(3420, 3420)], "3,420 of 57,000"),
+        ([trained(570, 570), trained(3420, 3420)], "570 of 57,000; 3,420 of 57,000"),
+        ([trained(57_000, None)], None),
+    ],
 )
-def test_rows_tell_how_long_was_trained(lengths: tuple[int | None, ...], shown: str | None) -> None:
-    results = [
-        made_up("mnist-desp-paper", seed, 1e-4, 1e-4, training={"steps": steps})
-        for seed, steps in enumerate(lengths)
-    ]
+def test_rows_tell_how_long_was_trained(seeds: list[dict[str, Any]], shown: str | None) -> None:
+    results = [made_up("mnist-desp-paper", seed, 1e-4, 1e-4, **more) for seed, more in enumerate(seeds)]
     assert {row["steps"] for row in rows_of(results)} == {shown}
 
 
@@ -207,11 +216,10 @@ def test_a_recorded_result_is_of_an_unchanged_recipe(path: Path) -> None:
     )
     assert result["changed_settings"] == []
     saved, expected = from_json(RunSettings, result["settings"]), recipe.build()
-    if expected.training.may_end_early:
-        assert result["training"]["steps"] <= saved.training.steps <= expected.training.steps
-        expected = replace(expected, training=replace(expected.training, steps=saved.training.steps))
-    else:
-        assert result["training"]["steps"] == expected.training.steps
+    length = saved.training.steps
+    if length < expected.training.steps and expected.training.may_end_at(length):
+        expected = replace(expected, training=replace(expected.training, steps=length))
+    assert result["training"]["steps"] == length or result["training"]["stopped_early"]
     for part in ("task", "predictor", "training", "matmul_precision"):
         assert getattr(saved, part) == getattr(expected, part)
     assert to_json(saved)["recipe"] == recipe.name
@@ -233,7 +241,9 @@ def test_a_recorded_result_says_where_it_comes_from(path: Path) -> None:
     assert "evaluate" in result["evaluation"]["command"]
     for scoring in ("raw", "returned"):
         assert 0 < result["scores"][scoring]["score"] < 1
-    assert 0 <= result["real_data"]["score"] < result["scores"]["returned"]["score"]
+    real = result["real_data"]["score"]
+    assert (real == 0) == (result["task"] == "set-mnist")  # where one answer is right
+    assert 0 <= real < result["scores"]["returned"]["score"]
 
 
 def test_the_projects_tables_have_one_row_for_each_cell() -> None:

@@ -36,11 +36,11 @@ class CheckpointError(RunError):
     """A checkpoint or saved predictor that is damaged or does not fit."""
 
 
-class TrainingError(DespError, ArithmeticError):
+class TrainingError(DespError):
     """Training cannot go on as it is."""
 
 
-class NonFiniteError(TrainingError):
+class NonFiniteError(TrainingError, ArithmeticError):
     """Training produced NaN or infinity."""
 
 

@@ -28,7 +28,8 @@ def check_recordable(recipe: str, changes: list[str]) -> None:
     if changes:
         raise RunError(
             f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Results are "
-            "recorded for unchanged recipes only."
+            "recorded for unchanged recipes; those with a constant learning rate and validation may be shorter, "
+            "by whole validations."
         )
 
 
@@ -174,14 +175,21 @@ def _row(
 
 
 def _length(results: list[dict[str, Any]]) -> str | None:
-    """Steps of training, and of how many, where a run ended before its recipe would have."""
-    trained = [result.get("training", {}).get("steps") for result in results]
-    known = sorted({steps for steps in trained if steps is not None})
-    if not known:
-        return None
+    """Steps of training; of how many, where a run was ended before its recipe would have; which were best."""
     full = get_recipe(results[0]["recipe"]).build().training.steps
-    text = "-".join(f"{steps:,}" for steps in dict.fromkeys((known[0], known[-1])))
-    return text if known[0] >= full else f"{text} of {full:,}"
+    texts = []
+    for result in results:
+        training, asked = (
+            result.get("training", {}),
+            result.get("settings", {}).get("training", {}).get("steps", full),
+        )
+        if training.get("steps") is None:
+            continue
+        cut = f" of {full:,}" if asked < full else ""
+        best = training.get("best_step")
+        best = f", best {best:,}" if best is not None and best != training["steps"] else ""
+        texts.append(f"{training['steps']:,}{cut}{best}")
+    return "; ".join(dict.fromkeys(texts)) or None
 
 
 def _recipe_of(table: str, task: str, system: str) -> str | None:

@@ -97,41 +97,42 @@ def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = ()) -> Tensor:
 
 
 def test_the_mean_of_tries_is_that_of_matching_elements() -> None:
+    """Of five tries the lowest three count, and the order is that of the lowest."""
     generator = make_generator(0)
     places = 5 * torch.randn(6, 4, 2, generator=generator)
-    shifts = torch.randn(3, 6, 4, 2, generator=generator) / 10
-    orders = torch.rand(3, 6, 4, generator=generator).argsort(dim=2)
-    orders = orders[..., None].expand(-1, -1, -1, 2)
+    shifts = torch.randn(5, 6, 4, 2, generator=generator) / 10
+    orders = torch.rand(5, 6, 4, generator=generator).argsort(dim=2)[..., None].expand(-1, -1, -1, 2)
     ends = [(places + shift).gather(1, order) for shift, order in zip(shifts, orders, strict=True)]
-    expected = (places + shifts.mean(dim=0)).gather(1, orders[1])
-    torch.testing.assert_close(mean_of_ends(*ends, energies=(2, 1, 3)), expected)
+    expected = (places + shifts[[0, 1, 3]].mean(dim=0)).gather(1, orders[1])
+    torch.testing.assert_close(mean_of_ends(*ends, energies=(2, 1, 4, 3, 5)), expected)
 
 
-def test_the_mean_is_nearer_to_all_tries_than_they_are_to_each_other() -> None:
-    """What it is for: no try, the lowest included, is expected to be nearer to another one than the mean is."""
-    ends = list(torch.rand(5, 7, 6, 2, generator=make_generator(1)))
-    mean = mean_of_ends(*ends)
-    of_mean = torch.stack([hungarian(mean, end) for end in ends]).mean(dim=0)
-    for one in ends:
-        others = torch.stack([hungarian(one, end) for end in ends]).sum(dim=0) / (len(ends) - 1)
+def test_the_mean_is_nearer_to_what_it_is_of_than_they_are_to_each_other() -> None:
+    ends = list(torch.rand(10, 7, 6, 2, generator=make_generator(1)))
+    mean, lower = mean_of_ends(*ends), ends[:5]
+    of_mean = torch.stack([hungarian(mean, end) for end in lower]).mean(dim=0)
+    for one in lower:
+        others = torch.stack([hungarian(one, end) for end in lower]).sum(dim=0) / (len(lower) - 1)
         assert bool((of_mean < others).all())
 
 
 def test_tries_that_are_lost_do_not_count() -> None:
     good, lost = torch.tensor([[[1.0], [3.0]]]), torch.tensor([[[torch.nan], [2.0]]])
-    assert mean_of_ends(good, lost).flatten().tolist() == [1, 3]
-    assert mean_of_ends(lost, good, energies=(math.nan, 0)).flatten().tolist() == [1, 3]
+    nan = math.nan
+    assert mean_of_ends(good, lost, lost, energies=(0, nan, nan)).flatten().tolist() == [1, 3]
+    assert mean_of_ends(lost, lost, good, energies=(nan, nan, 0)).flatten().tolist() == [1, 3]
     assert mean_of_ends(good).flatten().tolist() == [1, 3]
-    assert mean_of_ends(lost, lost).isnan().any()
+    assert mean_of_ends(good + 2, good, energies=(1, 0)).flatten().tolist() == [1, 3]  # the lower half is one
+    assert mean_of_ends(lost, lost, lost, energies=(nan, nan, nan)).isnan().any()
 
 
 def test_predictions_may_be_means_of_tries(fitted: EnergyPredictor, pairs: Pairs) -> None:
     x = torch.stack([x for x, _ in pairs[:5]])
     once = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.3)
     generator = make_generator(4)
-    ends = [fitted.sample(x, generator, sampler=once)[0] for _ in range(3)]
+    ends = [fitted.sample(x, generator, sampler=once)[0] for _ in range(4)]
     energies = torch.stack([fitted.raw_energy(x, end) for end in ends])
-    sampler = replace(once, tries=3, from_tries="mean")
+    sampler = replace(once, tries=4, from_tries="mean")
     sets, _ = fitted.sample(x, make_generator(4), sampler=sampler)
     for row in range(len(x)):
         expected = mean_of_ends(*[end[row : row + 1] for end in ends], energies=tuple(energies[:, row].tolist()))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from desp.distances import chamfer
 from desp.errors import SettingsError
 from desp.predictors import DataShape, EnergyPredictor, Prediction
 from desp.predictors.shape import InputStatistics
@@ -163,3 +164,25 @@ def test_the_papers_networks() -> None:
         if predictor.network.sizes is not None:
             layers = predictor.network.sizes.logits.linears
             assert [(item.in_features, item.out_features) for item in layers] == [(64, 128), (128, 343)]
+
+
+# -- learning ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "steps"), [("c-dspn", 60), ("tspn", 200)])
+def test_predictions_depend_on_inputs_and_not_on_their_sizes_alone(name: str, steps: int) -> None:
+    generator = make_generator(0)
+
+    def some_set() -> Tensor:
+        corner = 0.8 * torch.rand(1, 2, generator=generator)
+        size = int(torch.randint(1, ROWS + 1, (), generator=generator))
+        return corner + 0.2 * torch.rand(size, 2, generator=generator)
+
+    data = [some_set() for _ in range(500)]
+    predictor = EnergyPredictor(small(PAPER[name]), device="cpu")
+    pairs = [(as_input(points), points) for points in data]
+    predictor.fit(pairs, compared_training(1e-2, steps), input_kind="set")
+    x = torch.stack([as_input(some_set()) for _ in range(32)])
+    raw, _ = predictor.sample(x, make_generator(1))
+    own, others = (chamfer(raw[..., :2], to[..., :2]).mean() for to in (x, x.roll(1, dims=0)))
+    assert own < others / 3

@@ -217,15 +217,25 @@ def test_another_length_or_more_processes_are_a_change(tmp_path: Path) -> None:
 
 def test_a_run_may_end_early_if_a_longer_one_would_have_begun_like_it(tmp_path: Path) -> None:
     settings = get_recipe("mnist-tspn").build()
-    shorter, longer = (
-        replace(settings, training=replace(settings.training, steps=steps)) for steps in (100, 99_999_999)
-    )
+    epoch = settings.training.validate_every
+    for name, steps, changes in (("two", 2 * epoch, 0), ("between", epoch + 1, 1), ("long", 99 * epoch, 1)):
+        other = replace(settings, training=replace(settings.training, steps=steps))
+        assert len(changes_of(other, tmp_path / name)) == changes
     folder = RunFolder(tmp_path / "run")
     folder.begin(settings, 0, None)
-    folder.set_length(100)
+    folder.set_length(epoch)
     assert changed_settings(folder) == []
-    assert changes_of(shorter, tmp_path / "shorter") == []
-    assert changes_of(longer, tmp_path / "longer") != []
+    folder.set_length(epoch + 1)  # one more set of weights was validated than the recipe would have
+    folder.set_length(2 * epoch)
+    assert len(changed_settings(folder)) == 1
+
+
+def test_a_run_knows_its_parts(trained: RunFolder) -> None:
+    (part,) = trained.parts()
+    assert part["from_step"] == 0
+    assert part.keys() == {"from_step", "commit", "command", "device"}
+    trained.add_part({"commit": "abc", "command": "desp train", "device": "a GPU", "more": 1})
+    assert trained.parts()[1] == {"from_step": 4, "commit": "abc", "command": "desp train", "device": "a GPU"}
 
 
 def test_ablation_varies_the_stochastic_steps(trained: RunFolder) -> None:

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from desp.errors import TrainingInterrupted
 from desp.training.device import make_accelerator
+from desp.training.processes import Processes
 
 
 def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
@@ -78,7 +79,13 @@ def main() -> None:
     weights, told = train_until_asked_to_stop(kind, accelerator, folder)
     tensors |= {f"weight/{name}": value for name, value in weights.items()}
     tensors["batches"] = torch.stack([batch.sets.elements for batch in islice(polygons(rank).batches(0), 7)])
+    processes = Processes(accelerator)
     told["processes"] = accelerator.num_processes
+    told["together"] = [
+        processes.any(rank == 1),
+        processes.any(False),
+        processes.mean({"share": float(rank), "two": 2.0}),
+    ]
     (folder / f"rank-{rank}.json").write_text(json.dumps(told))
     save_file(tensors, folder / f"rank-{rank}.safetensors")
 

@@ -82,6 +82,11 @@ def check_weights_agree_after_training_on_different_data(launched: Launched) -> 
     assert not all(torch.equal(first[name], start[name]) for name in first)
 
 
+def check_they_decide_together(launched: Launched) -> None:
+    for told in launched.told:
+        assert told["together"] == [True, False, {"share": 0.5, "two": 2}]
+
+
 def check_all_stop_after_the_same_step(launched: Launched) -> None:
     for told in launched.told:
         assert told["step"] == 7
@@ -107,6 +112,7 @@ def test_two_processes(tmp_path: Path, kind: Kind) -> None:
     check_there_are_two_and_their_data_differ(launched)
     check_gradients_are_those_of_the_joined_batch(launched)
     check_weights_agree_after_training_on_different_data(launched)
+    check_they_decide_together(launched)
     check_all_stop_after_the_same_step(launched)
     check_all_believe_the_same_score(launched)
     check_only_the_first_process_writes(launched)

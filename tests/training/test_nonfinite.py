@@ -1,6 +1,5 @@
-"""Training that meets NaN or infinity, or is in vain: it stops with advice, or goes back."""
+"""Training that meets NaN or infinity: it stops with advice, or goes back."""
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -24,9 +23,9 @@ from tiny_problem import (
 )
 
 from desp.data.base import Batch
-from desp.errors import NonFiniteError, TrainingError
+from desp.errors import NonFiniteError
 from desp.training.checkpoints import load_checkpoint
-from desp.training.loop import MAX_ROLLBACKS, Trainer
+from desp.training.loop import MAX_ROLLBACKS
 
 
 def assert_all_finite(folder: Path) -> None:
@@ -108,33 +107,6 @@ def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
     assert (outcome.best_score, outcome.best_step) == (4, 2)
     assert_same(outcome.weights, scores.seen[1])
     assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
-
-
-def running_away(trainer: Trainer, *shares: float) -> Trainer:
-    """The trainer, with these shares of samples that run away, one at each look."""
-    flush, seen = trainer.monitor.flush, iter(shares)
-    trainer.monitor.flush = lambda: {**flush(), "runaways": next(seen)}  # type: ignore[method-assign]
-    return trainer
-
-
-def test_samples_that_run_away_send_training_back(tmp_path: Path) -> None:
-    listener, settings = Recorder(), replace(SHORT, on_nonfinite="rollback")
-    trainer = make_trainer(make_predictor("spared"), settings, folder=tmp_path, listener=listener)
-    assert running_away(trainer, 0, 0.1, 0.5, 0.51, 0, 0, 0, 0).fit().steps == 6
-    assert listener.rollbacks == [(4, 2)]
-    rates = [listener.numbers[step]["learning_rate"] for step in range(1, 7)]
-    assert rates == [1e-2, 1e-2, 5e-3, 5e-3, 5e-3, 5e-3]
-    shares = [json.loads(line)["runaways"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert shares == [0, 0.1, 0, 0, 0, 0]
-
-
-def test_samples_that_run_away_stop_training_with_advice(tmp_path: Path) -> None:
-    trainer = make_trainer(make_predictor("spared"), SHORT, folder=tmp_path)
-    with pytest.raises(TrainingError, match=r"At step 3: 60% of the samples run away") as caught:
-        running_away(trainer, 0, 0, 0.6).fit()
-    assert not isinstance(caught.value, NonFiniteError)
-    for words in ("step-00000002", "largest_step", "--training.learning-rate", "--training.on-nonfinite rollback"):
-        assert words in str(caught.value)
 
 
 def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:

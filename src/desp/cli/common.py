@@ -57,7 +57,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 def console() -> Console:
     """Standard output; wide where it is not a terminal, so that tables stay whole in files and pipes."""
     plain = Console()
-    return plain if plain.is_terminal else Console(width=160)
+    return plain if plain.is_terminal else Console(width=200)
 
 
 def number(value: Any) -> str:

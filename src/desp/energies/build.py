@@ -71,8 +71,9 @@ def _input_encoder(
     latent = settings.latent if isinstance(settings, SetEncoderSettings | TransformerSettings) else None
     out = latent or code or settings.hidden
     if kind == "set" and isinstance(settings, TransformerSettings):
-        # As DSPN encodes sets, with which it is compared: presence is a feature, features are divided by N.
-        encoder = SetEncoder(input_shape[1], settings.hidden, out, divide_by_size=True)
+        # As DSPN encodes sets, with which it is compared: presence is a feature. But features are not divided by
+        # N: codes would differ by thousandths, and the decoder would not see them beside its points.
+        encoder = SetEncoder(input_shape[1], settings.hidden, out)
         return nn.Sequential(PresentScaling((input_shape[1],)), encoder)
     if kind == "set":
         size, features = input_shape[0], input_shape[1] - 1

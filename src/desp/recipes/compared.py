@@ -16,6 +16,9 @@ from desp.settings import (
 BATCH_SIZE = 32
 # The released step is for the mean over the batch; an energy here is that of one sample.
 STEP_SIZE = 800 / BATCH_SIZE
+# Sizes cost some nats and elements thousandths: added as they are, the encoder would learn sizes alone, and every
+# input of one size would get the same set.
+SIZE_WEIGHT = 1e-4
 
 
 def _dspn_energy(shared: bool) -> SetEncoderSettings:
@@ -56,7 +59,9 @@ def c_dspn(*, shared: bool = True) -> PredictorSettings:
     """C-DSPN (Kosiorek et al. 2020): DSPN on as many elements as are most probable for the input."""
     return PredictorSettings(
         energy=_dspn_energy(shared),
-        estimator=SetRiskSettings(steps=10, step_size=STEP_SIZE, scored="all", sizes="first", size_hidden=128),
+        estimator=SetRiskSettings(
+            steps=10, step_size=STEP_SIZE, scored="all", sizes="first", size_hidden=128, size_weight=SIZE_WEIGHT
+        ),
         scaling="none",
     )
 

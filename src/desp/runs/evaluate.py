@@ -61,7 +61,7 @@ def evaluate_run(
         "real_data": evaluation.real_data,
         "details": evaluation.details,
         "energy": evaluation.energy,
-        "training": {name: summary.get(name) for name in _TRAINING_FACTS},
+        "training": {name: summary.get(name) for name in _TRAINING_FACTS} | {"parts": folder.parts()},
         "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
         "settings": to_json(replace(settings, predictor=predictor.settings)),
         "changed_settings": changed_settings(folder),
@@ -86,6 +86,8 @@ _TRAINING_FACTS = (
     "steps",
     "parameters",
     "best_step",
+    "stopped_early",
+    "rollbacks",
 )
 
 
@@ -99,8 +101,9 @@ def changed_settings(folder: RunFolder) -> list[str]:
         settings = replace(settings, predictor=folder.load_predictor().settings)
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
-    if original.training.may_end_early and settings.training.steps < original.training.steps:
-        same = replace(same, training=replace(same.training, steps=settings.training.steps))
+    steps = settings.training.steps
+    if steps < original.training.steps and original.training.may_end_at(steps):
+        same = replace(same, training=replace(same.training, steps=steps))
     if isinstance(settings.task, FilesSettings):
         same = replace(same, task=settings.task)
     if isinstance(settings.task, MnistSettings) and isinstance(same.task, MnistSettings):

@@ -100,11 +100,24 @@ class RunFolder:
             values["settings"]["task"]["data_dir"] = task.data_dir
             write_json(self.settings_file, values)
 
+    def add_part(self, provenance: dict[str, Any]) -> None:
+        """Note what trains this run from its newest checkpoint on: a resumed run has several parts."""
+        steps = [int(path.stem.removeprefix("step-")) for path in self.path.glob("checkpoints/step-*.safetensors")]
+        part = {"from_step": max(steps, default=0)}
+        part |= {name: provenance[name] for name in ("commit", "command", "device")}
+        values = self._read(self.settings_file)
+        write_json(self.settings_file, {**values, "parts": [*values.get("parts", []), part]})
+
+    def parts(self) -> list[dict[str, Any]]:
+        """What `add_part` noted, in order; nothing in older runs."""
+        return list(self._read(self.settings_file).get("parts", []))
+
     def irregularities(self) -> list[str]:
         """What settings do not say and yet sets this run apart from its recipe."""
         found = []
         earlier = self._read(self.settings_file).get("earlier_lengths", [])
-        if earlier and not self.load_settings()[0].training.may_end_early:
+        training = self.load_settings()[0].training
+        if not all(training.may_end_at(steps) for steps in earlier):
             found.append(f"training.steps: {earlier} before it was resumed with another length")
         processes = (self.read(self.summary_file) or {}).get("processes", 1)
         if processes != 1:

@@ -47,6 +47,8 @@ def train_run(
     state.wait_for_everyone()
     # Not earlier: with TensorBoard it writes into the folder, which would no longer be a new one.
     accelerator = make_accelerator(settings.device, settings.training, folder.path)
+    if accelerator.is_main_process:
+        folder.add_part(provenance(accelerator.device))
     outcome = predictor.train(
         task.source(shape, settings.training, seed, accelerator),
         settings.training,

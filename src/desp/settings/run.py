@@ -76,10 +76,12 @@ class TrainingSettings:
             self.patience,
         )
 
-    @property
-    def may_end_early(self) -> bool:
-        """Whether a shorter run is the beginning of a longer one, with the best weights so far at its end."""
-        return self.decay == "constant" and self.validate_every > 0
+    def may_end_at(self, steps: int) -> bool:
+        """Whether a run of that length is the beginning of a longer one, and gives the best of its weights so far.
+
+        Its last weights are validated; so the longer run must have validated them, too.
+        """
+        return self.decay == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class LangevinSettings:
     ones come too often, and their mean is none."""
     from_tries: Literal["lowest", "mean"] = "lowest"
     """What is made of several tries. lowest: the one that ends lowest, so that a few that fail do not count. mean:
-    their mean, element by element as they match, which is nearest to all that the energy cannot tell apart."""
+    that of the lower half, element by element as they match: nearest to all that the energy cannot tell apart."""
     kind: Literal["langevin"] = "langevin"
 
     def __post_init__(self) -> None:

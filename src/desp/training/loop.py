@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource, GeneratedSource
@@ -33,10 +32,11 @@ from desp.training.checkpoints import (
 )
 from desp.training.gradients import GradientStep
 from desp.training.monitor import FailedStep, Monitor
+from desp.training.processes import Processes
 from desp.training.progress import JsonLinesLog, TrainingListener
 from desp.training.schedule import learning_rate
 from desp.training.signals import StopRequest
-from desp.training.state import TrainingOutcome, TrainingState
+from desp.training.state import TrainingOutcome, TrainingState, Window
 from desp.training.update import Feed, Update
 
 logger = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class Trainer:
         self.estimator = estimator.to(accelerator.device)
         self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
         self.accelerator, self.validate = accelerator, validate
+        self.processes = Processes(accelerator)
         self.listener = listener or TrainingListener()
         # Prepared first: with several processes this gives all of them the weights of the first.
         self.gradients = GradientStep(accelerator.prepare(estimator), accelerator, estimator)
@@ -150,7 +151,7 @@ class Trainer:
             self.state.seconds = before + time.monotonic() - began
             if self._after_step():
                 return True
-            if self._any_process(stop.requested):
+            if self.processes.any(stop.requested):  # all stop after the same step, whoever got the signal
                 self._interrupt()
             if self.state.step >= self.settings.steps:
                 return False
@@ -179,6 +180,9 @@ class Trainer:
         save_now = save_now or step >= settings.steps
         if step % settings.log_every == 0 or validate_now or save_now:
             self._report()
+        if save_now:
+            self._judge(self.state.window)
+            self.state.window = Window()
         if validate_now and save_now:
             self._save()  # before it, too: a validation may take long, and be interrupted
         out_of_patience = validate_now and self._validate()
@@ -194,20 +198,23 @@ class Trainer:
         return step % every == 0 or step >= self.settings.steps
 
     def _report(self) -> None:
-        if self.accelerator.num_processes > 1:  # a step that is bad for one process is bad for all
-            self.monitor.agree(self.accelerator.gather(self.monitor.bad_step.reshape(1)))
-        numbers = self.monitor.flush()
+        self.processes.agree_on_bad_steps(self.monitor)
+        steps, numbers = self.monitor.count, self.monitor.flush()
         if not numbers:
             return
+        self.state.window = self.state.window.plus(numbers, steps)
         numbers["learning_rate"] = self._rate(self.state.step - 1)
         self.listener.stepped(self.state.step, numbers)
         if self.accelerator.is_main_process and self.log:
             self.log.add({"step": self.state.step, **numbers, "seconds": round(self.state.seconds, 3)})
         if self.settings.tensorboard:
             self.accelerator.log(numbers, step=self.state.step)
-        failure = self.estimator.failure(numbers)
-        if self._any_process(failure is not None):
-            raise FailedStep(self.state.step, f"At step {self.state.step}: {failure or 'another process failed.'}")
+
+    def _judge(self, window: Window) -> None:
+        """Refuse to save the end of steps that were in vain."""
+        failure = self.estimator.failure(self.processes.mean(window.means))
+        if failure is not None:
+            raise FailedStep(self.state.step, f"By step {self.state.step}, {failure}")
 
     def _validate(self) -> bool:
         """Score the present weights; true when patience has run out."""
@@ -215,7 +222,8 @@ class Trainer:
             return False
         self.listener.validating(self.state.step)
         with torch.no_grad(), self._prediction_weights():
-            score = self._agreed(self.validate())
+            # Were each process to trust its own score, one might stop without the others.
+            score = self.processes.first(self.validate())
             sign = 1 if self.settings.best_is == "lowest" else -1
             # A NaN score is never better than anything.
             better = score == score and (
@@ -232,12 +240,6 @@ class Trainer:
             self.log.add({"step": self.state.step, "validation_score": score})
         self.listener.validated(self.state.step, score, better)
         return self.state.out_of_patience(self.settings.patience)
-
-    def _agreed(self, score: float) -> float:
-        """The score of the first process: were each to trust its own, one might stop without the others."""
-        if self.accelerator.num_processes == 1:
-            return score
-        return float(broadcast(torch.tensor(score, dtype=torch.float64, device=self.accelerator.device)))
 
     def _prediction_weights(self) -> AbstractContextManager[None]:
         return self.average.applied() if self.average else nullcontext()
@@ -266,7 +268,7 @@ class Trainer:
                 self.average.load(checkpoint.group("ema"))
             self.monitor.load(checkpoint.group("monitor"))
             self.estimator.remember(checkpoint.group("memory"), self.accelerator.device)
-            self.state = TrainingState(**checkpoint.state)
+            self.state = TrainingState.of(checkpoint.state)
             if self.state.engine is not None:
                 self.estimator.go_on_with(self.state.engine)
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
@@ -302,7 +304,7 @@ class Trainer:
                 f"(--training.clip-norm 0.1){more}"
             ) from error
         attempt, seconds = self.state.attempt + 1, self.state.seconds
-        logger.info("%s Going back to step %d with half the learning rate.", error, good.state["step"])
+        logger.warning("%s Going back to step %d with half the learning rate.", error, good.state["step"])
         self._restore(good)
         self._best = self._good_best
         self.state.attempt, self.state.seconds = attempt, seconds
@@ -310,14 +312,10 @@ class Trainer:
             self.log.rewind(self.state.step)
         self.listener.rolled_back(error.step, self.state.step, str(error))
 
-    def _any_process(self, flag: bool) -> bool:
-        """Whether it is true for any process, as all must stop or go back after the same step."""
-        if self.accelerator.num_processes == 1:
-            return flag
-        return bool(self.accelerator.reduce(torch.tensor(int(flag), device=self.accelerator.device), "sum") > 0)
-
     def _interrupt(self) -> None:
+        self.processes.agree_on_bad_steps(self.monitor)
         self.monitor.check()
+        self._judge(self.state.window.plus(self.monitor.means(), self.monitor.count))
         self._save()
         kept = (
             f"saved in {self.store.folder}. Continue with --resume (in Python: fit(..., resume=True))."

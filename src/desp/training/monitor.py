@@ -15,7 +15,8 @@ class Monitor:
     def __init__(self, device: torch.device) -> None:
         self.bad_step = torch.full((), -1, dtype=torch.int64, device=device)
         self._sums: dict[str, Tensor] = {}
-        self._count = 0
+        self.count = 0
+        """Steps since the last flush."""
 
     def add(self, step: int, loss: Tensor, gradient_norm: Tensor, statistics: dict[str, Tensor]) -> None:
         """Take in the numbers of step `step`."""
@@ -24,7 +25,7 @@ class Monitor:
         for name, value in {"loss": loss, "gradient_norm": gradient_norm, **statistics}.items():
             total = self._sums.get(name)
             self._sums[name] = value.clone() if total is None else total + value
-        self._count += 1
+        self.count += 1
 
     def flush(self) -> dict[str, float]:
         """The means since the last flush.
@@ -34,9 +35,13 @@ class Monitor:
         """
         try:
             self.check()
-            return {name: float(total) / self._count for name, total in self._sums.items()}
+            return self.means()
         finally:
             self.reset()
+
+    def means(self) -> dict[str, float]:
+        """The means since the last flush, which is not made by asking."""
+        return {name: float(total) / self.count for name, total in self._sums.items()}
 
     def check(self) -> None:
         """Raise what `flush` would raise, and keep everything gathered."""
@@ -53,14 +58,14 @@ class Monitor:
     def reset(self) -> None:
         """Forget everything gathered."""
         self.bad_step.fill_(-1)
-        self._sums, self._count = {}, 0
+        self._sums, self.count = {}, 0
 
     def tensors(self) -> dict[str, Tensor]:
         """What was gathered from finite steps, to save; nothing right after a flush."""
-        if self._count == 0:
+        if self.count == 0:
             return {}
         sums = {f"sum/{name}": total for name, total in self._sums.items()}
-        return {"count": torch.tensor(self._count), **sums}
+        return {"count": torch.tensor(self.count), **sums}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `tensors` gave, so that means of a resumed run cover the same steps."""
@@ -68,7 +73,7 @@ class Monitor:
         for name, value in tensors.items():
             if name.startswith("sum/"):
                 self._sums[name.removeprefix("sum/")] = value.to(self.bad_step.device)
-        self._count = int(tensors.get("count", 0))
+        self.count = int(tensors.get("count", 0))
 
 
 class FailedStep(TrainingError):

@@ -1,8 +1,27 @@
 """What training knows of itself while it runs, and what it gives at the end."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Window:
+    """Numbers of the steps since the last checkpoint, by which it is decided whether the next one is any good."""
+
+    steps: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def plus(self, means: dict[str, float], steps: int) -> "Window":
+        """With `steps` more steps, of which `means` are known."""
+        sums = {name: self.sums.get(name, 0.0) + steps * value for name, value in means.items()}
+        return Window(self.steps + steps, {**self.sums, **sums})
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Over all of its steps; nothing if there are none."""
+        return {name: total / self.steps for name, total in self.sums.items()}
 
 
 @dataclass
@@ -20,6 +39,12 @@ class TrainingState:
     seconds: float = 0.0
     engine: str | None = None
     """How chains run; a resumed run goes on with it."""
+    window: Window = field(default_factory=Window)
+
+    @classmethod
+    def of(cls, saved: dict[str, Any]) -> "TrainingState":
+        """What `asdict` made of it; what is missing in an old one begins anew."""
+        return cls(**{**saved, "window": Window(**saved.get("window", {}))})
 
     @property
     def rate_factor(self) -> float:
@@ -43,7 +68,7 @@ class TrainingOutcome:
         seconds: wall time, resumed parts added up.
         engine: ``graph`` if whole steps ran as a CUDA graph, else how chains ran.
         stopped_early: whether patience ran out.
-        rollbacks: how often NaN or infinity sent training back.
+        rollbacks: how often training failed and went back.
     """
 
     weights: dict[str, Tensor] = field(repr=False)

@@ -1,0 +1,39 @@
+"""What several training processes must know or decide together; alone, every question answers itself."""
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import broadcast
+
+from desp.training.monitor import Monitor
+
+
+class Processes:
+    """All processes of a run. Each method must be called by all of them at the same step."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.alone = accelerator.num_processes == 1
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is true for one of them."""
+        if self.alone:
+            return flag
+        return bool(self.accelerator.reduce(torch.tensor(int(flag), device=self.accelerator.device), "sum") > 0)
+
+    def mean(self, numbers: dict[str, float]) -> dict[str, float]:
+        """The means of all of them."""
+        if self.alone or not numbers:
+            return numbers
+        values = torch.tensor(list(numbers.values()), device=self.accelerator.device)
+        return dict(zip(numbers, self.accelerator.reduce(values, "mean").tolist(), strict=True))
+
+    def first(self, score: float) -> float:
+        """The score of the first one."""
+        if self.alone:
+            return score
+        return float(broadcast(torch.tensor(score, dtype=torch.float64, device=self.accelerator.device)))
+
+    def agree_on_bad_steps(self, monitor: Monitor) -> None:
+        """A step that is bad for one is bad for all."""
+        if not self.alone:
+            monitor.agree(self.accelerator.gather(monitor.bad_step.reshape(1)))

@@ -1,0 +1,110 @@
+"""Training whose samples run away: all is finite, and little is learned. It stops with advice, or goes back."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_problem import (
+    EVERY_STEP,
+    SHORT,
+    ActingSource,
+    Recorder,
+    Scores,
+    assert_same,
+    make_predictor,
+    make_trainer,
+)
+
+from desp.errors import NonFiniteError, TrainingError, TrainingInterrupted
+from desp.training.checkpoints import load_checkpoint
+from desp.training.loop import MAX_ROLLBACKS, Trainer
+
+GOING_BACK = replace(SHORT, on_nonfinite="rollback")
+
+
+def spared_trainer(shares: Callable[[int, int], float], settings: Any = GOING_BACK, **more: Any) -> Trainer:
+    """A trainer to which a share of samples runs away that depends on the attempt and the step."""
+    trainer = make_trainer(make_predictor("spared"), settings, **more)
+    add = trainer.monitor.add
+
+    def added(step: int, loss: Any, norm: Any, statistics: dict[str, Any]) -> None:
+        share = torch.tensor(float(shares(trainer.state.attempt, step)))
+        add(step, loss, norm, {**statistics, "runaways": share})
+
+    trainer.monitor.add = added  # type: ignore[method-assign]
+    return trainer
+
+
+def at_first(**shares: float) -> Callable[[int, int], float]:
+    """These shares at steps of the first attempt (`s3=.5`), and none else."""
+    return lambda attempt, step: 0.0 if attempt else shares.get(f"s{step}", 0.0)
+
+
+@pytest.mark.parametrize("log_every", [1, 3, 100])
+def test_training_goes_back_however_often_it_logs(tmp_path: Path, log_every: int) -> None:
+    listener, settings = Recorder(), replace(GOING_BACK, log_every=log_every)
+    trainer = spared_trainer(at_first(s2=0.95, s3=0.1), settings, folder=tmp_path, listener=listener)
+    assert trainer.fit().rollbacks == 1
+    assert listener.rollbacks == [(4, 2)]
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["learning_rate"] for line in lines if line["step"] == 6] == [5e-3]
+    assert all(line["runaways"] == 0 for line in lines)
+
+
+def test_half_of_the_samples_since_the_last_checkpoint_may_run_away() -> None:
+    assert spared_trainer(at_first(s2=1.0, s3=0.0)).fit().rollbacks == 0
+
+
+def test_the_best_weights_go_back_too(tmp_path: Path) -> None:
+    """Step 3 scores 1 and is lost, as most samples ran away before step 4 was saved."""
+    settings = replace(EVERY_STEP, on_nonfinite="rollback", checkpoint_every=2, ema_decay=0.9)
+    scores = Scores(5, 4, 1, 9, 9, 9, 9)
+    trainer = spared_trainer(at_first(s2=1.0, s3=1.0), settings, folder=tmp_path, validate=scores)
+    scores.trainer = trainer
+    outcome = trainer.fit()
+    assert (outcome.best_score, outcome.best_step, outcome.rollbacks) == (4, 2, 1)
+    assert_same(outcome.weights, load_checkpoint(trainer.store.best).tensors)
+
+
+def test_it_stops_with_advice(tmp_path: Path) -> None:
+    trainer = spared_trainer(at_first(s2=0.6, s3=0.6), SHORT, folder=tmp_path)
+    with pytest.raises(TrainingError, match=r"By step 4, 60% of the samples run away") as caught:
+        trainer.fit()
+    assert not isinstance(caught.value, NonFiniteError)
+    for words in ("step-00000002", "largest_step", "--training.learning-rate", "--training.on-nonfinite rollback"):
+        assert words in str(caught.value)
+
+
+def test_it_gives_up() -> None:
+    listener = Recorder()
+    with pytest.raises(TrainingError, match=r"By step 2, 100% .* going back 5 times did not help"):
+        spared_trainer(lambda *_: 1.0, listener=listener).fit()
+    assert len(listener.rollbacks) == MAX_ROLLBACKS
+
+
+def stopped_at(step: int) -> ActingSource:
+    return ActingSource(step - 1, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+
+def test_what_was_in_vain_is_not_saved_by_a_stop_request(tmp_path: Path) -> None:
+    settings = replace(GOING_BACK, steps=8, checkpoint_every=4, log_every=100)
+    shares = at_first(s4=0.9, s5=0.9)
+    with pytest.raises(TrainingInterrupted, match="Stopped after step 5 of 8"):
+        spared_trainer(shares, settings, folder=tmp_path, source=stopped_at(6)).fit()
+    assert spared_trainer(shares, settings, folder=tmp_path).fit(resume=True).rollbacks == 1
+
+
+def test_a_resumed_run_looks_at_all_steps_since_the_checkpoint(tmp_path: Path) -> None:
+    settings = replace(GOING_BACK, steps=8, checkpoint_every=4, log_every=3)
+    shares = at_first(s4=0.3, s5=0.3, s6=0.8, s7=0.8)
+    with pytest.raises(TrainingInterrupted, match="Stopped after step 6 of 8"):
+        spared_trainer(shares, settings, folder=tmp_path, source=stopped_at(6)).fit()
+    listener = Recorder()
+    spared_trainer(shares, settings, folder=tmp_path, listener=listener).fit(resume=True)
+    assert listener.rollbacks == [(8, 6)]
