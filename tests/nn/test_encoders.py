@@ -8,7 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from desp.nn import MLP, ImageEncoder, InputScaling, PooledSetEncoder, PresenceSetEncoder, SetEncoder
+from desp.nn import (
+    MLP,
+    ImageEncoder,
+    InputScaling,
+    PooledSetEncoder,
+    PresenceSetEncoder,
+    SetEncoder,
+    StandardCodes,
+)
+from desp.randomness import make_generator
 from desp.settings import Pooling
 
 PRESENCE = torch.tensor([[True, False, True, True], [False, True, False, False], [True] * 4])
@@ -124,3 +133,17 @@ def test_input_scaling_is_saved_and_not_trained() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (20, 31)])
 def test_image_encoder_takes_any_size(size: tuple[int, int]) -> None:
     assert ImageEncoder(3, 8, 5)(torch.rand(2, 3, *size)).shape == (2, 5)
+
+
+def test_codes_are_standardised_by_their_batch_and_later_by_what_was_seen() -> None:
+    codes = torch.tensor([3.7, -2.0]) + torch.tensor([1e-3, 5.0]) * torch.randn(64, 2, generator=make_generator(0))
+    norm = StandardCodes(2)
+    for _ in range(400):  # until the deviation it began with, 1, is forgotten
+        seen = norm(codes)
+    torch.testing.assert_close(seen.mean(dim=0), torch.zeros(2), atol=1e-3, rtol=0)
+    assert seen.std(dim=0).tolist() == pytest.approx([1, 1], rel=0.02)
+    before = norm.running_mean.clone()
+    alone = norm(codes[:1])  # in training, too: one code has no deviation
+    assert torch.equal(norm.running_mean, before)
+    torch.testing.assert_close(alone, norm.eval()(codes)[:1])
+    torch.testing.assert_close(norm(codes), seen, atol=0.02, rtol=0.02)

@@ -58,6 +58,23 @@ def test_of_several_tries_the_lowest_end_is_kept_with_its_record(fitted: EnergyP
         torch.testing.assert_close(info.gradient_norms[:, row], draws[index][1].gradient_norms[:, row])
 
 
+@pytest.mark.parametrize(("inputs", "tries", "engine"), [(999, 1, "few"), (1000, 1, "many"), (250, 4, "many")])
+def test_many_chains_are_worth_an_engine(fitted: EnergyPredictor, inputs: int, tries: int, engine: str) -> None:
+    x, settings = torch.zeros(inputs, 3), LangevinSettings(steps=1, stochastic_steps=1, tries=tries)
+    row_shape = fitted.sample(x[:1], make_generator(0), sampler=settings)[0].shape[1:]
+    drawer = fitted.network.make_drawer((row_shape[0], row_shape[1]), "auto")
+    ran: list[str] = []
+
+    def noted(name: str) -> Any:
+        run = getattr(drawer, name).run
+        return lambda *args: (ran.append(name), run(*args))[1]
+
+    for name in ("few", "many"):
+        getattr(drawer, name).run = noted(name)
+    drawer.draw_part(x, make_generator(0), settings, "nothing")
+    assert ran == [engine] * tries
+
+
 def test_without_noise_one_try_is_enough(fitted: EnergyPredictor, pairs: Pairs) -> None:
     """The generator is not asked, and no gradient is taken twice."""
     taken = 0

@@ -18,6 +18,7 @@ from desp.nn import (
     PresentScaling,
     SetEncoder,
     SetScaling,
+    StandardCodes,
     initialise,
 )
 from desp.settings import (
@@ -52,6 +53,10 @@ def default_input_encoder(
     encoder = _input_encoder(kind, input_shape, settings, code)
     if isinstance(settings, SetEncoderSettings):
         initialise(encoder, settings.initialisation)
+    if isinstance(settings, TransformerSettings):
+        # Its decoder sees codes beside random points, and would not notice what hardly differs.
+        parts = encoder if isinstance(encoder, nn.Sequential) else (encoder,)
+        return nn.Sequential(*parts, StandardCodes(settings.latent))
     return encoder
 
 
@@ -71,9 +76,8 @@ def _input_encoder(
     latent = settings.latent if isinstance(settings, SetEncoderSettings | TransformerSettings) else None
     out = latent or code or settings.hidden
     if kind == "set" and isinstance(settings, TransformerSettings):
-        # As DSPN encodes sets, with which it is compared: presence is a feature. But features are not divided by
-        # N: codes would differ by thousandths, and the decoder would not see them beside its points.
-        encoder = SetEncoder(input_shape[1], settings.hidden, out)
+        # As DSPN encodes sets, with which it is compared: presence is a feature, features are divided by N.
+        encoder = SetEncoder(input_shape[1], settings.hidden, out, divide_by_size=True)
         return nn.Sequential(PresentScaling((input_shape[1],)), encoder)
     if kind == "set":
         size, features = input_shape[0], input_shape[1] - 1

@@ -9,6 +9,7 @@ from desp.nn.encoders import (
     PresentScaling,
     SetEncoder,
     SetScaling,
+    StandardCodes,
 )
 from desp.nn.levels import LEVEL_FEATURES
 from desp.nn.mlp import MLP, Pullback, from_few, initialise, to_few
@@ -34,6 +35,7 @@ __all__ = [
     "SetEncoder",
     "SetScaling",
     "SizeHead",
+    "StandardCodes",
     "SumPool",
     "TransformerDecoder",
     "first_rows",

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -147,6 +148,26 @@ class SetScaling(InputScaling):
         """Scale elements; absent ones are zero vectors."""
         elements, presence = x[..., :-1], x[..., -1:]
         return torch.cat([super().forward(elements) * presence, presence], dim=-1)
+
+
+class StandardCodes(nn.BatchNorm1d):
+    """Codes (B, H) in which every number has mean 0 and deviation 1 over inputs.
+
+    Over a batch in training, over all that were seen in prediction. What an encoder gives at first may be nearly
+    the same for all inputs.
+
+    Args:
+        features: H.
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features, affine=False, eps=1e-10)  # codes may differ by thousandths
+
+    def forward(self, input: Float[Tensor, "b h"]) -> Float[Tensor, "b h"]:
+        """Standardise; a single code, which has no deviation, by what was seen before."""
+        if len(input) > 1:
+            return super().forward(input)
+        return F.batch_norm(input, self.running_mean, self.running_var, eps=self.eps)
 
 
 class ImageEncoder(nn.Module):

@@ -181,7 +181,8 @@ class ChainDrawer(SetDrawer):
         if network.descent is not None:
             self.engine_used = "eager"
             return network.descent(network.energy, code, record, self._most_probable(code))
-        engine = self.many if len(x) >= CHAINS_AT_ONCE else self.few
+        tries = _tries(settings)
+        engine = self.many if len(x) * tries >= CHAINS_AT_ONCE else self.few
         start, sampler = self._start(code, generator, settings), network.sampler(settings)
         combined = (
             mean_of if isinstance(settings, LangevinSettings) and settings.from_tries == "mean" else lowest_of
@@ -189,7 +190,7 @@ class ChainDrawer(SetDrawer):
         drawn = combined(
             lambda: engine.run(sampler, code, start, generator, record),
             partial(self._energies, code),
-            _tries(settings),
+            tries,
         )
         self.engine_used = engine.used or "eager"
         if isinstance(settings, SolverSettings) and settings.matching > 0:

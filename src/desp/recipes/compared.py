@@ -17,8 +17,9 @@ BATCH_SIZE = 32
 # The released step is for the mean over the batch; an energy here is that of one sample.
 STEP_SIZE = 800 / BATCH_SIZE
 # Sizes cost some nats and elements thousandths: added as they are, the encoder would learn sizes alone, and every
-# input of one size would get the same set.
-SIZE_WEIGHT = 1e-4
+# input of one size would get the same set. So that gradients are alike, sizes count less; of codes that are
+# standardised they ask less anyway.
+SIZE_WEIGHT, STANDARD_SIZE_WEIGHT = 1e-4, 1e-2
 
 
 def _dspn_energy(shared: bool) -> SetEncoderSettings:
@@ -70,7 +71,7 @@ def tspn() -> PredictorSettings:
     """TSPN (Kosiorek et al. 2020): as many random points as are most probable, through a transformer."""
     return PredictorSettings(
         energy=TransformerSettings(hidden=256, layers=3, heads=4, latent=64),
-        estimator=DirectSettings(size_hidden=128),
+        estimator=DirectSettings(size_hidden=128, size_weight=STANDARD_SIZE_WEIGHT),
         scaling="none",
     )
 
