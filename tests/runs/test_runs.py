@@ -234,7 +234,9 @@ def test_a_run_knows_its_parts(trained: RunFolder) -> None:
     (part,) = trained.parts()
     assert part["from_step"] == 0
     assert part.keys() == {"from_step", "commit", "command", "device"}
-    trained.add_part({"commit": "abc", "command": "desp train", "device": "a GPU", "more": 1})
+    later = {"commit": "abc", "command": "desp train", "device": "a GPU", "more": 1}
+    trained.add_part(later, steps=4)  # it is there already
+    trained.add_part(later, steps=9)
     assert trained.parts()[1] == {"from_step": 4, "commit": "abc", "command": "desp train", "device": "a GPU"}
 
 

@@ -44,14 +44,25 @@ def parse(
     )
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wrapped: str = "") -> None:
-    """Print a table; where it is too wide, the column `wrapped` gives way."""
+# A column that gives way keeps this width; around a column are a border and two blanks.
+NARROWEST, BORDERS = 12, 3
+
+
+def show_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wrapped: Sequence[str] = ()
+) -> None:
+    """Print a table; where it is too wide, columns in `wrapped` give way, and the others are never cut."""
+    rows = list(rows)
     table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, no_wrap=column != wrapped)
+    needed = 1
+    for column, cells in zip(columns, zip(columns, *rows, strict=True), strict=True):
+        gives_way, width = column in wrapped, max(map(len, cells))
+        table.add_column(column, no_wrap=not gives_way, overflow="fold")
+        needed += BORDERS + (min(width, NARROWEST) if gives_way else width)
     for row in rows:
         table.add_row(*row)
-    console().print(table)
+    out = console()
+    (out if out.width >= needed else Console(width=needed)).print(table)
 
 
 def console() -> Console:

@@ -5,6 +5,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from desp.cli.common import parse
 from desp.cli.report import report
 from desp.cli.train import train
@@ -58,7 +60,8 @@ def _show_score(path: Path) -> None:
     from desp.cli.common import run_folder
     from desp.runs import evaluate_run
 
-    result, _ = evaluate_run(run_folder(path))
+    with Console(stderr=True).status("scoring; this may take a minute"):
+        result, _ = evaluate_run(run_folder(path))
     returned, real = result["scores"]["returned"], result["real_data"]["score"]
     print(
         f"score {returned['score']:.2e} (smaller is better; real polygons get {real:.1e}), "

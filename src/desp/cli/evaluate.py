@@ -64,27 +64,15 @@ def show_evaluation(
 
 def show_rows(title: str, rows: list[Row]) -> None:
     """Print table rows for people."""
-    columns = (
-        "task",
-        "system",
-        "recipe",
-        "protocol",
-        "metric",
-        "ours",
-        "std",
-        "paper",
-        "real data",
-        "seeds",
-        "steps",
-        "data",
-    )
-    show_table(title, columns, [_cells(row) for row in rows])
+    columns = ("recipe", "protocol", "metric", "ours", "std", "paper", "real data", "seeds", "steps", "data")
+    show_table(title, columns, [_cells(row) for row in rows], wrapped=("recipe", "metric", "steps", "data"))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    names = ("task", "system", "recipe", "protocol", "metric", "value", "std", "paper", "real_data")
+    recipe = row["recipe"] or f"{row['task']}, {row['system']}"
+    numbers = (number(row[name]) for name in ("value", "std", "paper", "real_data"))
     last = (str(len(row["seeds"])), number(row["steps"]), number(row["data"]))
-    return (*(number(row[name]) for name in names), *last)
+    return (recipe, number(row["protocol"]), row["metric"], *numbers, *last)
 
 
 def _plain(value: object) -> str:

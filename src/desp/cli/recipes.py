@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> None:
         print(json.dumps([_as_json(item) for item in all_recipes()], indent=2))
         return
     columns = ("recipe", "table", "task", "system", "protocol", "expected", "minutes", "on", "what")
-    show_table("recipes", columns, [_as_row(item) for item in all_recipes()], wrapped="what")
+    show_table("recipes", columns, [_as_row(item) for item in all_recipes()], wrapped=["what"])
 
 
 def _as_json(item: Recipe) -> dict[str, object]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from desp.cli.common import parse
 from desp.cli.evaluate import show_rows
 from desp.errors import RunError
+from desp.recipes.published import TABLE_METRICS
 from desp.results import markdown_table, read_results, table_rows
 
 EXAMPLES = """  desp tables
+  desp tables --all
   desp tables --json --results results"""
 
 TITLES = {
@@ -27,8 +29,10 @@ class TablesArguments:
     All our numbers come from the files in the results folder; a dash is a number that was not measured.
     """
 
+    all: bool = False
+    """Every metric that was measured, not only those of the paper's tables."""
     json: bool = False
-    """Print JSON."""
+    """Print JSON, with every metric."""
     markdown: bool = False
     """Print the measured part as markdown, as the README shows it."""
     results: Path = Path("results")
@@ -51,4 +55,5 @@ def run(arguments: list[str]) -> None:
         print(markdown_table(rows))
         return
     for table, title in TITLES.items():
-        show_rows(title, [row for row in rows if row["table"] == table])
+        of_table = [row for row in rows if row["table"] == table]
+        show_rows(title, [row for row in of_table if options.all or row["metric"] in TABLE_METRICS[row["table"]]])

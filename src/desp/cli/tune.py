@@ -64,7 +64,7 @@ def run(arguments: list[str]) -> None:
         for candidate in sorted(tuning["candidates"], key=_score)
     ]
     title = f"{tuning['recipe']}, seed {tuning['seed']}: samplers on {tuning['examples']} examples, best first"
-    show_table(title, ("", "sampler", "score", "seconds"), rows, wrapped="sampler")
+    show_table(title, ("", "sampler", "score", "seconds"), rows, wrapped=["sampler"])
     print(f"chosen: {_changes(first, tuning['sampler']) or 'the sampler as it was'}")
 
 

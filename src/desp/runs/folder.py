@@ -100,10 +100,12 @@ class RunFolder:
             values["settings"]["task"]["data_dir"] = task.data_dir
             write_json(self.settings_file, values)
 
-    def add_part(self, provenance: dict[str, Any]) -> None:
-        """Note what trains this run from its newest checkpoint on: a resumed run has several parts."""
-        steps = [int(path.stem.removeprefix("step-")) for path in self.path.glob("checkpoints/step-*.safetensors")]
-        part = {"from_step": max(steps, default=0)}
+    def add_part(self, provenance: dict[str, Any], steps: int) -> None:
+        """Note what trains this run from its newest checkpoint on to `steps`: a resumed run has several parts."""
+        saved = [int(path.stem.removeprefix("step-")) for path in self.path.glob("checkpoints/step-*.safetensors")]
+        if max(saved, default=0) >= steps:
+            return
+        part = {"from_step": max(saved, default=0)}
         part |= {name: provenance[name] for name in ("commit", "command", "device")}
         values = self._read(self.settings_file)
         write_json(self.settings_file, {**values, "parts": [*values.get("parts", []), part]})

@@ -48,7 +48,7 @@ def train_run(
     # Not earlier: with TensorBoard it writes into the folder, which would no longer be a new one.
     accelerator = make_accelerator(settings.device, settings.training, folder.path)
     if accelerator.is_main_process:
-        folder.add_part(provenance(accelerator.device))
+        folder.add_part(provenance(accelerator.device), settings.training.steps)
     outcome = predictor.train(
         task.source(shape, settings.training, seed, accelerator),
         settings.training,
