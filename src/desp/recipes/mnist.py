@@ -63,9 +63,10 @@ def mnist_desp() -> RunSettings:
     Command: ``desp train mnist-desp --data-dir DIR``.
 
     A fifth of the paper's steps are enough if the energy is steep, and a high learning rate makes it so. It must
-    not get too steep for the chains' steps: those that go too far are held back, and not raised, and where most do,
-    training goes back and on at half the rate. Prediction begins with more noise than training had and ends with less, slowly; then momentum
-    goes what is left of the way. Of two tries the lower counts, as only one set is right.
+    not get too steep for the chains' steps: those that go too far are held back, and not raised. Where most do,
+    training goes back, and on at half the rate. Prediction begins with more noise than training had and ends with
+    less, slowly; then momentum goes what is left of the way. Of two tries the lower counts, as only one set is
+    right.
     """
     chain = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01, largest_step=0.05)
     sampler = LangevinSettings(
