@@ -19,7 +19,7 @@ STEP_SIZE = 800 / BATCH_SIZE
 # Sizes cost some nats and elements thousandths: added as they are, the encoder would learn sizes alone, and every
 # input of one size would get the same set. So that gradients are alike, sizes count less; of codes that are
 # standardised they ask less anyway.
-SIZE_WEIGHT, STANDARD_SIZE_WEIGHT = 1e-4, 1e-2
+SIZE_WEIGHT, STANDARD_SIZE_WEIGHT = 1e-3, 1e-2
 
 
 def _dspn_energy(shared: bool) -> SetEncoderSettings:
