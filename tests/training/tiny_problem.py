@@ -151,8 +151,7 @@ class Recorder(TrainingListener):
     def validated(self, step: int, score: float, best: bool) -> None:
         self.scores.append((step, score, best))
 
-    def rolled_back(self, step: int, to_step: int, why: str) -> None:
-        del why
+    def rolled_back(self, step: int, to_step: int) -> None:
         self.rollbacks.append((step, to_step))
 
     def ended(self) -> None:

@@ -57,10 +57,9 @@ class ProgressBar(TrainingListener):
         """Mention the score."""
         self._progress.console.print(f"step {step}: validation score {score:.4g}{' (best)' if best else ''}")
 
-    def rolled_back(self, step: int, to_step: int, why: str) -> None:
-        """Say so."""
-        del step  # the reason names it
-        self._progress.console.print(f"{why} Back to step {to_step} with half the learning rate.")
+    def rolled_back(self, step: int, to_step: int) -> None:
+        """Set the bar back; what happened is logged as a warning."""
+        del step
         self._progress.update(self._bar, completed=to_step)
 
     def ended(self) -> None:

@@ -17,8 +17,8 @@ BATCH_SIZE = 32
 # The released step is for the mean over the batch; an energy here is that of one sample.
 STEP_SIZE = 800 / BATCH_SIZE
 # Sizes cost some nats and elements thousandths: added as they are, the encoder would learn sizes alone, and every
-# input of one size would get the same set. So that gradients are alike, sizes count less; of codes that are
-# standardised they ask less anyway.
+# input of one size would get the same set. With these weights, found by trial, both are learned; TSPN's codes are
+# standardised, so that their gradients are smaller.
 SIZE_WEIGHT, STANDARD_SIZE_WEIGHT = 1e-3, 1e-2
 
 

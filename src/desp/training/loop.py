@@ -310,7 +310,7 @@ class Trainer:
         self.state.attempt, self.state.seconds = attempt, seconds
         if self.log and self.accelerator.is_main_process:
             self.log.rewind(self.state.step)
-        self.listener.rolled_back(error.step, self.state.step, str(error))
+        self.listener.rolled_back(error.step, self.state.step)
 
     def _interrupt(self) -> None:
         self.processes.agree_on_bad_steps(self.monitor)

@@ -22,8 +22,8 @@ class TrainingListener:
     def validated(self, step: int, score: float, best: bool) -> None:
         """A validation gave `score`."""
 
-    def rolled_back(self, step: int, to_step: int, why: str) -> None:
-        """What failed at `step` sent training back to `to_step`."""
+    def rolled_back(self, step: int, to_step: int) -> None:
+        """What failed at `step` sent training back to `to_step`; a warning says what it was."""
 
     def ended(self) -> None:
         """Training is over, for whatever reason."""

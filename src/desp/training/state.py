@@ -40,6 +40,7 @@ class TrainingState:
     engine: str | None = None
     """How chains run; a resumed run goes on with it."""
     window: Window = field(default_factory=Window)
+    """What the steps since the last checkpoint were like."""
 
     @classmethod
     def of(cls, saved: dict[str, Any]) -> "TrainingState":
