@@ -2,6 +2,9 @@
 
 import gzip
 import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -138,3 +141,22 @@ def tiny_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "data"
     monkeypatch.setitem(desp.data.mnist_files.CHECKSUMS, "mnist", write_tiny_mnist(folder / "mnist"))
     return folder
+
+
+@pytest.fixture
+def launch_two() -> Callable[..., str]:
+    """A function that starts two processes with these arguments, as users do, and returns what they print."""
+    # `accelerate launch --cpu` starts one process however many are asked for, so this is the launcher for several
+    # devices; the variable keeps the processes themselves on the CPU.
+    launcher = [str(Path(sys.executable).parent / "accelerate"), "launch", "--multi_gpu", "--num_processes", "2"]
+    launcher += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    launcher += ["--main_process_port", "0"]  # any that is free
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+
+    def launch(*arguments: str) -> str:
+        command = [*launcher, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    return launch

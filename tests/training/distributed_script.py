@@ -2,7 +2,8 @@
 
     distributed_script.py FOLDER KIND
 
-Every process writes what it saw to FOLDER/rank-R.safetensors and FOLDER/rank-R.json.
+Every process writes what it saw to FOLDER/rank-R.safetensors and FOLDER/rank-R.json, and which threads it had
+before and after it left the others to FOLDER/threads-R.json.
 """
 
 import json
@@ -30,7 +31,7 @@ from torch import Tensor
 
 from desp.errors import TrainingInterrupted
 from desp.training.device import make_accelerator
-from desp.training.processes import Processes
+from desp.training.processes import Processes, leave_processes
 
 
 def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
@@ -69,10 +70,13 @@ def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path
     return weights_of(trainer), told
 
 
-def main() -> None:
-    """Read the arguments and do both."""
-    torch.set_num_threads(1)
-    folder, kind = Path(sys.argv[1]), sys.argv[2]
+def names_of_threads() -> list[str]:
+    """Of all threads of this process, as Linux knows them."""
+    return [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+
+
+def work(kind: Kind, folder: Path) -> int:
+    """Do both and write down what was seen; returns which process this is."""
     accelerator = make_accelerator("cpu", SHORT, None)
     rank = accelerator.process_index
     tensors = one_step(kind, accelerator)
@@ -88,6 +92,17 @@ def main() -> None:
     ]
     (folder / f"rank-{rank}.json").write_text(json.dumps(told))
     save_file(tensors, folder / f"rank-{rank}.safetensors")
+    return rank
+
+
+def main() -> None:
+    """Read the arguments, work and leave."""
+    torch.set_num_threads(1)
+    folder, kind = Path(sys.argv[1]), sys.argv[2]
+    rank = work(kind, folder)
+    before = names_of_threads()
+    leave_processes()
+    (folder / f"threads-{rank}.json").write_text(json.dumps({"before": before, "after": names_of_threads()}))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
 """Two processes train one model: gradients are averaged, weights agree, and one process writes."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +13,6 @@ from tiny_problem import Kind, make_predictor, make_trainer
 from torch import Tensor
 
 SCRIPT = Path(__file__).parent / "distributed_script.py"
-# `accelerate launch --cpu` starts one process however many are asked for, so this is the launcher for several
-# devices; the processes themselves are kept on the CPU.
-LAUNCHER = ["--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
 
 
 @dataclass(frozen=True)
@@ -35,17 +29,8 @@ class Launched:
         return {name.removeprefix(prefix): value for name, value in items if name.startswith(prefix)}
 
 
-def launch(kind: Kind, folder: Path) -> Launched:
-    """Start two processes and collect what they wrote."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    accelerate = Path(sys.executable).parent / "accelerate"
-    command = [str(accelerate), "launch", "--num_processes", "2", *LAUNCHER, "--main_process_port", port]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
-    command += [str(SCRIPT), str(folder), kind]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
+def collect(kind: Kind, folder: Path) -> Launched:
+    """What two processes wrote."""
     tensors = [load_file(folder / f"rank-{rank}.safetensors") for rank in range(2)]
     told = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
     return Launched(kind, folder, tensors, told)
@@ -105,10 +90,19 @@ def check_only_the_first_process_writes(launched: Launched) -> None:
     assert not (launched.folder / "run-1").exists()
 
 
+def check_no_thread_is_left_to_be_killed_at_exit(launched: Launched) -> None:
+    for rank in range(2):
+        threads = json.loads((launched.folder / f"threads-{rank}.json").read_text())
+        exchanging = {when: [name for name in names if "gloo" in name] for when, names in threads.items()}
+        assert exchanging["before"]  # or the next line would say nothing
+        assert exchanging["after"] == []
+
+
 @pytest.mark.parametrize("kind", ["contrastive", "set-risk"])  # their noise can be switched off
-def test_two_processes(tmp_path: Path, kind: Kind) -> None:
+def test_two_processes(tmp_path: Path, kind: Kind, launch_two: Callable[..., str]) -> None:
     """One launch, which costs seconds, serves all checks."""
-    launched = launch(kind, tmp_path)
+    launch_two(str(SCRIPT), str(tmp_path), kind)
+    launched = collect(kind, tmp_path)
     check_there_are_two_and_their_data_differ(launched)
     check_gradients_are_those_of_the_joined_batch(launched)
     check_weights_agree_after_training_on_different_data(launched)
@@ -116,3 +110,4 @@ def test_two_processes(tmp_path: Path, kind: Kind) -> None:
     check_all_stop_after_the_same_step(launched)
     check_all_believe_the_same_score(launched)
     check_only_the_first_process_writes(launched)
+    check_no_thread_is_left_to_be_killed_at_exit(launched)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from desp.cli.common import parse, progress_listener, run_folder
+from desp.cli.data_folder import with_data_dir
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.settings import (
@@ -67,6 +68,7 @@ def run(arguments: list[str]) -> None:
         return
     recipe = get_recipe(arguments[0])
     options = _parse(recipe, arguments[1:], TrainArguments(_with_energy(recipe.build(), arguments[1:])))
+    _check(recipe, options)
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
@@ -75,13 +77,25 @@ def run(arguments: list[str]) -> None:
         if options.energy not in (None, saved.predictor.energy.kind):
             raise SettingsError(f"{path} has the energy {saved.predictor.energy.kind}. Leave --energy out.")
     settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
-    settings = _with_data_dir(settings, options.data_dir)
-    train(settings, path, options.seed, options.resume)
+    settings = with_data_dir(settings, options.data_dir)
+    if not train(settings, path, options.seed, options.resume):
+        return
     if isinstance(settings.task, FilesSettings):
         _finish_custom(path)
     else:
         quoted = shlex.quote(str(path))
         print(f"next:\n  desp evaluate {quoted}\n  desp report {quoted}")
+
+
+def _check(recipe: Recipe, options: TrainArguments) -> None:
+    """Refuse what no run can have."""
+    if options.seed < 0:
+        raise SettingsError(f"--seed must be at least 0, got {options.seed}.")
+    if options.settings.recipe != recipe.name:
+        raise SettingsError(
+            f"The recipe is '{recipe.name}', so --recipe {options.settings.recipe} has no place here. "
+            f"To train that one: desp train {options.settings.recipe}"
+        )
 
 
 def _with_energy(settings: RunSettings, arguments: list[str]) -> RunSettings:
@@ -102,11 +116,12 @@ def _parse(recipe: Recipe, arguments: list[str], default: TrainArguments) -> Tra
     return parse(TrainArguments, arguments, f"train {recipe.name}", EXAMPLES, default=default, about=about)
 
 
-def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> None:
-    """Train, keep predictions to look at, and say how to go on."""
+def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
+    """Train and keep predictions to look at; true in the process that goes on, the first of several."""
     from accelerate.state import PartialState
 
     from desp.runs import sample_run, train_run
+    from desp.training.processes import leave_processes
 
     folder = run_folder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
@@ -116,11 +131,14 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> None:
     except TrainingInterrupted as stop:
         again = shlex.join(["desp", "train", settings.recipe, "--run", str(path), "--resume"])
         raise TrainingInterrupted(f"{stop} The command: {again}") from stop
+    finally:
+        leave_processes()
     if not main_process:
-        return
+        return False
     sample_run(folder)
     print(f"trained {outcome.steps} steps in {outcome.seconds:.0f} s: {path}")
     _tell_troubles(outcome)
+    return True
 
 
 def _tell_troubles(outcome: "TrainingOutcome") -> None:
@@ -163,24 +181,6 @@ def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
             f"--data goes with the recipes 'custom' and 'custom-contrastive'; '{settings.recipe}' {instead}."
         )
     return replace(settings, task=replace(settings.task, path=str(data.resolve())))
-
-
-def _with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
-    if data_dir is None and not (isinstance(settings.task, MnistSettings) and settings.task.data_dir):
-        return settings
-    if not isinstance(settings.task, MnistSettings):
-        raise SettingsError(
-            f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. "
-            "For data of your own, see --data."
-        )
-    folder = (data_dir or Path(settings.task.data_dir)).expanduser().resolve()
-    # A folder that is remembered from another machine may be missing here; one that is named now may not.
-    if data_dir is not None and not folder.is_dir():
-        raise SettingsError(
-            f"--data-dir: there is no folder {folder}. To fetch the data into it: "
-            f"desp data {settings.task.variant} --data-dir {shlex.quote(str(folder))}"
-        )
-    return replace(settings, task=replace(settings.task, data_dir=str(folder)))
 
 
 def _usage() -> str:

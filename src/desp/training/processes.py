@@ -1,6 +1,13 @@
 """What several training processes must know or decide together; alone, every question answers itself."""
 
+import gc
+
 import torch
+import torch.distributed
+
+# Before there is a group of processes: functions there take it as a default argument when they are defined, and
+# would then keep it, and its threads, for ever.
+import torch.distributed.nn.functional
 from accelerate import Accelerator
 from accelerate.utils import broadcast
 
@@ -37,3 +44,15 @@ class Processes:
         """A step that is bad for one is bad for all."""
         if not self.alone:
             monitor.agree(self.accelerator.gather(monitor.bad_step.reshape(1)))
+
+
+def leave_processes() -> None:
+    """End this process's part in a launch of several; call it last. Alone, it does nothing.
+
+    The threads that exchange tensors end here, if nothing that was trained is still in use. Were they left, one
+    that lets go of a tensor while the interpreter shuts down would abort the process, and the launcher would
+    count a training that is done as failed.
+    """
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        gc.collect()  # wrapped models hold the group
+        torch.distributed.destroy_process_group()

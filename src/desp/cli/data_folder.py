@@ -1,0 +1,42 @@
+"""``--data-dir``: where the files of a dataset are, for every command that reads one."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from desp.cli.common import run_folder
+from desp.errors import SettingsError
+from desp.settings import MnistSettings, RunSettings
+
+
+def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
+    """The settings with that folder of data, or else with the one they have, as a whole path.
+
+    Raises:
+        SettingsError: there is no such folder, or the task reads no dataset.
+    """
+    if data_dir is None and not (isinstance(settings.task, MnistSettings) and settings.task.data_dir):
+        return settings
+    if not isinstance(settings.task, MnistSettings):
+        raise SettingsError(
+            f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. "
+            "For data of your own, see --data."
+        )
+    folder = (data_dir or Path(settings.task.data_dir)).expanduser().resolve()
+    # A folder that is remembered from another machine may be missing here; one that is named now may not.
+    if data_dir is not None and not folder.is_dir():
+        raise SettingsError(
+            f"--data-dir: there is no folder {folder}. To fetch the data into it: "
+            f"desp data {settings.task.variant} --data-dir {shlex.quote(str(folder))}"
+        )
+    return replace(settings, task=replace(settings.task, data_dir=str(folder)))
+
+
+def run_with_data(path: Path, data_dir: Path | None) -> Any:
+    """The run folder at `path`, which from now on finds its data in `data_dir` if that is given."""
+    folder = run_folder(path)
+    if data_dir is not None:
+        settings, _ = folder.load_settings()
+        folder.note_data_folder(with_data_dir(settings, data_dir).task)
+    return folder
