@@ -149,6 +149,24 @@ def test_a_run_can_go_on_where_its_data_have_moved(
     assert desp("evaluate", "run").status == 0
 
 
+def test_what_is_done_with_a_run_finds_data_that_have_moved(desp: Desp, tiny_mnist: Path, tmp_path: Path) -> None:
+    arguments = ["--run", "run", "--data-dir", tiny_mnist, *TINY, *CHAIN]
+    assert desp("train", "tiny-mnist-contrastive", *arguments).status == 0
+    Path("run/samples.json").unlink()  # the report must make them again
+    for command in ("evaluate", "ablate", "tune", "report"):
+        before, tiny_mnist = tiny_mnist, tiny_mnist.rename(tmp_path / f"moved for {command}")
+        finished = desp(command, "run")
+        assert finished.status == 2, command
+        assert "expected train-images-idx3-ubyte.gz" in finished.message
+        assert str(before) in finished.message
+        finished = desp(command, "run", "--data-dir", tiny_mnist)
+        assert finished.status == 0, finished.message
+    missing = desp("evaluate", "run", "--data-dir", tmp_path / "none")
+    assert missing.status == 2
+    assert f"there is no folder {tmp_path / 'none'}" in missing.message
+    assert desp("evaluate", "run").status == 0  # the last folder is remembered
+
+
 def test_missing_data_write_nothing(desp: Desp, tmp_path: Path) -> None:
     finished = desp("train", "tiny-mnist", "--run", "run", "--data-dir", tmp_path / "none", *TINY)
     assert finished.status == 2

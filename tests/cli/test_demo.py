@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from desp.cli.demo import _percent
 from desp.recipes import Recipe, get_recipe
 from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, RunSettings
 
@@ -76,3 +77,7 @@ def test_demo_names_the_extra_it_needs_first(desp: Desp) -> None:
     assert finished.status == 2
     assert 'pip install "desp[viz]"' in finished.err
     assert not Path("runs").exists()
+
+
+def test_almost_all_is_not_called_all() -> None:
+    assert [_percent(share) for share in (1.0, 0.9998, 0.99, 0.0)] == ["100.0 %", "99.9 %", "99.0 %", "0.0 %"]

@@ -59,19 +59,42 @@ def test_reproduce_runs_a_whole_table(desp: Desp, commands: list[list[str]]) -> 
     assert "ended with status 7" in finished.out
 
 
-def test_reproduce_tells_where_a_dataset_is(desp: Desp, commands: list[list[str]], tmp_path: Path) -> None:
-    desp("reproduce", "mnist", "--seeds", 0, "--data-dir", tmp_path, "--recipes", "mnist-desp-paper")
+def test_reproduce_tells_where_a_dataset_is(desp: Desp, commands: list[list[str]], tiny_mnist: Path) -> None:
+    desp("reproduce", "mnist", "--seeds", 0, "--data-dir", tiny_mnist, "--recipes", "mnist-desp-paper")
     assert commands[0][:2] == ["train", "mnist-desp-paper"]
-    assert commands[0][-2:] == ["--data-dir", str(tmp_path)]
-    refused = desp("reproduce", "toy", "--data-dir", tmp_path)
+    assert commands[0][-2:] == ["--data-dir", str(tiny_mnist)]
+    refused = desp("reproduce", "toy", "--data-dir", tiny_mnist)
     assert refused.status == 2
     assert "--data-dir goes with tables of datasets" in refused.err
 
 
-def test_reproduce_tells_why_a_run_failed(desp: Desp, tmp_path: Path) -> None:
-    finished = desp("reproduce", "mnist", "--seeds", 0, "--data-dir", tmp_path, "--recipes", "mnist-tspn")
+def test_reproduce_looks_for_a_dataset_once(desp: Desp, commands: list[list[str]], tmp_path: Path) -> None:
+    finished = desp("reproduce", "mnist", "--data-dir", tmp_path)
     assert finished.status == 2
-    assert f"desp data mnist --data-dir {tmp_path}" in finished.out
+    assert finished.err.count(f"desp data mnist --data-dir {tmp_path}") == 1
+    missing = desp("reproduce", "mnist", "--data-dir", tmp_path / "none")
+    assert f"there is no folder {tmp_path / 'none'}" in missing.message
+    assert commands == []
+
+
+def test_reproduce_needs_no_dataset_when_all_is_done(
+    desp: Desp, commands: list[list[str]], tmp_path: Path
+) -> None:
+    for path in (Path("runs/mnist-tspn-seed0/summary.json"), Path("results/mnist-tspn-seed0.json")):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    arguments = ["--seeds", 0, "--recipes", "mnist-tspn"]
+    assert desp("reproduce", "mnist", "--data-dir", tmp_path, *arguments).status == 0
+    assert commands == []
+
+
+def test_reproduce_tells_why_a_run_failed(desp: Desp) -> None:
+    run = Path("runs/polygons-desp-seed0")
+    run.mkdir(parents=True)
+    (run / "not of a run").touch()
+    finished = desp("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp")
+    assert finished.status == 2
+    assert f"{run} is not empty and not a run folder" in finished.out
 
 
 def test_reproduce_refuses_recipes_of_other_tables(desp: Desp, commands: list[list[str]]) -> None:

@@ -281,3 +281,34 @@ def test_a_device_that_is_not_there_leaves_no_folder(desp: Desp, tiny: list[str]
     finished = desp("train", "polygons-desp", "--run", "run", *tiny, "--engine", "graph")
     assert_refused(finished, "engine 'graph' needs a CUDA device")
     assert not Path("run").exists()
+
+
+def test_a_seed_below_zero_is_refused(desp: Desp, tiny: list[str]) -> None:
+    finished = desp("train", "polygons-desp", *tiny, "--seed", -1)
+    assert finished.status == 2
+    assert "--seed must be at least 0, got -1" in finished.message
+    assert not Path("runs").exists()
+
+
+def test_another_recipe_is_not_a_setting(desp: Desp, tiny: list[str]) -> None:
+    finished = desp("train", "polygons-desp", *tiny, "--recipe", "digits-desp")
+    assert finished.status == 2
+    assert "The recipe is 'polygons-desp'" in finished.message
+    assert "desp train digits-desp" in finished.message
+    assert not Path("runs").exists()
+
+
+def test_the_bar_moves_with_slow_steps_before_there_is_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("desp.cli.progress.time.monotonic", lambda: now)
+    bar = ProgressBar()
+    shown = bar._progress.tasks[0]
+    bar.started(0, 9)
+    bar.advanced(1)
+    assert shown.completed == 1
+    bar.advanced(2)  # too soon to be drawn
+    assert shown.completed == 1
+    now += 1
+    bar.advanced(3)
+    assert shown.completed == 3
+    bar.ended()

@@ -29,7 +29,6 @@ from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
 
 HERE = Path(".")
 METRICS = {"chamfer", "hungarian", "size_rmse", "size_rmse_pooled", "right_size"}
-ROUNDED = {f"{name}_bfloat16_code" for name in METRICS}
 Knowing = Callable[..., EnergyPredictor]
 
 
@@ -177,9 +176,10 @@ def test_a_run_from_elsewhere_finds_its_data(
 
 def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
     evaluation = evaluated(task, predictor())
-    assert evaluation.raw.keys() == {"score", *(f"{name}_all" for name in METRICS)} | ROUNDED
+    rounded = {f"{name}_bfloat16_code_all" for name in METRICS}
+    assert evaluation.raw.keys() == {"score", *(f"{name}_all" for name in METRICS)} | rounded
     assert evaluation.returned.keys() == evaluation.raw.keys()
-    assert evaluation.returned["right_size_bfloat16_code"] == 1
+    assert evaluation.returned["right_size_bfloat16_code_all"] == 1
     for scores in (evaluation.raw, evaluation.returned):
         assert scores["score"] == pytest.approx(0, abs=1e-9)
         assert scores["right_size_all"] == 1
@@ -187,7 +187,7 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
     assert (
         evaluation.real_data.items() <= {name: round(value) for name, value in evaluation.returned.items()}.items()
     )
-    assert evaluation.real_data.keys() == evaluation.returned.keys() - ROUNDED
+    assert evaluation.real_data.keys() == evaluation.returned.keys() - rounded
     assert evaluation.energy == 1
 
 
@@ -197,12 +197,17 @@ def test_names_tell_how_many_were_scored(
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, 20))
     evaluation = evaluated(task, predictor())
     expected = {f"{name}{suffix}" for name in METRICS for suffix in ("_first10", "_first20")}
-    assert evaluation.returned.keys() == {"score", *expected, *ROUNDED}
+    assert evaluation.returned.keys() == {
+        "score",
+        *expected,
+        *(f"{name}_bfloat16_code_first10" for name in METRICS),
+    }
     assert evaluation.data == "MNIST, first 10 test images"
     monkeypatch.setattr(desp.tasks.mnist, "PUBLISHED_TESTS", 10)
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, None))
     evaluation = evaluated(task, predictor())
-    assert evaluation.raw.keys() == {"score", *METRICS, *(f"{name}_all" for name in METRICS), *ROUNDED}
+    expected = {f"{name}{suffix}" for name in METRICS for suffix in ("", "_all", "_bfloat16_code")}
+    assert evaluation.raw.keys() == {"score", *expected}
     assert evaluation.data is None
     assert evaluation.details["test_sets"] == [10, 30]
     # Another sampler is tried on the fewer sets.

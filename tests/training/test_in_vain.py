@@ -52,6 +52,7 @@ def test_training_goes_back_however_often_it_logs(tmp_path: Path, log_every: int
     trainer = spared_trainer(at_first(s2=0.95, s3=0.1), settings, folder=tmp_path, listener=listener)
     assert trainer.fit().rollbacks == 1
     assert listener.rollbacks == [(4, 2)]
+    assert listener.steps[:6] == [1, 2, 3, 4, 3, 4]
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["learning_rate"] for line in lines if line["step"] == 6] == [5e-3]
     assert all(line["runaways"] == 0 for line in lines)

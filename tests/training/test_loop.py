@@ -53,6 +53,7 @@ def test_training_lowers_the_held_out_risk(kind: Kind) -> None:
     assert (outcome.steps, outcome.best_score, outcome.best_step) == (15, None, None)
     assert (outcome.engine, outcome.stopped_early) == ("eager", False)
     assert (listener.starts, listener.ends, list(listener.numbers)) == ([(0, 15)], 1, list(range(1, 16)))
+    assert listener.steps == list(range(1, 16))
     energies = {"energy_real", "energy_sampled"}
     sized, denoised = {"risk", "size"}, {"denoising", "size"}
     own = {

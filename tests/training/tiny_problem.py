@@ -137,6 +137,7 @@ class Recorder(TrainingListener):
 
     def __init__(self) -> None:
         self.starts: list[tuple[int, int]] = []
+        self.steps: list[int] = []
         self.numbers: dict[int, dict[str, float]] = {}
         self.scores: list[tuple[int, float, bool]] = []
         self.rollbacks: list[tuple[int, int]] = []
@@ -144,6 +145,9 @@ class Recorder(TrainingListener):
 
     def started(self, first_step: int, steps: int) -> None:
         self.starts.append((first_step, steps))
+
+    def advanced(self, step: int) -> None:
+        self.steps.append(step)
 
     def stepped(self, step: int, numbers: dict[str, float]) -> None:
         self.numbers[step] = numbers

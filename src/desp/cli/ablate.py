@@ -7,7 +7,8 @@ from typing import Annotated
 
 import tyro
 
-from desp.cli.common import number, parse, run_folder, show_table
+from desp.cli.common import number, parse, show_table
+from desp.cli.data_folder import run_with_data
 from desp.results import write_result
 
 EXAMPLES = """  desp ablate runs/polygons
@@ -29,6 +30,8 @@ class AblateArguments:
     """Print JSON."""
     record: Path | None = None
     """Also write the ablation, with its provenance, into this folder."""
+    data_dir: Path | None = None
+    """Where the dataset is now, if the run reads one and it has moved."""
 
 
 def run(arguments: list[str]) -> None:
@@ -42,9 +45,10 @@ def run(arguments: list[str]) -> None:
 
     from desp.runs import ablate_run
 
+    folder = run_with_data(options.run, options.data_dir)
     with Progress(transient=True, disable=options.json) as progress:
         bar = progress.add_task("ratios", total=len(options.ratios))
-        ablation = ablate_run(run_folder(options.run), options.ratios, on_ratio=lambda _: progress.advance(bar))
+        ablation = ablate_run(folder, options.ratios, on_ratio=lambda _: progress.advance(bar))
     picture = options.run / "ablation.png"
     draw_ablation(ablation, picture)
     if options.record is not None:

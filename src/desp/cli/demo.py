@@ -1,5 +1,6 @@
 """``desp demo``"""
 
+import math
 import shutil
 import sys
 from dataclasses import dataclass
@@ -65,8 +66,13 @@ def _show_score(path: Path) -> None:
     returned, real = result["scores"]["returned"], result["real_data"]["score"]
     print(
         f"score {returned['score']:.2e} (smaller is better; real polygons get {real:.1e}), "
-        f"{100 * returned['right_size']:.1f} % of the sets have the right number of corners"
+        f"{_percent(returned['right_size'])} of the sets have the right number of corners"
     )
+
+
+def _percent(share: float) -> str:
+    """A share as people read it; what is not all of them never reads as 100 %."""
+    return f"{math.floor(1000 * share + 1e-9) / 10:.1f} %"
 
 
 def _clear(path: Path) -> None:

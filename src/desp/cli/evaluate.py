@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 from desp.cli.common import number, parse, run_folder, show_table
+from desp.cli.data_folder import run_with_data
 from desp.results import Row, check_recordable, write_result
 from desp.settings import Distance
 
@@ -32,11 +33,14 @@ class EvaluateArguments:
     """Print JSON."""
     record: Path | None = None
     """Also write the result, with its provenance, into this folder."""
+    data_dir: Path | None = None
+    """Where the dataset is now, if the run reads one and it has moved."""
 
 
 def run(arguments: list[str]) -> None:
     """Score a run."""
     options = parse(EvaluateArguments, arguments, "evaluate", EXAMPLES)
+    run_with_data(options.run, options.data_dir)
     show_evaluation(options.run, options.samples, options.json, options.record, options.distance)
 
 

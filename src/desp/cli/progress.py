@@ -1,5 +1,7 @@
 """The progress bar of training."""
 
+import time
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -14,6 +16,9 @@ from rich.progress import (
 from rich.text import Text
 
 from desp.training import TrainingListener
+
+# The bar is drawn ten times a second; telling it of each of a thousand quick steps would only slow them.
+SECONDS_BETWEEN_MOVES = 0.1
 
 
 class _RateColumn(ProgressColumn):
@@ -38,6 +43,7 @@ class ProgressBar(TrainingListener):
             TextColumn("{task.fields[numbers]}"),
             console=self._console,
         )
+        self._moved = 0.0
         self._bar = self._progress.add_task("training", total=None, numbers="")
 
     def started(self, first_step: int, steps: int) -> None:
@@ -45,8 +51,15 @@ class ProgressBar(TrainingListener):
         self._progress.update(self._bar, total=steps, completed=first_step)
         self._progress.start()
 
+    def advanced(self, step: int) -> None:
+        """Move on: slow steps are seen one by one."""
+        now = time.monotonic()
+        if now - self._moved >= SECONDS_BETWEEN_MOVES:
+            self._moved = now
+            self._progress.update(self._bar, completed=step)
+
     def stepped(self, step: int, numbers: dict[str, float]) -> None:
-        """Move on."""
+        """Show the loss."""
         self._progress.update(self._bar, completed=step, numbers=f"loss {numbers['loss']:.3g}")
 
     def validating(self, step: int) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import parse, run_folder
+from desp.cli.data_folder import run_with_data
 
 EXAMPLES = "  desp report runs/polygons"
 
@@ -21,11 +22,15 @@ class ReportArguments:
 
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
+    data_dir: Path | None = None
+    """Where the dataset is now, if the run reads one and it has moved."""
 
 
 def run(arguments: list[str]) -> None:
     """Write the page."""
-    report(parse(ReportArguments, arguments, "report", EXAMPLES).run)
+    options = parse(ReportArguments, arguments, "report", EXAMPLES)
+    run_with_data(options.run, options.data_dir)
+    report(options.run)
 
 
 def report(path: Path) -> None:

@@ -13,9 +13,11 @@ from typing import Annotated, Literal
 import tyro
 
 from desp.cli.common import parse
+from desp.cli.data_folder import with_data_dir
 from desp.errors import RunError, SettingsError
 from desp.recipes import all_recipes, get_recipe
 from desp.results import result_path
+from desp.settings import MnistSettings
 
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
@@ -67,6 +69,7 @@ def run(arguments: list[str]) -> None:
     if not options.seeds:
         raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
     jobs = [(name, seed) for seed in options.seeds for name in names]
+    _check_data(options, jobs)
     options.runs.mkdir(parents=True, exist_ok=True)
     children, failed = _Children(), 0
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
@@ -83,6 +86,21 @@ def run(arguments: list[str]) -> None:
             raise
     if failed:
         raise RunError(f"{failed} of {len(jobs)} runs failed; see their logs. The same command goes on.")
+
+
+def _check_data(options: ReproduceArguments, jobs: list[tuple[str, int]]) -> None:
+    """Look for the datasets that are still needed once, before every run would fail by itself.
+
+    Raises:
+        DataError: files are missing or damaged.
+    """
+    left = {name for name, seed in jobs if any(_commands(options, name, seed))}
+    tasks = {with_data_dir(get_recipe(name).build(), options.data_dir).task for name in left}
+    for task in tasks:
+        if isinstance(task, MnistSettings):
+            from desp.data.mnist_files import check_files, files_folder
+
+            check_files(files_folder(task.variant, task.data_dir or None), task.variant)
 
 
 class _Children:
@@ -131,9 +149,8 @@ class _Children:
 
 def _carry_out(options: ReproduceArguments, recipe: str, seed: int, children: _Children) -> str | None:
     """Do what is left of one run; returns what went wrong, or None."""
-    folder = options.runs / f"{recipe}-seed{seed}"
     log = options.runs / f"{recipe}-seed{seed}.log"
-    for command in _commands(options, recipe, seed, folder):
+    for command in _commands(options, recipe, seed):
         status = children.call(command, log)
         if status != 0:
             return f"`desp {' '.join(command)}` ended with status {status}: {_last_line(log)} (see {log})"
@@ -146,7 +163,8 @@ def _last_line(log: Path) -> str:
     return text.strip().rsplit("\n", 1)[-1][:600]
 
 
-def _commands(options: ReproduceArguments, recipe: str, seed: int, folder: Path) -> Iterator[list[str]]:
+def _commands(options: ReproduceArguments, recipe: str, seed: int) -> Iterator[list[str]]:
+    folder = options.runs / f"{recipe}-seed{seed}"
     if not (folder / "summary.json").exists():
         begun = ["--resume"] if (folder / "settings.json").exists() else []
         data = ["--data-dir", str(options.data_dir)] if options.data_dir else []

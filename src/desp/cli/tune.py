@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from desp.cli.common import number, parse, run_folder, show_table
+from desp.cli.common import number, parse, show_table
+from desp.cli.data_folder import run_with_data
 
 EXAMPLES = """  desp tune runs/mine
   desp tune runs/polygons --json
@@ -30,6 +31,8 @@ class TuneArguments:
     """Go back to the sampler that the run was begun with."""
     json: bool = False
     """Print JSON."""
+    data_dir: Path | None = None
+    """Where the dataset is now, if the run reads one and it has moved."""
 
 
 def run(arguments: list[str]) -> None:
@@ -39,8 +42,9 @@ def run(arguments: list[str]) -> None:
 
     from desp.runs import reset_run, tune_run
 
+    folder = run_with_data(options.run, options.data_dir)
     if options.reset:
-        print(f"back to {reset_run(run_folder(options.run))}")
+        print(f"back to {reset_run(folder)}")
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True, disable=options.json) as progress:
@@ -49,7 +53,7 @@ def run(arguments: list[str]) -> None:
         def tell(candidate: dict[str, Any]) -> None:
             progress.update(line, description=f"score {number(candidate['score'])}")
 
-        tuning = tune_run(run_folder(options.run), tell)
+        tuning = tune_run(folder, tell)
     if options.json:
         print(json.dumps(tuning, indent=2))
         return

@@ -144,7 +144,7 @@ class SetMnistTask(Task):
         sets = predictor.decode_sets(raw).packed()
         of_raw = compare_reconstructions(with_presence(predictor, raw), x)
         of_returned = compare_reconstructions(PresencePadding().encode(sets), x)
-        rounded = ({}, {}) if sampler else _from_rounded_codes(predictor, x, counts[0], seed)
+        rounded = ({}, {}) if sampler else self._from_rounded_codes(predictor, x, counts[0], seed)
         distances = of_returned.chamfer
         cases = ordered_cases(distances[: counts[0]], CASES)
         first = f"{self.data_label}, first {counts[0]} test images"
@@ -172,9 +172,29 @@ class SetMnistTask(Task):
         """All metrics, with a suffix where they are not those of the first 1,000; the score is on the fewest."""
         named = {"score": float(scores.chamfer[: counts[0]].double().mean())}
         for count in counts:
-            suffix = {PUBLISHED_TESTS: "", len(self.data.test): "_all"}.get(count, f"_first{count}")
-            named |= {f"{name}{suffix}": value for name, value in scores.scores(count).items()}
+            named |= {f"{name}{self._suffix(count)}": value for name, value in scores.scores(count).items()}
         return named
+
+    def _suffix(self, count: int) -> str:
+        return {PUBLISHED_TESTS: "", len(self.data.test): "_all"}.get(count, f"_first{count}")
+
+    def _from_rounded_codes(
+        self, predictor: EnergyPredictor, x: Tensor, count: int, seed: int
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Metrics of raw and returned sets from codes of half the bits: whether sets hide in their last digits.
+
+        All are drawn and the first `count` scored, so that they have the noise of those from whole codes.
+        """
+        generator = make_generator(seed, "test chains", device=predictor.device)
+        raw, _ = predictor.sample(x, generator, code_type=torch.bfloat16)
+        raw = raw[:count]
+
+        def named(sets: Tensor) -> dict[str, float]:
+            scores = compare_reconstructions(sets, x[:count]).scores(count)
+            return {f"{name}_bfloat16_code{self._suffix(count)}": value for name, value in scores.items()}
+
+        returned = PresencePadding().encode(predictor.decode_sets(raw).packed())
+        return named(with_presence(predictor, raw)), named(returned)
 
     def _by_label(self, distances: Tensor) -> dict[str, float]:
         labels = torch.from_numpy(np.array(self.data.test.labels[: len(distances)]))
@@ -195,25 +215,6 @@ class SetMnistTask(Task):
             for group, indices in cases.items()
             for index in indices
         ]
-
-
-def _from_rounded_codes(
-    predictor: EnergyPredictor, x: Tensor, count: int, seed: int
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Metrics of raw and returned sets from codes of half the bits: whether sets hide in their last digits.
-
-    All are drawn and the first `count` scored, so that they have the noise of those from whole codes.
-    """
-    generator = make_generator(seed, "test chains", device=predictor.device)
-    raw, _ = predictor.sample(x, generator, code_type=torch.bfloat16)
-    raw = raw[:count]
-
-    def named(sets: Tensor) -> dict[str, float]:
-        scores = compare_reconstructions(sets, x[:count]).scores(count)
-        return {f"{name}_bfloat16_code": value for name, value in scores.items()}
-
-    returned = PresencePadding().encode(predictor.decode_sets(raw).packed())
-    return named(with_presence(predictor, raw)), named(returned)
 
 
 def with_presence(predictor: EnergyPredictor, raw: Tensor) -> Tensor:

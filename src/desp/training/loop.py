@@ -149,6 +149,7 @@ class Trainer:
         for feed in self._feeds():
             self._step(feed)
             self.state.seconds = before + time.monotonic() - began
+            self.listener.advanced(self.state.step)
             if self._after_step():
                 return True
             if self.processes.any(stop.requested):  # all stop after the same step, whoever got the signal

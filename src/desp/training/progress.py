@@ -13,8 +13,11 @@ class TrainingListener:
     def started(self, first_step: int, steps: int) -> None:
         """Training begins at `first_step` of `steps`."""
 
+    def advanced(self, step: int) -> None:
+        """`step` steps are done, or under way on the device; called after each, so be quick."""
+
     def stepped(self, step: int, numbers: dict[str, float]) -> None:
-        """`step` steps are done; called every `log_every` steps."""
+        """`step` steps are done, and these are their means; called every `log_every` steps."""
 
     def validating(self, step: int) -> None:
         """A validation begins, which may take a while."""
