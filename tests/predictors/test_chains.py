@@ -13,7 +13,7 @@ from desp.distances import hungarian
 from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
-from desp.samplers import ChainInfo, LangevinSampler, lowest_of, mean_of
+from desp.samplers import ChainInfo, LangevinSampler, combine_tries
 from desp.sets import SetBatch
 from desp.settings import ContrastiveSettings, LangevinSettings, PredictorSettings, TrainingSettings
 
@@ -95,22 +95,19 @@ def test_without_noise_one_try_is_enough(fitted: EnergyPredictor, pairs: Pairs) 
 def test_a_number_is_kept_before_nan() -> None:
     ends = iter([torch.full((2, 1, 1), 1.0), torch.full((2, 1, 1), 2.0)])
     scores = iter([torch.tensor([torch.nan, 3.0]), torch.tensor([5.0, torch.nan])])
-    sets, info = lowest_of(lambda: (next(ends), ChainInfo()), lambda _: next(scores), tries=2)
+    sets, info = combine_tries(lambda: (next(ends), ChainInfo()), lambda _: next(scores), tries=2)
     assert sets.flatten().tolist() == [2, 1]
     assert info == ChainInfo()
 
 
 def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = ()) -> Tensor:
     """The mean of sets (B, N, C), of which the first is lowest if nothing else is said."""
-    left = iter(zip(ends, energies or range(len(ends)), strict=True))
-    scores: list[float] = []
+    left, scores = iter(ends), iter(energies or range(len(ends)))
 
-    def draw() -> tuple[Tensor, ChainInfo]:
-        sets, energy = next(left)
-        scores.append(energy)
-        return sets, ChainInfo()
+    def score(sets: Tensor) -> Tensor:
+        return torch.full((len(sets),), float(next(scores)))
 
-    return mean_of(draw, lambda sets: torch.full((len(sets),), float(scores[-1])), len(ends))[0]
+    return combine_tries(lambda: (next(left), ChainInfo()), score, len(ends), "mean")[0]
 
 
 def test_the_mean_of_tries_is_that_of_matching_elements() -> None:

@@ -22,11 +22,10 @@ from desp.samplers import (
     Sampler,
     SolverSampler,
     UnrolledDescent,
+    combine_tries,
     descend_to_zero,
     eager_gradient,
     log_density,
-    lowest_of,
-    mean_of,
 )
 from desp.settings import (
     ContrastiveSettings,
@@ -34,6 +33,7 @@ from desp.settings import (
     EnergySettings,
     Engine,
     EstimatorSettings,
+    FromTries,
     LangevinSettings,
     PredictorSettings,
     SamplerSettings,
@@ -181,16 +181,14 @@ class ChainDrawer(SetDrawer):
         if network.descent is not None:
             self.engine_used = "eager"
             return network.descent(network.energy, code, record, self._most_probable(code))
-        tries = _tries(settings)
+        tries, kept = _tries(settings)
         engine = self.many if len(x) * tries >= CHAINS_AT_ONCE else self.few
         start, sampler = self._start(code, generator, settings), network.sampler(settings)
-        combined = (
-            mean_of if isinstance(settings, LangevinSettings) and settings.from_tries == "mean" else lowest_of
-        )
-        drawn = combined(
+        drawn = combine_tries(
             lambda: engine.run(sampler, code, start, generator, record),
             partial(self._energies, code),
             tries,
+            kept,
         )
         self.engine_used = engine.used or "eager"
         if isinstance(settings, SolverSettings) and settings.matching > 0:
@@ -224,9 +222,11 @@ class ChainDrawer(SetDrawer):
         return None if sizes is None else first_rows(sizes.sample(code, generator), self.row_shape[0])
 
 
-def _tries(settings: SamplerSettings) -> int:
-    """How often sets are drawn: once where no noise makes tries differ."""
-    return settings.tries if isinstance(settings, LangevinSettings) and settings.noise_at(0) > 0 else 1
+def _tries(settings: SamplerSettings) -> tuple[int, FromTries]:
+    """How often sets are drawn, once where no noise makes tries differ, and what is made of them."""
+    if isinstance(settings, LangevinSettings) and settings.noise_at(0) > 0:
+        return settings.tries, settings.from_tries
+    return 1, "lowest"
 
 
 def make_energy_network(

@@ -8,7 +8,7 @@ from desp.samplers.engine import ChainEngine, check_engine
 from desp.samplers.langevin import LangevinSampler, langevin_step
 from desp.samplers.matching import descend_to_zero
 from desp.samplers.solver import SolverSampler, noise_levels
-from desp.samplers.tries import lowest_of, mean_of
+from desp.samplers.tries import combine_tries
 
 __all__ = [
     "ChainEngine",
@@ -23,11 +23,10 @@ __all__ = [
     "SolverSampler",
     "UnrolledDescent",
     "check_engine",
+    "combine_tries",
     "descend_to_zero",
     "eager_gradient",
     "langevin_step",
     "log_density",
-    "lowest_of",
-    "mean_of",
     "noise_levels",
 ]

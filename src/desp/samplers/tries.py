@@ -1,79 +1,49 @@
 """Several chains for each set: the one that ends lowest is kept, or their mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.distances import assign, huber_pairs
 from desp.samplers.base import ChainInfo
+from desp.settings import FromTries
 
 # The mean hardly moves when sets are matched with it once more.
 ROUNDS = 2
 
 Drawn = tuple[Float[Tensor, "b n c"], ChainInfo]
-
-
 Energies = Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]]
 
 
-def lowest_of(draw: Callable[[], Drawn], energy: Energies, tries: int) -> Drawn:
-    """Draw a batch of sets `tries` times and keep, for each of its rows, the set of lowest energy and its record.
+def combine_tries(draw: Callable[[], Drawn], energy: Energies, tries: int, kept: FromTries = "lowest") -> Drawn:
+    """Draw a batch of sets `tries` times and make one set of them for each of its rows.
+
+    The mean is Wasserstein's, of the lower half: elements of different tries belong together by the best
+    assignment, first to the set of lowest energy, then to the mean so far (Cuturi and Doucet 2014, with equal
+    weights). Where an energy cannot tell sets apart, no set is expected nearer to the right one, by the Hungarian
+    distance. The upper half is left out because chains that fail are there.
 
     Args:
         draw: draws the batch once, with new noise every time.
         energy: of drawn sets.
         tries: 1 returns what was drawn.
+        kept: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
     """
-    sets, info = draw()
     if tries == 1:
-        return sets, info
-    lowest = energy(sets)
-    for _ in range(tries - 1):
-        others, other_info = draw()
-        energies = energy(others)
-        better = (energies < lowest) | (lowest.isnan() & ~energies.isnan())
-        lowest = torch.where(better, energies, lowest)
-        sets = torch.where(better.view(-1, 1, 1), others, sets)
-        info = _chosen(better, other_info, info)
-    return sets, info
-
-
-def mean_of(draw: Callable[[], Drawn], energy: Energies, tries: int) -> Drawn:
-    """Draw a batch of sets `tries` times and take, for each of its rows, the mean of the lower half as sets.
-
-    This is the Wasserstein mean: elements of different tries belong together by the best assignment, first to the
-    set of lowest energy, then to the mean so far (Cuturi and Doucet 2014, with equal weights). Where an energy
-    cannot tell sets apart, no set is expected nearer to the right one, by the Hungarian distance. The upper half
-    is left out because chains that fail are there. The record is that of the lowest.
-
-    Args:
-        draw: draws the batch once, with new noise every time.
-        energy: of drawn sets.
-        tries: 1 returns what was drawn.
-    """
-    drawn: list[Tensor] = []
-    energies: list[Tensor] = []
-
-    def remembered() -> Drawn:
-        sets, info = draw()
-        drawn.append(sets)
-        return sets, info
-
-    def remembered_energy(sets: Tensor) -> Tensor:
-        energies.append(energy(sets))
-        return energies[-1]
-
-    mean, info = lowest_of(remembered, remembered_energy, tries)
+        return draw()
+    drawn = [draw() for _ in range(tries)]
+    energies = torch.stack([energy(sets) for sets, _ in drawn]).nan_to_num(nan=torch.inf)
+    order = energies.argsort(dim=0, stable=True)
     half = (tries + 1) // 2
-    if half == 1:
-        return mean, info
-    lower = torch.stack(energies).nan_to_num(nan=torch.inf).argsort(dim=0)[:half]
-    kept = torch.stack(drawn).take_along_dim(lower.view(*lower.shape, 1, 1), dim=0)
-    for _ in range(ROUNDS):
-        mean = torch.stack([_arranged(sets, mean) for sets in kept]).mean(dim=0)
-    return mean, info
+    lower = torch.stack([sets for sets, _ in drawn]).take_along_dim(order[:half, :, None, None], dim=0)
+    result = lower[0]
+    if kept == "mean" and half > 1:
+        for _ in range(ROUNDS):
+            result = torch.stack([_arranged(sets, result) for sets in lower]).mean(dim=0)
+    return result, _records(order[0], [info for _, info in drawn])
 
 
 def _arranged(sets: Tensor, like: Tensor) -> Tensor:
@@ -83,16 +53,15 @@ def _arranged(sets: Tensor, like: Tensor) -> Tensor:
     return torch.where(lost, like, sets.gather(1, columns.unsqueeze(-1).expand_as(sets)))
 
 
-def _chosen(better: Tensor, new: ChainInfo, old: ChainInfo) -> ChainInfo:
-    """The new record of rows where it is better, the old one elsewhere."""
+def _records(chosen: Int[Tensor, " b"], records: Sequence[ChainInfo]) -> ChainInfo:
+    """Of each row, the record of the try that is chosen for it."""
 
-    def choose(this: Tensor | None, that: Tensor | None) -> Tensor | None:
-        if this is None or that is None:
-            return that
-        return torch.where(better.view(-1, *[1] * (this.dim() - 2)), this, that)
+    def choose(name: str) -> Tensor | None:
+        tries = [getattr(record, name) for record in records]
+        if any(item is None for item in tries):
+            return None
+        rows = torch.arange(len(chosen), device=chosen.device)
+        # (tries, steps, B, ...) to (B, steps, ...), and back to steps first.
+        return torch.stack(tries).transpose(1, 2)[chosen, rows].transpose(0, 1)
 
-    return ChainInfo(
-        choose(new.energies, old.energies),
-        choose(new.gradient_norms, old.gradient_norms),
-        choose(new.trajectory, old.trajectory),
-    )
+    return ChainInfo(**{field.name: choose(field.name) for field in fields(ChainInfo)})

@@ -4,7 +4,16 @@ Nothing here knows torch, so that the command line can show all settings without
 *does* is documented where it is used; the line below a field is what ``--help`` prints.
 """
 
-from desp.settings.choices import Device, Distance, Engine, Initialisation, InputKind, MnistVariant, Pooling
+from desp.settings.choices import (
+    Device,
+    Distance,
+    Engine,
+    FromTries,
+    Initialisation,
+    InputKind,
+    MnistVariant,
+    Pooling,
+)
 from desp.settings.codec import from_json, to_json
 from desp.settings.energy import (
     AttentionSettings,
@@ -48,6 +57,7 @@ __all__ = [
     "Engine",
     "EstimatorSettings",
     "FilesSettings",
+    "FromTries",
     "Initialisation",
     "InputKind",
     "LangevinSettings",

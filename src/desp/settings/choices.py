@@ -12,6 +12,7 @@ InputKind = Literal["vector", "set", "image"]
 Initialisation = Literal["default", "xavier"]
 Sizes = Literal["descended", "clamped", "first"]
 """How a descent treats presence: as all other features; the same within [0, 1]; not at all, as it is given."""
+FromTries = Literal["lowest", "mean"]
 MnistVariant = Literal["mnist", "fashion"]
 
 

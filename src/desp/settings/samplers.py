@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from desp.settings.choices import require_setting
+from desp.settings.choices import FromTries, require_setting
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LangevinSettings:
     tries: int = 1
     """Chains for each predicted set, for as many times the work. For when one answer is right: of several, lower
     ones come too often, and their mean is none."""
-    from_tries: Literal["lowest", "mean"] = "lowest"
+    from_tries: FromTries = "lowest"
     """What is made of several tries. lowest: the one that ends lowest, so that a few that fail do not count. mean:
     that of the lower half, element by element as they match: nearest to all that the energy cannot tell apart."""
     kind: Literal["langevin"] = "langevin"
