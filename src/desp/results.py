@@ -86,12 +86,14 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
 
 
 def table_rows(results: list[dict[str, Any]]) -> list[Row]:
-    """The paper's tables: every published cell, measured or not, then what only we measure."""
+    """The paper's tables: every published cell, measured or not, and what only we measure.
+
+    At the end is what was measured beside them, of recipes of no table.
+    """
     by_recipe: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for result in results:
         by_recipe[result["recipe"]].append(result)
     measured = [row for recipe in by_recipe.values() for row in rows_of(recipe)]
-    measured = [row for row in measured if row["table"] is not None]
     done = {
         (row["table"], row["task"], row["system"], row["metric"]) for row in measured if row["protocol"] == "paper"
     }
@@ -100,7 +102,7 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
         for cell in PUBLISHED
         if (cell.table, cell.task, cell.system, cell.metric) not in done
     ]
-    order = {"toy": 0, "mnist": 1, "clevr": 2, "celeba": 3}
+    order = {"toy": 0, "mnist": 1, "clevr": 2, "celeba": 3, None: 4}
     return sorted(measured + open_rows, key=lambda row: (order[row["table"]], row["task"], row["system"]))
 
 
@@ -114,7 +116,7 @@ def markdown_table(rows: list[Row]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        if row["value"] is None or row["metric"] not in TABLE_METRICS[row["table"]]:
+        if row["value"] is None or row["metric"] not in TABLE_METRICS.get(row["table"], ()):
             continue
         unit = 1e-5 if row["metric"] in ("score", "chamfer", "hungarian") else 1.0
         paper, ours, spread, real = (

@@ -267,6 +267,15 @@ def test_tables_without_results_show_the_papers_numbers(desp: Desp) -> None:
     assert "8.8e-05" in text
 
 
+def test_recipes_of_no_table_are_shown_beside_the_tables(desp: Desp) -> None:
+    results = Path(__file__).parents[2] / "results"
+    text = desp("tables", "--results", results / "robust").out
+    beside = text[text.index("Beside the paper's tables") :]
+    assert "polygons-desp-fast" in beside
+    assert "digits-desp-fast" in beside
+    assert "Beside" not in desp("tables", "--results", results).out
+
+
 def test_tables_read_the_projects_results(desp: Desp) -> None:
     results = Path(__file__).parents[2] / "results"
     rows = json.loads(desp("tables", "--json", "--results", results).out)

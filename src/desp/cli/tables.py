@@ -8,13 +8,15 @@ from desp.cli.common import parse
 from desp.cli.evaluate import show_rows
 from desp.errors import RunError
 from desp.recipes.published import TABLE_METRICS
+from desp.recipes.registry import Table
 from desp.results import markdown_table, read_results, table_rows
 
 EXAMPLES = """  desp tables
   desp tables --all
-  desp tables --json --results results"""
+  desp tables --json --results results
+  desp tables --results results/robust"""
 
-TITLES = {
+TITLES: dict[Table, str] = {
     "toy": "Polygons and Digits",
     "mnist": "set-MNIST auto-encoding",
     "clevr": "CLEVR boxes",
@@ -26,7 +28,8 @@ TITLES = {
 class TablesArguments:
     """The paper's tables: its number, ours, the real-data reference, and the seeds.
 
-    All our numbers come from the files in the results folder; a dash is a number that was not measured.
+    All our numbers come from the files in the results folder; a dash is a number that was not measured. Recipes of
+    no table come last, where there are results of them.
     """
 
     all: bool = False
@@ -56,4 +59,7 @@ def run(arguments: list[str]) -> None:
         return
     for table, title in TITLES.items():
         of_table = [row for row in rows if row["table"] == table]
-        show_rows(title, [row for row in of_table if options.all or row["metric"] in TABLE_METRICS[row["table"]]])
+        show_rows(title, [row for row in of_table if options.all or row["metric"] in TABLE_METRICS[table]])
+    beside = [row for row in rows if row["table"] is None]
+    if beside:
+        show_rows("Beside the paper's tables", [row for row in beside if options.all or row["metric"] == "score"])
