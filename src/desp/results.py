@@ -102,8 +102,8 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
         for cell in PUBLISHED
         if (cell.table, cell.task, cell.system, cell.metric) not in done
     ]
-    order = {"toy": 0, "mnist": 1, "clevr": 2, "celeba": 3, None: 4}
-    return sorted(measured + open_rows, key=lambda row: (order[row["table"]], row["task"], row["system"]))
+    order = [*TABLE_METRICS, None]
+    return sorted(measured + open_rows, key=lambda row: (order.index(row["table"]), row["task"], row["system"]))
 
 
 def markdown_table(rows: list[Row]) -> str:

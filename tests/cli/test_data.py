@@ -161,10 +161,30 @@ def test_what_is_done_with_a_run_finds_data_that_have_moved(desp: Desp, tiny_mni
         assert str(before) in finished.message
         finished = desp(command, "run", "--data-dir", tiny_mnist)
         assert finished.status == 0, finished.message
-    missing = desp("evaluate", "run", "--data-dir", tmp_path / "none")
-    assert missing.status == 2
-    assert f"there is no folder {tmp_path / 'none'}" in missing.message
     assert desp("evaluate", "run").status == 0  # the last folder is remembered
+
+
+@pytest.mark.parametrize("command", ["evaluate", "ablate", "tune", "report"])
+def test_a_wrong_data_folder_is_not_remembered(desp: Desp, tiny_mnist: Path, tmp_path: Path, command: str) -> None:
+    arguments = ["--run", "run", "--data-dir", tiny_mnist, *TINY, *CHAIN]
+    assert desp("train", "tiny-mnist-contrastive", *arguments).status == 0
+    before = Path("run/settings.json").read_bytes()
+    (tmp_path / "empty").mkdir()
+    refused = desp(command, "run", "--data-dir", tmp_path / "empty")
+    assert refused.status == 2
+    assert "expected train-images-idx3-ubyte.gz" in refused.message
+    missing = desp(command, "run", "--data-dir", tmp_path / "none")
+    assert f"there is no folder {tmp_path / 'none'}" in missing.message
+    assert Path("run/settings.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["evaluate", "ablate", "tune", "report"])
+def test_runs_without_a_dataset_take_no_data_folder(
+    desp: Desp, polygons: Path, tmp_path: Path, command: str
+) -> None:
+    refused = desp(command, polygons, "--data-dir", tmp_path)
+    assert refused.status == 2
+    assert "'polygons-desp' does not. Leave it out" in refused.message
 
 
 def test_missing_data_write_nothing(desp: Desp, tmp_path: Path) -> None:

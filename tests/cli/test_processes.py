@@ -18,3 +18,26 @@ def test_two_processes_train_one_run(tmp_path: Path, launch_two: Callable[..., s
     assert shown.count("trained 4 steps") == shown.count("next:") == 1
     assert (run / "samples.json").is_file()
     assert (run / "model" / "model.safetensors").is_file()
+
+
+THREADS_AT_THE_END = """
+import atexit, os, pathlib, sys
+from desp.cli import main
+
+def write_threads():
+    names = [path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+    pathlib.Path(sys.argv[1], f"{os.environ['RANK']}.txt").write_text("".join(names))
+
+atexit.register(write_threads)
+main(sys.argv[2:])
+"""
+
+
+def test_the_command_leaves_no_thread_to_be_killed_at_exit(tmp_path: Path, launch_two: Callable[..., str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(THREADS_AT_THE_END)
+    launch_two(str(script), str(tmp_path), "train", "polygons-desp", "--run", str(tmp_path / "run"), *TINY)
+    for rank in range(2):
+        names = (tmp_path / f"{rank}.txt").read_text()
+        assert "python" in names
+        assert "gloo" not in names

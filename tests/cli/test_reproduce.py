@@ -1,12 +1,15 @@
 """``desp reproduce``: what it runs, what it goes on with, what it says of failures."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from desp.recipes import all_recipes
+from desp.recipes import all_recipes, get_recipe
+from desp.settings import MnistSettings, to_json
 
 Desp = Callable[..., Any]
 
@@ -62,7 +65,8 @@ def test_reproduce_runs_a_whole_table(desp: Desp, commands: list[list[str]]) -> 
 def test_reproduce_tells_where_a_dataset_is(desp: Desp, commands: list[list[str]], tiny_mnist: Path) -> None:
     desp("reproduce", "mnist", "--seeds", 0, "--data-dir", tiny_mnist, "--recipes", "mnist-desp-paper")
     assert commands[0][:2] == ["train", "mnist-desp-paper"]
-    assert commands[0][-2:] == ["--data-dir", str(tiny_mnist)]
+    assert [command[0] for command in commands] == ["train", "evaluate", "ablate"]
+    assert all(command[-2:] == ["--data-dir", str(tiny_mnist)] for command in commands)
     refused = desp("reproduce", "toy", "--data-dir", tiny_mnist)
     assert refused.status == 2
     assert "--data-dir goes with tables of datasets" in refused.err
@@ -75,6 +79,16 @@ def test_reproduce_looks_for_a_dataset_once(desp: Desp, commands: list[list[str]
     missing = desp("reproduce", "mnist", "--data-dir", tmp_path / "none")
     assert f"there is no folder {tmp_path / 'none'}" in missing.message
     assert commands == []
+
+
+def test_reproduce_looks_where_a_run_has_its_data(desp: Desp, commands: list[list[str]], tiny_mnist: Path) -> None:
+    settings = get_recipe("mnist-tspn").build()
+    settings = replace(settings, task=MnistSettings(data_dir=str(tiny_mnist)))
+    values = {"recipe": "mnist-tspn", "seed": 0, "settings": to_json(settings), "data": None}
+    Path("runs/mnist-tspn-seed0").mkdir(parents=True)
+    Path("runs/mnist-tspn-seed0/settings.json").write_text(json.dumps(values))
+    assert desp("reproduce", "mnist", "--seeds", 0, "--recipes", "mnist-tspn").status == 0
+    assert [command[0] for command in commands] == ["train", "evaluate"]
 
 
 def test_reproduce_needs_no_dataset_when_all_is_done(

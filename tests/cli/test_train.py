@@ -286,7 +286,7 @@ def test_a_device_that_is_not_there_leaves_no_folder(desp: Desp, tiny: list[str]
 def test_a_seed_below_zero_is_refused(desp: Desp, tiny: list[str]) -> None:
     finished = desp("train", "polygons-desp", *tiny, "--seed", -1)
     assert finished.status == 2
-    assert "--seed must be at least 0, got -1" in finished.message
+    assert "The seed must be at least 0, got -1" in finished.message
     assert not Path("runs").exists()
 
 

@@ -95,7 +95,7 @@ def test_without_noise_one_try_is_enough(fitted: EnergyPredictor, pairs: Pairs) 
 def test_a_number_is_kept_before_nan() -> None:
     ends = iter([torch.full((2, 1, 1), 1.0), torch.full((2, 1, 1), 2.0)])
     scores = iter([torch.tensor([torch.nan, 3.0]), torch.tensor([5.0, torch.nan])])
-    sets, info = combine_tries(lambda: (next(ends), ChainInfo()), lambda _: next(scores), tries=2)
+    sets, info = combine_tries(lambda: (next(ends), ChainInfo()), lambda _: next(scores), 2, "lowest")
     assert sets.flatten().tolist() == [2, 1]
     assert info == ChainInfo()
 

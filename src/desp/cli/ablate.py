@@ -7,8 +7,8 @@ from typing import Annotated
 
 import tyro
 
-from desp.cli.common import number, parse, show_table
-from desp.cli.data_folder import run_with_data
+from desp.cli.common import number, parse, run_folder, show_table
+from desp.cli.data_folder import note_moved_data
 from desp.results import write_result
 
 EXAMPLES = """  desp ablate runs/polygons
@@ -45,7 +45,8 @@ def run(arguments: list[str]) -> None:
 
     from desp.runs import ablate_run
 
-    folder = run_with_data(options.run, options.data_dir)
+    note_moved_data(options.run, options.data_dir)
+    folder = run_folder(options.run)
     with Progress(transient=True, disable=options.json) as progress:
         bar = progress.add_task("ratios", total=len(options.ratios))
         ablation = ablate_run(folder, options.ratios, on_ratio=lambda _: progress.advance(bar))

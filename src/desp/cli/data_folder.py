@@ -3,7 +3,6 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from desp.cli.common import run_folder
 from desp.errors import SettingsError
@@ -20,8 +19,7 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         return settings
     if not isinstance(settings.task, MnistSettings):
         raise SettingsError(
-            f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. "
-            "For data of your own, see --data."
+            f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. Leave it out."
         )
     folder = (data_dir or Path(settings.task.data_dir)).expanduser().resolve()
     # A folder that is remembered from another machine may be missing here; one that is named now may not.
@@ -33,10 +31,20 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
     return replace(settings, task=replace(settings.task, data_dir=str(folder)))
 
 
-def run_with_data(path: Path, data_dir: Path | None) -> Any:
-    """The run folder at `path`, which from now on finds its data in `data_dir` if that is given."""
+def note_moved_data(path: Path, data_dir: Path | None) -> None:
+    """Let the run at `path` find its data in `data_dir` from now on, if that is given and they are the same data.
+
+    Raises:
+        SettingsError: there is no such folder, or the run reads no dataset.
+        DataError: the data are not there.
+        RunError: they are others than those the run was trained on.
+    """
+    if data_dir is None:
+        return
+    from desp.tasks import make_task
+
     folder = run_folder(path)
-    if data_dir is not None:
-        settings, _ = folder.load_settings()
-        folder.note_data_folder(with_data_dir(settings, data_dir).task)
-    return folder
+    settings, seed = folder.load_settings()
+    task = with_data_dir(settings, data_dir).task
+    folder.check_data(make_task(task, seed))
+    folder.note_data_folder(task)

@@ -41,9 +41,11 @@ def run(arguments: list[str]) -> None:
     _clear(options.run)
     print("Learning to draw polygons with four to eight corners at any rotation, from their number of corners.")
     try:
-        train(settings, options.run, options.seed, resume=False)
+        first = train(settings, options.run, options.seed, resume=False)
     except TrainingInterrupted:
         raise TrainingInterrupted("The demo was stopped. Run it again, it starts anew.") from None
+    if not first:
+        return
     _show_score(options.run)
     report(options.run)
     # Not installed in a place the shell looks at: show the path that was used.

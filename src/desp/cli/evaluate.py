@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from desp.cli.common import number, parse, run_folder, show_table
-from desp.cli.data_folder import run_with_data
+from desp.cli.data_folder import note_moved_data
 from desp.results import Row, check_recordable, write_result
 from desp.settings import Distance
 
@@ -40,7 +40,7 @@ class EvaluateArguments:
 def run(arguments: list[str]) -> None:
     """Score a run."""
     options = parse(EvaluateArguments, arguments, "evaluate", EXAMPLES)
-    run_with_data(options.run, options.data_dir)
+    note_moved_data(options.run, options.data_dir)
     show_evaluation(options.run, options.samples, options.json, options.record, options.distance)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import parse, run_folder
-from desp.cli.data_folder import run_with_data
+from desp.cli.data_folder import note_moved_data
 
 EXAMPLES = "  desp report runs/polygons"
 
@@ -29,7 +29,7 @@ class ReportArguments:
 def run(arguments: list[str]) -> None:
     """Write the page."""
     options = parse(ReportArguments, arguments, "report", EXAMPLES)
-    run_with_data(options.run, options.data_dir)
+    note_moved_data(options.run, options.data_dir)
     report(options.run)
 
 

@@ -12,12 +12,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from desp.cli.common import parse
+from desp.cli.common import parse, run_folder
 from desp.cli.data_folder import with_data_dir
 from desp.errors import RunError, SettingsError
 from desp.recipes import all_recipes, get_recipe
 from desp.results import result_path
-from desp.settings import MnistSettings
+from desp.settings import MnistSettings, RunSettings
 
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
@@ -94,13 +94,26 @@ def _check_data(options: ReproduceArguments, jobs: list[tuple[str, int]]) -> Non
     Raises:
         DataError: files are missing or damaged.
     """
-    left = {name for name, seed in jobs if any(_commands(options, name, seed))}
-    tasks = {with_data_dir(get_recipe(name).build(), options.data_dir).task for name in left}
-    for task in tasks:
-        if isinstance(task, MnistSettings):
-            from desp.data.mnist_files import check_files, files_folder
+    left = [(name, seed) for name, seed in jobs if any(_commands(options, name, seed))]
+    if not any(isinstance(get_recipe(name).build().task, MnistSettings) for name, _ in left):
+        return
+    from desp.tasks import make_task
 
-            check_files(files_folder(task.variant, task.data_dir or None), task.variant)
+    for task in {with_data_dir(_settings(options, name, seed), options.data_dir).task for name, seed in left}:
+        make_task(task, seed=0).fingerprint()
+
+
+def _settings(options: ReproduceArguments, recipe: str, seed: int) -> RunSettings:
+    """Those of a run that was begun, which remembers where its data are; else the recipe's."""
+    path = _folder(options, recipe, seed)
+    if not (path / "settings.json").exists():
+        return get_recipe(recipe).build()
+    settings: RunSettings = run_folder(path).load_settings()[0]
+    return settings
+
+
+def _folder(options: ReproduceArguments, recipe: str, seed: int) -> Path:
+    return options.runs / f"{recipe}-seed{seed}"
 
 
 class _Children:
@@ -164,14 +177,14 @@ def _last_line(log: Path) -> str:
 
 
 def _commands(options: ReproduceArguments, recipe: str, seed: int) -> Iterator[list[str]]:
-    folder = options.runs / f"{recipe}-seed{seed}"
+    folder = _folder(options, recipe, seed)
+    data = ["--data-dir", str(options.data_dir)] if options.data_dir else []
     if not (folder / "summary.json").exists():
         begun = ["--resume"] if (folder / "settings.json").exists() else []
-        data = ["--data-dir", str(options.data_dir)] if options.data_dir else []
         yield ["train", recipe, "--run", str(folder), "--seed", str(seed), *begun, *data]
     if not result_path(options.results, recipe, seed).exists():
-        yield ["evaluate", str(folder), "--record", str(options.results)]
+        yield ["evaluate", str(folder), "--record", str(options.results), *data]
     ablations = options.results / "ablations"
     varies = options.ablate and get_recipe(recipe).system == "desp"
     if varies and not result_path(ablations, recipe, seed).exists():
-        yield ["ablate", str(folder), "--record", str(ablations)]
+        yield ["ablate", str(folder), "--record", str(ablations), *data]

@@ -29,7 +29,7 @@ class TablesArguments:
     """The paper's tables: its number, ours, the real-data reference, and the seeds.
 
     All our numbers come from the files in the results folder; a dash is a number that was not measured. Recipes of
-    no table come last, where there are results of them.
+    no table come last, where there are results of them, but not in markdown.
     """
 
     all: bool = False

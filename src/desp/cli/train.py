@@ -68,7 +68,7 @@ def run(arguments: list[str]) -> None:
         return
     recipe = get_recipe(arguments[0])
     options = _parse(recipe, arguments[1:], TrainArguments(_with_energy(recipe.build(), arguments[1:])))
-    _check(recipe, options)
+    _refuse_another(recipe, options.settings.recipe)
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
@@ -87,14 +87,12 @@ def run(arguments: list[str]) -> None:
         print(f"next:\n  desp evaluate {quoted}\n  desp report {quoted}")
 
 
-def _check(recipe: Recipe, options: TrainArguments) -> None:
-    """Refuse what no run can have."""
-    if options.seed < 0:
-        raise SettingsError(f"--seed must be at least 0, got {options.seed}.")
-    if options.settings.recipe != recipe.name:
+def _refuse_another(recipe: Recipe, given: str) -> None:
+    """``--recipe`` is a setting like others, but the recipe is named already."""
+    if given != recipe.name:
         raise SettingsError(
-            f"The recipe is '{recipe.name}', so --recipe {options.settings.recipe} has no place here. "
-            f"To train that one: desp train {options.settings.recipe}"
+            f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
+            f"desp train {given}"
         )
 
 
@@ -129,10 +127,11 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
     try:
         outcome = train_run(settings, seed, folder, resume=resume, listener=listener)
     except TrainingInterrupted as stop:
+        leave_processes()
         again = shlex.join(["desp", "train", settings.recipe, "--run", str(path), "--resume"])
         raise TrainingInterrupted(f"{stop} The command: {again}") from stop
-    finally:
-        leave_processes()
+    # Not after other errors: they may be of one process alone, and leaving waits for all.
+    leave_processes()
     if not main_process:
         return False
     sample_run(folder)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from desp.cli.common import number, parse, show_table
-from desp.cli.data_folder import run_with_data
+from desp.cli.common import number, parse, run_folder, show_table
+from desp.cli.data_folder import note_moved_data
 
 EXAMPLES = """  desp tune runs/mine
   desp tune runs/polygons --json
@@ -42,7 +42,8 @@ def run(arguments: list[str]) -> None:
 
     from desp.runs import reset_run, tune_run
 
-    folder = run_with_data(options.run, options.data_dir)
+    note_moved_data(options.run, options.data_dir)
+    folder = run_folder(options.run)
     if options.reset:
         print(f"back to {reset_run(folder)}")
         return

@@ -3,6 +3,7 @@
 import torch
 from accelerate import PartialState
 
+from desp.errors import SettingsError
 from desp.extras import require
 from desp.predictors import EnergyPredictor
 from desp.runs.folder import RunFolder
@@ -28,7 +29,10 @@ def train_run(
     Raises:
         RunError: the folder holds another run.
         DataError: the data cannot be used. Nothing is written then.
+        SettingsError: the seed is below 0, or this machine cannot do what is asked for.
     """
+    if seed < 0:  # it is part of names: RECIPE-seedN
+        raise SettingsError(f"The seed must be at least 0, got {seed}.")
     task = make_task(settings.task, seed)
     predictor = EnergyPredictor(settings.predictor, engine=settings.engine, device=settings.device)
     parts = settings.predictor

@@ -18,7 +18,7 @@ Drawn = tuple[Float[Tensor, "b n c"], ChainInfo]
 Energies = Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]]
 
 
-def combine_tries(draw: Callable[[], Drawn], energy: Energies, tries: int, kept: FromTries = "lowest") -> Drawn:
+def combine_tries(draw: Callable[[], Drawn], energy: Energies, tries: int, kept: FromTries) -> Drawn:
     """Draw a batch of sets `tries` times and make one set of them for each of its rows.
 
     The mean is Wasserstein's, of the lower half: elements of different tries belong together by the best
@@ -37,10 +37,10 @@ def combine_tries(draw: Callable[[], Drawn], energy: Energies, tries: int, kept:
     drawn = [draw() for _ in range(tries)]
     energies = torch.stack([energy(sets) for sets, _ in drawn]).nan_to_num(nan=torch.inf)
     order = energies.argsort(dim=0, stable=True)
-    half = (tries + 1) // 2
-    lower = torch.stack([sets for sets, _ in drawn]).take_along_dim(order[:half, :, None, None], dim=0)
+    count = (tries + 1) // 2 if kept == "mean" else 1
+    lower = torch.stack([sets for sets, _ in drawn]).take_along_dim(order[:count, :, None, None], dim=0)
     result = lower[0]
-    if kept == "mean" and half > 1:
+    if count > 1:
         for _ in range(ROUNDS):
             result = torch.stack([_arranged(sets, result) for sets in lower]).mean(dim=0)
     return result, _records(order[0], [info for _, info in drawn])
@@ -57,11 +57,11 @@ def _records(chosen: Int[Tensor, " b"], records: Sequence[ChainInfo]) -> ChainIn
     """Of each row, the record of the try that is chosen for it."""
 
     def choose(name: str) -> Tensor | None:
-        tries = [getattr(record, name) for record in records]
-        if any(item is None for item in tries):
+        of_tries = [getattr(record, name) for record in records]
+        if any(item is None for item in of_tries):
             return None
         rows = torch.arange(len(chosen), device=chosen.device)
         # (tries, steps, B, ...) to (B, steps, ...), and back to steps first.
-        return torch.stack(tries).transpose(1, 2)[chosen, rows].transpose(0, 1)
+        return torch.stack(of_tries).transpose(1, 2)[chosen, rows].transpose(0, 1)
 
     return ChainInfo(**{field.name: choose(field.name) for field in fields(ChainInfo)})

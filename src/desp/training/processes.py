@@ -4,14 +4,15 @@ import gc
 
 import torch
 import torch.distributed
-
-# Before there is a group of processes: functions there take it as a default argument when they are defined, and
-# would then keep it, and its threads, for ever.
-import torch.distributed.nn.functional
 from accelerate import Accelerator
 from accelerate.utils import broadcast
 
 from desp.training.monitor import Monitor
+
+if torch.distributed.is_available():
+    # Before there is a group of processes: functions there take it as a default argument when they are defined,
+    # and would then keep it, and its threads, for ever.
+    import torch.distributed.nn.functional
 
 
 class Processes:
@@ -47,11 +48,11 @@ class Processes:
 
 
 def leave_processes() -> None:
-    """End this process's part in a launch of several; call it last. Alone, it does nothing.
+    """End this process's part in a launch of several; all of them call it last. Alone, it does nothing.
 
-    The threads that exchange tensors end here, if nothing that was trained is still in use. Were they left, one
-    that lets go of a tensor while the interpreter shuts down would abort the process, and the launcher would
-    count a training that is done as failed.
+    The threads that exchange tensors end here, if this module was imported before the first `Accelerator` was
+    made, and nothing that was trained is still in use. Were they left, one that lets go of a tensor while the
+    interpreter shuts down would abort the process, and the launcher would count a training that is done as failed.
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         gc.collect()  # wrapped models hold the group
