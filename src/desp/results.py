@@ -181,10 +181,8 @@ def _length(results: list[dict[str, Any]]) -> str | None:
     full = get_recipe(results[0]["recipe"]).build().training.steps
     texts = []
     for result in results:
-        training, asked = (
-            result.get("training", {}),
-            result.get("settings", {}).get("training", {}).get("steps", full),
-        )
+        training = result.get("training", {})
+        asked = result.get("settings", {}).get("training", {}).get("steps", full)
         if training.get("steps") is None:
             continue
         cut = f" of {full:,}" if asked < full else ""

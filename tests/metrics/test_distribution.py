@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Callable
-from itertools import permutations
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from set_examples import each_distance, points, random_sets
 from torch import Tensor
 
-from desp.distances import SET_DISTANCES
-from desp.errors import DataError, SettingsError
+from desp.errors import DataError
 from desp.metrics.distribution import (
     DistributionScores,
     compare_distributions,
@@ -23,62 +22,12 @@ from desp.metrics.distribution import (
 from desp.sets import SetBatch
 from desp.settings import Distance
 
-each_distance = pytest.mark.parametrize("distance", ["chamfer", "hungarian"])
-
-
-def random_sets(sizes: list[int], seed: int, max_size: int | None = None) -> SetBatch:
-    generator = torch.Generator().manual_seed(seed)
-    sets = [torch.rand(size, 2, generator=generator, dtype=torch.float64) for size in sizes]
-    return SetBatch.from_ragged(sets, max_size, features=2)
-
-
-def points(places: Tensor | list[float]) -> SetBatch:
-    """Sets of one element with one feature: distances are half the squared differences (below 1)."""
-    elements = torch.as_tensor(places, dtype=torch.float64).reshape(-1, 1, 1)
-    return SetBatch(elements, torch.ones(elements.shape[:2], dtype=torch.bool))
-
 
 def scores_of(real: Tensor | list[float], predicted: Tensor | list[float]) -> DistributionScores:
     return compare_distributions(points(real), points(predicted), "chamfer")
 
 
 # -- plain references ----------------------------------------------------------------------------------
-
-
-def plain_huber(a: list[float], b: list[float]) -> float:
-    differences = [abs(x - y) for x, y in zip(a, b, strict=True)]
-    return sum(x * x / 2 if x < 1 else x - 0.5 for x in differences) / len(a)
-
-
-def plain_chamfer(a: list[list[float]], b: list[list[float]]) -> float:
-    if not a:
-        return 0.0
-    there = sum(min(plain_huber(x, y) for y in b) for x in a) / len(a)
-    back = sum(min(plain_huber(x, y) for x in a) for y in b) / len(b)
-    return there + back
-
-
-def plain_hungarian(a: list[list[float]], b: list[list[float]]) -> float:
-    if not a:
-        return 0.0
-    costs = (sum(plain_huber(x, y) for x, y in zip(a, order, strict=True)) for order in permutations(b))
-    return min(costs) / len(a)
-
-
-PLAIN: dict[Distance, Callable[[list[list[float]], list[list[float]]], float]] = {
-    "chamfer": plain_chamfer,
-    "hungarian": plain_hungarian,
-}
-
-
-def plain_pairs(first: SetBatch, second: SetBatch, distance: Distance) -> list[list[float]]:
-    """Zero vectors up to the larger padded size, then every pair on its own."""
-    size = max(first.max_size, second.max_size)
-
-    def filled(sets: SetBatch) -> list[list[list[float]]]:
-        return [item.tolist() + [[0.0] * sets.features] * (size - len(item)) for item in sets.to_ragged()]
-
-    return [[PLAIN[distance](a, b) for b in filled(second)] for a in filled(first)]
 
 
 def plain_coverage(distances: list[list[float]]) -> float:
@@ -99,120 +48,6 @@ def plain_accuracy(real: list[list[float]], predicted: list[list[float]], betwee
         tied = [j for j, value in enumerate(row) if j != i and value == best]
         right += sum((j < count) == (i < count) for j in tied) / len(tied)
     return right / len(union)
-
-
-# -- distances of all pairs ----------------------------------------------------------------------------
-
-
-@each_distance
-@pytest.mark.parametrize("pairs_at_once", [None, 1, 4, 1000])
-def test_pairs_against_loops(distance: Distance, pairs_at_once: int | None) -> None:
-    """Sets of different sizes, batches of different padded sizes, an empty set on both sides."""
-    first, second = random_sets([3, 0, 4, 1], 0), random_sets([2, 3, 0], 1)
-    found = pairwise_distances(first, second, distance, pairs_at_once=pairs_at_once)
-    expected = torch.tensor(plain_pairs(first, second, distance), dtype=torch.float64)
-    torch.testing.assert_close(found, expected)
-    assert float(found[1, 2]) == 0  # empty and empty
-
-
-@each_distance
-@given(
-    first=st.lists(st.integers(0, 4), min_size=1, max_size=4),
-    second=st.lists(st.integers(0, 3), min_size=1, max_size=4),
-    at_once=st.integers(1, 20),
-)
-def test_pairs_of_odd_sizes(distance: Distance, first: list[int], second: list[int], at_once: int) -> None:
-    a, b = random_sets(first, 2), random_sets(second, 3)
-    found = pairwise_distances(a, b, distance, pairs_at_once=at_once)
-    expected = torch.tensor(plain_pairs(a, b, distance), dtype=torch.float64)
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(pairwise_distances(b, a, distance), expected.T)
-
-
-@each_distance
-@given(sizes=st.lists(st.integers(0, 4), min_size=1, max_size=6), at_once=st.integers(1, 40))
-def test_a_batch_against_itself_is_the_same_for_half_the_work(
-    distance: Distance, sizes: list[int], at_once: int
-) -> None:
-    sets = random_sets(sizes, 4)
-    found = pairwise_distances(sets, sets, distance, pairs_at_once=at_once)
-    other = SetBatch(sets.elements.clone(), sets.presence.clone())
-    torch.testing.assert_close(found, pairwise_distances(sets, other, distance))
-    assert torch.equal(found, found.T)
-    assert float(found.diagonal().abs().max()) == 0
-
-
-@each_distance
-def test_pairs_are_those_of_the_set_distance(distance: Distance) -> None:
-    """Element by element as the tasks score: zero-padded tensors of the padded size."""
-    first, second = random_sets([5, 7, 6], 5, max_size=8), random_sets([8, 2, 4], 6, max_size=8)
-    found = pairwise_distances(first, second, distance)
-    padded = SET_DISTANCES[distance](first.packed().elements, second.packed().elements)
-    torch.testing.assert_close(found.diagonal(), padded)
-
-
-@each_distance
-def test_order_and_place_of_elements_do_not_matter(
-    distance: Distance, assert_invariant: Callable[..., None]
-) -> None:
-    """Nor what absent rows hold. The padded size is fixed from outside: it is part of the distance."""
-    first, second = random_sets([3, 5, 0, 4], 7), random_sets([2, 8, 1], 8)
-
-    def distances(sets: Tensor, presence: Tensor) -> Tensor:
-        return pairwise_distances(SetBatch(sets, presence), second, distance)
-
-    assert_invariant(distances, first.elements, first.presence)
-
-
-def test_absent_rows_may_hold_nan() -> None:
-    sets = random_sets([2, 3], 9)
-    elements = sets.elements.masked_fill(~sets.presence.unsqueeze(-1), torch.nan)
-    found = pairwise_distances(SetBatch(elements, sets.presence), sets, "chamfer")
-    torch.testing.assert_close(found, pairwise_distances(sets, sets, "chamfer"))
-
-
-def test_a_missing_element_costs_something() -> None:
-    whole, part = random_sets([4], 10), random_sets([4], 10)
-    part.presence[0, 2] = False
-    assert float(pairwise_distances(whole, part, "chamfer")) > 1e-3
-    assert float(pairwise_distances(whole, part, "hungarian")) > 1e-3
-
-
-def test_the_wider_type_is_taken() -> None:
-    sets = random_sets([2, 3], 11)
-    narrow = SetBatch(sets.elements.float(), sets.presence)
-    assert pairwise_distances(narrow, sets, "chamfer").dtype == torch.float64
-    assert pairwise_distances(narrow, narrow, "hungarian").dtype == torch.float32
-
-
-def test_no_gradients_are_kept() -> None:
-    sets = random_sets([2, 3], 12)
-    with_gradient = SetBatch(sets.elements.requires_grad_(), sets.presence)
-    assert not pairwise_distances(with_gradient, sets, "chamfer").requires_grad
-
-
-def test_more_pairs_than_fit_at_once() -> None:
-    """Some 100,000 pairs of Polygons' size."""
-    sets = torch.rand(320, 8, 2, generator=torch.Generator().manual_seed(0))
-    batch = SetBatch(sets, torch.ones(320, 8, dtype=torch.bool))
-    found = pairwise_distances(batch, SetBatch(sets.flip(0), batch.presence), "chamfer")
-    assert float(found.flip(1).diagonal().max()) == 0
-    expected = SET_DISTANCES["chamfer"](sets[:1].expand(320, -1, -1), sets)
-    torch.testing.assert_close(found[0], expected.flip(0))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@each_distance
-def test_scores_on_a_gpu_are_those_of_the_cpu(distance: Distance) -> None:
-    real, predicted = random_sets([3, 4, 0, 2, 5], 0), random_sets([4, 1, 3], 1)
-    cpu = pairwise_distances(real, predicted, distance)
-    gpu = pairwise_distances(real.to("cuda"), predicted.to("cuda"), distance)
-    assert gpu.is_cuda
-    torch.testing.assert_close(gpu.cpu(), cpu)
-    expected = compare_distributions(real, predicted, distance)
-    found = compare_distributions(real.to("cuda"), predicted.to("cuda"), distance)
-    assert vars(found) == pytest.approx(vars(expected))
 
 
 # -- scores --------------------------------------------------------------------------------------------
@@ -356,43 +191,27 @@ def test_all_distances_of_a_comparison_see_the_same_padding(distance: Distance) 
     assert vars(compare_distributions(real, wide, distance)) == pytest.approx(vars(both))
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@each_distance
+def test_scores_on_a_gpu_are_those_of_the_cpu(distance: Distance) -> None:
+    real, predicted = random_sets([3, 4, 0, 2, 5], 0), random_sets([4, 1, 3], 1)
+    cpu = pairwise_distances(real, predicted, distance)
+    gpu = pairwise_distances(real.to("cuda"), predicted.to("cuda"), distance)
+    assert gpu.is_cuda
+    torch.testing.assert_close(gpu.cpu(), cpu)
+    expected = compare_distributions(real, predicted, distance)
+    found = compare_distributions(real.to("cuda"), predicted.to("cuda"), distance)
+    assert vars(found) == pytest.approx(vars(expected))
+
+
 # -- mistakes ------------------------------------------------------------------------------------------
-
-
-def test_an_empty_batch_is_refused() -> None:
-    sets, none = points([0.1, 0.2]), points([])
-    with pytest.raises(DataError, match="at least one set on both sides, got 2 and 0"):
-        pairwise_distances(sets, none, "chamfer")
-    with pytest.raises(DataError, match="at least one set on both sides, got 0 and 2"):
-        compare_distributions(none, sets, "chamfer")
-
-
-def test_different_features_are_refused() -> None:
-    with pytest.raises(DataError, match="same features, got 1 and 2"):
-        pairwise_distances(points([0.1]), random_sets([3], 0), "hungarian")
-
-
-def test_different_devices_are_refused() -> None:
-    sets = points([0.1])
-    with pytest.raises(DataError, match="on one device, got cpu and meta"):
-        pairwise_distances(sets, sets.to("meta"), "chamfer")
 
 
 @each_distance
 def test_nan_is_refused(distance: Distance) -> None:
     with pytest.raises(DataError, match="set 1 of the second batch holds NaN"):
         compare_distributions(points([0.1, 0.2]), points([0.1, math.nan]), distance)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_an_unknown_distance_is_refused() -> None:
-    with pytest.raises(SettingsError, match="distance must be one of chamfer, hungarian, got 'emd'"):
-        pairwise_distances(points([0.1]), points([0.2]), "emd")  # type: ignore[arg-type]
-
-
-def test_no_pairs_at_once_are_refused() -> None:
-    with pytest.raises(SettingsError, match="pairs_at_once must be at least 1, got 0"):
-        pairwise_distances(points([0.1]), points([0.2]), "chamfer", pairs_at_once=0)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import number, parse, run_folder, show_table
-from desp.cli.data_folder import note_moved_data
+from desp.cli.data_folder import MovedData, note_moved_data
 from desp.results import write_result
 
 EXAMPLES = """  desp ablate runs/polygons
@@ -30,8 +30,7 @@ class AblateArguments:
     """Print JSON."""
     record: Path | None = None
     """Also write the ablation, with its provenance, into this folder."""
-    data_dir: Path | None = None
-    """Where the dataset is now, if the run reads one and it has moved."""
+    data_dir: MovedData = None
 
 
 def run(arguments: list[str]) -> None:

@@ -3,10 +3,18 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from desp.cli.common import run_folder
 from desp.errors import SettingsError
 from desp.settings import MnistSettings, RunSettings
+
+MovedData = Annotated[
+    Path | None, tyro.conf.arg(help="Where the dataset is now, if the run reads one and it has moved.")
+]
+"""The option ``--data-dir`` of commands that go on with a run."""
 
 
 def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:

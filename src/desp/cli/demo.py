@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from desp.cli.common import parse
+from desp.cli.common import parse, run_folder
 from desp.cli.report import report
 from desp.cli.train import train
 from desp.errors import RunError, TrainingInterrupted
@@ -60,7 +60,6 @@ def run(arguments: list[str]) -> None:
 
 
 def _show_score(path: Path) -> None:
-    from desp.cli.common import run_folder
     from desp.runs import evaluate_run
 
     with Console(stderr=True).status("scoring; this may take a minute"):

@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from desp.cli.common import number, parse, run_folder, show_table
-from desp.cli.data_folder import note_moved_data
+from desp.cli.data_folder import MovedData, note_moved_data
 from desp.results import Row, check_recordable, write_result
 from desp.settings import Distance
 
@@ -33,8 +33,7 @@ class EvaluateArguments:
     """Print JSON."""
     record: Path | None = None
     """Also write the result, with its provenance, into this folder."""
-    data_dir: Path | None = None
-    """Where the dataset is now, if the run reads one and it has moved."""
+    data_dir: MovedData = None
 
 
 def run(arguments: list[str]) -> None:

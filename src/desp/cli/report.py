@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import parse, run_folder
-from desp.cli.data_folder import note_moved_data
+from desp.cli.data_folder import MovedData, note_moved_data
 
 EXAMPLES = "  desp report runs/polygons"
 
@@ -22,8 +22,7 @@ class ReportArguments:
 
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
-    data_dir: Path | None = None
-    """Where the dataset is now, if the run reads one and it has moved."""
+    data_dir: MovedData = None
 
 
 def run(arguments: list[str]) -> None:

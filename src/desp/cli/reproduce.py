@@ -162,7 +162,7 @@ class _Children:
 
 def _carry_out(options: ReproduceArguments, recipe: str, seed: int, children: _Children) -> str | None:
     """Do what is left of one run; returns what went wrong, or None."""
-    log = options.runs / f"{recipe}-seed{seed}.log"
+    log = _folder(options, recipe, seed).with_suffix(".log")
     for command in _commands(options, recipe, seed):
         status = children.call(command, log)
         if status != 0:

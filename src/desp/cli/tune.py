@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from desp.cli.common import number, parse, run_folder, show_table
-from desp.cli.data_folder import note_moved_data
+from desp.cli.data_folder import MovedData, note_moved_data
 
 EXAMPLES = """  desp tune runs/mine
   desp tune runs/polygons --json
@@ -31,8 +31,7 @@ class TuneArguments:
     """Go back to the sampler that the run was begun with."""
     json: bool = False
     """Print JSON."""
-    data_dir: Path | None = None
-    """Where the dataset is now, if the run reads one and it has moved."""
+    data_dir: MovedData = None
 
 
 def run(arguments: list[str]) -> None:
