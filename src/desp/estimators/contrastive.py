@@ -12,8 +12,9 @@ from desp.estimators.replay import Replay
 from desp.samplers import ChainEngine, LangevinSampler, eager_gradient
 from desp.settings import ContrastiveSettings, Engine
 
-# Share of samples that run away above which training hardly learns.
-MOST = 0.5
+# Share of samples that run away above which predictions are lost, too: with 9% on set-MNIST, they were three times
+# as far from the digits as before; with 4%, nearer than before.
+TOO_MANY = 0.05
 
 
 class ContrastiveEstimator(Estimator):
@@ -91,13 +92,13 @@ class ContrastiveEstimator(Estimator):
         return longest > cast(float, chain.largest_step)
 
     def failure(self, numbers: dict[str, float]) -> str | None:
-        """Most samples run away: what is spared then is most of what there is to learn from."""
+        """Too many samples run away: the energy is too steep for prediction, too, and sparing does not mend it."""
         share = numbers.get("runaways", 0.0)
-        if share <= MOST:
+        if share <= TOO_MANY:
             return None
         return (
-            f"{share:.0%} of the samples run away and are spared (estimator.spare_runaways), so that little is "
-            "learned. Is estimator.chain.largest_step below the data's noise? Then raise it."
+            f"{share:.0%} of the samples run away and are spared (estimator.spare_runaways): the energy is too "
+            "steep for the chains' steps. Is estimator.chain.largest_step below the data's noise? Then raise it."
         )
 
     @property

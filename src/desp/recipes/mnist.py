@@ -63,7 +63,7 @@ def mnist_desp() -> RunSettings:
     Command: ``desp train mnist-desp --data-dir DIR``.
 
     A fifth of the paper's steps are enough if the energy is steep, and a high learning rate makes it so. It must
-    not get too steep for the chains' steps: those that go too far are held back, and not raised. Where most do,
+    not get too steep for the chains' steps: those that go too far are held back, and not raised. Where many do,
     training goes back, and on at half the rate. Prediction begins with more noise than training had and ends with
     less; then momentum goes what is left of the way. Sets that the energy cannot tell apart lie around the right
     one, so the mean of the lower four of eight tries is predicted.

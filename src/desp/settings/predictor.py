@@ -44,7 +44,7 @@ class ContrastiveSettings:
     """Factor on the mean squared energy in the loss; keeps energies from drifting away at high learning rates."""
     spare_runaways: bool = False
     """Do not raise samples of which an element would next go farther than `chain.largest_step`: the energy is too
-    steep there, and would get steeper. The log has their share as `runaways`; near 1 nothing is learned."""
+    steep there, and would get steeper. The log has their share as `runaways`; above 5% training has failed."""
     replay: float = 0.0
     """Share of chains that start where one of the latest for the same input ended; the others start at zero."""
     replay_capacity: int = 4096

@@ -42,8 +42,8 @@ class TrainingSettings:
     log_every: int = 10
     """Steps between lines of the log."""
     on_nonfinite: Literal["stop", "rollback"] = "rollback"
-    """After NaN or infinity, and when most samples run away and are spared: stop, or go back to the last good
-    checkpoint with half the learning rate."""
+    """After NaN or infinity, and when more than 5% of the samples run away and are spared: stop, or go back to the
+    last good checkpoint with half the learning rate."""
     data_workers: int = 0
     """Processes that load data; 0: the training process does."""
     tensorboard: bool = False
