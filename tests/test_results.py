@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from desp.errors import RecipeError, RunError
-from desp.recipes import PUBLISHED, get_recipe
+from desp.recipes import PUBLISHED, Recipe, all_recipes, get_recipe
 from desp.results import markdown_table, read_results, result_path, rows_of, table_rows, write_result
 from desp.settings import RunSettings, from_json, to_json
 
@@ -252,6 +252,20 @@ def test_the_projects_tables_have_one_row_for_each_cell() -> None:
     cells = [(row["task"], row["system"], row["protocol"], row["metric"]) for row in rows]
     assert len(set(cells)) == len(cells)
     assert OWN, "the project should hold results"
+
+
+@pytest.mark.parametrize(
+    "recipe", [recipe for recipe in all_recipes() if recipe.table], ids=lambda recipe: recipe.name
+)
+def test_a_recipe_tells_the_score_that_was_recorded(recipe: Recipe) -> None:
+    scoring = "raw" if recipe.protocol == "paper" else "returned"
+    scores = [
+        result["scores"][scoring]["score"] for result in read_results(RESULTS) if result["recipe"] == recipe.name
+    ]
+    if scores:
+        assert recipe.expected == pytest.approx(sum(scores) / len(scores), rel=0.05)  # rounded
+    else:
+        assert recipe.expected is None
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("ablations/*.json")), ids=lambda path: path.stem)

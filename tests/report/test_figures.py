@@ -124,11 +124,27 @@ def test_ablation_over_decades_and_with_gaps(ablation_data: dict[str, Any]) -> N
     assert "real data" not in svg_texts(ablation_picture(ablation_data))
 
 
+def test_a_perfect_score_of_zero_is_not_drawn(ablation_data: dict[str, Any]) -> None:
+    ablation_data["real_data"] = 0.0
+    assert "real data" not in svg_texts(ablation_picture(ablation_data))
+
+
+def test_energies_over_decades_have_a_logarithmic_scale(ablation_data: dict[str, Any]) -> None:
+    def exponents(lowest: float) -> int:
+        for row in ablation_data["rows"]:
+            row["energy"] = 1.0
+        ablation_data["rows"][0]["energy"] = lowest
+        return sum("10" in text for text in svg_texts(ablation_picture(ablation_data)))
+
+    assert exponents(1e-4) > exponents(0.5)
+
+
 def test_ablation_with_both_distances(ablation_data: dict[str, Any]) -> None:
-    assert "Hungarian" not in svg_texts(ablation_picture(ablation_data))
+    assert "Hungarian distance" not in svg_texts(ablation_picture(ablation_data))
     for row in ablation_data["rows"]:
         row["hungarian"] = 2 * row["score"]
-    assert {"score", "Hungarian", "energy"} <= set(svg_texts(ablation_picture(ablation_data)))
+    texts = svg_texts(ablation_picture(ablation_data))
+    assert {ablation_data["score_name"], "Hungarian distance", "distance", "energy"} <= set(texts)
 
 
 def test_ablation_without_rows() -> None:

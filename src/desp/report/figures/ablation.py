@@ -54,8 +54,9 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
         _line(right, ratio, score, PREDICTION, "s", "--")
         if np.isfinite(hungarian).any():
             _line(right, ratio, hungarian, PREDICTION, "^", ":")
-            right.legend(right.get_lines(), ["score", "Hungarian"], frameon=False, fontsize=8)
-        if isinstance(real, int | float):
+            right.legend(right.get_lines(), [name, "Hungarian distance"], frameon=False, fontsize=8)
+            name = "distance"
+        if isinstance(real, int | float) and real > 0:
             right.axhline(real, color=MUTED, linewidth=1, linestyle=":")
             right.annotate(
                 "real data",
@@ -73,7 +74,8 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
         right.tick_params(axis="y", colors=PREDICTION, length=0)
         right.spines["top"].set_visible(False)
         right.spines["right"].set_color(FRAME)
-        real_too = [real] if isinstance(real, int | float) else []
+        real_too = [real] if isinstance(real, int | float) and real > 0 else []
+        _wide(left, energy)
         _score_scale(right, np.concatenate([score, hungarian, real_too]))
         return render(figure, image_format)
 
@@ -95,14 +97,18 @@ def _line(axes: "Axes", x: Points, y: Points, colour: str, marker: str, line: st
     axes.plot(x, y, color=colour, marker=marker, linestyle=line, markersize=5, linewidth=1.6)
 
 
+def _wide(axes: "Axes", values: Points) -> bool:
+    """Give a logarithmic scale to positive values that span more than a decade; whether they do."""
+    known = values[np.isfinite(values)]
+    if known.size == 0 or known.min() <= 0 or known.max() / known.min() <= 10:
+        return False
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    return True
+
+
 def _score_scale(axes: "Axes", score: Points) -> None:
-    """Scores that span more than a decade are read on a logarithmic scale; others from zero."""
-    known = score[np.isfinite(score)]
-    if known.size == 0 or known.min() <= 0:
-        return
-    if known.max() / known.min() > 10:
-        axes.set_yscale("log")
-        axes.minorticks_off()
-    else:
+    """Scores of one magnitude are read from zero; an energy has no zero of its own."""
+    if not _wide(axes, score) and not (score <= 0).any():
         axes.set_ylim(bottom=0)
         axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=False)
