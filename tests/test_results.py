@@ -138,8 +138,8 @@ def test_markdown_shows_what_was_measured() -> None:
     )
 
 
-def trained(asked: int, steps: int | None, best: int | None = None) -> dict[str, Any]:
-    return {"training": {"steps": steps, "best_step": best}, "settings": {"training": {"steps": asked}}}
+def trained(asked: int, steps: int | None, best: int | None = None, **more: int) -> dict[str, Any]:
+    return {"training": {"steps": steps, "best_step": best, **more}, "settings": {"training": {"steps": asked}}}
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,7 @@ def trained(asked: int, steps: int | None, best: int | None = None) -> dict[str,
         ([trained(3420, 3420, 570)], "3,420 of 57,000, best 570"),
         ([trained(3420, 3420), trained(3420, 3420)], "3,420 of 57,000"),
         ([trained(570, 570), trained(3420, 3420)], "570 of 57,000; 3,420 of 57,000"),
+        ([trained(570, 570, rollbacks=2), trained(570, 570, rollbacks=1)], "570 of 57,000, went back 3 x"),
         ([trained(57_000, None)], None),
     ],
 )
@@ -259,8 +260,11 @@ def test_the_projects_tables_have_one_row_for_each_cell() -> None:
 )
 def test_a_recipe_tells_the_score_that_was_recorded(recipe: Recipe) -> None:
     scoring = "raw" if recipe.protocol == "paper" else "returned"
+    steps = recipe.build().training.steps
     scores = [
-        result["scores"][scoring]["score"] for result in read_results(RESULTS) if result["recipe"] == recipe.name
+        result["scores"][scoring]["score"]
+        for result in read_results(RESULTS)
+        if result["recipe"] == recipe.name and result["settings"]["training"]["steps"] == steps
     ]
     if scores:
         assert recipe.expected == pytest.approx(sum(scores) / len(scores), rel=0.05)  # rounded

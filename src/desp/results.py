@@ -177,7 +177,7 @@ def _row(
 
 
 def _length(results: list[dict[str, Any]]) -> str | None:
-    """Steps of training; of how many, where a run was ended before its recipe would have; which were best."""
+    """Steps of training, of how many where a run was ended early, which were best, and how often all failed."""
     full = get_recipe(results[0]["recipe"]).build().training.steps
     texts = []
     for result in results:
@@ -189,7 +189,9 @@ def _length(results: list[dict[str, Any]]) -> str | None:
         best = training.get("best_step")
         best = f", best {best:,}" if best is not None and best != training["steps"] else ""
         texts.append(f"{training['steps']:,}{cut}{best}")
-    return "; ".join(dict.fromkeys(texts)) or None
+    rollbacks = sum(result.get("training", {}).get("rollbacks") or 0 for result in results)
+    back = f", went back {rollbacks} x" if rollbacks else ""
+    return "; ".join(dict.fromkeys(texts)) + back or None
 
 
 def _recipe_of(table: str, task: str, system: str) -> str | None:

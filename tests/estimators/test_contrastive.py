@@ -171,6 +171,20 @@ def test_no_chain_goes_on_from_a_runaway() -> None:
     assert empty.tolist() == [spared for _, spared in SLOPES.values()]
 
 
+@pytest.mark.parametrize(("most", "share", "failed"), [(0.05, 0.05, False), (0.05, 0.06, True), (1.0, 1.0, False)])
+def test_more_runaways_than_allowed_are_a_failure(most: float, share: float, failed: bool) -> None:
+    estimator = ContrastiveEstimator(SlopedEnergy(), replace(SPARING, most_runaways=most))
+    failure = estimator.failure({"runaways": share})
+    assert (failure is not None) == failed
+    assert failure is None or failure.startswith("6.0% of the samples run away")
+
+
+@pytest.mark.parametrize("most", [0.0, -0.1, 1.1, float("nan")])
+def test_the_share_that_may_run_away_is_checked(most: float) -> None:
+    with pytest.raises(SettingsError, match="most_runaways"):
+        ContrastiveSettings(most_runaways=most)
+
+
 def test_runaways_need_a_largest_step() -> None:
     with pytest.raises(SettingsError, match="largest_step"):
         ContrastiveSettings(spare_runaways=True)

@@ -33,7 +33,7 @@ from desp.training import Trainer, TrainingListener
 
 Kind = Literal["contrastive", "set-risk", "replay", "spared", "denoising", "field", "dspn", "c-dspn", "tspn"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SPARING_STEP = 0.003  # short enough to hold some samples back, and at no step most of them
+SPARING_STEP = 0.003  # short enough to hold some samples back, and at no step more than may be
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -76,7 +76,10 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
     chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
     if kind == "spared":
         return ContrastiveSettings(
-            chain=replace(chain, largest_step=SPARING_STEP), data_noise=noise, spare_runaways=True
+            chain=replace(chain, largest_step=SPARING_STEP),
+            data_noise=noise,
+            spare_runaways=True,
+            most_runaways=0.5,
         )
     if kind == "replay":
         return ContrastiveSettings(

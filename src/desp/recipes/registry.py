@@ -24,7 +24,7 @@ class Recipe:
         task: what is predicted.
         system: the method, by its name in tables.
         protocol: ``paper`` where settings and scoring are the paper's, else ``ours``.
-        expected: the score to expect, from recorded results; None where there are none.
+        expected: the score to expect, from recorded results of this length; None where there are none.
         minutes: training time, estimated from the time of a step; of a run that has the hardware to itself.
         hardware: what `minutes` are for.
     """

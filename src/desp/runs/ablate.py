@@ -59,7 +59,7 @@ def ablate_run(
         "score_name": task.score_name,
         "real_data": real,
         "rows": rows,
-        "training": folder.read(folder.summary_file),
+        "training": (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()},
         "changed_settings": changed_settings(folder),
         **provenance(predictor.device),
     }

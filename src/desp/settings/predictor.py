@@ -44,7 +44,9 @@ class ContrastiveSettings:
     """Factor on the mean squared energy in the loss; keeps energies from drifting away at high learning rates."""
     spare_runaways: bool = False
     """Do not raise samples of which an element would next go farther than `chain.largest_step`: the energy is too
-    steep there, and would get steeper. The log has their share as `runaways`; above 5% training has failed."""
+    steep there, and would get steeper. The log has their share as `runaways`."""
+    most_runaways: float = 0.05
+    """Share of samples that may be spared between checkpoints; with more, training has failed (`on_nonfinite`)."""
     replay: float = 0.0
     """Share of chains that start where one of the latest for the same input ended; the others start at zero."""
     replay_capacity: int = 4096
@@ -62,6 +64,8 @@ class ContrastiveSettings:
             "False without estimator.chain.largest_step (try .1)",
             self.spare_runaways,
         )
+        most = self.most_runaways
+        require_setting(0 < most <= 1, "estimator.most_runaways", "above 0 and at most 1", most)
         require_setting(0 <= self.replay <= 1, "estimator.replay", "between 0 and 1", self.replay)
         capacity = self.replay_capacity
         require_setting(capacity > 0, "estimator.replay_capacity", "positive", capacity)

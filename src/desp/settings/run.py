@@ -42,7 +42,7 @@ class TrainingSettings:
     log_every: int = 10
     """Steps between lines of the log."""
     on_nonfinite: Literal["stop", "rollback"] = "rollback"
-    """After NaN or infinity, and when more than 5% of the samples run away and are spared: stop, or go back to the
+    """After NaN or infinity, and when more samples run away than may be spared: stop, or go back to the
     last good checkpoint with half the learning rate."""
     data_workers: int = 0
     """Processes that load data; 0: the training process does."""

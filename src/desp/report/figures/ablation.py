@@ -43,8 +43,11 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
         MissingExtraError: matplotlib is not installed.
     """
     ratio, energy, score, hungarian = _columns(ablation)
-    name = str(ablation.get("score_name") or "score")
+    score_name = str(ablation.get("score_name") or "score")
+    two_distances = bool(np.isfinite(hungarian).any())
     real = ablation.get("real_data")
+    # A perfect score of zero needs no line.
+    reference = [float(real)] if isinstance(real, int | float) and real > 0 else []
     with style():
         figure = new_figure(5.6, 3.2)
         left = figure.add_subplot()
@@ -52,31 +55,19 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
         right = left.twinx()
         _line(left, ratio, energy, TRUTH, "o", "-")
         _line(right, ratio, score, PREDICTION, "s", "--")
-        if np.isfinite(hungarian).any():
+        if two_distances:
             _line(right, ratio, hungarian, PREDICTION, "^", ":")
-            right.legend(right.get_lines(), [name, "Hungarian distance"], frameon=False, fontsize=8)
-            name = "distance"
-        if isinstance(real, int | float) and real > 0:
-            right.axhline(real, color=MUTED, linewidth=1, linestyle=":")
-            right.annotate(
-                "real data",
-                (0.0, real),
-                xycoords=("axes fraction", "data"),
-                xytext=(4, 3),
-                textcoords="offset points",
-                fontsize=8,
-                color=MUTED,
-            )
+            right.legend(right.get_lines(), [score_name, "Hungarian distance"], frameon=False, fontsize=8)
+        for value in reference:
+            _mark_real_data(right, value)
         left.set_xlabel("S/T, share of steps with noise")
         left.set_ylabel("energy", color=TRUTH)
-        right.set_ylabel(name, color=PREDICTION, parse_math=False)
+        right.set_ylabel("distance" if two_distances else score_name, color=PREDICTION, parse_math=False)
         left.tick_params(axis="y", colors=TRUTH)
         right.tick_params(axis="y", colors=PREDICTION, length=0)
         right.spines["top"].set_visible(False)
         right.spines["right"].set_color(FRAME)
-        real_too = [real] if isinstance(real, int | float) and real > 0 else []
-        _wide(left, energy)
-        _score_scale(right, np.concatenate([score, hungarian, real_too]))
+        _set_scales(left, energy, right, np.concatenate([score, hungarian, reference]))
         return render(figure, image_format)
 
 
@@ -97,18 +88,30 @@ def _line(axes: "Axes", x: Points, y: Points, colour: str, marker: str, line: st
     axes.plot(x, y, color=colour, marker=marker, linestyle=line, markersize=5, linewidth=1.6)
 
 
-def _wide(axes: "Axes", values: Points) -> bool:
-    """Give a logarithmic scale to positive values that span more than a decade; whether they do."""
+def _mark_real_data(axes: "Axes", score: float) -> None:
+    axes.axhline(score, color=MUTED, linewidth=1, linestyle=":")
+    axes.annotate(
+        "real data",
+        (0.0, score),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 3),
+        textcoords="offset points",
+        fontsize=8,
+        color=MUTED,
+    )
+
+
+def _set_scales(left: "Axes", energies: Points, right: "Axes", scores: Points) -> None:
+    """Logarithmic scales for what spans more than a decade; other scores are read from zero."""
+    for axes, values in ((left, energies), (right, scores)):
+        if _spans_decades(values):
+            axes.set_yscale("log")
+            axes.minorticks_off()
+    if not _spans_decades(scores) and not (scores <= 0).any():
+        right.set_ylim(bottom=0)
+        right.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=False)
+
+
+def _spans_decades(values: Points) -> bool:
     known = values[np.isfinite(values)]
-    if known.size == 0 or known.min() <= 0 or known.max() / known.min() <= 10:
-        return False
-    axes.set_yscale("log")
-    axes.minorticks_off()
-    return True
-
-
-def _score_scale(axes: "Axes", score: Points) -> None:
-    """Scores of one magnitude are read from zero; an energy has no zero of its own."""
-    if not _wide(axes, score) and not (score <= 0).any():
-        axes.set_ylim(bottom=0)
-        axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=False)
+    return bool(known.size > 0 and known.min() > 0 and known.max() / known.min() > 10)
