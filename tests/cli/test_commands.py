@@ -73,6 +73,7 @@ def test_evaluate_prints_a_table(desp: Desp, digits: Path) -> None:
     assert finished.status == 0
     for word in ("digits-desp-paper, seed 0", "score_returned", "rarest_style", "real data", "style_shares"):
         assert word in finished.out
+    assert "predicting and scoring" in finished.err  # no terminal: a line says what takes so long
 
 
 def test_evaluating_twice_gives_the_same(desp: Desp, polygons: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,18 @@ def test_a_run_can_go_on_where_its_data_have_moved(
     assert desp("evaluate", "run").status == 0
 
 
+def test_a_run_that_cannot_be_meant_is_refused_before_data_are_looked_for(
+    desp: Desp, tiny_mnist: Path, polygons: Path
+) -> None:
+    arguments = ["--run", "run", "--data-dir", tiny_mnist, *TINY]
+    assert desp("train", "tiny-mnist", *arguments).status == 0
+    shutil.rmtree(tiny_mnist)
+    refused = desp("train", "mnist-tspn", "--run", polygons, "--resume")
+    assert refused.status == 2
+    assert "belongs to recipe 'polygons-desp'" in refused.message
+    assert "no S/T to vary" in desp("ablate", "run").message
+
+
 def test_what_is_done_with_a_run_finds_data_that_have_moved(desp: Desp, tiny_mnist: Path, tmp_path: Path) -> None:
     arguments = ["--run", "run", "--data-dir", tiny_mnist, *TINY, *CHAIN]
     assert desp("train", "tiny-mnist-contrastive", *arguments).status == 0
@@ -161,6 +174,8 @@ def test_what_is_done_with_a_run_finds_data_that_have_moved(desp: Desp, tiny_mni
         assert str(before) in finished.message
         finished = desp(command, "run", "--data-dir", tiny_mnist)
         assert finished.status == 0, finished.message
+        assert f"from now on run finds its data in {tiny_mnist}" in finished.err
+        assert "from now on" not in desp(command, "run", "--data-dir", tiny_mnist).err
     assert desp("evaluate", "run").status == 0  # the last folder is remembered
 
 

@@ -247,9 +247,18 @@ def test_ablation_varies_the_stochastic_steps(trained: RunFolder) -> None:
     assert [row["stochastic_steps"] for row in ablation["rows"]] == [0, 2, 3]
     assert (ablation["steps"], ablation["seed"]) == (3, 5)
     assert ablation["real_data"] == pytest.approx(5e-7, rel=0.9)
+    assert ablation["data"] == "generated"
+    assert [part["from_step"] for part in ablation["training"]["parts"]] == [0]
     for ratios in ([], [1.1], [0.5, -0.5]):
         with pytest.raises(SettingsError, match="--ratios"):
             ablate_run(trained, ratios)
+
+
+def test_shares_of_the_same_steps_are_scored_once(trained: RunFolder) -> None:
+    done: list[float] = []
+    ablation = ablate_run(trained, [0.9, 1.0, 0.0], on_ratio=done.append)
+    assert done == [0.9, 1.0, 0.0]
+    assert [(row["ratio"], row["stochastic_steps"]) for row in ablation["rows"]] == [(0.9, 3), (0.0, 0)]
 
 
 def test_the_file_holds_what_predict_gives(trained: RunFolder, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_names_tell_how_many_were_scored(
         *expected,
         *(f"{name}_bfloat16_code_first10" for name in METRICS),
     }
-    assert evaluation.data == "MNIST, first 10 test images"
+    assert evaluation.data == "MNIST, first 10 and 20 test images"
     monkeypatch.setattr(desp.tasks.mnist, "PUBLISHED_TESTS", 10)
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, None))
     evaluation = evaluated(task, predictor())

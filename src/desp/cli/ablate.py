@@ -60,5 +60,6 @@ def run(arguments: list[str]) -> None:
     if any(row["hungarian"] is not None for row in ablation["rows"]):
         columns = (*columns, "hungarian")
     rows = [tuple(number(row[name]) for name in columns) for row in ablation["rows"]]
-    show_table(f"{ablation['recipe']}, seed {ablation['seed']}: S/T of T = {ablation['steps']}", columns, rows)
+    of = f"{ablation['recipe']}, seed {ablation['seed']}"
+    show_table(f"{of}: S/T of T = {ablation['steps']} ({ablation['data']})", columns, rows)
     print(f"picture: {picture}")

@@ -1,7 +1,8 @@
 """What several commands share: parsing, tables, the progress bar."""
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,6 +77,18 @@ def number(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Show what takes long: as a spinner on a terminal, else as a line, so that a log does not look stuck."""
+    out = Console(stderr=True)
+    if not out.is_terminal:
+        out.print(f"{text} ...")
+        yield
+        return
+    with out.status(text):
+        yield
 
 
 def run_folder(path: Path) -> Any:

@@ -1,6 +1,7 @@
 """``--data-dir``: where the files of a dataset are, for every command that reads one."""
 
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -55,4 +56,5 @@ def note_moved_data(path: Path, data_dir: Path | None) -> None:
     settings, seed = folder.load_settings()
     task = with_data_dir(settings, data_dir).task
     folder.check_data(make_task(task, seed))
-    folder.note_data_folder(task)
+    if folder.note_data_folder(task):
+        print(f"from now on {path} finds its data in {data_dir}", file=sys.stderr)

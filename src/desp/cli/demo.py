@@ -6,9 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
-from desp.cli.common import parse, run_folder
+from desp.cli.common import busy, parse, run_folder
 from desp.cli.report import report
 from desp.cli.train import train
 from desp.errors import RunError, TrainingInterrupted
@@ -62,7 +60,7 @@ def run(arguments: list[str]) -> None:
 def _show_score(path: Path) -> None:
     from desp.runs import evaluate_run
 
-    with Console(stderr=True).status("scoring; this may take a minute"):
+    with busy("scoring; this may take a minute"):
         result, _ = evaluate_run(run_folder(path))
     returned, real = result["scores"]["returned"], result["real_data"]["score"]
     print(

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
-from desp.cli.common import number, parse, run_folder, show_table
+from desp.cli.common import busy, number, parse, run_folder, show_table
 from desp.cli.data_folder import MovedData, note_moved_data
 from desp.results import Row, check_recordable, write_result
 from desp.settings import Distance
@@ -53,7 +52,7 @@ def show_evaluation(
     if record is not None:  # before the long part
         folder = run_folder(path)
         check_recordable(folder.load_settings()[0].recipe, changed_settings(folder))
-    with Console(stderr=True).status("predicting and scoring; on a CPU this may take minutes"):
+    with busy("predicting and scoring; on a CPU this may take minutes"):
         result, rows = evaluate_run(run_folder(path), samples, distance=distance)
     if record is not None:
         write_result(record, result)

@@ -38,6 +38,7 @@ EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
   desp train polygons-desp --training.steps 500 --predictor.energy.hidden 64
   desp train polygons-desp --run runs/polygons --resume
   desp train custom --data my_sets.jsonl --run runs/mine
+  desp train mnist-desp --data-dir ~/data --run runs/mnist
   desp train custom --data my_sets.jsonl --energy attention --predictor.energy.heads 8
   accelerate launch --num_processes 2 -m desp train polygons-desp --run runs/two-gpus"""
 

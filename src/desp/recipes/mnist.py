@@ -150,7 +150,7 @@ def _compared(
     )
 
 
-@recipe(table="mnist", task="set-mnist", system="dspn-chamfer", protocol="paper")
+@recipe(table="mnist", task="set-mnist", system="dspn-chamfer", protocol="paper", minutes=18)
 def mnist_dspn_chamfer() -> RunSettings:
     """set-MNIST, DSPN trained with the Chamfer distance.
 
@@ -160,7 +160,7 @@ def mnist_dspn_chamfer() -> RunSettings:
     return _compared("mnist-dspn-chamfer", dspn("chamfer"))
 
 
-@recipe(table="mnist", task="set-mnist", system="dspn-hungarian", protocol="paper")
+@recipe(table="mnist", task="set-mnist", system="dspn-hungarian", protocol="paper", minutes=24)
 def mnist_dspn_hungarian() -> RunSettings:
     """set-MNIST, DSPN trained with the Hungarian distance.
 
@@ -169,7 +169,7 @@ def mnist_dspn_hungarian() -> RunSettings:
     return _compared("mnist-dspn-hungarian", dspn("hungarian"))
 
 
-@recipe(table="mnist", task="set-mnist", system="c-dspn", protocol="paper")
+@recipe(table="mnist", task="set-mnist", system="c-dspn", protocol="paper", minutes=13)
 def mnist_c_dspn() -> RunSettings:
     """set-MNIST, C-DSPN: the size first, then DSPN on that many elements.
 
@@ -178,7 +178,7 @@ def mnist_c_dspn() -> RunSettings:
     return _compared("mnist-c-dspn", c_dspn())
 
 
-@recipe(table="mnist", task="set-mnist", system="tspn", protocol="paper")
+@recipe(table="mnist", task="set-mnist", system="tspn", protocol="paper", minutes=11)
 def mnist_tspn() -> RunSettings:
     """set-MNIST, TSPN: the size first, then that many random points through a transformer.
 

@@ -25,7 +25,8 @@ class Recipe:
         system: the method, by its name in tables.
         protocol: ``paper`` where settings and scoring are the paper's, else ``ours``.
         expected: the score to expect, from recorded results of this length; None where there are none.
-        minutes: training time, estimated from the time of a step; of a run that has the hardware to itself.
+        minutes: training time, estimated from the time of a step on hardware that does nothing else; an upper
+            bound where steps were timed on a shared GPU.
         hardware: what `minutes` are for.
     """
 

@@ -36,19 +36,23 @@ def ablate_run(
     for ratio in ratios:
         if not 0 <= ratio <= 1:
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
-    task, predictor = folder.load_task(), folder.load_predictor()
-    folder.check_data(task)
+    predictor = folder.load_predictor()
     sampler = predictor.settings.sampler  # the one that was chosen, if any was
     direct = isinstance(settings.predictor.estimator, SetRiskSettings | DirectSettings)
     if direct or not isinstance(sampler, LangevinSettings):
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
-    rows, real = [], None
+    task = folder.load_task()
+    folder.check_data(task)
+    rows: dict[int, dict[str, Any]] = {}  # by S: of a short chain, several shares may be the same steps
+    real, data = None, task.data_label
     for ratio in ratios:
         # One try: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), tries=1)
-        evaluation = task.evaluate(predictor, seed=seed, samples=samples, sampler=changed)
-        real = evaluation.real_data.get("score")
-        rows.append({"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)})
+        if changed.stochastic_steps not in rows:
+            evaluation = task.evaluate(predictor, seed=seed, samples=samples, sampler=changed)
+            real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
+            row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
+            rows[changed.stochastic_steps] = row
         if on_ratio:
             on_ratio(ratio)
     ablation = {
@@ -58,7 +62,8 @@ def ablate_run(
         "sampler": to_json(replace(sampler, tries=1)),
         "score_name": task.score_name,
         "real_data": real,
-        "rows": rows,
+        "data": data,
+        "rows": list(rows.values()),
         "training": (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()},
         "changed_settings": changed_settings(folder),
         **provenance(predictor.device),

@@ -33,6 +33,8 @@ def train_run(
     """
     if seed < 0:  # it is part of names: RECIPE-seedN
         raise SettingsError(f"The seed must be at least 0, got {seed}.")
+    if resume:  # before data are looked for
+        folder.check_same(settings, seed)
     task = make_task(settings.task, seed)
     predictor = EnergyPredictor(settings.predictor, engine=settings.engine, device=settings.device)
     parts = settings.predictor
@@ -43,7 +45,6 @@ def train_run(
     state = PartialState(cpu=settings.device == "cpu")
     if state.is_main_process:
         if resume:
-            folder.check_same(settings, seed)
             folder.check_data(task)
             folder.note_data_folder(settings.task)
         else:

@@ -39,7 +39,7 @@ class LangevinSettings:
         require_setting(
             0 <= self.stochastic_steps <= self.steps,
             "stochastic_steps",
-            f"between 0 and steps ({self.steps})",
+            f"between 0 and the steps of the same chain ({self.steps})",
             self.stochastic_steps,
         )
         require_setting(self.noise_scale >= 0, "noise_scale", "at least 0", self.noise_scale)

@@ -147,7 +147,7 @@ class SetMnistTask(Task):
         rounded = ({}, {}) if sampler else self._from_rounded_codes(predictor, x, counts[0], seed)
         distances = of_returned.chamfer
         cases = ordered_cases(distances[: counts[0]], CASES)
-        first = f"{self.data_label}, first {counts[0]} test images"
+        scored = f"{self.data_label}, first {' and '.join(map(str, counts))} test images"
         return Evaluation(
             raw=self._named(of_raw, counts) | rounded[0],
             returned=self._named(of_returned, counts) | rounded[1],
@@ -160,7 +160,7 @@ class SetMnistTask(Task):
                 "cases": cases,
             },
             energy=float(predictor.raw_energy(x, raw).mean()),
-            data=None if counts[0] == PUBLISHED_TESTS else first,
+            data=None if counts[0] == PUBLISHED_TESTS else scored,
             cases=self._drawn(cases, sets, distances),
         )
 
