@@ -268,7 +268,11 @@ NAN = float("nan")
         (PaddingSettings, {"threshold": -0.1}, "padding.threshold"),
         (PaddingSettings, {"threshold": NAN}, "padding.threshold"),
         (LangevinSettings, {"steps": 0}, "steps must be positive"),
-        (LangevinSettings, {"steps": 5, "stochastic_steps": 6}, r"between 0 and steps \(5\), got 6"),
+        (
+            LangevinSettings,
+            {"steps": 5, "stochastic_steps": 6},
+            r"between 0 and the steps of the same chain \(5\), got 6",
+        ),
         (LangevinSettings, {"stochastic_steps": -1}, "stochastic_steps"),
         (LangevinSettings, {"noise_scale": -1.0}, "noise_scale"),
         (LangevinSettings, {"noise_scale": NAN}, "noise_scale"),

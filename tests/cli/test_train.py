@@ -264,7 +264,7 @@ def test_misspelt_settings_are_suggested(desp: Desp) -> None:
     [
         ("--training.steps", "0", "training.steps must be positive, got 0"),
         ("--training.steps", "many", "many"),
-        ("--predictor.sampler.stochastic-steps", "200", "between 0 and steps (100)"),
+        ("--predictor.sampler.stochastic-steps", "200", "between 0 and the steps of the same chain (100)"),
         ("--device", "tpu", "tpu"),
         ("--task.corners", "2", "3 or more"),
     ],
