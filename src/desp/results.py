@@ -177,7 +177,7 @@ def _row(
 
 
 def _length(results: list[dict[str, Any]]) -> str | None:
-    """Steps of training, of how many where a run was ended early, which were best, and how often all failed."""
+    """Steps of training, of how many where a run was ended early, which were best, and how often it went back."""
     full = get_recipe(results[0]["recipe"]).build().training.steps
     texts = []
     for result in results:

@@ -1,4 +1,4 @@
-"""What several commands share: parsing, tables, the progress bar."""
+"""What several commands share: parsing, tables, and what is shown while something takes long."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence

@@ -98,8 +98,8 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             record = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(
-                f"{where}: not valid JSON ({error}). Expected JSON lines, each one object, or a .npz file; other "
-                "formats must be converted first."
+                f"{where}: not valid JSON ({error}). Each line must be one JSON object; other formats, such "
+                "as CSV, must be converted first."
             ) from error
         if not isinstance(record, dict):
             raise DataError(f'{where}: expected a JSON object like {{"input": ...}}, got {line.strip()[:60]}')

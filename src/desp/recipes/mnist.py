@@ -56,7 +56,7 @@ def mnist_desp_paper() -> RunSettings:
     )
 
 
-@recipe(table="mnist", task="set-mnist", system="desp", protocol="ours", expected=4.8e-5, minutes=1)
+@recipe(table="mnist", task="set-mnist", system="desp", protocol="ours", expected=4.8e-5, minutes=2)
 def mnist_desp() -> RunSettings:
     """set-MNIST, DESP with E_SE, trained fast with short chains that are kept near.
 
