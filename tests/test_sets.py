@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from desp.errors import DataError
-from desp.sets import PresencePadding, SetBatch, SizeGroup, ZeroPadding, as_set, make_padding, size_groups
+from desp.randomness import make_generator
+from desp.sets import (
+    Padding,
+    PresencePadding,
+    SetBatch,
+    SizeGroup,
+    ZeroPadding,
+    as_set,
+    make_padding,
+    size_groups,
+)
 from desp.settings import PaddingSettings
 
 SHOWN = st.floats(0.125, 1.0, width=32)  # far enough from zero to count as present with zero padding
@@ -107,6 +117,19 @@ def test_presence_padding_threshold_is_exclusive_and_drops_the_column() -> None:
     assert decoded.elements.tolist() == [[[1.0], [0.0], [0.0]]]
     lower = make_padding(PaddingSettings(kind="presence", threshold=0.1)).decode(values)
     assert lower.presence.all()
+
+
+@pytest.mark.parametrize("padding", [ZeroPadding(), ZeroPadding(rule="any"), PresencePadding()])
+def test_means_of_surely_absent_rows_are_absent(padding: Padding) -> None:
+    rows = torch.randn(1, 4000, 3, generator=make_generator(0)) * torch.tensor([0.02, 0.02, 0.02])
+    rows[..., -1] *= 25 if isinstance(padding, PresencePadding) else 1
+    absent = padding.surely_absent(rows)
+    assert 0 < int(absent.sum()) < 4000
+    assert not padding.decode(rows).presence[absent].any()
+    first, second = rows[:, absent[0]], rows[:, absent[0]].flip(1)
+    assert not padding.decode((first + second) / 2).presence.any()
+    zeros = padding.encode(SetBatch(torch.zeros(1, 2, 2), torch.tensor([[True, False]])))
+    assert bool(padding.surely_absent(zeros)[0, 1])
 
 
 @pytest.mark.parametrize("padding", [ZeroPadding(), PresencePadding()])

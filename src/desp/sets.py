@@ -163,6 +163,10 @@ class Padding(ABC):
     def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
         """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed."""
 
+    @abstractmethod
+    def surely_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
+        """Which rows are absent in such a way that any mean of them is absent, too."""
+
 
 class ZeroPadding(Padding):
     """Absent elements are zero vectors; whatever is near zero is absent (Polygons and Digits)."""
@@ -187,6 +191,10 @@ class ZeroPadding(Padding):
             presence = (values.abs() > self.threshold).any(dim=-1)
         return SetBatch(_zero_absent(values, presence), presence)
 
+    def surely_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
+        """Rows with all coordinates near zero: the mean of others may lie above the threshold."""
+        return (values.abs() <= self.threshold).all(dim=-1)
+
 
 class PresencePadding(Padding):
     """A last feature says whether an element is there: 1 present, 0 absent (set-MNIST, CLEVR)."""
@@ -207,6 +215,10 @@ class PresencePadding(Padding):
         """Keep rows whose last column exceeds the threshold, and drop that column."""
         presence = values[..., -1] > self.threshold
         return SetBatch(_zero_absent(values[..., :-1], presence), presence)
+
+    def surely_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
+        """All that are absent."""
+        return values[..., -1] <= self.threshold
 
 
 def _zero_absent(values: Tensor, presence: Tensor) -> Tensor:

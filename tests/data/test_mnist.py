@@ -1,6 +1,7 @@
 """Digits as sets of points: what they hold, and how they are drawn."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,38 @@ def test_drawn_sets_are_those_of_the_table(table: PointTable, generator: torch.G
 def test_all_sets_are_drawn_alike(table: PointTable, generator: torch.Generator) -> None:
     shares = table.draw(6000, generator).sets.sizes.bincount(minlength=6) / 6000
     torch.testing.assert_close(shares, torch.full((6,), 1 / 6), atol=0.02, rtol=0)
+
+
+def test_some_drawn_sets_are_moved_and_stay_what_they_are(table: PointTable, generator: torch.Generator) -> None:
+    moved = replace(table, shifted=0.5).to("cpu").by_size()
+    batch, same = moved.draw(4000, generator), 0
+    places = set()
+    for item in batch.sets.to_ragged():
+        pixels = (item * 27).round().int()
+        size = len(pixels)
+        if size == 0:
+            continue
+        assert len(pixels[:, 0].unique()) == 1
+        first = int(pixels[:, 1].min())
+        assert sorted((pixels[:, 1] - first).tolist()) == list(range(size))
+        assert bool((pixels >= 0).all())
+        assert bool((pixels <= 27).all())
+        same += int(first == 0 and int(pixels[0, 0]) == size)
+        if size == 5:
+            places.add((int(pixels[0, 0]), first))
+    # 28 rows, and 24 columns at which five points may begin; 667 tries of which half are moved find 250 or more.
+    assert len(places) > 200
+    assert {row for row, _ in places} == set(range(28))
+    assert {column for _, column in places} == set(range(24))
+    assert same / 4000 == pytest.approx(0.5 * 5 / 6, abs=0.03)
+    assert not batch.sets.elements[~batch.sets.presence].any()
+    torch.testing.assert_close(batch.x[..., :2], batch.sets.elements)
+
+
+def test_without_shifts_batches_are_as_before(table: PointTable) -> None:
+    shifted = replace(table, shifted=1e-9)
+    drawn = [item.draw(50, torch.Generator().manual_seed(5)).x for item in (table, shifted)]
+    torch.testing.assert_close(*drawn)
 
 
 def test_batches_depend_on_their_number_alone(table: PointTable) -> None:

@@ -14,7 +14,7 @@ from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
 from desp.samplers import ChainInfo, LangevinSampler, combine_tries
-from desp.sets import SetBatch
+from desp.sets import Padding, PresencePadding, SetBatch, ZeroPadding
 from desp.settings import ContrastiveSettings, LangevinSettings, PredictorSettings, TrainingSettings
 
 Pairs = list[tuple[Tensor, Tensor]]
@@ -62,7 +62,7 @@ def test_of_several_tries_the_lowest_end_is_kept_with_its_record(fitted: EnergyP
 def test_many_chains_are_worth_an_engine(fitted: EnergyPredictor, inputs: int, tries: int, engine: str) -> None:
     x, settings = torch.zeros(inputs, 3), LangevinSettings(steps=1, stochastic_steps=1, tries=tries)
     row_shape = fitted.sample(x[:1], make_generator(0), sampler=settings)[0].shape[1:]
-    drawer = fitted.network.make_drawer((row_shape[0], row_shape[1]), "auto")
+    drawer = fitted.network.make_drawer((row_shape[0], row_shape[1]), fitted.padding, "auto")
     ran: list[str] = []
 
     def noted(name: str) -> Any:
@@ -95,19 +95,24 @@ def test_without_noise_one_try_is_enough(fitted: EnergyPredictor, pairs: Pairs) 
 def test_a_number_is_kept_before_nan() -> None:
     ends = iter([torch.full((2, 1, 1), 1.0), torch.full((2, 1, 1), 2.0)])
     scores = iter([torch.tensor([torch.nan, 3.0]), torch.tensor([5.0, torch.nan])])
-    sets, info = combine_tries(lambda: (next(ends), ChainInfo()), lambda _: next(scores), 2, "lowest")
+    sets, info = combine_tries(
+        lambda: (next(ends), ChainInfo()), lambda _: next(scores), 2, "lowest", ZeroPadding()
+    )
     assert sets.flatten().tolist() == [2, 1]
     assert info == ChainInfo()
 
 
-def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = ()) -> Tensor:
+NO_ROW_ABSENT = ZeroPadding(threshold=-1)
+
+
+def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = (), padding: Padding = NO_ROW_ABSENT) -> Tensor:
     """The mean of sets (B, N, C), of which the first is lowest if nothing else is said."""
     left, scores = iter(ends), iter(energies or range(len(ends)))
 
     def score(sets: Tensor) -> Tensor:
         return torch.full((len(sets),), float(next(scores)))
 
-    return combine_tries(lambda: (next(left), ChainInfo()), score, len(ends), "mean")[0]
+    return combine_tries(lambda: (next(left), ChainInfo()), score, len(ends), "mean", padding)[0]
 
 
 def test_the_mean_of_tries_is_that_of_matching_elements() -> None:
@@ -130,6 +135,23 @@ def test_the_mean_is_nearer_to_what_it_is_of_than_they_are_to_each_other() -> No
         assert bool((of_mean < others).all())
 
 
+def test_the_mean_of_present_elements_does_not_depend_on_absent_rows() -> None:
+    generator = make_generator(2)
+    present = torch.cat([torch.rand(4, 3, 5, 2, generator=generator), torch.ones(4, 3, 5, 1)], dim=-1)
+    noise = 0.1 * torch.randn(2, 4, 3, 6, 3, generator=generator)
+    orders = torch.rand(4, 3, 11, generator=generator).argsort(dim=2)[..., None].expand(-1, -1, -1, 3)
+
+    def mean(absent: Tensor) -> SetBatch:
+        ends = torch.cat([present, absent], dim=2).gather(2, orders)
+        return PresencePadding().decode(mean_of_ends(*ends, padding=PresencePadding()))
+
+    sets, others = mean(noise[0]), mean(noise[1])
+    assert sets.sizes.tolist() == others.sizes.tolist() == [5, 5, 5]
+    torch.testing.assert_close(sets.packed().elements, others.packed().elements)
+    best = mean_of_ends(*present)  # matched by all features, of which presence is the same everywhere
+    torch.testing.assert_close(hungarian(sets.packed().elements[:, :5], best[..., :2]), torch.zeros(3))
+
+
 def test_tries_that_are_lost_do_not_count() -> None:
     good, lost = torch.tensor([[[1.0], [3.0]]]), torch.tensor([[[torch.nan], [2.0]]])
     nan = math.nan
@@ -149,7 +171,8 @@ def test_predictions_may_be_means_of_tries(fitted: EnergyPredictor, pairs: Pairs
     sampler = replace(once, tries=4, from_tries="mean")
     sets, _ = fitted.sample(x, make_generator(4), sampler=sampler)
     for row in range(len(x)):
-        expected = mean_of_ends(*[end[row : row + 1] for end in ends], energies=tuple(energies[:, row].tolist()))
+        of_row, scores = [end[row : row + 1] for end in ends], tuple(energies[:, row].tolist())
+        expected = mean_of_ends(*of_row, energies=scores, padding=fitted.padding)
         torch.testing.assert_close(sets[row : row + 1], expected)
 
 

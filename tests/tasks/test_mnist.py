@@ -191,6 +191,23 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
     assert evaluation.energy == 1
 
 
+def test_sets_from_rounded_codes_have_the_noise_of_the_others(
+    task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (7, None))
+    monkeypatch.setattr(desp.tasks.mnist, "CHAINS_AT_ONCE", 5)
+    model, drawn = predictor(), []
+    once = model.sample
+
+    def listening(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        drawn.append(len(x))
+        return once(x, *args, **kwargs)
+
+    monkeypatch.setattr(model, "sample", listening)
+    evaluated(task, model)
+    assert drawn == [30, 10]  # two whole parts for the first seven
+
+
 def test_names_tell_how_many_were_scored(
     task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

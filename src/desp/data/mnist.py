@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 
 from desp.data.base import Batch
@@ -86,17 +86,19 @@ class PointTable:
     Attributes:
         points: (M, N, 2) rows and columns, 0 to 27; zero behind the last point.
         sizes: (M,) how many rows count.
+        shifted: share of the drawn sets that are moved; see `_shifted`.
     """
 
     points: UInt8[Tensor, "m n 2"]
     sizes: Int[Tensor, " m"]
+    shifted: float = 0.0
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def to(self, device: torch.device | str) -> "PointTable":
         """Move both tensors to `device`."""
-        return PointTable(self.points.to(device), self.sizes.to(device))
+        return replace(self, points=self.points.to(device), sizes=self.sizes.to(device))
 
     def batch(self) -> Batch:
         """All sets in their own order of points, each with itself as input; see `as_batch`."""
@@ -114,7 +116,7 @@ class PointTable:
     def by_size(self) -> "PointTable":
         """The same sets, from the smallest to the largest."""
         order = self.sizes.argsort(stable=True)
-        return PointTable(self.points[order], self.sizes[order])
+        return replace(self, points=self.points[order], sizes=self.sizes[order])
 
     def draw_spread(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw the k-th set from the k-th of `batch_size` equal parts of this table, else as `draw`.
@@ -135,7 +137,21 @@ class PointTable:
         keys = torch.rand(points.shape[:2], generator=generator, device=device)
         absent = torch.arange(points.shape[1], device=device) >= sizes.unsqueeze(1)
         order = keys.masked_fill(absent, 2.0).argsort(dim=1)
-        return as_batch(points.gather(1, order.unsqueeze(-1).expand_as(points)), sizes)
+        points = points.gather(1, order.unsqueeze(-1).expand_as(points))
+        # Without shifts no number is drawn for them: batches are what they always were.
+        return as_batch(self._shifted(points, absent, generator) if self.shifted > 0 else points, sizes)
+
+    def _shifted(
+        self, points: UInt8[Tensor, "b n 2"], absent: Bool[Tensor, "b n"], generator: torch.Generator
+    ) -> UInt8[Tensor, "b n 2"]:
+        """Some of the sets moved by whole pixels, to anywhere in the picture with room for all their points."""
+        gone, places = absent.unsqueeze(-1), points.to(torch.int16)
+        lowest = places.masked_fill(gone, PIXELS - 1).amin(dim=1, keepdim=True)
+        room = PIXELS - 1 - places.amax(dim=1, keepdim=True) + lowest
+        share = torch.rand(lowest.shape, generator=generator, device=points.device)
+        target = (share * (room + 1)).to(torch.int16).minimum(room)
+        chosen = torch.rand(len(points), 1, 1, generator=generator, device=points.device) < self.shifted
+        return torch.where(chosen & ~gone, places - lowest + target, places).to(torch.uint8)
 
 
 def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:

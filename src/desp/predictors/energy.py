@@ -268,7 +268,7 @@ class EnergyPredictor(EnergyModel):
         """
         row_shape = (self.shape.max_size, self.padding.channels(self.shape.features))
         if self._drawer is None:
-            self._drawer = self.network.make_drawer(row_shape, self.engine)
+            self._drawer = self.network.make_drawer(row_shape, self.padding, self.engine)
         return self._drawer.draw(x, generator, sampler or self.settings.sampler, record, code_type)
 
     @property

@@ -27,6 +27,7 @@ from desp.samplers import (
     eager_gradient,
     log_density,
 )
+from desp.sets import Padding
 from desp.settings import (
     ContrastiveSettings,
     DenoisingSettings,
@@ -80,9 +81,9 @@ class EnergyNetwork(SetNetwork):
             )
         return SetRiskEstimator(self.energy, self.descent, settings, self.sizes)
 
-    def make_drawer(self, row_shape: tuple[int, int], engine: Engine) -> "ChainDrawer":
+    def make_drawer(self, row_shape: tuple[int, int], padding: Padding, engine: Engine) -> "ChainDrawer":
         """By chains, or by the descent that was trained."""
-        return ChainDrawer(self, row_shape, engine)
+        return ChainDrawer(self, row_shape, padding, engine)
 
     def scores(self, x: Tensor, sets: Tensor) -> Tensor:
         """Energies (B,) of padded sets for inputs, in parts that fit into memory."""
@@ -156,12 +157,15 @@ class ChainDrawer(SetDrawer):
     Args:
         network: energy, and the descent if it predicts by one.
         row_shape: (N, C) of a padded set.
+        padding: how absence is written in it.
         engine: how chains run.
     """
 
-    def __init__(self, network: EnergyNetwork, row_shape: tuple[int, int], engine: Engine) -> None:
+    def __init__(
+        self, network: EnergyNetwork, row_shape: tuple[int, int], padding: Padding, engine: Engine
+    ) -> None:
         super().__init__()
-        self.network, self.row_shape = network, row_shape
+        self.network, self.row_shape, self.padding = network, row_shape, padding
         self.many = ChainEngine(network.energy, engine)
         # Few chains are run plainly, unless something else is asked for: compiling and capturing cost seconds.
         self.few = self.many if engine in ("compiled", "graph") else ChainEngine(network.energy, "eager")
@@ -189,6 +193,7 @@ class ChainDrawer(SetDrawer):
             partial(self._energies, code),
             tries,
             kept,
+            self.padding,
         )
         self.engine_used = engine.used or "eager"
         if isinstance(settings, SolverSettings) and settings.matching > 0:

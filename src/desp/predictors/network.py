@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from desp.estimators import Estimator
 from desp.nn import SizeHead
 from desp.samplers import ChainInfo, Record
+from desp.sets import Padding
 from desp.settings import Engine, EstimatorSettings, SamplerSettings
 
 # Sets that are drawn at once. A fixed number also means that a captured chain is used again and again.
@@ -34,8 +35,8 @@ class SetNetwork(nn.Module, ABC):
         """The estimator that `settings` name, on these modules, for a training of so many steps."""
 
     @abstractmethod
-    def make_drawer(self, row_shape: tuple[int, int], engine: Engine) -> "SetDrawer":
-        """What draws padded sets of `row_shape` (N, C) from these modules; `engine` is how chains run."""
+    def make_drawer(self, row_shape: tuple[int, int], padding: Padding, engine: Engine) -> "SetDrawer":
+        """What draws sets of `row_shape` (N, C), padded so, from these modules; `engine` is how chains run."""
 
     @abstractmethod
     def scores(self, x: Tensor, sets: Tensor) -> Tensor:

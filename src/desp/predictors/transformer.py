@@ -10,6 +10,7 @@ from desp.nn import SizeHead, TransformerDecoder, first_rows
 from desp.predictors.network import SetDrawer, SetNetwork, evaluating, rounded
 from desp.predictors.shape import DataShape
 from desp.samplers import ChainInfo, Record
+from desp.sets import Padding
 from desp.settings import DirectSettings, Engine, EstimatorSettings, SamplerSettings, TransformerSettings
 
 
@@ -30,9 +31,9 @@ class TransformerNetwork(SetNetwork):
             raise SettingsError(f"The transformer is trained by the estimator 'direct', not '{settings.kind}'.")
         return DirectEstimator(self.input_encoder, self.decoder, self.sizes, settings)
 
-    def make_drawer(self, row_shape: tuple[int, int], engine: Engine) -> "TransformerDrawer":
+    def make_drawer(self, row_shape: tuple[int, int], padding: Padding, engine: Engine) -> "TransformerDrawer":
         """From points."""
-        del engine
+        del padding, engine
         return TransformerDrawer(self, row_shape)
 
     def scores(self, x: Tensor, sets: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from desp.distances import assign, huber_pairs
 from desp.samplers.base import ChainInfo
+from desp.sets import Padding
 from desp.settings import FromTries
 
 # The mean hardly moves when sets are matched with it once more.
@@ -18,7 +19,9 @@ Drawn = tuple[Float[Tensor, "b n c"], ChainInfo]
 Energies = Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]]
 
 
-def combine_tries(draw: Callable[[], Drawn], energy: Energies, tries: int, kept: FromTries) -> Drawn:
+def combine_tries(
+    draw: Callable[[], Drawn], energy: Energies, tries: int, kept: FromTries, padding: Padding
+) -> Drawn:
     """Draw a batch of sets `tries` times and make one set of them for each of its rows.
 
     The mean is Wasserstein's, of the lower half: elements of different tries belong together by the best
@@ -31,6 +34,7 @@ def combine_tries(draw: Callable[[], Drawn], energy: Energies, tries: int, kept:
         energy: of drawn sets.
         tries: 1 returns what was drawn.
         kept: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
+        padding: tells which rows of a set are absent. Which of them belong together does not matter.
     """
     if tries == 1:
         return draw()
@@ -42,14 +46,17 @@ def combine_tries(draw: Callable[[], Drawn], energy: Energies, tries: int, kept:
     result = lower[0]
     if count > 1:
         for _ in range(ROUNDS):
-            result = torch.stack([_arranged(sets, result) for sets in lower]).mean(dim=0)
+            result = torch.stack([_arranged(sets, result, padding) for sets in lower]).mean(dim=0)
     return result, _records(order[0], [info for _, info in drawn])
 
 
-def _arranged(sets: Tensor, like: Tensor) -> Tensor:
+def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
     """The elements of each set in the order of those of `like` they match; `like` where a chain was lost."""
     lost = ~(sets.isfinite() & like.isfinite()).all(dim=2).all(dim=1).view(-1, 1, 1)
-    columns = assign(huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets)))
+    costs = huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets))
+    # Absent rows hardly differ; to tell them apart would take most of the time.
+    absent = padding.surely_absent(like).unsqueeze(2) & padding.surely_absent(sets).unsqueeze(1)
+    columns = assign(costs.masked_fill(absent, 0.0))
     return torch.where(lost, like, sets.gather(1, columns.unsqueeze(-1).expand_as(sets)))
 
 

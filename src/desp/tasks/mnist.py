@@ -1,8 +1,10 @@
 """set-MNIST: reconstruct a digit, given as a set of points, from its code."""
 
 import logging
+import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from desp.data.files import InputFormat
 from desp.data.mnist import MnistData, PointTable, load_mnist
 from desp.errors import DataError
 from desp.metrics import Reconstructions, chamfer_each, compare_reconstructions
-from desp.predictors import DataShape, EnergyPredictor
+from desp.predictors import CHAINS_AT_ONCE, DataShape, EnergyPredictor
 from desp.randomness import make_generator
 from desp.sets import PresencePadding, SetBatch, SizeGroup, size_groups
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
@@ -80,6 +82,7 @@ class SetMnistTask(Task):
     ) -> BatchSource:
         """The training part, which lies on the training device and is drawn from there, with replacement."""
         table = self.data.training.table(self.data.split[0], shape.max_size).to(accelerator.device)
+        table = replace(table, shifted=self.settings.shifted)
         draw = table.draw
         groups: tuple[SizeGroup, ...] = ()
         if training.size_groups > 1:
@@ -183,10 +186,11 @@ class SetMnistTask(Task):
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Metrics of raw and returned sets from codes of half the bits: whether sets hide in their last digits.
 
-        All are drawn and the first `count` scored, so that they have the noise of those from whole codes.
+        Whole parts of those that are drawn at once are drawn again, so that the first `count` have the same noise.
         """
         generator = make_generator(seed, "test chains", device=predictor.device)
-        raw, _ = predictor.sample(x, generator, code_type=torch.bfloat16)
+        again = x[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
+        raw, _ = predictor.sample(again, generator, code_type=torch.bfloat16)
         raw = raw[:count]
 
         def named(sets: Tensor) -> dict[str, float]:
