@@ -313,6 +313,9 @@ NAN = float("nan")
         (PolygonsSettings, {"corners": (2, 4)}, "task.corners"),
         (FilesSettings, {"held_out": 0.0}, "task.held_out"),
         (FilesSettings, {"held_out": 1.0}, "task.held_out"),
+        (MnistSettings, {"shifted": -0.1}, "task.shifted"),
+        (MnistSettings, {"shifted": 1.1}, "task.shifted"),
+        (MnistSettings, {"shifted": float("nan")}, "task.shifted"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else None,
 )

@@ -102,11 +102,13 @@ def test_from_files_to_a_report(
     monkeypatch.setattr(mnist_task, "PUBLISHED_TESTS", 12)
     monkeypatch.setitem(mnist_task.TESTS, "cpu", (12, None))
     chain = CHAIN if recipe.endswith("contrastive") else []
-    finished = desp("train", recipe, "--run", "run", "--data-dir", tiny_mnist, *TINY, *chain)
+    moved = ["--task.shifted", "0.5"]
+    finished = desp("train", recipe, "--run", "run", "--data-dir", tiny_mnist, *TINY, *chain, *moved)
     assert finished.status == 0, finished.err
     assert "trained 3 steps" in finished.message
     saved = json.loads(Path("run/settings.json").read_text())
-    assert saved["settings"]["task"] == {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist)}
+    wanted = {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist), "shifted": 0.5}
+    assert saved["settings"]["task"] == wanted
     assert len(saved["data"]) == 32
 
     finished = desp("evaluate", "run", "--json")

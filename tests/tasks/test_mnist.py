@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,22 @@ def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
     known = {key(item) for item in task.data.training.table(task.data.split[0], 16).batch().sets.to_ragged()}
     assert {key(item) for item in batch.sets.to_ragged()} <= known
     assert len(held_out) == 10
+
+
+def test_digits_are_moved_in_training_alone(task: SetMnistTask) -> None:
+    shape, _ = task.shape(None, scaling=False)
+    training = TrainingSettings(batch_size=64)
+    moving = SetMnistTask(replace(task.settings, shifted=1.0))
+    moved, plain = (
+        next(item.source(shape, training, 0, Accelerator(cpu=True)).batches(0)).sets for item in (moving, task)
+    )
+    assert moved.sizes.tolist() == plain.sizes.tolist()
+    offsets = moved.elements - plain.elements
+    for offset, presence in zip(offsets, plain.presence, strict=True):
+        torch.testing.assert_close(offset[presence], offset[:1].expand(int(presence.sum()), 2))
+    assert len(offsets[:, 0].round(decimals=3).unique(dim=0)) > 20
+    torch.testing.assert_close(moving.validation_batch(0, 5).x, task.validation_batch(0, 5).x)
+    torch.testing.assert_close(moving.tests(5).batch().x, task.tests(5).batch().x)
 
 
 def test_batches_of_like_size_reach_the_estimator(task: SetMnistTask, monkeypatch: pytest.MonkeyPatch) -> None:
