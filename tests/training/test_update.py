@@ -157,10 +157,11 @@ class HostWork(TorchDispatchMode):
 
 
 def point_table(device: str = "cpu") -> PointTable:
-    """Five sets of up to nine pixels."""
+    """Five sets of up to nine pixels, of which some are moved when drawn."""
     points = (torch.arange(5 * 9 * 2, dtype=torch.uint8) % 28).view(5, 9, 2)
     sizes = torch.tensor([1, 9, 4, 7, 0])
-    return PointTable(points * (torch.arange(9) < sizes.unsqueeze(1)).unsqueeze(-1), sizes).to(device)
+    present = torch.arange(9) < sizes.unsqueeze(1)
+    return PointTable(points * present.unsqueeze(-1), sizes, shifted=0.5).to(device)
 
 
 @pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw, point_table().draw_spread])
