@@ -148,6 +148,10 @@ def _common_features(tensors: Sequence[Tensor], features: int | None) -> int:
     return features
 
 
+# Of the threshold for presence: below that share an element is not nearly there.
+CLEARLY = 0.25
+
+
 class Padding(ABC):
     """A way to write a `SetBatch` as one tensor (B, N, C) in which absence is expressed by values."""
 
@@ -164,8 +168,8 @@ class Padding(ABC):
         """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed."""
 
     @abstractmethod
-    def surely_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
-        """Which rows are absent in such a way that any mean of them is absent, too."""
+    def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
+        """Which rows are so far from being present that all of them can be taken for the same."""
 
 
 class ZeroPadding(Padding):
@@ -191,7 +195,7 @@ class ZeroPadding(Padding):
             presence = (values.abs() > self.threshold).any(dim=-1)
         return SetBatch(_zero_absent(values, presence), presence)
 
-    def surely_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
+    def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
         """Rows with all coordinates near zero: the mean of others may lie above the threshold."""
         return (values.abs() <= self.threshold).all(dim=-1)
 
@@ -216,9 +220,9 @@ class PresencePadding(Padding):
         presence = values[..., -1] > self.threshold
         return SetBatch(_zero_absent(values[..., :-1], presence), presence)
 
-    def surely_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
-        """All that are absent."""
-        return values[..., -1] <= self.threshold
+    def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
+        """Rows whose last column is much smaller than the threshold."""
+        return values[..., -1] <= CLEARLY * self.threshold
 
 
 def _zero_absent(values: Tensor, presence: Tensor) -> Tensor:

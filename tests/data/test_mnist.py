@@ -146,9 +146,14 @@ def test_some_drawn_sets_are_moved_and_stay_what_they_are(table: PointTable, gen
 
 
 def test_without_shifts_batches_are_as_before(table: PointTable) -> None:
-    shifted = replace(table, shifted=1e-9)
-    drawn = [item.draw(50, torch.Generator().manual_seed(5)).x for item in (table, shifted)]
-    torch.testing.assert_close(*drawn)
+    """Where none is moved, a generator goes no farther than before; where some are, the rest is the same."""
+    generators = [torch.Generator().manual_seed(5) for _ in range(3)]
+    plain, rare = table.draw(50, generators[0]), replace(table, shifted=1e-9).draw(50, generators[1])
+    torch.testing.assert_close(plain.x, rare.x)
+    torch.randint(6, (50,), generator=generators[2])
+    torch.rand(50, 7, generator=generators[2])
+    assert torch.equal(generators[0].get_state(), generators[2].get_state())
+    assert not torch.equal(generators[1].get_state(), generators[2].get_state())
 
 
 def test_batches_depend_on_their_number_alone(table: PointTable) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from desp.data.base import Batch
-from desp.distances import hungarian
+from desp.distances import assign, huber_pairs, hungarian
 from desp.errors import SettingsError
 from desp.predictors import EnergyPredictor
 from desp.randomness import make_generator
@@ -133,6 +133,32 @@ def test_the_mean_is_nearer_to_what_it_is_of_than_they_are_to_each_other() -> No
     for one in lower:
         others = torch.stack([hungarian(one, end) for end in lower]).sum(dim=0) / (len(lower) - 1)
         assert bool((of_mean < others).all())
+
+
+def test_absent_rows_are_not_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = torch.tensor([[[0.2, 0.1, 0.1], [0.5, 0.5, 1.0], [0.1, 0.2, -0.1], [0.4, 0.1, 0.4]]])
+    second = torch.tensor([[[0.5, 0.4, 0.9], [0.0, 0.3, 0.1], [0.4, 0.2, 0.6], [0.3, 0.1, 0.0]]])
+    seen: list[Tensor] = []
+
+    def listening(costs: Tensor) -> Tensor:
+        seen.append(costs)
+        return assign(costs)
+
+    monkeypatch.setattr("desp.samplers.tries.assign", listening)
+    mean_of_ends(first, second, first, padding=PresencePadding())
+    pairs = huber_pairs(first, second)
+    pairs[:, [0, 0, 2, 2], [1, 3, 1, 3]] = 0
+    torch.testing.assert_close(seen[1], pairs)  # the first is of the lowest set with itself
+
+
+def test_an_element_that_is_half_there_in_some_tries_is_not_lost() -> None:
+    there, half = torch.tensor([0.6, 0.2, 0.9]), torch.tensor([0.6, 0.2, 0.45])
+    ends = [torch.zeros(1, 3, 3) for _ in range(5)]
+    for end, row, place in zip(ends, (half, half, there, there, there), (0, 1, 2, 0, 1), strict=True):
+        end[0, place] = row
+    sets = PresencePadding().decode(mean_of_ends(*ends, padding=PresencePadding()))
+    assert sets.sizes.tolist() == [1]
+    torch.testing.assert_close(sets.packed().elements[0, :1], there[None, :2])
 
 
 def test_the_mean_of_present_elements_does_not_depend_on_absent_rows() -> None:

@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+import desp.predictors.network
 import desp.tasks.mnist
 from desp.data import GeneratedSource
 from desp.energies import SetEnergy
@@ -23,6 +24,7 @@ from desp.settings import (
     MnistSettings,
     PaddingSettings,
     PredictorSettings,
+    SetEncoderSettings,
     TrainingSettings,
 )
 from desp.tasks import Evaluation, make_task
@@ -212,17 +214,24 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
     task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (7, None))
-    monkeypatch.setattr(desp.tasks.mnist, "CHAINS_AT_ONCE", 5)
-    model, drawn = predictor(), []
-    once = model.sample
+    for module in (desp.tasks.mnist, desp.predictors.network):
+        monkeypatch.setattr(module, "CHAINS_AT_ONCE", 5)
+    model = EnergyPredictor(
+        PredictorSettings.contrastive(energy=SetEncoderSettings(hidden=8, latent=6, shared=True), scaling="none"),
+        device="cpu",
+    )
+    model.build(task.shape(None, False)[0], seed=0)
+    once, drawn = model.sample, []
 
-    def listening(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        drawn.append(len(x))
-        return once(x, *args, **kwargs)
+    def listening(*args: Any, code_type: torch.dtype | None = None, **kwargs: Any) -> Any:
+        drawn.append(once(*args, **kwargs))  # as if no code was rounded
+        return drawn[-1]
 
     monkeypatch.setattr(model, "sample", listening)
     evaluated(task, model)
-    assert drawn == [30, 10]  # two whole parts for the first seven
+    (all_sets, _), (again, _) = drawn
+    assert (len(all_sets), len(again)) == (30, 10)  # two whole parts for the first seven
+    torch.testing.assert_close(again, all_sets[:10])
 
 
 def test_names_tell_how_many_were_scored(

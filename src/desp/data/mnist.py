@@ -86,7 +86,7 @@ class PointTable:
     Attributes:
         points: (M, N, 2) rows and columns, 0 to 27; zero behind the last point.
         sizes: (M,) how many rows count.
-        shifted: share of the drawn sets that are moved; see `_shifted`.
+        shifted: share of the drawn sets that are moved by whole pixels, to anywhere that has room for all points.
     """
 
     points: UInt8[Tensor, "m n 2"]
@@ -139,12 +139,12 @@ class PointTable:
         order = keys.masked_fill(absent, 2.0).argsort(dim=1)
         points = points.gather(1, order.unsqueeze(-1).expand_as(points))
         # Without shifts no number is drawn for them: batches are what they always were.
-        return as_batch(self._shifted(points, absent, generator) if self.shifted > 0 else points, sizes)
+        return as_batch(self._move_some(points, absent, generator) if self.shifted > 0 else points, sizes)
 
-    def _shifted(
+    def _move_some(
         self, points: UInt8[Tensor, "b n 2"], absent: Bool[Tensor, "b n"], generator: torch.Generator
     ) -> UInt8[Tensor, "b n 2"]:
-        """Some of the sets moved by whole pixels, to anywhere in the picture with room for all their points."""
+        """Sets of which each is moved with probability `shifted`; all places with room are as likely."""
         gone, places = absent.unsqueeze(-1), points.to(torch.int16)
         lowest = places.masked_fill(gone, PIXELS - 1).amin(dim=1, keepdim=True)
         room = PIXELS - 1 - places.amax(dim=1, keepdim=True) + lowest

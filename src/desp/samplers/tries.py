@@ -34,7 +34,7 @@ def combine_tries(
         energy: of drawn sets.
         tries: 1 returns what was drawn.
         kept: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
-        padding: tells which rows of a set are absent. Which of them belong together does not matter.
+        padding: tells which rows of a set are clearly absent. Which of them belong together does not matter.
     """
     if tries == 1:
         return draw()
@@ -54,8 +54,8 @@ def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
     """The elements of each set in the order of those of `like` they match; `like` where a chain was lost."""
     lost = ~(sets.isfinite() & like.isfinite()).all(dim=2).all(dim=1).view(-1, 1, 1)
     costs = huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets))
-    # Absent rows hardly differ; to tell them apart would take most of the time.
-    absent = padding.surely_absent(like).unsqueeze(2) & padding.surely_absent(sets).unsqueeze(1)
+    # Absent rows differ by noise alone; to match them as well would take most of the time.
+    absent = padding.clearly_absent(like).unsqueeze(2) & padding.clearly_absent(sets).unsqueeze(1)
     columns = assign(costs.masked_fill(absent, 0.0))
     return torch.where(lost, like, sets.gather(1, columns.unsqueeze(-1).expand_as(sets)))
 

@@ -129,8 +129,8 @@ class MnistSettings:
     data_dir: str = ""
     """Folder with the data; DESP_DATA, or else the user's data folder, if empty."""
     shifted: float = 0.0
-    """Share of the sets in training that are moved to another place in the picture. What lies at its border is
-    rare in the data, and learned if it is not so rare."""
+    """Share of the sets in training that are moved by whole pixels to anywhere in the picture, so that points
+    at its border, which are rare, are seen more often."""
 
     def __post_init__(self) -> None:
         require_setting(0 <= self.shifted <= 1, "task.shifted", "between 0 and 1", self.shifted)
