@@ -138,7 +138,7 @@ def test_from_files_to_a_report(
 
 
 def test_a_run_can_go_on_where_its_data_have_moved(
-    desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch
+    desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert desp("train", "tiny-mnist", "--run", "run", "--data-dir", tiny_mnist, *TINY).status == 0
     moved = tiny_mnist.rename(tiny_mnist.with_name("moved"))
@@ -148,6 +148,7 @@ def test_a_run_can_go_on_where_its_data_have_moved(
     assert "desp data mnist" in finished.message
     finished = desp("train", "tiny-mnist", "--run", "run", "--data-dir", moved, *longer)
     assert finished.status == 0, finished.err
+    assert f"from now on run finds its data in {moved}" in caplog.messages
     monkeypatch.setenv("DESP_DATA", str(moved))
     assert desp("evaluate", "run").status == 0
 

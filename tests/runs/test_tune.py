@@ -12,7 +12,6 @@ from desp.predictors import EnergyPredictor
 from desp.recipes import get_recipe
 from desp.report import read_run
 from desp.runs import RunFolder, evaluate_run, reset_run, train_run, tune_run
-from desp.runs import tune as tuning
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -25,7 +24,7 @@ from desp.settings import (
     SolverSettings,
     TrainingSettings,
 )
-from desp.tasks import judgement, polygons
+from desp.tasks import base, judgement, polygons
 
 CHAIN = LangevinSettings(steps=10, stochastic_steps=8, noise_scale=0.02)
 # Its noise hardly falls: scaled alone, the first would soon be below the last.
@@ -75,7 +74,7 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: SamplerSettings) -> list[Sam
         wrong = sum(mine != theirs for mine, theirs in zip(traits(sampler), traits(wanted), strict=True))
         return float(wrong)
 
-    monkeypatch.setattr(tuning, "energy_score", score)
+    monkeypatch.setattr(base, "energy_score", score)
     return asked
 
 
@@ -137,16 +136,14 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
 def test_a_sampler_without_a_score_is_never_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)
-    monkeypatch.setattr(
-        tuning, "energy_score", lambda *_, sampler, **__: float("nan") if sampler == CHAIN else 1.0
-    )
+    monkeypatch.setattr(base, "energy_score", lambda *_, sampler, **__: float("nan") if sampler == CHAIN else 1.0)
     assert tune_run(folder)["sampler"] != tune_run(folder)["before"]
 
 
 def test_the_sampler_stays_where_nothing_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)
-    monkeypatch.setattr(tuning, "energy_score", lambda *_, **__: 1.0)
+    monkeypatch.setattr(base, "energy_score", lambda *_, **__: 1.0)
     assert tune_run(folder)["sampler"] == tune_run(folder)["before"]
 
 

@@ -210,6 +210,27 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
     assert evaluation.energy == 1
 
 
+def test_samplers_are_chosen_by_what_weights_are_kept_by(
+    task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(desp.tasks.mnist.VALIDATION_EXAMPLES, "cpu", 4)
+    model = predictor(lambda x: x * torch.tensor([1.0, 0.9, 1.0]))
+    once, asked = model.sample, []
+
+    def listening(x: Tensor, *args: Any, sampler: Any = None, **kwargs: Any) -> Any:
+        asked.append((len(x), sampler))
+        return once(x, *args, **kwargs)
+
+    monkeypatch.setattr(model, "sample", listening)
+    scores, other = task.sampler_scores(model, seed=0), LangevinSettings(steps=3, stochastic_steps=2)
+    assert scores.examples == 4
+    validate = task.validation(0)
+    assert scores.score(other) == validate(model) > 0
+    assert asked == [(4, other), (4, None)]
+    monkeypatch.setitem(desp.tasks.mnist.VALIDATION_EXAMPLES, "cpu", 500)
+    assert task.sampler_scores(model, seed=0).examples == len(task.data.split[1])
+
+
 def test_sets_from_rounded_codes_have_the_noise_of_the_others(
     task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """What several commands share: parsing, tables, and what is shown while something takes long."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -80,15 +80,18 @@ def number(value: Any) -> str:
 
 
 @contextmanager
-def busy(text: str) -> Iterator[None]:
-    """Show what takes long: as a spinner on a terminal, else as a line, so that a log does not look stuck."""
+def busy(text: str) -> Iterator[Callable[[str], None]]:
+    """Show what takes long: as a spinner on a terminal, else as a line, so that a log does not look stuck.
+
+    What is yielded shows how far it is, in place of the text, or as another line.
+    """
     out = Console(stderr=True)
     if not out.is_terminal:
         out.print(f"{text} ...")
-        yield
+        yield out.print
         return
-    with out.status(text):
-        yield
+    with out.status(text) as status:
+        yield status.update
 
 
 def run_folder(path: Path) -> Any:

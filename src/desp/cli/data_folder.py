@@ -56,5 +56,5 @@ def note_moved_data(path: Path, data_dir: Path | None) -> None:
     settings, seed = folder.load_settings()
     task = with_data_dir(settings, data_dir).task
     folder.check_data(make_task(task, seed))
-    if folder.note_data_folder(task):
-        print(f"from now on {path} finds its data in {data_dir}", file=sys.stderr)
+    if moved := folder.note_data_folder(task):
+        print(f"from now on {path} finds its data in {moved}", file=sys.stderr)

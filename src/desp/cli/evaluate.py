@@ -49,11 +49,12 @@ def show_evaluation(
     from desp.runs import evaluate_run
     from desp.runs.evaluate import changed_settings
 
-    if record is not None:  # before the long part
-        folder = run_folder(path)
-        check_recordable(folder.load_settings()[0].recipe, changed_settings(folder))
+    folder = run_folder(path)
+    settings, _ = folder.load_settings()  # what is no run is refused before the long part
+    if record is not None:
+        check_recordable(settings.recipe, changed_settings(folder))
     with busy("predicting and scoring; on a CPU this may take minutes"):
-        result, rows = evaluate_run(run_folder(path), samples, distance=distance)
+        result, rows = evaluate_run(folder, samples, distance=distance)
     if record is not None:
         write_result(record, result)
     if as_json:

@@ -17,9 +17,9 @@ class PredictArguments:
     """Predict sets for the inputs of a file.
 
     The input file has one {"input": ...} a line: the number of corners for Polygons, 0 (one) or 1 (seven) for
-    Digits, and for your own data whatever your training file had: a number, a vector, a set as list of lists, or
-    the path of an image. The output has one object a line with `input` and `samples`, each a `set` with its
-    `energy`.
+    Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST, and for your own data whatever
+    your training file had: a number, a vector, a set as list of lists, or the path of an image. The
+    output has one object a line with `input` and `samples`, each a `set` with its `energy`.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -40,4 +40,5 @@ def run(arguments: list[str]) -> None:
     from desp.runs import predict_file
 
     count = predict_file(run_folder(options.run), options.input, options.output, options.samples, options.seed)
-    print(f"{count} inputs, {options.samples} sets each: {options.output}")
+    inputs = "1 input" if count == 1 else f"{count} inputs"
+    print(f"{inputs}, {options.samples} sets each: {options.output}")

@@ -93,14 +93,14 @@ class RunFolder:
             values["settings"]["training"]["steps"] = steps
             write_json(self.settings_file, values)
 
-    def note_data_folder(self, task: TaskSettings) -> bool:
-        """Note where the data are now; whether they have moved since the run was begun."""
+    def note_data_folder(self, task: TaskSettings) -> str | None:
+        """Note where the data are now; returns that if they have moved since the run was begun."""
         values = self._read(self.settings_file)
         if not isinstance(task, MnistSettings) or values["settings"]["task"].get("data_dir") == task.data_dir:
-            return False
+            return None
         values["settings"]["task"]["data_dir"] = task.data_dir
         write_json(self.settings_file, values)
-        return True
+        return task.data_dir
 
     def add_part(self, provenance: dict[str, Any], steps: int) -> None:
         """Note what trains this run from its newest checkpoint on to `steps`: a resumed run has several parts."""

@@ -1,5 +1,7 @@
 """Train a recipe in a run folder."""
 
+import logging
+
 import torch
 from accelerate import PartialState
 
@@ -14,6 +16,8 @@ from desp.storage import write_json
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
 from desp.training.device import default_device, make_accelerator
+
+logger = logging.getLogger(__name__)
 
 
 def train_run(
@@ -46,7 +50,8 @@ def train_run(
     if state.is_main_process:
         if resume:
             folder.check_data(task)
-            folder.note_data_folder(settings.task)
+            if moved := folder.note_data_folder(settings.task):
+                logger.warning("from now on %s finds its data in %s", folder.path, moved)
         else:
             folder.begin(settings, seed, task.fingerprint())
     state.wait_for_everyone()

@@ -21,7 +21,6 @@ from desp.settings import (
     to_json,
 )
 from desp.storage import without_nonfinite, write_json
-from desp.tasks.judgement import CALIBRATED, energy_score
 
 RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 NOISE_FACTORS = (0.5, 0.7, 1.0, 1.4)
@@ -35,8 +34,7 @@ REFINEMENTS = (0, 2)
 def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
     """Try samplers on validation data, one setting after the other; the best is used from now on.
 
-    The measure is `energy_score`, which wants predictions near the truth and spread as it is; by the distance
-    alone a single answer would win. All candidates meet the same inputs and truths, and the same first noise.
+    The measure is the task's own, `Task.sampler_scores`.
 
     Args:
         folder: a finished run.
@@ -50,15 +48,15 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
-    batch = task.validation_batch(seed, CALIBRATED[predictor.device.type])
-    if batch is None:
+    scores = task.sampler_scores(predictor, seed)
+    if scores is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
 
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
             began = _clock(predictor.device)
-            value = energy_score(predictor, batch.x, batch.sets, seed=seed, sampler=sampler)
+            value = scores.score(sampler)
             seconds = _clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
@@ -75,7 +73,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         "seed": seed,
         "sampler": to_json(best),
         "before": to_json(settings.predictor.sampler),
-        "examples": len(batch.x),
+        "examples": scores.examples,
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
     }

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from desp.predictors import DataShape, EnergyPredictor
 from desp.predictors.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TrainingSettings
-from desp.tasks.judgement import VALIDATED, validation_score
+from desp.tasks.judgement import CALIBRATED, VALIDATED, energy_score, validation_score
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,19 @@ class Example:
     input: Any
     x: Tensor
     truth: list[Tensor]
+
+
+@dataclass(frozen=True)
+class SamplerScores:
+    """How samplers are compared: all meet the same inputs and truths, and the same first noise.
+
+    Attributes:
+        examples: how many are predicted for.
+        score: of a sampler; lower is better.
+    """
+
+    examples: int
+    score: Callable[[SamplerSettings], float]
 
 
 class Task(ABC):
@@ -115,6 +129,19 @@ class Task(ABC):
         if examples is None:
             return None
         return lambda predictor: validation_score(predictor, examples, seed)
+
+    def sampler_scores(self, predictor: EnergyPredictor, seed: int) -> SamplerScores | None:
+        """A score by which a sampler is chosen for `predictor`; None if the task has no validation data.
+
+        It is the energy score, of several predictions for each of some examples: one may then win that gives
+        predictions spread as the truth is. By their distance to it alone, giving always the same answer would.
+        """
+        batch = self.validation_batch(seed, CALIBRATED[predictor.device.type])
+        if batch is None:
+            return None
+        x, sets = batch.x, batch.sets
+        score = partial(energy_score, predictor, x, sets, seed=seed)
+        return SamplerScores(len(x), lambda sampler: score(sampler=sampler))
 
 
 class GeneratedTask(Task):
