@@ -14,7 +14,7 @@ def test_tune_shows_what_it_tried_and_chose(desp: Desp, polygons: Path) -> None:
     for text in ("samplers on 50 examples, best first", "as it was", "stochastic_steps", "chosen: "):
         assert text in finished.out
     assert "trying samplers; on a CPU this may take minutes ..." in finished.err
-    assert "\n2 samplers tried, best score " in finished.err
+    assert "\nsamplers tried: 2, best score " in finished.err
     assert (polygons / "tuning.json").exists()
 
 

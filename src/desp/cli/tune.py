@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> None:
 
         def tell(candidate: dict[str, Any]) -> None:
             tried.append(_score(candidate))
-            say(f"{len(tried)} samplers tried, best score {number(min(tried))}")
+            say(f"samplers tried: {len(tried)}, best score {number(min(tried))}")
 
         tuning = tune_run(folder, tell)
     if options.json:
