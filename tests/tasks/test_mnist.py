@@ -232,7 +232,7 @@ def test_samplers_are_chosen_by_what_weights_are_kept_by(
 
 
 def test_sets_from_rounded_codes_have_the_noise_of_the_others(
-    task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
+    task: SetMnistTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (7, None))
     for module in (desp.tasks.mnist, desp.predictors.network):

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,15 +132,16 @@ class Task(ABC):
     def sampler_scores(self, predictor: EnergyPredictor, seed: int) -> SamplerScores | None:
         """A score by which a sampler is chosen for `predictor`; None if the task has no validation data.
 
-        It is the energy score, of several predictions for each of some examples: one may then win that gives
-        predictions spread as the truth is. By their distance to it alone, giving always the same answer would.
+        It is the energy score, of several predictions for each of some examples. By their distance to the truth
+        alone, a sampler would win that gives always the same answer.
         """
         batch = self.validation_batch(seed, CALIBRATED[predictor.device.type])
         if batch is None:
             return None
-        x, sets = batch.x, batch.sets
-        score = partial(energy_score, predictor, x, sets, seed=seed)
-        return SamplerScores(len(x), lambda sampler: score(sampler=sampler))
+        return SamplerScores(
+            len(batch.x),
+            lambda sampler: energy_score(predictor, batch.x, batch.sets, seed=seed, sampler=sampler),
+        )
 
 
 class GeneratedTask(Task):

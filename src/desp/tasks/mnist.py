@@ -124,6 +124,7 @@ class SetMnistTask(Task):
         return SamplerScores(examples, lambda sampler: self._validated(predictor, seed, sampler))
 
     def _validated(self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None = None) -> float:
+        """The score of validation, with another sampler than the predictor's own if one is given."""
         indices = self.data.split[1][: VALIDATION_EXAMPLES[predictor.device.type]]
         x = self.data.training.table(indices, predictor.shape.max_size).to(predictor.device).batch().x
         generator = make_generator(seed, "validation chains", device=predictor.device)
