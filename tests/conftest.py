@@ -1,7 +1,5 @@
 """Shared by all tests: live shape checks, one thread, and the symmetry every set function must have."""
 
-import gzip
-import hashlib
 import os
 import subprocess
 import sys
@@ -10,10 +8,13 @@ from pathlib import Path
 
 import beartype.typing  # noqa: F401 - the checker below names it
 import jaxtyping
-import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent))  # for modules that tests share with the scripts they start
+
+from tiny_mnist import write_tiny_mnist
 
 # Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks,
 # so machines with a CUDA device, where chains are compiled, go without them.
@@ -98,37 +99,6 @@ def assert_invariant() -> Callable[..., None]:
 # -- a tiny MNIST ----------------------------------------------------------------------------------------
 
 
-def idx_bytes(array: np.ndarray) -> bytes:
-    """An array of bytes in the idx format."""
-    shape = np.array(array.shape, dtype=">u4").tobytes()
-    return bytes([0, 0, 8, array.ndim]) + shape + array.astype(np.uint8).tobytes()
-
-
-def tiny_images(count: int, seed: int) -> np.ndarray:
-    """Images of one stroke each, 4 to 16 bright pixels and as many that are too dark to count; one is blank."""
-    random = np.random.default_rng(seed)
-    images = np.zeros((count, 28, 28), dtype=np.uint8)
-    for image in images[1:]:
-        row, column, length = random.integers(0, 20), random.integers(0, 27), random.integers(2, 9)
-        image[row : row + length, column : column + 2] = random.integers(34, 256, size=(length, 2))
-        image[row : row + length, (column + 5) % 28] = 33
-    return images
-
-
-def write_tiny_mnist(folder: Path, training: int = 200, test: int = 30) -> dict[str, str]:
-    """Write four valid files, gzipped, and return their MD5 sums."""
-    folder.mkdir(parents=True, exist_ok=True)
-    sums = {}
-    for part, count in (("train", training), ("t10k", test)):
-        arrays = {"images-idx3": tiny_images(count, seed=count), "labels-idx1": np.arange(count) % 10}
-        for kind, array in arrays.items():
-            content = gzip.compress(idx_bytes(array), compresslevel=1, mtime=0)
-            name = f"{part}-{kind}-ubyte.gz"
-            (folder / name).write_bytes(content)
-            sums[name] = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    return sums
-
-
 @pytest.fixture
 def tiny_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with a tiny MNIST that passes for the official one, away from the user's own folders."""
@@ -160,3 +130,11 @@ def launch_two() -> Callable[..., str]:
         return done.stdout
 
     return launch
+
+
+@pytest.fixture
+def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the extra `viz` were not installed."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -5,7 +5,6 @@ import io
 import json
 import random
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,11 +141,3 @@ def vectors(write: Write) -> Path:
         "vectors.jsonl",
         [{"input": [numbers.random(), 50 * numbers.random()], "set": sets_in_metres(numbers)} for _ in range(12)],
     )
-
-
-@pytest.fixture
-def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the extra `viz` were not installed."""
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
