@@ -7,8 +7,8 @@ numbers to OUTPUT/CASE.json. It uses only the command line, so that one script s
 `compare_commits.py` runs it for two.
 
 A case is a folder in ``runs/``: a run folder as commit 33be6b2 wrote it, which must go on loading, with
-``inputs.jsonl`` to predict for and ``golden.json``, the numbers of that commit. In double precision these are the same
-on every CPU; in single precision only on the one that is named there.
+``inputs.jsonl`` to predict for and ``golden.json``, the numbers of that commit. In double precision these are the
+same on every CPU; in single precision only on the one that is named there.
 """
 
 import argparse
