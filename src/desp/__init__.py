@@ -1,7 +1,7 @@
 """desp: predict sets when more than one answer is right.
 
-An *energy* scores a set for an input, an *estimator* fits the energy to data, a *sampler* turns it into
-predictions. `EnergyPredictor` ties the three together.
+`SetPredictor` is fitted to (input, set) pairs and predicts K sets for an input. A *method* is how a model is
+trained and how sets are sampled from it; most methods train an *energy*, which scores a set for an input.
 """
 
 from importlib import import_module
@@ -9,25 +9,28 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from desp.distances import chamfer, hungarian
+    from desp.energies import SetEnergy
     from desp.errors import DespError
-    from desp.predictors import EnergyPredictor, Mode, Prediction
+    from desp.methods import Method
+    from desp.predictor import Mode, Prediction, SetPredictor
     from desp.samplers import LogDensity
     from desp.sets import SetBatch
     from desp.settings import (
         AttentionSettings,
         ContrastiveSettings,
         DeepSetsSettings,
+        DenoiserSettings,
         DenoisingSettings,
-        DirectSettings,
+        DescentSettings,
+        EDMSettings,
         LangevinSettings,
-        PaddingSettings,
         PooledLayersSettings,
-        PredictorSettings,
+        RepresentationSettings,
         SetEncoderSettings,
         SetRiskSettings,
-        SolverSettings,
         TrainingSettings,
-        TransformerSettings,
+        TSPNSettings,
     )
 
 # Where each public name lives. Loaded on first use: importing torch takes seconds, `desp --help` must not.
@@ -35,47 +38,55 @@ _HOMES = {
     "AttentionSettings": "desp.settings",
     "ContrastiveSettings": "desp.settings",
     "DeepSetsSettings": "desp.settings",
+    "DenoiserSettings": "desp.settings",
     "DenoisingSettings": "desp.settings",
+    "DescentSettings": "desp.settings",
     "DespError": "desp.errors",
-    "DirectSettings": "desp.settings",
-    "EnergyPredictor": "desp.predictors",
+    "EDMSettings": "desp.settings",
     "LangevinSettings": "desp.settings",
     "LogDensity": "desp.samplers",
-    "Mode": "desp.predictors",
-    "PaddingSettings": "desp.settings",
+    "Method": "desp.methods",
+    "Mode": "desp.predictor",
     "PooledLayersSettings": "desp.settings",
-    "Prediction": "desp.predictors",
-    "PredictorSettings": "desp.settings",
+    "Prediction": "desp.predictor",
+    "RepresentationSettings": "desp.settings",
     "SetBatch": "desp.sets",
     "SetEncoderSettings": "desp.settings",
+    "SetEnergy": "desp.energies",
+    "SetPredictor": "desp.predictor",
     "SetRiskSettings": "desp.settings",
-    "SolverSettings": "desp.settings",
+    "TSPNSettings": "desp.settings",
     "TrainingSettings": "desp.settings",
-    "TransformerSettings": "desp.settings",
+    "chamfer": "desp.distances",
+    "hungarian": "desp.distances",
 }
 
 __all__ = [
     "AttentionSettings",
     "ContrastiveSettings",
     "DeepSetsSettings",
+    "DenoiserSettings",
     "DenoisingSettings",
+    "DescentSettings",
     "DespError",
-    "DirectSettings",
-    "EnergyPredictor",
+    "EDMSettings",
     "LangevinSettings",
     "LogDensity",
+    "Method",
     "Mode",
-    "PaddingSettings",
     "PooledLayersSettings",
     "Prediction",
-    "PredictorSettings",
+    "RepresentationSettings",
     "SetBatch",
     "SetEncoderSettings",
+    "SetEnergy",
+    "SetPredictor",
     "SetRiskSettings",
-    "SolverSettings",
+    "TSPNSettings",
     "TrainingSettings",
-    "TransformerSettings",
     "__version__",
+    "chamfer",
+    "hungarian",
 ]
 
 try:

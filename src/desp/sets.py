@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.errors import DataError
-from desp.settings import PaddingSettings
+from desp.settings import RepresentationSettings
 
 
 def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
@@ -230,57 +230,8 @@ def _zero_absent(values: Tensor, presence: Tensor) -> Tensor:
     return values.masked_fill(~presence.unsqueeze(-1), 0.0)
 
 
-def make_padding(settings: PaddingSettings) -> Padding:
+def make_padding(settings: RepresentationSettings) -> Padding:
     """Build the padding that `settings` name."""
-    if settings.kind == "zero":
-        return ZeroPadding(0.015 if settings.threshold is None else settings.threshold, settings.rule)
+    if settings.padding == "zero":
+        return ZeroPadding(0.015 if settings.threshold is None else settings.threshold, settings.zero_rule)
     return PresencePadding(0.5 if settings.threshold is None else settings.threshold)
-
-
-@dataclass(frozen=True)
-class SizeGroup:
-    """Sets of a batch that lie behind each other and need no more rows than these.
-
-    Attributes:
-        count: how many sets.
-        rows: elements of the largest possible one; rows behind them are absent in all.
-    """
-
-    count: int
-    rows: int
-
-
-def size_groups(sizes: Sequence[int], batch_size: int, groups: int) -> tuple[SizeGroup, ...]:
-    """Cut batches that are sorted by size into groups, such that the least time goes into absent rows.
-
-    The k-th set of a batch is one of the k-th of `batch_size` equal parts of all sets, sorted by size. Time is
-    taken to grow with the square of the rows, as that of attention does.
-
-    Args:
-        sizes: of all sets.
-        batch_size: sets in a batch.
-        groups: how many at most.
-    """
-    ordered = sorted(sizes)
-    behind = [-(-(place + 1) * len(ordered) // batch_size) for place in range(batch_size)]  # rounded up
-    rows = [max(ordered[end - 1], 1) for end in behind]
-    # The least time for the first `end` places in some groups, and where the last of these groups begins.
-    best = [(0.0 if end == 0 else np.inf, 0) for end in range(batch_size + 1)]
-    table = [best]
-    for _ in range(min(groups, batch_size)):
-        before = table[-1]
-        best = [
-            min((before[first][0] + (end - first) * rows[end - 1] ** 2, first) for first in range(end))
-            if end
-            else (0.0, 0)
-            for end in range(batch_size + 1)
-        ]
-        table.append(best)
-    found: list[SizeGroup] = []
-    end = batch_size
-    for best in reversed(table[1:]):
-        if end:
-            first = best[end][1]
-            found.insert(0, SizeGroup(end - first, rows[end - 1]))
-            end = first
-    return tuple(found)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from desp.energies import SetEnergy, make_energy
+from desp.energies import SetEnergy
 from desp.randomness import derive_seed, make_generator
 from desp.samplers import ChainEngine
 from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderSettings
@@ -48,7 +48,7 @@ class ChainCase:
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "bench", self.task, "weights"))
-            energy = make_energy(self.energy, self.channels, self.code_shape, nn.Identity())
+            energy: SetEnergy = self.energy.load()(self.energy, self.channels, self.code_shape)
         return energy.to(device)
 
     def code(self, device: torch.device, seed: int = 0) -> Float[Tensor, "b *code"]:

@@ -82,7 +82,7 @@ def _product(layer: nn.Linear, rows: int) -> int:
 
 def gradient_bytes(energy: SetEnergy, batch: int, size: int, channels: int) -> int:
     """Bytes that one gradient moves at least: all weights and the sets read once, the sets written once."""
-    weights = [item for name, item in energy.named_parameters() if not name.startswith("input_encoder.")]
+    weights = list(energy.parameters())
     sets = batch * size * channels * weights[0].element_size()
     return sum(item.numel() * item.element_size() for item in weights) + 2 * sets
 

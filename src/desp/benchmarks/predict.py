@@ -4,7 +4,7 @@ import torch
 
 from desp.benchmarks.base import OUR_PRECISION, BenchOptions, Row, precision_name, timing_fields
 from desp.benchmarks.timing import matmul_precision, measure
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.tasks import make_task
@@ -21,24 +21,26 @@ def predict_rows(options: BenchOptions) -> list[Row]:
 def _row(recipe: str, options: BenchOptions) -> Row:
     settings = get_recipe(recipe).build()
     task = make_task(settings.task, options.seed)
-    predictor = EnergyPredictor(settings.predictor, engine=options.engine)
+    predictor = SetPredictor(settings.method, settings.representation, engine=options.engine)
     predictor.build(task.shape(None, scaling=False)[0], seed=options.seed)
-    predictor.network.to(options.device)
+    predictor.method.to(options.device)
     x = torch.stack([example.x for example in task.examples(options.seed)]).to(options.device)
     inputs = x.repeat(-(-PREDICTIONS // len(x)), 1)[:PREDICTIONS]
     generator = make_generator(options.seed, "bench", recipe, device=options.device)
     with matmul_precision(OUR_PRECISION):
         timing = measure(
-            lambda: predictor.decode_sets(predictor.sample(inputs, generator)[0]), options.device, options.repeats
+            lambda: predictor.decode_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
+            options.device,
+            options.repeats,
         )
         precision = precision_name(options.device)
     return {
         "task": recipe,
-        "engine": predictor.engine_used,
+        "engine": predictor.method.engine_used,
         "device": options.device.type,
         "precision": precision,
         **timing_fields(timing),
         "predictions": PREDICTIONS,
         "size": predictor.shape.max_size,
-        "steps": settings.predictor.sampler.steps,
+        "steps": getattr(settings.method.prediction_sampler, "steps", None),
     }

@@ -27,7 +27,9 @@ from desp.benchmarks.timing import (
     timing_of,
 )
 from desp.data.base import Batch, BatchSource
-from desp.predictors import EnergyNetwork, EnergyPredictor
+from desp.energies import SetEnergy
+from desp.methods import Contrastive
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.settings import ContrastiveSettings, Device, RunSettings, TrainingSettings
@@ -59,14 +61,14 @@ def _row(task: str, options: BenchOptions, peaks: Peaks) -> Row:
     settings = _settings(task, options)
     predictor, batch = _problem(settings, options)
     x, y = predictor.prepare(batch, options.device)
-    chain = cast(ContrastiveSettings, settings.predictor.estimator).chain
+    chain = cast(ContrastiveSettings, settings.method).chain
     shape = (y.shape[0], y.shape[1], y.shape[2])
     with matmul_precision(OUR_PRECISION):
         ours, engine = _ours(predictor, batch, settings.training, options)
         precision = precision_name(options.device)
     with matmul_precision(REFERENCE_PRECISION):
         reference = _reference(settings, x, y, options)
-    floor = chain_floor_ms(cast(EnergyNetwork, predictor.network).energy, *shape, steps=chain.steps, peaks=peaks)
+    floor = chain_floor_ms(_energy(predictor), *shape, steps=chain.steps, peaks=peaks)
     return {
         "task": task,
         "engine": engine,
@@ -80,34 +82,39 @@ def _row(task: str, options: BenchOptions, peaks: Peaks) -> Row:
     }
 
 
+def _energy(predictor: SetPredictor) -> SetEnergy:
+    """The energy of a contrastive predictor."""
+    return cast(Contrastive, predictor.method).energy
+
+
 def _settings(task: str, options: BenchOptions) -> RunSettings:
     """The recipe's settings, with a chain of `options.steps` steps if they are given."""
     settings = get_recipe(RECIPES[task]).build()
-    estimator = cast(ContrastiveSettings, settings.predictor.estimator)
-    steps = options.steps or estimator.chain.steps
-    chain = replace(estimator.chain, steps=steps, stochastic_steps=steps)
-    predictor = replace(settings.predictor, estimator=replace(estimator, chain=chain))
-    return replace(settings, predictor=predictor)
+    method = cast(ContrastiveSettings, settings.method)
+    steps = options.steps or method.chain.steps
+    chain = replace(method.chain, steps=steps, stochastic_steps=steps)
+    return replace(settings, method=replace(method, chain=chain))
 
 
-def _problem(settings: RunSettings, options: BenchOptions) -> tuple[EnergyPredictor, Batch]:
+def _problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor, Batch]:
     """A predictor with fresh weights on the device, and one batch of its task."""
     task = cast(GeneratedTask, make_task(settings.task, options.seed))
     device = cast(Device, options.device.type)
-    predictor = EnergyPredictor(settings.predictor, engine=options.engine, device=device)
-    shape, statistics = task.shape(settings.predictor.max_size, settings.predictor.scaling == "auto")
+    parts = settings.representation
+    predictor = SetPredictor(settings.method, parts, engine=options.engine, device=device)
+    shape, statistics = task.shape(parts.max_size, parts.scaling == "auto")
     predictor.build(shape, seed=options.seed, statistics=statistics)
-    predictor.network.to(options.device)
+    predictor.method.to(options.device)
     generator = make_generator(options.seed, "bench", "data", device=options.device)
     return predictor, task.draw(settings.training.batch_size, generator)
 
 
 def _ours(
-    predictor: EnergyPredictor, batch: Batch, training: TrainingSettings, options: BenchOptions
+    predictor: SetPredictor, batch: Batch, training: TrainingSettings, options: BenchOptions
 ) -> tuple[Timing, str]:
     """The library's own loop, on a batch in memory; the time is read where it asks for the next batch.
 
-    The estimator is told of the recipe's whole length, by which it chooses how its chains run.
+    The method is told of the recipe's whole length, by which it chooses how its chains run.
     """
     kind = options.device.type
     warm_up, block = WARM_UP[kind], BLOCK[kind]
@@ -116,8 +123,9 @@ def _ours(
     memory = PeakMemory(options.device)
     source = _TimedSource(batch, options.device)
     accelerator = make_accelerator(cast(Device, kind), short, None)
+    predictor.method.plan(training.steps)
     trainer = Trainer(
-        predictor.make_estimator(training.steps),
+        predictor.method,
         source,
         lambda item: predictor.prepare(item, options.device),
         short,
@@ -158,12 +166,12 @@ class _TimedSource(BatchSource):
 
 def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Timing:
     """The plain step, on an energy of its own with the same first weights."""
-    energy = cast(EnergyNetwork, _problem(settings, options)[0].network).energy
-    estimator = cast(ContrastiveSettings, settings.predictor.estimator)
+    energy = _energy(_problem(settings, options)[0])
+    method = cast(ContrastiveSettings, settings.method)
     optimizer = torch.optim.Adam(energy.parameters(), lr=settings.training.learning_rate)
     generator = make_generator(options.seed, "bench", "reference", device=options.device)
     return measure(
-        lambda: reference_training_step(energy, optimizer, x, y, estimator, generator),
+        lambda: reference_training_step(energy, optimizer, x, y, method, generator),
         options.device,
         options.repeats,
     )

@@ -1,6 +1,5 @@
 """``--data-dir``: where the files of a dataset are, for every command that reads one."""
 
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import tyro
 
 from desp.cli.common import run_folder
 from desp.errors import SettingsError
-from desp.settings import MnistSettings, RunSettings
+from desp.settings import RunSettings
 
 MovedData = Annotated[
     Path | None, tyro.conf.arg(help="Where the dataset is now, if the run reads one and it has moved.")
@@ -24,20 +23,21 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
     Raises:
         SettingsError: there is no such folder, or the task reads no dataset.
     """
-    if data_dir is None and not (isinstance(settings.task, MnistSettings) and settings.task.data_dir):
+    task = settings.task
+    reads = task.location_flag == "--data-dir"
+    if data_dir is None and not (reads and task.location):
         return settings
-    if not isinstance(settings.task, MnistSettings):
+    if not reads:
         raise SettingsError(
             f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. Leave it out."
         )
-    folder = (data_dir or Path(settings.task.data_dir)).expanduser().resolve()
+    folder = (data_dir or Path(task.location or "")).expanduser().resolve()
     # A folder that is remembered from another machine may be missing here; one that is named now may not.
     if data_dir is not None and not folder.is_dir():
-        raise SettingsError(
-            f"--data-dir: there is no folder {folder}. To fetch the data into it: "
-            f"desp data {settings.task.variant} --data-dir {shlex.quote(str(folder))}"
-        )
-    return replace(settings, task=replace(settings.task, data_dir=str(folder)))
+        fetch = task.fetch_command(str(folder))
+        hint = f" To fetch the data into it: {fetch}" if fetch else ""
+        raise SettingsError(f"--data-dir: there is no folder {folder}.{hint}")
+    return replace(settings, task=task.at(str(folder)))
 
 
 def note_moved_data(path: Path, data_dir: Path | None) -> None:

@@ -17,7 +17,7 @@ from desp.cli.data_folder import with_data_dir
 from desp.errors import RunError, SettingsError
 from desp.recipes import all_recipes, get_recipe
 from desp.results import result_path
-from desp.settings import MnistSettings, RunSettings
+from desp.settings import RunSettings
 
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
@@ -95,7 +95,7 @@ def _check_data(options: ReproduceArguments, jobs: list[tuple[str, int]]) -> Non
         DataError: files are missing or damaged.
     """
     left = [(name, seed) for name, seed in jobs if any(_commands(options, name, seed))]
-    if not any(isinstance(get_recipe(name).build().task, MnistSettings) for name, _ in left):
+    if not any(get_recipe(name).build().task.location_field is not None for name, _ in left):
         return
     from desp.tasks import make_task
 

@@ -1,10 +1,9 @@
 """``desp train``"""
 
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
@@ -12,34 +11,19 @@ from desp.cli.common import parse, progress_listener, run_folder
 from desp.cli.data_folder import with_data_dir
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.settings import (
-    AttentionSettings,
-    DeepSetsSettings,
-    EnergySettings,
-    FilesSettings,
-    MnistSettings,
-    PooledLayersSettings,
-    RunSettings,
-    SetEncoderSettings,
-)
+from desp.settings import EnergySettings, MethodSettings, RunSettings, Variant
 
 if TYPE_CHECKING:
     from desp.training import TrainingOutcome
 
-EnergyKind = Literal["deep-sets", "set-encoder", "pooled-layers", "attention"]
-ENERGIES: dict[str, Callable[..., EnergySettings]] = {
-    "deep-sets": DeepSetsSettings,
-    "set-encoder": SetEncoderSettings,
-    "pooled-layers": PooledLayersSettings,
-    "attention": AttentionSettings,
-}
+V = TypeVar("V", bound=Variant)
 
 EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
-  desp train polygons-desp --training.steps 500 --predictor.energy.hidden 64
+  desp train polygons-desp --training.steps 500 --method.energy.hidden 64
   desp train polygons-desp --run runs/polygons --resume
   desp train custom --data my_sets.jsonl --run runs/mine
   desp train mnist-desp --data-dir ~/data --run runs/mnist
-  desp train custom --data my_sets.jsonl --energy attention --predictor.energy.heads 8
+  desp train custom --data my_sets.jsonl --energy attention --method.energy.heads 8
   accelerate launch --num_processes 2 -m desp train polygons-desp --run runs/two-gpus"""
 
 
@@ -54,8 +38,10 @@ class TrainArguments:
     """Seed of weights, noise and data."""
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
-    energy: EnergyKind | None = None
-    """Another energy than the recipe's, as wide as that one; `--energy KIND --help` shows its settings."""
+    method_kind: Annotated[str | None, tyro.conf.arg(name="use-method")] = None
+    """Another method than the recipe's, with its defaults; `--use-method KIND --help` shows its settings."""
+    energy: str | None = None
+    """Another energy than the method's, as wide as that one; `--energy KIND --help` shows its settings."""
     data: Path | None = None
     """Your data file (recipes `custom` and `custom-contrastive`): JSON lines or npz."""
     data_dir: Path | None = None
@@ -68,20 +54,20 @@ def run(arguments: list[str]) -> None:
         print(_usage())
         return
     recipe = get_recipe(arguments[0])
-    options = _parse(recipe, arguments[1:], TrainArguments(_with_energy(recipe.build(), arguments[1:])))
+    options = _parse(recipe, arguments[1:], TrainArguments(_with_variants(recipe.build(), arguments[1:])))
     _refuse_another(recipe, options.settings.recipe)
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
         saved, seed = run_folder(path).load_settings()
         options = _parse(recipe, arguments[1:], TrainArguments(saved, seed=seed))
-        if options.energy not in (None, saved.predictor.energy.kind):
-            raise SettingsError(f"{path} has the energy {saved.predictor.energy.kind}. Leave --energy out.")
+        if _with_variants(saved, arguments[1:]) != saved:
+            raise SettingsError(f"{path} has its method and energy already. Leave --use-method and --energy out.")
     settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
     settings = with_data_dir(settings, options.data_dir)
     if not train(settings, path, options.seed, options.resume):
         return
-    if isinstance(settings.task, FilesSettings):
+    if settings.task.own_data:
         _finish_custom(path)
     else:
         quoted = shlex.quote(str(path))
@@ -97,17 +83,40 @@ def _refuse_another(recipe: Recipe, given: str) -> None:
         )
 
 
-def _with_energy(settings: RunSettings, arguments: list[str]) -> RunSettings:
-    """The recipe with the energy that ``--energy`` names: found first, as it decides which settings there are."""
-    kind = None
+def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
+    """The recipe with the method and energy that flags name: found first, as they decide which settings there are.
+
+    Raises:
+        SettingsError: there is none of that name, or the method has no energy to choose.
+    """
+    method, energy = (_value_of(flag, arguments) for flag in ("--use-method", "--energy"))
+    if method is not None and method != settings.method.kind:
+        settings = replace(settings, method=_variant(MethodSettings, method, "--use-method")())
+    if energy is None:
+        return settings
+    current = getattr(settings.method, "energy", None)
+    if not isinstance(current, EnergySettings):
+        raise SettingsError(f"The method '{settings.method.kind}' has no energy, so --energy has no use here.")
+    if energy == current.kind:
+        return settings
+    kind = _variant(EnergySettings, energy, "--energy")
+    same_width = {"hidden": current.width} if "hidden" in {item.name for item in fields(kind)} else {}
+    return replace(settings, method=replace(settings.method, energy=kind(**same_width)))
+
+
+def _value_of(flag: str, arguments: list[str]) -> str | None:
     for index, argument in enumerate(arguments):
         name, _, value = argument.partition("=")
-        if name == "--energy":
-            kind = value or (arguments[index + 1] if index + 1 < len(arguments) else None)
-    if kind not in ENERGIES or kind == settings.predictor.energy.kind:
-        return settings  # a name that does not exist is refused with all others by the parser
-    energy = ENERGIES[kind](hidden=settings.predictor.energy.hidden)
-    return replace(settings, predictor=replace(settings.predictor, energy=energy))
+        if name == flag:
+            return value or (arguments[index + 1] if index + 1 < len(arguments) else None)
+    return None
+
+
+def _variant(family: type[V], kind: str, flag: str) -> type[V]:
+    known = family.kinds()
+    if kind not in known:
+        raise SettingsError(f"{flag} must be one of {', '.join(sorted(known))}, got {kind!r}.")
+    return known[kind]
 
 
 def _parse(recipe: Recipe, arguments: list[str], default: TrainArguments) -> TrainArguments:
@@ -170,17 +179,16 @@ def _finish_custom(path: Path) -> None:
 
 
 def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
+    task, name = settings.task, settings.recipe
+    takes = task.location_flag == "--data"
     if data is None:
-        if isinstance(settings.task, FilesSettings) and not settings.task.path:
-            name = settings.recipe
+        if takes and not task.location:
             raise SettingsError(f"The recipe '{name}' needs your data: desp train {name} --data FILE")
         return settings
-    if not isinstance(settings.task, FilesSettings):
-        instead = "takes --data-dir" if isinstance(settings.task, MnistSettings) else "makes its own data"
-        raise SettingsError(
-            f"--data goes with the recipes 'custom' and 'custom-contrastive'; '{settings.recipe}' {instead}."
-        )
-    return replace(settings, task=replace(settings.task, path=str(data.resolve())))
+    if not takes:
+        instead = f"takes {task.location_flag}" if task.location_flag else "makes its own data"
+        raise SettingsError(f"--data goes with the recipes 'custom' and 'custom-contrastive'; '{name}' {instead}.")
+    return replace(settings, task=task.at(str(data.resolve())))
 
 
 def _usage() -> str:

@@ -20,9 +20,9 @@ EXAMPLES = """  desp tune runs/mine
 class TuneArguments:
     """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
 
-    Varied are the share of stochastic steps, the noise and the number of steps; for a denoising energy the steps
-    of the solver, its stochasticity and the refinement. The score wants predictions that are near the truth and
-    spread as it is; on set-MNIST, where one answer is right, it is the Chamfer distance.
+    Varied are the share of stochastic steps, the noise and the number of steps; for denoising methods the number
+    of noise levels and the churn. The score wants predictions that are near the truth and spread as it is; on
+    set-MNIST, where one answer is right, it is the Chamfer distance.
     """
 
     run: Annotated[Path, tyro.conf.Positional]

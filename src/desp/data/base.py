@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from desp.errors import DataError
 from desp.randomness import derive_seed, make_generator
-from desp.sets import SetBatch, SizeGroup
+from desp.sets import SetBatch
 
 EMPTY = "The dataset is empty: it must hold at least one (input, set) pair."
 
@@ -35,13 +35,7 @@ class BatchSource(ABC):
 
     What the k-th batch holds depends on the seed, the process and k alone, so a resumed run goes on exactly
     where it was.
-
-    Attributes:
-        groups: how many rows which sets of every batch need, from the first on, where present elements are the
-            first rows of every set; none if any may need all.
     """
-
-    groups: tuple[SizeGroup, ...] = ()
 
     @abstractmethod
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
@@ -57,7 +51,6 @@ class GeneratedSource(BatchSource):
         seed: of the stream.
         device: where to draw.
         process: number of this process, so that each draws its own data.
-        groups: of the batches that are drawn.
     """
 
     def __init__(
@@ -67,10 +60,9 @@ class GeneratedSource(BatchSource):
         seed: int,
         device: torch.device | str = "cpu",
         process: int = 0,
-        groups: tuple[SizeGroup, ...] = (),
     ) -> None:
         self.draw, self.batch_size, self.seed = draw, batch_size, seed
-        self.device, self.process, self.groups = device, process, groups
+        self.device, self.process = device, process
 
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
         """Draw one batch after another."""

@@ -86,12 +86,13 @@ class PointTable:
     Attributes:
         points: (M, N, 2) rows and columns, 0 to 27; zero behind the last point.
         sizes: (M,) how many rows count.
-        shifted: share of the drawn sets that are moved by whole pixels, to anywhere that has room for all points.
+        translate: fraction of the drawn sets that are translated by whole pixels, to anywhere that has room for
+            all points.
     """
 
     points: UInt8[Tensor, "m n 2"]
     sizes: Int[Tensor, " m"]
-    shifted: float = 0.0
+    translate: float = 0.0
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -110,47 +111,26 @@ class PointTable:
         Nothing waits for the device and no shape depends on what is drawn, so it can be recorded as a part of a
         training step. Absent rows stay behind the points. Input and set have the same order.
         """
-        chosen = torch.randint(len(self), (batch_size,), generator=generator, device=self.points.device)
-        return self._mixed(chosen, generator)
-
-    def by_size(self) -> "PointTable":
-        """The same sets, from the smallest to the largest."""
-        order = self.sizes.argsort(stable=True)
-        return replace(self, points=self.points[order], sizes=self.sizes[order])
-
-    def draw_spread(self, batch_size: int, generator: torch.Generator) -> Batch:
-        """Draw the k-th set from the k-th of `batch_size` equal parts of this table, else as `draw`.
-
-        Batches of a table sorted by size are sorted too; see `size_groups`. All sets are as likely.
-        """
         device = self.points.device
-        place = torch.arange(batch_size, device=device, dtype=torch.float64)
-        share = torch.rand(batch_size, generator=generator, device=device)  # added in double: never the next part
-        chosen = ((place + share) * (len(self) / batch_size)).long()
-        last = -(-(torch.arange(batch_size, device=device) + 1) * len(self) // batch_size) - 1
-        return self._mixed(chosen.minimum(last), generator)
-
-    def _mixed(self, chosen: Int[Tensor, " b"], generator: torch.Generator) -> Batch:
-        """The chosen sets, their points in random order."""
-        device = self.points.device
+        chosen = torch.randint(len(self), (batch_size,), generator=generator, device=device)
         points, sizes = self.points[chosen], self.sizes[chosen]
         keys = torch.rand(points.shape[:2], generator=generator, device=device)
         absent = torch.arange(points.shape[1], device=device) >= sizes.unsqueeze(1)
         order = keys.masked_fill(absent, 2.0).argsort(dim=1)
         points = points.gather(1, order.unsqueeze(-1).expand_as(points))
-        # Without shifts no number is drawn for them: batches are what they always were.
-        return as_batch(self._move_some(points, absent, generator) if self.shifted > 0 else points, sizes)
+        # Without it no number is drawn for it: batches are what they always were.
+        return as_batch(self._translate_some(points, absent, generator) if self.translate > 0 else points, sizes)
 
-    def _move_some(
+    def _translate_some(
         self, points: UInt8[Tensor, "b n 2"], absent: Bool[Tensor, "b n"], generator: torch.Generator
     ) -> UInt8[Tensor, "b n 2"]:
-        """Sets of which each is moved with probability `shifted`; all places with room are as likely."""
+        """Sets of which each is moved with probability `translate`; all places with room are as likely."""
         gone, places = absent.unsqueeze(-1), points.to(torch.int16)
         lowest = places.masked_fill(gone, PIXELS - 1).amin(dim=1, keepdim=True)
         room = PIXELS - 1 - places.amax(dim=1, keepdim=True) + lowest
         share = torch.rand(lowest.shape, generator=generator, device=points.device)
         target = (share * (room + 1)).to(torch.int16).minimum(room)
-        chosen = torch.rand(len(points), 1, 1, generator=generator, device=points.device) < self.shifted
+        chosen = torch.rand(len(points), 1, 1, generator=generator, device=points.device) < self.translate
         return torch.where(chosen & ~gone, places - lowest + target, places).to(torch.uint8)
 
 

@@ -6,61 +6,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Tables = tuple[Tensor, ...]
-"""Tensors derived from the weights alone, such as a pooling's weight for every rank."""
+from desp.nn.set_network import Cache
 
 
-class SetEnergy(nn.Module, ABC):
-    """E(x, Y) of equation 1, in parts, so that a chain repeats only what depends on its sets.
-
-    A new energy needs `score` alone; what has none, `value_and_gradient`. One that overrides `prepare` and
-    `value_and_gradient` with its gradient written out makes chains faster.
-
-    Args:
-        input_encoder: h(x), any module from a batch of inputs to codes (B, H) or (B, N, H).
+class SetField(nn.Module, ABC):
+    """What samplers follow: for each padded set a value and a vector field, the gradient where there is an energy.
 
     Attributes:
-        scores_sets: whether there is an energy. What has none gives moves of elements alone, and NaN as energies.
+        conservative: whether the field is the gradient of an energy; else values are NaN.
     """
 
-    scores_sets: bool = True
-
-    def __init__(self, input_encoder: nn.Module) -> None:
-        super().__init__()
-        self.input_encoder = input_encoder
-
-    @property
-    def ignores_absent(self) -> bool:
-        """Whether rows of absent elements make no difference, so that they need not be there."""
-        return False
-
-    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
-        """h(x): the code of each input."""
-        return self.input_encoder(x)
-
-    def tables(self, size: int) -> Tables:
-        """What depends on the weights and the padded set size alone; a chain computes it once."""
-        del size
-        return ()
+    conservative: bool = True
 
     @abstractmethod
-    def score(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
-    ) -> Float[Tensor, " b"]:
-        """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`.
-
-        Args:
-            code: h(x) from `encode`.
-            y: padded sets.
-            tables: from `tables`; computed here if not given.
-        """
-
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Tables:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
         """All that stays the same over a chain of sets of `size` rows: what `value_and_gradient` takes."""
-        return (code, *self.tables(size))
 
+    @abstractmethod
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy of each padded set, and its gradient in that set.
 
@@ -72,28 +36,72 @@ class SetEnergy(nn.Module, ABC):
             fused: give up the plain order of additions for fewer passes. FSPool turns rounding into other ranks
                 where values are nearly equal, so this is for products that are rounded anyway (tf32).
         """
+
+
+class SetEnergy(SetField):
+    """E(x, Y) of equation 1, in parts, so that a chain repeats only what depends on its sets.
+
+    A new energy needs `score` alone. One that overrides `prepare` and `value_and_gradient` with its gradient
+    written out makes chains faster. Its settings build it: ``Energy(settings, channels, code_shape)``, where
+    `channels` are the features of one row of a padded set and `code_shape` is that of h(x) for one input, (H,) or
+    (N, H).
+    """
+
+    def encode(self, encoded: Float[Tensor, "b *code"]) -> Float[Tensor, "b *joined"]:
+        """The code, from what the encoder gives; an energy that encodes inputs itself overrides this."""
+        return encoded
+
+    def code_features(self, code_shape: tuple[int, ...]) -> int:
+        """Length of the code that `encode` gives for what the encoder gives of `code_shape`."""
+        return code_shape[-1]
+
+    def cache(self, size: int) -> Cache:
+        """What depends on the weights and the padded set size alone; a chain computes it once."""
+        del size
+        return ()
+
+    @abstractmethod
+    def score(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
+    ) -> Float[Tensor, " b"]:
+        """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`.
+
+        Args:
+            code: of the inputs.
+            y: padded sets.
+            cache: from `cache`; computed here if not given.
+        """
+
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
+        """All that stays the same over a chain of sets of `size` rows: what `value_and_gradient` takes."""
+        return (code, *self.cache(size))
+
+    def value_and_gradient(
+        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
+        """The energy and its gradient, by autograd."""
         del fused
-        code, *tables = prepared
+        code, *cache = prepared
         if torch.compiler.is_compiling():
-            return _traced_gradient(self, code, y, tuple(tables))
+            return _traced_gradient(self, code, y, tuple(cache))
         again = torch.is_grad_enabled()
         with torch.enable_grad():
             leaf = y if again and y.requires_grad else y.detach().requires_grad_()
-            values = self.score(code, leaf, tuple(tables))
-            (slope,) = torch.autograd.grad(values.sum(), leaf, create_graph=again)
-        return (values if again else values.detach()), slope
+            values = self.score(code, leaf, tuple(cache))
+            (gradient,) = torch.autograd.grad(values.sum(), leaf, create_graph=again)
+        return (values if again else values.detach()), gradient
 
-    def forward(self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
-        """The energy of padded sets `y` for inputs `x`."""
-        return self.score(self.encode(x), y)
+    def forward(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        """The energy of padded sets `y` for encoded inputs."""
+        return self.score(code, y)
 
 
-def _traced_gradient(energy: SetEnergy, code: Tensor, y: Tensor, tables: Tables) -> tuple[Tensor, Tensor]:
+def _traced_gradient(energy: SetEnergy, code: Tensor, y: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
     """By a function transform, which compiles as a whole where autograd.grad would break the graph."""
 
     def total(sets: Tensor) -> tuple[Tensor, Tensor]:
-        values = energy.score(code, sets, tables)
+        values = energy.score(code, sets, cache)
         return values.sum(), values
 
-    slope, values = torch.func.grad(total, has_aux=True)(y)
-    return values, slope
+    gradient, values = torch.func.grad(total, has_aux=True)(y)
+    return values, gradient

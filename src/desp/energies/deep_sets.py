@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from desp.energies.base import SetEnergy, Tables
-from desp.nn import MLP, Pullback, from_few, make_pool, to_few
+from desp.energies.base import SetEnergy
+from desp.nn import MLP, Cache, Pullback, from_few, make_pool, to_few
 from desp.settings import DeepSetsSettings
 
 
@@ -16,66 +16,63 @@ class DeepSetsEnergy(SetEnergy):
     The last step is not in the paper but in its code; it keeps the energy non-negative.
 
     Args:
-        channels: features of one row of a padded set.
-        code_features: features of h(x).
         settings: widths, depths, pooling.
-        input_encoder: h(x); codes of shape (B, H) are joined to every element, (B, N, H) to their own.
+        channels: features of one row of a padded set.
+        code_shape: of one input's code; (H,) is joined to every element, (N, H) to each its own.
     """
 
-    def __init__(
-        self, channels: int, code_features: int, settings: DeepSetsSettings, input_encoder: nn.Module
-    ) -> None:
-        super().__init__(input_encoder)
+    def __init__(self, settings: DeepSetsSettings, channels: int, code_shape: tuple[int, ...]) -> None:
+        super().__init__()
         hidden = settings.hidden
-        self.element_mlp = MLP([channels + code_features, *[hidden] * settings.element_layers])
+        self.element_mlp = MLP([channels + code_shape[-1], *[hidden] * settings.element_layers])
         self.pool = make_pool(settings.pooling, hidden)
         self.set_mlp = MLP([hidden] * (settings.set_layers + 1))
         self.lower = nn.Parameter(torch.empty(hidden, hidden))
         nn.init.kaiming_normal_(self.lower)
         self.divide_by_size = settings.divide_by_size
 
-    def tables(self, size: int) -> Tables:
+    def cache(self, size: int) -> Cache:
         """Pooling weights and the triangular matrix."""
-        return (*self.pool.tables(size), self.lower.tril())
+        return (*self.pool.cache(size), self.lower.tril())
 
     def score(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
-        *pool_tables, lower = self.tables(y.shape[1]) if tables is None else tables
+        *pool_cache, lower = self.cache(y.shape[1]) if cache is None else cache
         values = self.element_mlp(self._joined(code, y))
-        pooled = self.pool(values, tables=tuple(pool_tables)) / self._divisor(y.shape[1])
+        pooled = self.pool(values, cache=tuple(pool_cache)) / self._divisor(y.shape[1])
         return (self.set_mlp(pooled) @ lower).square().sum(dim=-1)
 
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Tables:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
         """The code, the first layer's share of it, the quadratic form that ends the energy, pooling weights.
 
         With v the last hidden features, the energy is |v M + m|^2 for M = W L, m = b L, where W and b are the
         last layer's weight and bias: its gradient in v takes a single product, with 2 M M^T.
         """
-        *pool_tables, lower = self.tables(size)
+        *pool_cache, lower = self.cache(size)
         last = self.set_mlp.linears[-1]
         matrix, shift = last.weight.T @ lower, last.bias @ lower
         linear = 2 * (matrix @ shift)
         quadratic, constant = 2 * matrix @ matrix.T, shift.square().sum()
-        return (code, self._offset(code), quadratic, linear, constant, *pool_tables)
+        return (code, self._offset(code), quadratic, linear, constant, *pool_cache)
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy and its gradient, written out."""
-        code, offset, quadratic, linear, constant, *pool_tables = prepared
+        code, offset, quadratic, linear, constant, *pool_cache = prepared
         first = self.element_mlp.linears[0]
         to_first = first.weight[:, -y.shape[2] :]  # elements are joined behind the code
         values, pull_values = self.element_mlp.after_first(
             offset + from_few(y, to_first) if fused else first(self._joined(code, y))
         )
-        pooled, pull_pooled = self.pool.with_pullback(values, tuple(pool_tables))
+        pooled, pull_pooled = self.pool.with_pullback(values, tuple(pool_cache))
         divisor = self._divisor(y.shape[1])
         hidden, pull_hidden = self._hidden(pooled / divisor)
-        slope = hidden @ quadratic + linear
-        energies = (hidden * (slope + linear)).sum(dim=-1) / 2 + constant
-        return energies, to_few(pull_values(pull_pooled(pull_hidden(slope) / divisor)), to_first, fused=fused)
+        gradient = hidden @ quadratic + linear
+        energies = (hidden * (gradient + linear)).sum(dim=-1) / 2 + constant
+        return energies, to_few(pull_values(pull_pooled(pull_hidden(gradient) / divisor)), to_first, fused=fused)
 
     def _offset(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b n h"]:
         """The first layer's share of the code, the same for all elements (n = 1) or for each its own."""

@@ -2,10 +2,10 @@
 
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from desp.energies.base import SetEnergy, Tables
-from desp.nn import SetEncoder, initialise
+from desp.energies.base import SetEnergy
+from desp.nn import Cache, SetEncoder, initialise
 from desp.settings import SetEncoderSettings
 
 
@@ -18,14 +18,15 @@ class SetEncoderEnergy(SetEnergy):
     """Huber distance between the set's code g(Y) and the input's code h(x), mean over latent features.
 
     Args:
-        channels: features of one row of a padded set.
         settings: widths, depth, length of the code.
-        input_encoder: h(x), from inputs to codes (B, latent); where the set encoder is shared, from inputs to
-            padded sets, which it then encodes.
+        channels: features of one row of a padded set.
+        code_shape: of what the encoder gives for one input: (latent,), or a padded set (N, channels) where the set
+            encoder is shared.
     """
 
-    def __init__(self, channels: int, settings: SetEncoderSettings, input_encoder: nn.Module) -> None:
-        super().__init__(input_encoder)
+    def __init__(self, settings: SetEncoderSettings, channels: int, code_shape: tuple[int, ...]) -> None:
+        super().__init__()
+        del code_shape  # checked by the settings
         self.set_encoder = SetEncoder(
             channels,
             settings.hidden,
@@ -36,33 +37,37 @@ class SetEncoderEnergy(SetEnergy):
             settings.negative_slope,
         )
         initialise(self.set_encoder, settings.initialisation)
-        self.shared = settings.shared
+        self.shared, self.latent = settings.shared, settings.latent
 
-    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
+    def encode(self, encoded: Float[Tensor, "b *code"]) -> Float[Tensor, "b *joined"]:
         """h(x), or g of the input where that is a set like those to predict."""
-        code = self.input_encoder(x)
-        return self.set_encoder(code) if self.shared else code
+        return self.set_encoder(encoded) if self.shared else encoded
 
-    def tables(self, size: int) -> Tables:
+    def code_features(self, code_shape: tuple[int, ...]) -> int:
+        """That of the latent space."""
+        del code_shape
+        return self.latent
+
+    def cache(self, size: int) -> Cache:
         """Pooling weights."""
-        return self.set_encoder.pool.tables(size)
+        return self.set_encoder.pool.cache(size)
 
     def score(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], tables: Tables | None = None
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
-        set_code = self.set_encoder(y, tables=tables)
+        set_code = self.set_encoder(y, cache=cache)
         return code_distance(set_code, code)
 
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Tables:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
         """The code, and what the set encoder derives from its weights."""
         return (code, *self.set_encoder.prepare(len(code), size))
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Tables, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
-        """The energy and its gradient, written out: the Huber distance has the clamped difference as slope."""
+        """The energy and its gradient, written out: the Huber distance has the clamped difference as gradient."""
         code, *of_encoder = prepared
         set_code, pull = self.set_encoder.with_pullback(y, tuple(of_encoder), fused=fused)
-        slope = (set_code - code).clamp(-1, 1) / code.shape[-1]
-        return code_distance(set_code, code), pull(slope)
+        gradient = (set_code - code).clamp(-1, 1) / code.shape[-1]
+        return code_distance(set_code, code), pull(gradient)

@@ -14,8 +14,7 @@ from torch import Tensor
 from desp.distances import SET_DISTANCES
 from desp.errors import DataError
 from desp.sets import SetBatch
-from desp.settings import Distance
-from desp.settings.choices import require_setting
+from desp.settings import Distance, require_setting
 
 # Element differences held at once: 16 MB in single precision, a few times over inside a distance. Four times as
 # many no longer fit the caches of a CPU and take nearly twice as long.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 NEARNESS_STEP = 2.5
 
 
-def squares_apart(places: Float[Tensor, "b n d"]) -> Float[Tensor, "b n n"]:
+def squared_distances(places: Float[Tensor, "b n d"]) -> Float[Tensor, "b n n"]:
     """Squares of all distances among the elements of each set."""
     return (places.unsqueeze(2) - places.unsqueeze(1)).square().sum(dim=-1)
 
@@ -39,25 +39,25 @@ class SelfAttention(nn.Module):
     def forward(
         self,
         values: Float[Tensor, "b n h"],
-        heard: Bool[Tensor, "b n"] | None = None,
-        apart: Float[Tensor, "b n n"] | None = None,
+        mask: Bool[Tensor, "b n"] | None = None,
+        distances: Float[Tensor, "b n n"] | None = None,
     ) -> Float[Tensor, "b n h"]:
         """What each element sees.
 
         Args:
             values: of the elements.
-            heard: only these are looked at, at least one in each set.
-            apart: squares of the distances of elements; for those that look near.
+            mask: only these are attended to, at least one in each set.
+            distances: squared distances of elements; for local heads.
         """
         batch, size, hidden = values.shape
         parts = self.queries_keys_values(values).view(batch, size, 3, self.heads, hidden // self.heads)
         queries, keys, contents = parts.permute(2, 0, 3, 1, 4)  # (B, heads, N, H / heads) each
         scores = queries @ keys.transpose(2, 3) / math.sqrt(hidden // self.heads)
         if self.nearness is not None:
-            if apart is None:
+            if distances is None:
                 raise TypeError("attention that looks near needs to know how far elements are apart")
             each = F.pad(self.nearness.square(), (1, 0))  # nothing for the first, which sees all
-            scores = scores - each.view(-1, 1, 1) * apart.unsqueeze(1)
-        if heard is not None:
-            scores = scores.masked_fill(~heard[:, None, None, :], -torch.inf)
+            scores = scores - each.view(-1, 1, 1) * distances.unsqueeze(1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None, :], -torch.inf)
         return self.from_heads((scores.softmax(dim=-1) @ contents).transpose(1, 2).reshape(batch, size, hidden))

@@ -8,10 +8,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.nn.element_layers import element_layers, kernel_weights
-from desp.nn.mlp import MLP, NEGATIVE_SLOPE, Pullback
+from desp.nn.fourier import fourier_length, with_fourier_features
+from desp.nn.mlp import MLP, NEGATIVE_SLOPE, Pullback, initialise
 from desp.nn.pooling import make_pool
-from desp.nn.waves import wave_features, with_waves
-from desp.settings import Pooling
+from desp.settings import (
+    ConvEncoderSettings,
+    FSPoolSetEncoderSettings,
+    IdentityEncoderSettings,
+    MLPEncoderSettings,
+    PaddedSetEncoderSettings,
+    Pooling,
+    SumPooledSetEncoderSettings,
+)
 
 
 class SetEncoder(nn.Module):
@@ -46,10 +54,10 @@ class SetEncoder(nn.Module):
         self,
         sets: Float[Tensor, "b n d"],
         presence: Bool[Tensor, "b n"] | None = None,
-        tables: tuple[Tensor, ...] | None = None,
+        cache: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b o"]:
-        """Encode (B, N, D) sets as (B, O) codes; `presence` and `tables` go to the pooling."""
-        return self.pool(self.mlp(sets), presence, tables) / self.divisor(sets.shape[1])
+        """Encode (B, N, D) sets as (B, O) codes; `presence` and `cache` go to the pooling."""
+        return self.pool(self.mlp(sets), presence, cache) / self.divisor(sets.shape[1])
 
     def divisor(self, size: int) -> int:
         """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
@@ -57,15 +65,15 @@ class SetEncoder(nn.Module):
 
     def prepare(self, batch: int, size: int) -> tuple[Tensor, ...]:
         """What `with_pullback` takes for `batch` sets of `size` elements, from the weights alone."""
-        return (kernel_weights(self.mlp, batch * size), *self.pool.tables(size))
+        return (kernel_weights(self.mlp, batch * size), *self.pool.cache(size))
 
     def with_pullback(
         self, sets: Float[Tensor, "b n d"], prepared: tuple[Tensor, ...], *, fused: bool = False
     ) -> tuple[Float[Tensor, "b o"], Pullback]:
         """The code of full sets, and the pullback from gradients in it to gradients in `sets`."""
-        packed, *tables = prepared
+        packed, *cache = prepared
         values, pull_values = element_layers(self.mlp, sets, packed, fused=fused)
-        pooled, pull_pooled = self.pool.with_pullback(values, tuple(tables))
+        pooled, pull_pooled = self.pool.with_pullback(values, tuple(cache))
         divisor = self.divisor(sets.shape[1])
         return pooled / divisor, lambda gradient: pull_values(pull_pooled(gradient / divisor))
 
@@ -92,13 +100,13 @@ class PooledSetEncoder(nn.Module):
         hidden: width of all layers.
         out: length of the code.
         size: elements of a large set, roughly; sums are divided by it.
-        waves: frequencies by which elements are described.
+        frequencies: of the Fourier features of elements.
     """
 
-    def __init__(self, features: int, hidden: int, out: int, size: int, waves: int) -> None:
+    def __init__(self, features: int, hidden: int, out: int, size: int, frequencies: int) -> None:
         super().__init__()
-        self.size, self.waves = max(size, 1), waves
-        first = nn.Linear(wave_features(features, waves), hidden)
+        self.size, self.frequencies = max(size, 1), frequencies
+        first = nn.Linear(fourier_length(features, frequencies), hidden)
         self.of_elements = nn.Sequential(first, nn.SiLU(), nn.Linear(hidden, hidden))
         self.of_set = nn.Sequential(
             nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, out)
@@ -107,7 +115,7 @@ class PooledSetEncoder(nn.Module):
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode sets (B, N, D + 1) with presence as last feature; absent elements do not count."""
         elements, presence = x[..., :-1], x[..., -1:] > 0.5
-        values = self.of_elements(with_waves(elements, self.waves))
+        values = self.of_elements(with_fourier_features(elements, self.frequencies))
         # By the same number for all sets: how many elements there are shall be seen.
         return self.of_set(torch.where(presence, values, 0.0).sum(dim=1) / self.size)
 
@@ -191,3 +199,58 @@ class ImageEncoder(nn.Module):
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o"]:
         """Encode images."""
         return self.out(self.layers(x).mean(dim=(2, 3)))
+
+
+# -- from settings -----------------------------------------------------------------------------------------
+# Each builds the encoder of one kind for inputs of a shape.
+
+
+def build_identity(settings: IdentityEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Vectors, standardised."""
+    del settings
+    return nn.Sequential(InputScaling(input_shape))
+
+
+def build_mlp(settings: MLPEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Vectors through an MLP."""
+    widths = [input_shape[0], settings.hidden, settings.hidden, settings.out]
+    encoder = nn.Sequential(InputScaling(input_shape), MLP(widths))
+    return _finish(encoder, settings)
+
+
+def build_conv(settings: ConvEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Images through convolutions."""
+    return _finish(ImageEncoder(input_shape[0], settings.hidden, settings.out), settings)
+
+
+def build_sum_pooled_set(settings: SumPooledSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Sets through a sum over present elements."""
+    size, features = input_shape[0], input_shape[1] - 1
+    encoder = PooledSetEncoder(features, settings.hidden, settings.out, size, settings.fourier_features)
+    return nn.Sequential(InputScaling((features + 1,)), encoder)
+
+
+def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Sets through FSPool."""
+    channels, hidden, out = input_shape[1], settings.hidden, settings.out
+    if settings.presence_as_feature:
+        encoder = SetEncoder(channels, hidden, out, divide_by_size=True)
+        return _finish(nn.Sequential(PresentScaling((channels,)), encoder), settings)
+    masked = PresenceSetEncoder(channels - 1, hidden, out)
+    return _finish(nn.Sequential(InputScaling((channels,)), masked), settings)
+
+
+def build_padded_set(settings: PaddedSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Sets as they are, for an energy that encodes them itself."""
+    del settings
+    return SetScaling((input_shape[1] - 1,))
+
+
+def _finish(
+    encoder: nn.Module, settings: MLPEncoderSettings | ConvEncoderSettings | FSPoolSetEncoderSettings
+) -> nn.Module:
+    initialise(encoder, settings.initialisation)
+    if not settings.standardise:
+        return encoder
+    parts = encoder if isinstance(encoder, nn.Sequential) else (encoder,)
+    return nn.Sequential(*parts, StandardCodes(settings.out))

@@ -20,24 +20,24 @@ class Pool(nn.Module, ABC):
         self,
         values: Float[Tensor, "b n h"],
         presence: Bool[Tensor, "b n"] | None = None,
-        tables: tuple[Tensor, ...] | None = None,
+        cache: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Pool over elements; with `presence`, over the present ones only.
 
-        `tables`, from `tables(N)`, spares computing them again; without `presence` only.
+        `cache`, from `cache(N)`, spares computing them again; without `presence` only.
         """
 
-    def tables(self, size: int) -> tuple[Tensor, ...]:
+    def cache(self, size: int) -> tuple[Tensor, ...]:
         """What the pooling of sets of `size` elements derives from its weights alone."""
         del size
         return ()
 
     def with_pullback(
-        self, values: Float[Tensor, "b n h"], tables: tuple[Tensor, ...]
+        self, values: Float[Tensor, "b n h"], cache: tuple[Tensor, ...]
     ) -> tuple[Float[Tensor, "b h"], Pullback]:
         """The pooled values, and the pullback from gradients (B, H) in them to gradients in `values`."""
         result: tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]
-        result = torch.func.vjp(lambda rows: self(rows, tables=tables), values)  # type: ignore[assignment]
+        result = torch.func.vjp(lambda rows: self(rows, cache=cache), values)  # type: ignore[assignment]
         pooled, pull = result
         return pooled, lambda gradient: pull(gradient)[0]
 
@@ -49,10 +49,10 @@ class SumPool(Pool):
         self,
         values: Float[Tensor, "b n h"],
         presence: Bool[Tensor, "b n"] | None = None,
-        tables: tuple[Tensor, ...] | None = None,
+        cache: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Sum."""
-        del tables
+        del cache
         return _kept(values, presence).sum(dim=1)
 
 
@@ -63,10 +63,10 @@ class MeanPool(Pool):
         self,
         values: Float[Tensor, "b n h"],
         presence: Bool[Tensor, "b n"] | None = None,
-        tables: tuple[Tensor, ...] | None = None,
+        cache: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Mean."""
-        del tables
+        del cache
         total = _kept(values, presence).sum(dim=1)
         if presence is None:
             return total / max(values.shape[1], 1)
@@ -80,10 +80,10 @@ class MaxPool(Pool):
         self,
         values: Float[Tensor, "b n h"],
         presence: Bool[Tensor, "b n"] | None = None,
-        tables: tuple[Tensor, ...] | None = None,
+        cache: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Maximum."""
-        del tables
+        del cache
         if values.shape[1] == 0:
             return values.new_zeros(values.shape[0], values.shape[2])
         if presence is None:
@@ -113,29 +113,29 @@ class FSPool(Pool):
         self,
         values: Float[Tensor, "b n h"],
         presence: Bool[Tensor, "b n"] | None = None,
-        tables: tuple[Tensor, ...] | None = None,
+        cache: tuple[Tensor, ...] | None = None,
     ) -> Float[Tensor, "b h"]:
         """Rank each feature and take the weighted sum."""
         if values.shape[1] == 0:
             return values.new_zeros(values.shape[0], values.shape[2])
         if presence is None:
-            return self.with_pullback(values, tables or self.tables(values.shape[1]))[0]
+            return self.with_pullback(values, cache or self.cache(values.shape[1]))[0]
         hidden = ~presence.unsqueeze(-1)
         # Absent rows sort behind all others; they are zeroed afterwards, as infinity times zero is NaN.
         order = values.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)
         ordered = values.masked_fill(hidden, 0.0).gather(1, order)
         return (ordered * self._weights_at(_normalised_ranks(presence).to(values.dtype))).sum(dim=1)
 
-    def tables(self, size: int) -> tuple[Float[Tensor, "n h"]]:
+    def cache(self, size: int) -> tuple[Float[Tensor, "n h"]]:
         """The weight of every rank of a set of `size` elements: the knots, interpolated once."""
         positions = torch.linspace(0, 1, size, device=self.knots.device, dtype=self.knots.dtype)
         return (self._weights_at(positions),)
 
     def with_pullback(
-        self, values: Float[Tensor, "b n h"], tables: tuple[Tensor, ...]
+        self, values: Float[Tensor, "b n h"], cache: tuple[Tensor, ...]
     ) -> tuple[Float[Tensor, "b h"], Pullback]:
         """The sum of values times the weights of their ranks, which are its gradient too."""
-        weights = rank_weights(values, *tables)
+        weights = rank_weights(values, *cache)
         return (values * weights).sum(dim=1), lambda gradient: weights * gradient.unsqueeze(1)
 
     def _weights_at(self, positions: Float[Tensor, "*n"]) -> Float[Tensor, "*n h"]:

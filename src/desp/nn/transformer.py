@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.nn.attention import SelfAttention
-from desp.settings import TransformerSettings
+from desp.settings import TSPNSettings
 
 
 class TransformerDecoder(nn.Module):
@@ -21,7 +21,7 @@ class TransformerDecoder(nn.Module):
         settings: widths, heads, depth.
     """
 
-    def __init__(self, code_features: int, features: int, settings: TransformerSettings) -> None:
+    def __init__(self, code_features: int, features: int, settings: TSPNSettings) -> None:
         super().__init__()
         hidden = settings.hidden
         self.mean = nn.Parameter(torch.zeros(features))
@@ -46,9 +46,9 @@ class TransformerDecoder(nn.Module):
         joined = torch.cat([code.unsqueeze(1).expand(-1, noise.shape[1], -1), points], dim=-1)
         values = self.join(joined)
         # An empty set attends to everything: a softmax over nothing is NaN, and its rows are zeroed in the end.
-        heard = presence | ~presence.any(dim=1, keepdim=True)
+        mask = presence | ~presence.any(dim=1, keepdim=True)
         for block in self.blocks:
-            values = block(values, heard)
+            values = block(values, mask)
         return self.out(self.norm(values)).masked_fill(~presence.unsqueeze(-1), 0.0)
 
 
@@ -69,7 +69,7 @@ class TransformerBlock(nn.Module):
         self.attention = SelfAttention(hidden, heads)
         self.widen, self.narrow = nn.Linear(hidden, feedforward), nn.Linear(feedforward, hidden)
 
-    def forward(self, values: Float[Tensor, "b n h"], heard: Bool[Tensor, "b n"]) -> Float[Tensor, "b n h"]:
-        """The elements' new features; only `heard` ones are attended to, at least one in each set."""
-        values = values + self.attention(self.before_attention(values), heard)
+    def forward(self, values: Float[Tensor, "b n h"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n h"]:
+        """The elements' new features; only `mask` ones are attended to, at least one in each set."""
+        values = values + self.attention(self.before_attention(values), mask)
         return values + self.narrow(F.relu(self.widen(self.before_layers(values))))

@@ -1,12 +1,7 @@
 """A user's own data."""
 
 from desp.recipes.registry import recipe
-from desp.settings import (
-    FilesSettings,
-    PredictorSettings,
-    RunSettings,
-    TrainingSettings,
-)
+from desp.settings import ContrastiveSettings, FilesSettings, RunSettings, TrainingSettings
 
 
 @recipe(table=None, task="files", system="denoising", protocol="ours", hardware="depends on the data")
@@ -19,14 +14,13 @@ def custom() -> RunSettings:
     return RunSettings(
         recipe="custom",
         task=FilesSettings(),
-        predictor=PredictorSettings(),
         training=TrainingSettings(validate_every=500),
     )
 
 
 @recipe(table=None, task="files", system="desp", protocol="ours", hardware="depends on the data")
 def custom_contrastive() -> RunSettings:
-    """Your own inputs and sets, by the paper's estimator: chains in training.
+    """Your own inputs and sets, by the paper's method: chains in training.
 
     Command: ``desp train custom-contrastive --data FILE``. Slower than `custom`, and best compared with it by
     ``desp evaluate``.
@@ -34,6 +28,6 @@ def custom_contrastive() -> RunSettings:
     return RunSettings(
         recipe="custom-contrastive",
         task=FilesSettings(),
-        predictor=PredictorSettings.contrastive(),
+        method=ContrastiveSettings(),
         training=TrainingSettings(learning_rate=2e-4, clip_norm=0.1, validate_every=500),
     )

@@ -2,25 +2,24 @@
 
 from dataclasses import replace
 
-from desp.recipes.compared import c_dspn, compared_training, dspn, tspn
+from desp.recipes.baselines import baseline_training, c_dspn, dspn, tspn
 from desp.recipes.registry import recipe
 from desp.settings import (
-    AttentionSettings,
     ContrastiveSettings,
-    DenoisingSettings,
     LangevinSettings,
+    MethodSettings,
     MnistSettings,
-    PredictorSettings,
+    RepresentationSettings,
     RunSettings,
     SetEncoderSettings,
-    SolverSettings,
     TrainingSettings,
 )
 
 # 57,000 digits to train on: an epoch at batch 100, and one at batch 32.
-_EPOCH, _EPOCH_OF_COMPARED = 570, 1782
+_EPOCH, _BASELINE_EPOCH = 570, 1782
 # The paper's: g of 3-256-256-64, not divided by N, for inputs and sets.
 _AUTO_ENCODER = SetEncoderSettings(hidden=256, layers=3, latent=64, shared=True)
+_UNSCALED = RepresentationSettings(scaling="none")
 
 
 @recipe(table="mnist", task="set-mnist", system="desp", protocol="paper", minutes=120)
@@ -34,12 +33,13 @@ def mnist_desp_paper() -> RunSettings:
     return RunSettings(
         recipe="mnist-desp-paper",
         task=MnistSettings(),
-        predictor=PredictorSettings.contrastive(
+        method=ContrastiveSettings(
             energy=_AUTO_ENCODER,
-            estimator=ContrastiveSettings(chain=chain, data_noise=0.015),
+            chain=chain,
             sampler=replace(chain, stochastic_steps=400),
-            scaling="none",
+            data_noise=0.015,
         ),
+        representation=_UNSCALED,
         training=TrainingSettings(
             steps=100 * _EPOCH,
             batch_size=100,
@@ -63,32 +63,30 @@ def mnist_desp() -> RunSettings:
     Command: ``desp train mnist-desp --data-dir DIR``.
 
     A fifth of the paper's steps are enough if the energy is steep, and a high learning rate makes it so. It must
-    not get too steep for the chains' steps: those that go too far are held back, and not raised. Where many do,
-    training goes back, and on at half the rate. Prediction begins with more noise than training had and ends with
-    less; then momentum goes what is left of the way. Sets that the energy cannot tell apart lie around the right
-    one, so the mean of the lower six of twelve tries is predicted. Points at the border of the picture are too
-    rare to be learned well, so a tenth of the digits is moved in training.
+    not get too steep for the chains' steps: steps are limited, and divergent samples are left out of the loss.
+    Where many diverge, training rolls back and continues at half the rate. Prediction begins with more noise than
+    training had and ends with less; steps without noise have momentum. Sets that the energy cannot distinguish lie
+    around the right one, so the mean of the lower six of twelve restarts is predicted. Points at the border of the
+    picture are too rare to be learned well, so a tenth of the digits is translated in training.
     """
-    chain = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01, largest_step=0.05)
+    chain = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01, max_step=0.05)
     sampler = LangevinSettings(
         steps=200,
         stochastic_steps=160,
         noise_scale=0.015,
-        last_noise=0.006,
-        largest_step=0.05,
+        final_noise_scale=0.006,
+        max_step=0.05,
         momentum=0.8,
-        tries=12,
-        from_tries="mean",
+        restarts=12,
+        aggregate="mean",
     )
     return RunSettings(
         recipe="mnist-desp",
-        task=MnistSettings(shifted=0.1),
-        predictor=PredictorSettings.contrastive(
-            energy=_AUTO_ENCODER,
-            estimator=ContrastiveSettings(chain=chain, data_noise=0.015, spare_runaways=True),
-            sampler=sampler,
-            scaling="none",
+        task=MnistSettings(translate=0.1),
+        method=ContrastiveSettings(
+            energy=_AUTO_ENCODER, chain=chain, sampler=sampler, data_noise=0.015, mask_divergent=True
         ),
+        representation=_UNSCALED,
         training=TrainingSettings(
             steps=1250,
             batch_size=100,
@@ -103,51 +101,15 @@ def mnist_desp() -> RunSettings:
     )
 
 
-@recipe(table="mnist", task="set-mnist", system="denoising", protocol="ours")
-def mnist_denoising() -> RunSettings:
-    """set-MNIST, attention without an energy trained to denoise, from a code of 64 numbers.
-
-    Command: ``desp train mnist-denoising --data-dir DIR``.
-    """
-    return RunSettings(
-        recipe="mnist-denoising",
-        task=MnistSettings(),
-        predictor=PredictorSettings(
-            energy=AttentionSettings(hidden=256, layers=4, heads=4, waves=32, field=True),
-            estimator=DenoisingSettings(size_head="ordered", size_weight=0.02),
-            sampler=SolverSettings(sizes="likeliest"),
-            scaling="none",
-            code=64,
-        ),
-        training=TrainingSettings(
-            steps=20_000,
-            batch_size=128,
-            size_groups=4,
-            learning_rate=1e-3,
-            warmup_steps=500,
-            # Mostly the size's gradient is long, and cut to 1 it would leave little of the elements'.
-            clip_norm=50.0,
-            ema_decay=0.999,
-            validate_every=2000,
-            checkpoint_every=1000,
-            log_every=50,
-        ),
-        matmul_precision="medium",
-    )
-
-
-def _compared(
-    name: str, predictor: PredictorSettings, learning_rate: float = 1e-2, epochs: int = 10
-) -> RunSettings:
+def _baseline(name: str, method: MethodSettings, learning_rate: float = 1e-2, epochs: int = 10) -> RunSettings:
     """Plain Adam for some epochs; the best one on validation digits is kept."""
-    training = compared_training(learning_rate, epochs * _EPOCH_OF_COMPARED)
+    training = baseline_training(learning_rate, epochs * _BASELINE_EPOCH)
     return RunSettings(
         recipe=name,
         task=MnistSettings(),
-        predictor=predictor,
-        training=replace(
-            training, validate_every=_EPOCH_OF_COMPARED, checkpoint_every=_EPOCH_OF_COMPARED, log_every=50
-        ),
+        method=method,
+        representation=_UNSCALED,
+        training=replace(training, validate_every=_BASELINE_EPOCH, checkpoint_every=_BASELINE_EPOCH, log_every=50),
         matmul_precision="highest",
     )
 
@@ -159,7 +121,7 @@ def mnist_dspn_chamfer() -> RunSettings:
     Command: ``desp train mnist-dspn-chamfer --data-dir DIR``. The paper reports .9e-4 for it, and 1600e-4 for the
     Hungarian distance, which this training ruins.
     """
-    return _compared("mnist-dspn-chamfer", dspn("chamfer"))
+    return _baseline("mnist-dspn-chamfer", dspn("chamfer"))
 
 
 @recipe(table="mnist", task="set-mnist", system="dspn-hungarian", protocol="paper", minutes=24)
@@ -168,7 +130,7 @@ def mnist_dspn_hungarian() -> RunSettings:
 
     Command: ``desp train mnist-dspn-hungarian --data-dir DIR``. The paper reports 2.8e-4 and 3.2e-4.
     """
-    return _compared("mnist-dspn-hungarian", dspn("hungarian"))
+    return _baseline("mnist-dspn-hungarian", dspn("hungarian"))
 
 
 @recipe(table="mnist", task="set-mnist", system="c-dspn", protocol="paper", expected=5.9e-5, minutes=18)
@@ -177,7 +139,7 @@ def mnist_c_dspn() -> RunSettings:
 
     Command: ``desp train mnist-c-dspn --data-dir DIR``. The paper reports a set-size RMSE of .3.
     """
-    return _compared("mnist-c-dspn", c_dspn())
+    return _baseline("mnist-c-dspn", c_dspn())
 
 
 @recipe(table="mnist", task="set-mnist", system="tspn", protocol="paper", minutes=11)
@@ -186,4 +148,4 @@ def mnist_tspn() -> RunSettings:
 
     Command: ``desp train mnist-tspn --data-dir DIR``. The paper reports a set-size RMSE of .8.
     """
-    return _compared("mnist-tspn", tspn(), learning_rate=1e-3, epochs=20)
+    return _baseline("mnist-tspn", tspn(), learning_rate=1e-3, epochs=20)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desp.errors import RecipeError
+from desp.plugins import load_plugins
 from desp.settings import RunSettings
 
 Table = Literal["toy", "mnist", "clevr", "celeba"]
@@ -70,7 +71,8 @@ def recipe(
 
 
 def all_recipes() -> list[Recipe]:
-    """Every recipe, in the order of the tables."""
+    """Every recipe, in the order of the tables; those of installed packages come last."""
+    load_plugins()
     return list(_RECIPES.values())
 
 
@@ -80,6 +82,7 @@ def get_recipe(name: str) -> Recipe:
     Raises:
         RecipeError: there is none; near names are suggested.
     """
+    load_plugins()
     if name not in _RECIPES:
         near = difflib.get_close_matches(name, _RECIPES, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""

@@ -10,23 +10,22 @@ from desp.settings import (
     DigitsSettings,
     Distance,
     LangevinSettings,
-    PaddingSettings,
     PolygonsSettings,
     PooledLayersSettings,
-    PredictorSettings,
+    RepresentationSettings,
     RunSettings,
     SetRiskSettings,
-    SolverSettings,
     TaskSettings,
     TrainingSettings,
 )
 
 # Zero padding with the threshold of the released code.
-_PADDING = PaddingSettings(kind="zero", threshold=0.015, rule="every")
+_PADDING = RepresentationSettings(padding="zero", threshold=0.015, zero_rule="every", scaling="none")
 _CHAIN = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01)
 _DATA_NOISE = 0.015
+_ENERGY = DeepSetsSettings(hidden=256)
 # Where training is steady, no element goes as far in one gradient step.
-_LARGEST_STEP = 0.1
+_MAX_STEP = 0.1
 
 
 def _paper(name: str, task: TaskSettings) -> RunSettings:
@@ -34,13 +33,10 @@ def _paper(name: str, task: TaskSettings) -> RunSettings:
     return RunSettings(
         recipe=name,
         task=task,
-        predictor=PredictorSettings(
-            energy=DeepSetsSettings(hidden=256),
-            estimator=ContrastiveSettings(chain=_CHAIN, data_noise=_DATA_NOISE),
-            sampler=replace(_CHAIN, stochastic_steps=80),
-            padding=_PADDING,
-            scaling="none",
+        method=ContrastiveSettings(
+            energy=_ENERGY, chain=_CHAIN, sampler=replace(_CHAIN, stochastic_steps=80), data_noise=_DATA_NOISE
         ),
+        representation=_PADDING,
         training=TrainingSettings(
             steps=4000,
             batch_size=100,
@@ -57,8 +53,8 @@ def _paper(name: str, task: TaskSettings) -> RunSettings:
 def _risk(name: str, task: TaskSettings, distance: Distance) -> RunSettings:
     """The same energy, 20 unrolled steps from a learned start, the distance as loss."""
     paper = _paper(name, task)
-    predictor = replace(paper.predictor, estimator=SetRiskSettings(distance=distance))
-    return replace(paper, predictor=predictor, matmul_precision="highest")
+    method = SetRiskSettings(energy=_ENERGY, distance=distance)
+    return replace(paper, method=method, matmul_precision="highest")
 
 
 def _own(
@@ -105,10 +101,9 @@ def _fast(name: str, task: TaskSettings, stochastic_steps: int) -> RunSettings:
     which others never reach, keeps them near.
     """
     run = _own(name, task, steps=4000, batch_size=100, learning_rate=3e-4, warmup_steps=1300)
-    chain = replace(_CHAIN, largest_step=_LARGEST_STEP)
-    estimator = ContrastiveSettings(chain=chain, data_noise=_DATA_NOISE)
+    chain = replace(_CHAIN, max_step=_MAX_STEP)
     sampler = replace(chain, stochastic_steps=stochastic_steps)
-    return replace(run, predictor=replace(run.predictor, estimator=estimator, sampler=sampler))
+    return replace(run, method=replace(run.method, chain=chain, sampler=sampler))
 
 
 @recipe(table=None, task="polygons", system="desp", protocol="ours", expected=2.9e-5, minutes=1)
@@ -132,18 +127,14 @@ def digits_desp_fast() -> RunSettings:
 
 
 def _denoising(
-    name: str, task: TaskSettings, steps: int, batch_size: int, mean_log_level: float = -1.2
+    name: str, task: TaskSettings, steps: int, batch_size: int, p_mean: float = -1.2, hidden: int = 256
 ) -> RunSettings:
-    """Several pooled layers, trained to denoise; the number of elements first."""
+    """Several pooled layers, trained to denoise; the cardinality is predicted first."""
     return RunSettings(
         recipe=name,
         task=task,
-        predictor=PredictorSettings(
-            energy=PooledLayersSettings(hidden=256),
-            estimator=DenoisingSettings(mean_log_level=mean_log_level),
-            sampler=SolverSettings(),
-            scaling="none",
-        ),
+        method=DenoisingSettings(energy=PooledLayersSettings(hidden=hidden), p_mean=p_mean),
+        representation=RepresentationSettings(scaling="none"),
         training=TrainingSettings(
             steps=steps,
             batch_size=batch_size,
@@ -164,7 +155,7 @@ def polygons_denoising() -> RunSettings:
     Command: ``desp train polygons-denoising``.
     """
     # More of the higher levels than usual: that is where it is decided which corner goes where.
-    return _denoising("polygons-denoising", PolygonsSettings(), steps=30_000, batch_size=1024, mean_log_level=-0.8)
+    return _denoising("polygons-denoising", PolygonsSettings(), steps=30_000, batch_size=1024, p_mean=-0.8)
 
 
 @recipe(table="toy", task="digits", system="denoising", protocol="ours", expected=9.7e-5, minutes=1.5)
@@ -246,10 +237,9 @@ def demo() -> RunSettings:
 
     Command: ``desp demo``.
     """
-    large = _denoising("demo", PolygonsSettings(), steps=2500, batch_size=128)
+    large = _denoising("demo", PolygonsSettings(), steps=2500, batch_size=128, hidden=64)
     return replace(
         large,
-        predictor=replace(large.predictor, energy=PooledLayersSettings(hidden=64)),
         training=replace(
             large.training,
             learning_rate=3e-3,

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from desp.errors import RunError
+from desp.errors import DespError, RunError
+from desp.settings import LangevinSettings, MethodSettings, from_json, migrate_run
 
 # The command that writes each file of a run folder, for messages and for the gaps of a page.
 WRITTEN_BY = {
@@ -27,7 +28,8 @@ class RunRecord:
         folder: where it was read from.
         recipe: name of the recipe.
         seed: the run's seed.
-        settings: all settings, nested.
+        settings: all settings, nested, under their present names.
+        method: what the method can do; None where its settings cannot be read.
         log: ordinary lines of the log, in order of steps.
         validations: lines of the log that hold a validation score, in order of steps.
         summary: how training went; None while it goes on.
@@ -41,6 +43,7 @@ class RunRecord:
     recipe: str
     seed: int | None
     settings: dict[str, Any]
+    method: MethodSettings | None
     log: tuple[dict[str, Any], ...]
     validations: tuple[dict[str, Any], ...]
     summary: dict[str, Any] | None
@@ -48,6 +51,12 @@ class RunRecord:
     evaluation: dict[str, Any] | None
     samples: dict[str, Any] | None
     ablation: dict[str, Any] | None
+
+    @property
+    def stochastic_steps(self) -> int | None:
+        """How many steps of a predicting chain add noise; None where that is nothing to vary."""
+        sampler = None if self.method is None else self.method.prediction_sampler
+        return sampler.stochastic_steps if isinstance(sampler, LangevinSettings) else None
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -66,12 +75,13 @@ def read_run(folder: Path) -> RunRecord:
         )
     lines = _read_log(folder / "log.jsonl")
     summary = _read_object(folder / "summary.json")
-    settings, seed = _with_chosen_sampler(head.get("settings"), folder), head.get("seed")
+    settings, seed = _present_settings(head.get("settings"), folder), head.get("seed")
     return RunRecord(
         folder=folder,
         recipe=str(head.get("recipe", "unnamed")),
         seed=seed if isinstance(seed, int) else None,
         settings=settings if isinstance(settings, dict) else {},
+        method=_method_of(settings),
         log=_by_step([line for line in lines if "validation_score" not in line]),
         validations=_by_step([line for line in lines if "validation_score" in line]),
         summary=summary,
@@ -82,12 +92,26 @@ def read_run(folder: Path) -> RunRecord:
     )
 
 
-def _with_chosen_sampler(settings: Any, folder: Path) -> Any:
-    """The run's settings, with the sampler that was chosen for it since."""
-    chosen = (_read_object(folder / "tuning.json") or {}).get("sampler")
-    if chosen is None or not isinstance(settings, dict) or not isinstance(settings.get("predictor"), dict):
+def _present_settings(settings: Any, folder: Path) -> Any:
+    """The run's settings under their present names, with the sampler that was chosen for it since."""
+    if not isinstance(settings, dict):
         return settings
-    return {**settings, "predictor": {**settings["predictor"], "sampler": chosen}}
+    try:
+        settings = migrate_run(settings)
+    except (DespError, KeyError, TypeError, AttributeError):
+        return settings  # of a kind that was removed, or damaged: shown as they are
+    chosen = (_read_object(folder / "tuning.json") or {}).get("sampler")
+    if chosen is None or not isinstance(settings.get("method"), dict):
+        return settings
+    return {**settings, "method": {**settings["method"], "sampler": chosen}}
+
+
+def _method_of(settings: Any) -> MethodSettings | None:
+    """What the method can do; None where its settings cannot be read."""
+    try:
+        return from_json(MethodSettings, settings["method"])
+    except (DespError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:

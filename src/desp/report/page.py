@@ -34,7 +34,7 @@ def write_report(folder: Path) -> Path:
 
 
 def _page(record: RunRecord) -> str:
-    chains = chain_payload(record.samples or {}, _stochastic_steps(record.settings))
+    chains = chain_payload(record.samples or {}, record.stochastic_steps or 0)
     sections = all_sections(record, chains)
     script = _package_file("page.js")
     return Template(_package_file("page.html")).substitute(
@@ -56,15 +56,6 @@ def _section(section: Section) -> str:
         f'<section id="{section.anchor}" aria-labelledby="{heading}">'
         f'<h2 id="{heading}">{escape(section.title)}</h2>{section.content}</section>'
     )
-
-
-def _stochastic_steps(settings: dict[str, Any]) -> int | None:
-    """How many steps of the chain add noise. The set-risk estimator only ever descends."""
-    predictor = settings.get("predictor") or {}
-    if (predictor.get("estimator") or {}).get("kind") == "set-risk":
-        return 0
-    steps = (predictor.get("sampler") or {}).get("stochastic_steps")
-    return steps if isinstance(steps, int) else None
 
 
 def _package_file(name: str) -> str:

@@ -39,8 +39,8 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[Secti
         record: the run.
         chains: what the animation shows; None without an animation.
     """
-    solved = _setting(record, "predictor", "sampler", "kind") == "solver"
-    ablation = [] if solved else [Section("ablation", "Sampling or descending", _ablation(record))]
+    varies = record.stochastic_steps is not None
+    ablation = [Section("ablation", "Sampling or descending", _ablation(record))] if varies else []
     return [
         Section("predictions", "Predictions", _predictions(record)),
         Section("chain", "From noise to prediction", _chain(record, chains)),
@@ -74,9 +74,8 @@ _ENERGIES = " E is the energy of a prediction; the model prefers low ones."
 
 
 def _has_energy(record: RunRecord) -> bool:
-    """Whether the system scores the sets it makes."""
-    direct = _setting(record, "predictor", "estimator", "kind") == "direct"
-    return not direct and not _setting(record, "predictor", "energy", "field")
+    """Whether the method scores the sets it samples."""
+    return record.method is None or record.method.has_energy
 
 
 def _predictions(record: RunRecord) -> str:
@@ -85,7 +84,7 @@ def _predictions(record: RunRecord) -> str:
     if not examples:
         return _missing("There are no predictions yet: they need a trained model.", "samples.json")
     labels = ", ".join(str(item.get("label", "")) for item in examples)
-    if _setting(record, "task", "kind") == "mnist":
+    if samples.get("one_answer"):
         note = (
             "<p class='note'>One row for each input, which is the true set itself. The predictions are separate "
             "draws from the model; all of them should look like the input."
@@ -107,30 +106,27 @@ def _scale_note(samples: dict[str, Any]) -> str:
     return f"All panels share one scale: {axes.name(0)} to the right, {axes.name(1)} upwards{colour}."
 
 
+# How a chain begins and moves, by the kind of sampler.
+_CHAIN_NOTES = {
+    "langevin": "A prediction begins as noise and moves down the energy step by step.",
+    "edm": "A prediction begins as noise, far outside of the picture, and each step removes some of it.",
+    "descent": "A prediction begins at a learned set, the same for all inputs, and moves down the energy.",
+}
+
+
 def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
-    if _setting(record, "predictor", "estimator", "kind") == "direct":
-        return "<p class='note'>This system makes its sets in a single pass, so there are no steps to show.</p>"
+    sampler = None if record.method is None else record.method.prediction_sampler
+    if record.method is not None and sampler is None:
+        return "<p class='note'>This method makes its sets in a single pass, so there are no steps to show.</p>"
     if chains is None:
         return _missing("There are no recorded chains yet: they need a trained model.", "samples.json")
-    if _setting(record, "predictor", "estimator", "kind") == "set-risk":
-        note = (
-            "A prediction begins at a set that was learned, the same for all inputs, and moves down the energy. "
-            "The curve below each panel is the energy. All rows of the padded set are drawn, also those that end "
-            "as no element"
-        )
-    elif _setting(record, "predictor", "sampler", "kind") == "solver":
-        note = (
-            "A prediction begins as noise, far outside of the picture, and each step takes some of it off. "
-            + ("The curve below each panel is the energy of the set as it is. " if _has_energy(record) else "")
-            + "All rows of the padded set are drawn, also those that are no element"
-        )
-    else:
-        note = (
-            "A prediction begins as noise and moves down the energy step by step. "
-            "The curve below each panel is the energy; the tinted part of it is without noise. "
-            "All rows of the padded set are drawn, also those that end as no element"
-        )
-    if _setting(record, "predictor", "padding", "kind") == "zero":
+    note = _CHAIN_NOTES.get("" if sampler is None else sampler.kind, "A prediction is made step by step.")
+    if _has_energy(record):
+        note += " The curve below each panel is the energy of the set as it is."
+    if record.stochastic_steps:
+        note += " The tinted part of it is without noise."
+    note += " All rows of the padded set are drawn, also those that are no element"
+    if _setting(record, "representation", "padding") == "zero":
         note += ": they come to rest at the origin."
     else:
         note += "; fainter rows are less likely to be one." if chains["fades"] else "."
@@ -157,7 +153,7 @@ def _learning(record: RunRecord) -> str:
         return _missing("Nothing has been logged yet.", "log.jsonl")
     pictures = "".join(_picture(curve.image, curve.description) for curve in curves)
     note = "Faint lines are single steps, strong lines running means."
-    if _setting(record, "predictor", "estimator", "kind") == "contrastive":
+    if _setting(record, "method", "kind") == "contrastive":
         note += (
             " The loss is the difference of two energies: it hovers near zero when sampled sets are as "
             "likely as real ones, and does not need to fall."

@@ -8,7 +8,7 @@ from desp.errors import SettingsError
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import DirectSettings, LangevinSettings, SetRiskSettings, to_json
+from desp.settings import LangevinSettings, to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation
 
@@ -37,17 +37,16 @@ def ablate_run(
         if not 0 <= ratio <= 1:
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
     predictor = folder.load_predictor()
-    sampler = predictor.settings.sampler  # the one that was chosen, if any was
-    direct = isinstance(settings.predictor.estimator, SetRiskSettings | DirectSettings)
-    if direct or not isinstance(sampler, LangevinSettings):
+    sampler = predictor.settings.prediction_sampler  # the one that was chosen, if any was
+    if not isinstance(sampler, LangevinSettings):
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     task = folder.load_task()
     folder.check_data(task)
     rows: dict[int, dict[str, Any]] = {}  # by S: of a short chain, several shares may be the same steps
     real, data = None, task.data_label
     for ratio in ratios:
-        # One try: the best of several would hide what noise does to a chain.
-        changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), tries=1)
+        # No restarts: the best of several would hide what noise does to a chain.
+        changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
             evaluation = task.evaluate(predictor, seed=seed, samples=samples, sampler=changed)
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
@@ -59,7 +58,7 @@ def ablate_run(
         "recipe": settings.recipe,
         "seed": seed,
         "steps": sampler.steps,
-        "sampler": to_json(replace(sampler, tries=1)),
+        "sampler": to_json(replace(sampler, restarts=1)),
         "score_name": task.score_name,
         "real_data": real,
         "data": data,

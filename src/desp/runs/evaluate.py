@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
-from desp.settings import Distance, FilesSettings, MnistSettings, to_json
+from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks import Example
 
@@ -63,7 +63,7 @@ def evaluate_run(
         "energy": evaluation.energy,
         "training": {name: summary.get(name) for name in _TRAINING_FACTS} | {"parts": folder.parts()},
         "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
-        "settings": to_json(replace(settings, predictor=predictor.settings)),
+        "settings": {"schema": SCHEMA, **to_json(replace(settings, method=predictor.settings))},
         "changed_settings": changed_settings(folder),
     }
     result = without_nonfinite(result)  # NaN is no JSON; tables take null for a number that could not be had
@@ -98,16 +98,14 @@ def changed_settings(folder: RunFolder) -> list[str]:
     """
     settings, _ = folder.load_settings()
     if folder.model.is_dir():  # its sampler may have been chosen since
-        settings = replace(settings, predictor=folder.load_predictor().settings)
+        settings = replace(settings, method=folder.load_predictor().settings)
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
     steps = settings.training.steps
     if steps < original.training.steps and original.training.may_end_at(steps):
         same = replace(same, training=replace(same.training, steps=steps))
-    if isinstance(settings.task, FilesSettings):
-        same = replace(same, task=settings.task)
-    if isinstance(settings.task, MnistSettings) and isinstance(same.task, MnistSettings):
-        same = replace(same, task=replace(same.task, data_dir=settings.task.data_dir))
+    task = settings.task
+    same = replace(same, task=task if task.own_data else same.task.at(task.location))
     words = ("in the recipe", "in this run")
     return differences(to_json(same), to_json(settings), words) + folder.irregularities()
 
@@ -118,13 +116,14 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
     examples = [_shown(predictor, example, samples, seed) for example in task.examples(seed)]
-    write_json(folder.samples_file, {"task": task.name, "axes": task.axes, "examples": examples})
+    write_json(
+        folder.samples_file,
+        {"task": task.name, "one_answer": task.one_answer, "axes": task.axes, "examples": examples},
+    )
 
 
-def _shown(predictor: EnergyPredictor, example: Example, samples: int, seed: int) -> dict[str, Any]:
-    prediction = predictor.predict(example.x, samples, seed=seed)
-    if isinstance(prediction, list):
-        raise TypeError("an example holds one input")
+def _shown(predictor: SetPredictor, example: Example, samples: int, seed: int) -> dict[str, Any]:
+    prediction = predictor.predict_one(example.x, samples, seed=seed)
     return {
         "label": example.label,
         "input": example.input,
@@ -137,18 +136,18 @@ def _shown(predictor: EnergyPredictor, example: Example, samples: int, seed: int
     }
 
 
-def _chain(predictor: EnergyPredictor, example: Example, seed: int) -> dict[str, Any]:
+def _chain(predictor: SetPredictor, example: Example, seed: int) -> dict[str, Any]:
     """Some 60 frames of one chain, start and end among them, all rows drawn."""
-    x = example.x.unsqueeze(0).to(predictor.device)
+    code = predictor.encode(example.x.unsqueeze(0).to(predictor.device))
     generator = make_generator(seed, "shown chain", device=predictor.device)
-    _, info = predictor.sample(x, generator, record="trajectory")
+    _, info = predictor.sample(code, generator, record="trajectory")
     if info.trajectory is None:
         return {"frames": [], "steps": [], "energies": []}
     last = len(info.trajectory) - 1
     kept = sorted({round(i * last / (FRAMES - 1)) for i in range(FRAMES)})
     features, scaling = predictor.shape.features, predictor.shape.scaling
     shown = info.trajectory[kept, 0]
-    energies = predictor.raw_energy(x.expand(len(kept), *x.shape[1:]), shown)
+    energies = predictor.raw_energy(code.expand(len(kept), *code.shape[1:]), shown)
     rows = torch.cat([scaling.unscale(shown[..., :features]), shown[..., features:]], dim=-1).cpu()
     return {
         "frames": [_rounded(frame) for frame in rows],

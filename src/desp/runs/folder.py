@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from desp.errors import CheckpointError, RunError
-from desp.predictors import EnergyPredictor
-from desp.settings import MnistSettings, RunSettings, TaskSettings, from_json, to_json
+from desp.predictor import SetPredictor
+from desp.settings import SCHEMA, RunSettings, TaskSettings, from_json, migrate_run, to_json
 from desp.storage import write_json
 from desp.tasks import Task, make_task
 
@@ -50,7 +50,8 @@ class RunFolder:
         used = self.path.exists() and any(self.path.iterdir())
         if used and not self.settings_file.exists():
             raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
-        values = {"recipe": settings.recipe, "seed": seed, "settings": to_json(settings), "data": fingerprint}
+        saved = {"schema": SCHEMA, **to_json(settings)}
+        values = {"recipe": settings.recipe, "seed": seed, "settings": saved, "data": fingerprint}
         write_json(self.settings_file, values)
 
     def check_same(self, settings: RunSettings, seed: int) -> None:
@@ -72,9 +73,9 @@ class RunFolder:
         if saved_seed != seed:
             raise RunError(f"{self.path} was begun with --seed {saved_seed}, not {seed}. Choose another folder.")
         longer = replace(saved, training=replace(saved.training, steps=settings.training.steps))
-        if isinstance(saved.task, MnistSettings) and isinstance(settings.task, MnistSettings):
+        if not saved.task.own_data:
             # Data may have moved; `check_data` tells whether they are the same.
-            longer = replace(longer, task=replace(saved.task, data_dir=settings.task.data_dir))
+            longer = replace(longer, task=saved.task.at(settings.task.location))
         different = differences(to_json(longer), to_json(settings))
         if different:
             raise RunError(
@@ -96,11 +97,12 @@ class RunFolder:
     def note_data_folder(self, task: TaskSettings) -> str | None:
         """Note where the data are now; returns that if they have moved since the run was begun."""
         values = self._read(self.settings_file)
-        if not isinstance(task, MnistSettings) or values["settings"]["task"].get("data_dir") == task.data_dir:
+        field = task.location_field
+        if field is None or task.own_data or values["settings"]["task"].get(field) == task.location:
             return None
-        values["settings"]["task"]["data_dir"] = task.data_dir
+        values["settings"]["task"][field] = task.location
         write_json(self.settings_file, values)
-        return task.data_dir
+        return task.location
 
     def add_part(self, provenance: dict[str, Any], steps: int) -> None:
         """Note what trains this run from its newest checkpoint on to `steps`: a resumed run has several parts."""
@@ -146,7 +148,7 @@ class RunFolder:
         """
         values = self._read(self.settings_file)
         try:
-            return from_json(RunSettings, values["settings"]), int(values["seed"])
+            return from_json(RunSettings, migrate_run(values["settings"])), int(values["seed"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{self.settings_file} is damaged ({error}). Train again in another folder.") from error
 
@@ -167,7 +169,7 @@ class RunFolder:
                 "the same. Put the file back, or train again."
             )
 
-    def load_predictor(self) -> EnergyPredictor:
+    def load_predictor(self) -> SetPredictor:
         """The trained predictor.
 
         Raises:
@@ -182,7 +184,7 @@ class RunFolder:
         # Wherever it was trained, it predicts on what this machine has.
         torch.set_float32_matmul_precision(settings.matmul_precision)
         try:
-            return EnergyPredictor.from_pretrained(self.model)
+            return SetPredictor.from_pretrained(self.model)
         except CheckpointError as error:
             raise CheckpointError(
                 f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "

@@ -8,7 +8,7 @@ import torch
 
 from desp.data.files import field_of, read_lines
 from desp.errors import DataError
-from desp.predictors import Prediction
+from desp.predictor import Prediction
 from desp.runs.folder import RunFolder
 from desp.storage import without_nonfinite, write_text
 
@@ -39,8 +39,6 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
     if not rows:
         raise DataError(f'{inputs} holds no inputs. Write one JSON object a line: {{"input": ...}}')
     predictions = predictor.predict(torch.stack(rows), samples, seed=seed)
-    if isinstance(predictions, Prediction):
-        predictions = [predictions]
     lines = [json.dumps(_line(value, item)) for value, item in zip(values, predictions, strict=True)]
     write_text(output, "\n".join(lines) + "\n")
     return len(lines)

@@ -7,7 +7,7 @@ from accelerate import PartialState
 
 from desp.errors import SettingsError
 from desp.extras import require
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.samplers import check_engine
@@ -40,8 +40,8 @@ def train_run(
     if resume:  # before data are looked for
         folder.check_same(settings, seed)
     task = make_task(settings.task, seed)
-    predictor = EnergyPredictor(settings.predictor, engine=settings.engine, device=settings.device)
-    parts = settings.predictor
+    parts = settings.representation
+    predictor = SetPredictor(settings.method, parts, engine=settings.engine, device=settings.device)
     shape, statistics = task.shape(parts.max_size, parts.scaling == "auto", parts.categories)
     predictor.build(shape, seed=seed, statistics=statistics)
     torch.set_float32_matmul_precision(settings.matmul_precision)
@@ -97,7 +97,7 @@ def _check_machine(settings: RunSettings) -> None:
         require("tensorboard", "log", "log for TensorBoard")
 
 
-def _summary(predictor: EnergyPredictor, outcome: TrainingOutcome) -> dict[str, object]:
+def _summary(predictor: SetPredictor, outcome: TrainingOutcome) -> dict[str, object]:
     return {
         "steps": outcome.steps,
         "seconds": round(outcome.seconds, 2),
@@ -106,6 +106,6 @@ def _summary(predictor: EnergyPredictor, outcome: TrainingOutcome) -> dict[str, 
         "best_step": outcome.best_step,
         "stopped_early": outcome.stopped_early,
         "rollbacks": outcome.rollbacks,
-        "parameters": sum(item.numel() for item in predictor.network.parameters()),
+        "parameters": sum(item.numel() for item in predictor.method.parameters()),
         **provenance(predictor.device),
     }

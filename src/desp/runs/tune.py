@@ -9,17 +9,10 @@ from typing import Any
 import torch
 
 from desp.errors import SettingsError
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import (
-    DirectSettings,
-    LangevinSettings,
-    SamplerSettings,
-    SetRiskSettings,
-    SolverSettings,
-    to_json,
-)
+from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
 
 RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
@@ -27,8 +20,7 @@ NOISE_FACTORS = (0.5, 0.7, 1.0, 1.4)
 STEP_FACTORS = (0.5, 1.0, 2.0)
 MOMENTA = (0.0, 0.5, 0.8)
 SOLVER_STEPS = (10, 20, 40)
-STOCHASTICITIES = (0.0, 0.2, 0.5)
-REFINEMENTS = (0, 2)
+CHURNS = (0.0, 0.2, 0.5)
 
 
 def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
@@ -44,7 +36,8 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         SettingsError: the system has no sampler to choose, or the task no validation data.
     """
     settings, seed = folder.load_settings()
-    if isinstance(settings.predictor.estimator, SetRiskSettings | DirectSettings):
+    before = settings.method.prediction_sampler
+    if before is None or type(before) not in _CHANGES:
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     task, predictor = folder.load_task(), folder.load_predictor()
     folder.check_data(task)
@@ -64,7 +57,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         found = float(tried[sampler]["score"])
         return found if math.isfinite(found) else math.inf
 
-    best = settings.predictor.sampler
+    best = before
     score(best)
     for change in _CHANGES[type(best)]:
         best = min([best, *change(best)], key=score)
@@ -72,7 +65,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         "recipe": settings.recipe,
         "seed": seed,
         "sampler": to_json(best),
-        "before": to_json(settings.predictor.sampler),
+        "before": to_json(before),
         "examples": scores.examples,
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
@@ -85,11 +78,14 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
 def reset_run(folder: RunFolder) -> SamplerSettings:
     """Go back to the sampler that the run was begun with."""
     settings, _ = folder.load_settings()
-    _use(folder, folder.load_predictor(), settings.predictor.sampler)
-    return settings.predictor.sampler
+    sampler = settings.method.prediction_sampler
+    if sampler is None:
+        raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to reset.")
+    _use(folder, folder.load_predictor(), sampler)
+    return sampler
 
 
-def _use(folder: RunFolder, predictor: EnergyPredictor, sampler: SamplerSettings) -> None:
+def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings) -> None:
     """Save the predictor with another sampler; what was measured with the one before goes."""
     predictor.settings = replace(predictor.settings, sampler=sampler)
     folder.clear_measurements()
@@ -109,8 +105,8 @@ def _ratios(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
 
 def _noises(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
     for factor in NOISE_FACTORS:
-        last = None if sampler.last_noise is None else factor * sampler.last_noise
-        yield replace(sampler, noise_scale=factor * sampler.noise_scale, last_noise=last)
+        last = None if sampler.final_noise_scale is None else factor * sampler.final_noise_scale
+        yield replace(sampler, noise_scale=factor * sampler.noise_scale, final_noise_scale=last)
 
 
 def _lengths(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
@@ -125,30 +121,25 @@ def _momenta(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
         yield replace(sampler, momentum=momentum)
 
 
-def _tries(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
-    """Several tries sharpen where one answer is right, and thin out the rest where many are."""
-    if sampler.tries > 1:
-        yield replace(sampler, tries=1)
-        yield replace(sampler, from_tries="lowest" if sampler.from_tries == "mean" else "mean")
+def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
+    """Several restarts sharpen where one answer is right, and thin out the rest where many are."""
+    if sampler.restarts > 1:
+        yield replace(sampler, restarts=1)
+        yield replace(sampler, aggregate="lowest" if sampler.aggregate == "mean" else "mean")
 
 
-def _solver_steps(sampler: SolverSettings) -> Iterator[SolverSettings]:
+def _sigma_steps(sampler: EDMSettings) -> Iterator[EDMSettings]:
     for steps in SOLVER_STEPS:
         yield replace(sampler, steps=steps)
 
 
-def _stochasticities(sampler: SolverSettings) -> Iterator[SolverSettings]:
-    for value in STOCHASTICITIES:
-        yield replace(sampler, stochasticity=value)
-
-
-def _refinements(sampler: SolverSettings) -> Iterator[SolverSettings]:
-    for value in REFINEMENTS:
-        yield replace(sampler, refinement=value)
+def _churns(sampler: EDMSettings) -> Iterator[EDMSettings]:
+    for value in CHURNS:
+        yield replace(sampler, churn=value)
 
 
 # What is varied, in this order, each from the best so far.
 _CHANGES: dict[type, tuple[Callable[[Any], Iterator[SamplerSettings]], ...]] = {
-    LangevinSettings: (_ratios, _noises, _lengths, _momenta, _tries),
-    SolverSettings: (_solver_steps, _stochasticities, _refinements),
+    LangevinSettings: (_ratios, _noises, _lengths, _momenta, _restarts),
+    EDMSettings: (_sigma_steps, _churns),
 }

@@ -3,30 +3,29 @@
 from desp.samplers.base import ChainInfo, Gradient, GradientFor, Record, Sampler, eager_gradient
 from desp.samplers.density import LogDensity, log_density
 from desp.samplers.descent import UnrolledDescent
-from desp.samplers.diffusion import Diffusion
+from desp.samplers.diffusion import Preconditioning, ProbabilityFlow
+from desp.samplers.edm import EDMSampler, sigma_schedule
 from desp.samplers.engine import ChainEngine, check_engine
 from desp.samplers.langevin import LangevinSampler, langevin_step
-from desp.samplers.matching import descend_to_zero
-from desp.samplers.solver import SolverSampler, noise_levels
-from desp.samplers.tries import combine_tries
+from desp.samplers.restarts import sample_restarts
 
 __all__ = [
     "ChainEngine",
     "ChainInfo",
-    "Diffusion",
+    "EDMSampler",
     "Gradient",
     "GradientFor",
     "LangevinSampler",
     "LogDensity",
+    "Preconditioning",
+    "ProbabilityFlow",
     "Record",
     "Sampler",
-    "SolverSampler",
     "UnrolledDescent",
     "check_engine",
-    "combine_tries",
-    "descend_to_zero",
     "eager_gradient",
     "langevin_step",
     "log_density",
-    "noise_levels",
+    "sample_restarts",
+    "sigma_schedule",
 ]

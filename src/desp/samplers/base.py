@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.energies import SetEnergy, Tables
+from desp.energies import SetField
+from desp.nn import Cache
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From sets (B, N, C) to their energies (B,) and the gradient of each energy in its set (B, N, C)."""
@@ -40,12 +41,27 @@ class ChainInfo:
     gradient_norms: Float[Tensor, "t b"] | None = None
     trajectory: Float[Tensor, "t1 b n c"] | None = None
 
+    def first(self, count: int) -> "ChainInfo":
+        """That of the first `count` chains."""
+        parts = (self.energies, self.gradient_norms, self.trajectory)
+        return ChainInfo(*(None if part is None else part[:, :count] for part in parts))
+
+    @staticmethod
+    def join(infos: "Sequence[ChainInfo]") -> "ChainInfo":
+        """That of several batches of chains, all recorded alike."""
+
+        def joined(name: str) -> Tensor | None:
+            parts = [getattr(info, name) for info in infos]
+            return None if parts[0] is None else torch.cat(parts, dim=1)
+
+        return ChainInfo(joined("energies"), joined("gradient_norms"), joined("trajectory"))
+
 
 class Sampler(ABC):
     """A way from a start to sets, along an energy's gradients. Samplers are values: equal ones do the same."""
 
     @abstractmethod
-    def draw(
+    def sample(
         self,
         gradient: GradientFor,
         code: Float[Tensor, "b *code"],
@@ -56,7 +72,7 @@ class Sampler(ABC):
         """One set for each code, with the record of the way."""
 
     def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
-        """Take one gradient of the kind that `draw` takes, for whoever must compile it first."""
+        """Take one gradient of the kind that `sample` takes, for whoever must compile it first."""
         gradient(code)(start)
 
 
@@ -106,22 +122,22 @@ def layers_in_bfloat16() -> bool:
 
 
 def value_and_gradient(
-    energy: SetEnergy, y: Tensor, prepared: Tables, *, fused: bool = False, half: bool = False
+    field: SetField, y: Tensor, prepared: Cache, *, fused: bool = False, half: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Energies and gradients of sets; with `half`, the layers run in bfloat16 and all between them as before.
 
     Args:
-        energy: whose.
+        field: whose.
         y: padded sets (B, N, C).
-        prepared: from `energy.prepare`.
-        fused: see `SetEnergy.value_and_gradient`.
+        prepared: from `field.prepare`.
+        fused: see `SetField.value_and_gradient`.
         half: bfloat16 layers. Values that are nearly equal become equal, so ranks change.
     """
     if not half:
-        return energy.value_and_gradient(y, prepared, fused=fused)
+        return field.value_and_gradient(y, prepared, fused=fused)
     with torch.autocast(y.device.type, torch.bfloat16):
-        values, slope = energy.value_and_gradient(y, prepared, fused=fused)
-    return values.to(y.dtype), slope.to(y.dtype)
+        values, gradients = field.value_and_gradient(y, prepared, fused=fused)
+    return values.to(y.dtype), gradients.to(y.dtype)
 
 
 def products_are_rounded(like: Tensor) -> bool:
@@ -130,27 +146,27 @@ def products_are_rounded(like: Tensor) -> bool:
     return rounded and like.dtype == torch.float32
 
 
-def eager_gradient(energy: SetEnergy, code: Tensor, size: int) -> Gradient:
-    """The gradient of `energy` in sets of `size` rows, step by step; what stays the same is computed once."""
+def eager_gradient(field: SetField, code: Tensor, size: int) -> Gradient:
+    """The gradient of `field` in sets of `size` rows, step by step; what stays the same is computed once."""
     # Training an energy takes derivatives of its gradient, which are too coarse in half precision.
-    half = layers_in_bfloat16() and not (torch.is_grad_enabled() and energy.scores_sets)
+    half = layers_in_bfloat16() and not (torch.is_grad_enabled() and field.conservative)
     # A product with the few features of an element loses more by their rounding than it gains in time.
     fused = products_are_rounded(code)
 
-    def function(y: Tensor, prepared: Tables) -> tuple[Tensor, Tensor]:
-        return value_and_gradient(energy, y, prepared, fused=fused, half=half)
+    def function(y: Tensor, prepared: Cache) -> tuple[Tensor, Tensor]:
+        return value_and_gradient(field, y, prepared, fused=fused, half=half)
 
-    return gradient_in_parts(function, energy, code, size, ROWS_AT_ONCE)
+    return gradient_in_parts(function, field, code, size, ROWS_AT_ONCE)
 
 
 def gradient_in_parts(
-    function: Callable[[Tensor, Tables], tuple[Tensor, Tensor]],
-    energy: SetEnergy,
+    function: Callable[[Tensor, Cache], tuple[Tensor, Tensor]],
+    field: SetField,
     code: Tensor,
     size: int,
     rows: int,
 ) -> Gradient:
-    """`function` with what `energy` prepares for it.
+    """`function` with what `field` prepares for it.
 
     On the CPU a large batch goes in parts of about `rows` elements, whose features stay in the cache, unless a
     tape shall be kept of it.
@@ -159,13 +175,13 @@ def gradient_in_parts(
     if on_cpu:
         _keep_freed_memory()
     if not on_cpu or torch.is_grad_enabled() or len(code) * size <= rows:
-        prepared = energy.prepare(code, size)
+        prepared = field.prepare(code, size)
         return lambda y: function(y, prepared)
     each = math.ceil(len(code) / math.ceil(len(code) * size / rows))
-    parts = [energy.prepare(part, size) for part in code.split(each)]
+    parts = [field.prepare(part, size) for part in code.split(each)]
 
     def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
-        values, slopes = zip(*map(function, y.split(each), parts), strict=True)
-        return torch.cat(values), torch.cat(slopes)
+        values, gradients = zip(*map(function, y.split(each), parts), strict=True)
+        return torch.cat(values), torch.cat(gradients)
 
     return gradient

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.samplers.base import GradientFor
-from desp.samplers.diffusion import Diffusion, Flow
-from desp.samplers.solver import noise_levels
-from desp.settings import SolverSettings
+from desp.samplers.diffusion import Preconditioning, ProbabilityFlow
+from desp.samplers.edm import sigma_schedule
+from desp.settings import EDMSettings
 
 # Up to so many numbers in a set the divergence is taken exactly, by one derivative for each of them.
 EXACT_UP_TO = 64
@@ -32,83 +32,85 @@ class LogDensity:
 
 
 def log_density(
-    diffusion: Diffusion,
+    preconditioning: Preconditioning,
     gradient: GradientFor,
     code: Float[Tensor, "b *code"],
     y: Float[Tensor, "b n c"],
     generator: torch.Generator,
     *,
-    settings: SolverSettings,
+    settings: EDMSettings,
     probes: int,
 ) -> LogDensity:
-    """log p of the free numbers of padded sets, taken as ordered, smoothed by noise of the lowest level.
+    """log p of the noised numbers of padded sets, taken as ordered, smoothed by noise of sigma_min.
 
-    Along the flow du/ds = f(u, s) the logarithm of the density falls by the divergence of f (Chen et al. 2018;
-    Song et al. 2021). At the highest level all is noise, whose density is known.
+    Along the flow du / dsigma = f(u, sigma) the logarithm of the density falls by the divergence of f (Chen et al.
+    2018; Song et al. 2021). At sigma_max all is noise, whose density is known.
 
     Args:
-        diffusion: what noise does.
+        preconditioning: of the network.
         gradient: of the energy, differentiable once more.
         code: of the inputs.
         y: the sets, in about [0, 1].
         generator: of the probes.
-        settings: levels and number of steps; always of second order.
+        settings: sigmas and number of steps; always of second order.
         probes: random directions for the divergence of large sets (Hutchinson's estimate).
     """
-    free, u = diffusion.free(y), diffusion.moved(y)
+    mask, u = preconditioning.noise_mask(y), preconditioning.to_symmetric(y)
     numbers = y.shape[1] * y.shape[2]
     exact = numbers <= EXACT_UP_TO
-    directions = _unit_directions(free) if exact else _signs(free, probes, generator)
-    divergence = _Divergence(Flow(diffusion, gradient, code, free), directions, exact)
+    directions = _unit_directions(mask) if exact else _signs(mask, probes, generator)
+    divergence = _Divergence(ProbabilityFlow(preconditioning, gradient, code, mask), directions, exact)
     lengths = (settings.steps, settings.steps // 2)
     fine, coarse = (_followed(divergence, u, replace(settings, steps=steps + 1)) for steps in lengths)
-    estimates = fine + free.sum(dim=(1, 2)) * math.log(2.0)  # `moved` doubles lengths
+    estimates = fine + mask.sum(dim=(1, 2)) * math.log(2.0)  # `to_symmetric` doubles lengths
     spread = estimates.std(dim=0) / math.sqrt(len(estimates)) if len(estimates) > 1 else torch.zeros_like(fine[0])
     return LogDensity(estimates.mean(dim=0), torch.hypot(spread, (fine - coarse).mean(dim=0).abs()))
 
 
-def _followed(divergence: "_Divergence", u: Tensor, settings: SolverSettings) -> Float[Tensor, "p b"]:
-    """The logarithms of the densities, one for each probe, by Heun's steps from the lowest level upwards."""
-    levels = noise_levels(settings)[-2::-1]
+def _followed(divergence: "_Divergence", u: Tensor, settings: EDMSettings) -> Float[Tensor, "p b"]:
+    """The logarithms of the densities, one for each probe, by Heun's steps from sigma_min upwards."""
+    sigmas = sigma_schedule(settings)[-2::-1]
     total = u.new_zeros(1, len(u))
-    for level, above in pairwise(levels):
-        slope, change = divergence(u, level)
-        slope_ahead, change_ahead = divergence(u + (above - level) * slope, above)
-        u = u + (above - level) / 2 * (slope + slope_ahead)
-        total = total + (above - level) / 2 * (change + change_ahead)
+    for sigma, above in pairwise(sigmas):
+        derivative, change = divergence(u, sigma)
+        derivative_ahead, change_ahead = divergence(u + (above - sigma) * derivative, above)
+        u = u + (above - sigma) / 2 * (derivative + derivative_ahead)
+        total = total + (above - sigma) / 2 * (change + change_ahead)
     flow = divergence.flow
-    noise = torch.distributions.Normal(0.0, math.hypot(settings.highest, flow.diffusion.settings.data_deviation))
-    return total + (noise.log_prob(u) * flow.free).sum(dim=(1, 2))
+    noise = torch.distributions.Normal(0.0, math.hypot(settings.sigma_max, flow.preconditioning.sigma_data))
+    return total + (noise.log_prob(u) * flow.mask).sum(dim=(1, 2))
 
 
 @dataclass(frozen=True)
 class _Divergence:
-    """Slopes of the flow with their divergence in the given directions (P, B, N, C)."""
+    """Derivatives of the flow with their divergence in the given directions (P, B, N, C)."""
 
-    flow: Flow
+    flow: ProbabilityFlow
     directions: Float[Tensor, "p b n c"]
     exact: bool
 
-    def __call__(self, u: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    def __call__(self, u: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             leaf = u.detach().requires_grad_()
-            _, slope = self.flow.slope(leaf, level)
+            _, derivative = self.flow.derivative(leaf, sigma)
             # The batch's sets do not depend on each other, so one derivative serves them all.
             along = [
-                (torch.autograd.grad(slope, leaf, direction, retain_graph=True)[0] * direction).sum(dim=(1, 2))
+                (torch.autograd.grad(derivative, leaf, direction, retain_graph=True)[0] * direction).sum(
+                    dim=(1, 2)
+                )
                 for direction in self.directions
             ]
         changes = torch.stack(along) if along else u.new_zeros(1, len(u))  # empty sets do not move
-        return slope.detach(), changes.sum(dim=0, keepdim=True) if self.exact else changes
+        return derivative.detach(), changes.sum(dim=0, keepdim=True) if self.exact else changes
 
 
-def _unit_directions(free: Bool[Tensor, "b n c"]) -> Float[Tensor, "p b n c"]:
-    """Each number of a set in turn, where it is free in any set of the batch."""
-    _, size, channels = free.shape
-    units = torch.eye(size * channels, device=free.device).view(-1, 1, size, channels) * free
-    return units[free.any(dim=0).flatten()]
+def _unit_directions(mask: Bool[Tensor, "b n c"]) -> Float[Tensor, "p b n c"]:
+    """Each number of a set in turn, where it carries noise in any set of the batch."""
+    _, size, channels = mask.shape
+    units = torch.eye(size * channels, device=mask.device).view(-1, 1, size, channels) * mask
+    return units[mask.any(dim=0).flatten()]
 
 
-def _signs(free: Bool[Tensor, "b n c"], probes: int, generator: torch.Generator) -> Float[Tensor, "p b n c"]:
-    random = torch.randint(2, (probes, *free.shape), generator=generator, device=free.device)
-    return (2.0 * random - 1.0) * free
+def _signs(mask: Bool[Tensor, "b n c"], probes: int, generator: torch.Generator) -> Float[Tensor, "p b n c"]:
+    random = torch.randint(2, (probes, *mask.shape), generator=generator, device=mask.device)
+    return (2.0 * random - 1.0) * mask

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from desp.energies import SetEnergy
 from desp.samplers.base import ChainInfo, ChainRecorder, Record, eager_gradient
-from desp.settings.choices import Sizes
+from desp.settings import DescentSettings
+from desp.settings.methods import Presence
 
 PRESENCE_START = 0.5
 
@@ -20,28 +21,23 @@ class UnrolledDescent(nn.Module):
     Args:
         max_size: N.
         channels: C.
-        steps: gradient steps.
-        step_size: factor on each gradient, which is that of the energy of one sample.
-        presence: what the last feature does. Clamped, it starts at .5, and is learned too. Given first, it is no
+        presence: what the last feature does. Clamped, it starts at .5, and is learned too. Predicted, it is no
             part of the start, and only rows that are present move; others are zero vectors, as they are in data.
     """
 
-    def __init__(
-        self, max_size: int, channels: int, steps: int, step_size: float, presence: Sizes = "descended"
-    ) -> None:
+    def __init__(self, max_size: int, channels: int, presence: Presence = "descended") -> None:
         super().__init__()
-        self.start = nn.Parameter(torch.rand(max_size, channels - 1 if presence == "first" else channels))
+        self.start = nn.Parameter(torch.rand(max_size, channels - 1 if presence == "predicted" else channels))
         if presence == "clamped":
             with torch.no_grad():
                 self.start[:, -1] = PRESENCE_START
-        self.steps = steps
-        self.step_size = step_size
         self.presence = presence
 
     def forward(
         self,
         energy: SetEnergy,
         code: Float[Tensor, "b *code"],
+        settings: DescentSettings,
         record: Record = "nothing",
         presence: Bool[Tensor, "b n"] | None = None,
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
@@ -50,31 +46,43 @@ class UnrolledDescent(nn.Module):
         Args:
             energy: what to descend.
             code: of the inputs.
+            settings: steps and their size.
             record: how much of the way to keep.
-            presence: which rows there are, where that is given first.
+            presence: which rows there are, where that is predicted first.
         """
-        sets, recorder = self._descend(energy, code, record, presence, keep=False)
+        sets, recorder = self._descend(energy, code, settings, record, presence, keep=False)
         return sets[-1], recorder.info()
 
     def all_sets(
-        self, energy: SetEnergy, code: Float[Tensor, "b *code"], presence: Bool[Tensor, "b n"] | None = None
+        self,
+        energy: SetEnergy,
+        code: Float[Tensor, "b *code"],
+        settings: DescentSettings,
+        presence: Bool[Tensor, "b n"] | None = None,
     ) -> list[Float[Tensor, "b n c"]]:
         """The start and what every step leads to, T + 1 in all, with their gradients."""
-        return self._descend(energy, code, "nothing", presence, keep=True)[0]
+        return self._descend(energy, code, settings, "nothing", presence, keep=True)[0]
 
     def _descend(
-        self, energy: SetEnergy, code: Tensor, record: Record, presence: Tensor | None, *, keep: bool
+        self,
+        energy: SetEnergy,
+        code: Tensor,
+        settings: DescentSettings,
+        record: Record,
+        presence: Tensor | None,
+        *,
+        keep: bool,
     ) -> tuple[list[Tensor], ChainRecorder]:
         """The sets on the way, or only the last one, which costs no memory."""
         y = self._first(len(code), presence)
-        free = None if presence is None else _moving(presence, y)
+        moving = None if presence is None else _moving(presence, y)
         recorder, sets = ChainRecorder(record, y.detach()), [y]
         gradient = eager_gradient(energy, code, y.shape[1])
-        for _ in range(self.steps):
-            values, slope = gradient(y)
-            slope = slope if free is None else slope * free
-            y = self._within(y - self.step_size * slope)
-            recorder.add(y, values, slope)
+        for _ in range(settings.steps):
+            values, gradients = gradient(y)
+            gradients = gradients if moving is None else gradients * moving
+            y = self._within(y - settings.step_size * gradients)
+            recorder.add(y, values, gradients)
             sets = [*sets, y] if keep else [y]
         return sets, recorder
 

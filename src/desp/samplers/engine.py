@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from desp.capture import CapturedCall, borrowed_generator, warm_up
-from desp.energies import SetEnergy
+from desp.energies import SetField
 from desp.errors import SettingsError
 from desp.samplers.base import (
     ChainInfo,
@@ -72,17 +72,18 @@ def check_engine(engine: Engine, device: torch.device) -> None:
 
 
 class ChainEngine:
-    """Runs samplers along the gradients of one energy.
+    """Runs samplers along the gradients of one energy or field.
 
     Args:
-        energy: the energy; its parameters must stay where they are in memory (training in place is fine).
+        field: an energy, or another field over sets; its parameters must stay where they are in memory (training
+            in place is fine).
         engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled in long runs,
             else eager.
         gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
     """
 
-    def __init__(self, energy: SetEnergy, engine: Engine = "auto", *, gradients: int = 0) -> None:
-        self.energy = energy
+    def __init__(self, field: SetField, engine: Engine = "auto", *, gradients: int = 0) -> None:
+        self.field = field
         self.requested = engine
         self.gradients = gradients
         self.used: EngineName | None = None
@@ -119,7 +120,7 @@ class ChainEngine:
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
         if name == "eager":
             self._announce(name)
-            return sampler.draw(partial(self._eager, size=size), code, start, generator, record)
+            return sampler.sample(partial(self._eager, size=size), code, start, generator, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
             ready = self._graph(sampler, code, start, record) if captured else None
             if not captured:
@@ -130,10 +131,10 @@ class ChainEngine:
         self._announce(name)
         if ready is not None:
             return ready.replay(code, start, generator)
-        return sampler.draw(partial(self.compiled_gradient, size=size), code, start, generator, record)
+        return sampler.sample(partial(self.compiled_gradient, size=size), code, start, generator, record)
 
     def _eager(self, code: Tensor, size: int) -> Gradient:
-        return eager_gradient(self.energy, code, size)
+        return eager_gradient(self.field, code, size)
 
     def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""
@@ -157,7 +158,7 @@ class ChainEngine:
     def _kind(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
         """What else a recording or a compiled gradient depends on."""
         precision = torch.get_float32_matmul_precision()
-        return (code.dtype, start.dtype, start.device, precision, self.energy.training)
+        return (code.dtype, start.dtype, start.device, precision, self.field.training)
 
     def _fall_back(self, name: str, error: RuntimeError) -> None:
         """Run chains plainly from now on, if that was left to us to decide."""
@@ -174,8 +175,8 @@ class ChainEngine:
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
         half, fused = layers_in_bfloat16(), products_are_rounded(code)
-        function = partial(self._function, self.energy, fused=fused, half=half)
-        return gradient_in_parts(function, self.energy, code, size, ROWS_COMPILED)
+        function = partial(self._function, self.field, fused=fused, half=half)
+        return gradient_in_parts(function, self.field, code, size, ROWS_COMPILED)
 
     def _graph(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
         key = (sampler, code.shape, start.shape, record, *self._kind(code, start))
@@ -208,7 +209,7 @@ class _ChainGraph:
         def chain() -> tuple[Tensor, ChainInfo]:
             # What is prepared for the gradient is part of the graph: it follows the weights between replays.
             gradient = partial(engine.compiled_gradient, size=size)
-            return sampler.draw(gradient, self.code, self.start, self.generator, record)
+            return sampler.sample(gradient, self.code, self.start, self.generator, record)
 
         self.chain = CapturedCall(chain, [self.generator])
 

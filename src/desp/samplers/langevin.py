@@ -7,8 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, GradientFor, Record, Sampler
-from desp.settings import LangevinSettings
-from desp.settings.choices import require_setting
+from desp.settings import LangevinSettings, require_setting
 
 HUGE = 1e15
 
@@ -34,19 +33,19 @@ def langevin_step(
     """
     if noise is not None and settings.noise_first:
         y = y + noise
-    energy, slope = gradient(y)
-    step = -settings.step_size * slope
+    energy, gradients = gradient(y)
+    step = -settings.step_size * gradients
     if settings.momentum > 0 and noise is None and velocity is not None:
         step = step + settings.momentum * velocity
-    if settings.largest_step is not None:
+    if settings.max_step is not None:
         # Clamped first, as the square of a huge number is infinite; not divided by the length, which may be zero.
         step = step.clamp(-HUGE, HUGE)
         length = step.norm(dim=-1, keepdim=True)
-        step = step * (settings.largest_step / length.clamp(min=settings.largest_step))
+        step = step * (settings.max_step / length.clamp(min=settings.max_step))
     y = y + step
     if noise is not None and not settings.noise_first:
         y = y + noise
-    return y, energy, slope, step
+    return y, energy, gradients, step
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,9 @@ class LangevinSampler(Sampler):
     settings: LangevinSettings
 
     def __post_init__(self) -> None:
-        require_setting(self.settings.tries == 1, "tries", "1 for a single chain", self.settings.tries)
+        require_setting(self.settings.restarts == 1, "restarts", "1 for a single chain", self.settings.restarts)
 
-    def draw(
+    def sample(
         self,
         gradient: GradientFor,
         code: Float[Tensor, "b *code"],
@@ -71,10 +70,10 @@ class LangevinSampler(Sampler):
         record: Record = "nothing",
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """One chain for each code."""
-        return self.sample(gradient(code), start, generator, record)
+        return self.run(gradient(code), start, generator, record)
 
     @torch.no_grad()
-    def sample(
+    def run(
         self,
         gradient: Gradient,
         start: Float[Tensor, "b n c"],
@@ -88,6 +87,6 @@ class LangevinSampler(Sampler):
             noise, scale = None, self.settings.noise_at(step)
             if scale > 0:
                 noise = scale * torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
-            y, energy, slope, velocity = langevin_step(y, gradient, noise, self.settings, velocity)
-            recorder.add(y, energy, slope)
+            y, energy, gradients, velocity = langevin_step(y, gradient, noise, self.settings, velocity)
+            recorder.add(y, energy, gradients)
         return y, recorder.info()

@@ -4,79 +4,104 @@ Nothing here knows torch, so that the command line can show all settings without
 *does* is documented where it is used; the line below a field is what ``--help`` prints.
 """
 
-from desp.settings.choices import (
+from desp.settings.base import (
     Device,
     Distance,
     Engine,
-    FromTries,
     Initialisation,
     InputKind,
-    MnistVariant,
     Pooling,
+    Variant,
+    require_setting,
 )
 from desp.settings.codec import from_json, to_json
-from desp.settings.energy import (
+from desp.settings.encoders import (
+    AutoEncoderSettings,
+    ConvEncoderSettings,
+    EncoderSettings,
+    FSPoolSetEncoderSettings,
+    IdentityEncoderSettings,
+    MLPEncoderSettings,
+    PaddedSetEncoderSettings,
+    SumPooledSetEncoderSettings,
+)
+from desp.settings.energies import (
     AttentionSettings,
     DeepSetsSettings,
     EnergySettings,
-    NetworkSettings,
     PooledLayersSettings,
     SetEncoderSettings,
-    TransformerSettings,
 )
-from desp.settings.predictor import (
+from desp.settings.methods import (
     ContrastiveSettings,
+    DenoiserSettings,
     DenoisingSettings,
-    DirectSettings,
-    EstimatorSettings,
-    PaddingSettings,
-    PredictorSettings,
+    DiffusionSettings,
+    MethodSettings,
     SetRiskSettings,
+    TSPNSettings,
 )
-from desp.settings.run import (
+from desp.settings.migrations import SCHEMA, migrate_predictor, migrate_run, migrate_weights
+from desp.settings.representation import RepresentationSettings
+from desp.settings.run import RunSettings
+from desp.settings.samplers import Aggregate, DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
+from desp.settings.tasks import (
     DigitsSettings,
     FilesSettings,
     MnistSettings,
+    MnistVariant,
     PolygonsSettings,
-    RunSettings,
     TaskSettings,
-    TrainingSettings,
 )
-from desp.settings.samplers import LangevinSettings, SamplerSettings, SolverSettings
+from desp.settings.training import TrainingSettings
 
 __all__ = [
+    "SCHEMA",
+    "Aggregate",
     "AttentionSettings",
+    "AutoEncoderSettings",
     "ContrastiveSettings",
+    "ConvEncoderSettings",
     "DeepSetsSettings",
+    "DenoiserSettings",
     "DenoisingSettings",
+    "DescentSettings",
     "Device",
+    "DiffusionSettings",
     "DigitsSettings",
-    "DirectSettings",
     "Distance",
+    "EDMSettings",
+    "EncoderSettings",
     "EnergySettings",
     "Engine",
-    "EstimatorSettings",
+    "FSPoolSetEncoderSettings",
     "FilesSettings",
-    "FromTries",
+    "IdentityEncoderSettings",
     "Initialisation",
     "InputKind",
     "LangevinSettings",
+    "MLPEncoderSettings",
+    "MethodSettings",
     "MnistSettings",
     "MnistVariant",
-    "NetworkSettings",
-    "PaddingSettings",
+    "PaddedSetEncoderSettings",
     "PolygonsSettings",
     "PooledLayersSettings",
     "Pooling",
-    "PredictorSettings",
+    "RepresentationSettings",
     "RunSettings",
     "SamplerSettings",
     "SetEncoderSettings",
     "SetRiskSettings",
-    "SolverSettings",
+    "SumPooledSetEncoderSettings",
+    "TSPNSettings",
     "TaskSettings",
     "TrainingSettings",
-    "TransformerSettings",
+    "Variant",
     "from_json",
+    "migrate_predictor",
+    "migrate_run",
+    "migrate_weights",
+    "require_setting",
     "to_json",
 ]

@@ -1,13 +1,21 @@
-"""Settings of samplers: how sets are drawn from an energy."""
+"""Settings of samplers: how sets are sampled from a trained model."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from desp.settings.choices import FromTries, require_setting
+from desp.settings.base import Variant, require_not_negative, require_positive, require_setting
+
+Aggregate = Literal["lowest", "mean"]
 
 
 @dataclass(frozen=True)
-class LangevinSettings:
+class SamplerSettings(Variant):
+    """From a start, noise or zeros, to sets. The one part of a method that may change after training."""
+
+
+@SamplerSettings.register("langevin", "desp.samplers.langevin:LangevinSampler")
+@dataclass(frozen=True)
+class LangevinSettings(SamplerSettings):
     """The chain of equations 5 and 6: `stochastic_steps` steps with noise, the rest without."""
 
     steps: int = 60
@@ -16,88 +24,88 @@ class LangevinSettings:
     """S: how many of the first steps add noise. S = T samples, S = 0 descends."""
     noise_scale: float = 0.015
     """Standard deviation of the noise of one step."""
-    last_noise: float | None = None
-    """That of the last of several; between, it falls evenly in its logarithm. None: the same in all."""
+    final_noise_scale: float | None = None
+    """That of the last stochastic step; between, it decays geometrically. None: constant."""
     step_size: float = 1.0
     """Factor on the gradient."""
     noise_first: bool = True
     """Noise, then gradient (as released) or gradient, then noise (as printed in the paper)."""
     momentum: float = 0.0
-    """Share of the last step that the next one without noise repeats; 0: plain descent, as in the paper."""
-    largest_step: float | None = None
-    """No element goes farther in one gradient step: keeps chains finite where an energy is too steep."""
-    tries: int = 1
-    """Chains for each predicted set, for as many times the work. For when one answer is right: of several, lower
-    ones come too often, and their mean is none."""
-    from_tries: FromTries = "lowest"
-    """What is made of several tries. lowest: the one that ends lowest, so that a few that fail do not count. mean:
-    that of the lower half, element by element as they match: nearest to all that the energy cannot tell apart."""
-    kind: Literal["langevin"] = "langevin"
+    """Heavy-ball momentum of the steps without noise; 0: plain descent, as in the paper."""
+    max_step: float | None = None
+    """Longest gradient step of an element: keeps chains finite where an energy is too steep."""
+    restarts: int = 1
+    """Chains for each predicted set. For when one answer is right: of several answers those of low energy are
+    chosen too often, and their mean is none of them."""
+    aggregate: Aggregate = "lowest"
+    """What is made of several restarts. lowest: the end of lowest energy. mean: the Wasserstein mean of the half
+    of lower energy."""
 
     def __post_init__(self) -> None:
-        require_setting(self.steps > 0, "steps", "positive", self.steps)
+        require_positive(self, "steps", "step_size", "restarts")
+        require_not_negative(self, "noise_scale")
+        within = f"between 0 and the steps of the same chain ({self.steps})"
         require_setting(
-            0 <= self.stochastic_steps <= self.steps,
-            "stochastic_steps",
-            f"between 0 and the steps of the same chain ({self.steps})",
-            self.stochastic_steps,
+            0 <= self.stochastic_steps <= self.steps, "stochastic_steps", within, self.stochastic_steps
         )
-        require_setting(self.noise_scale >= 0, "noise_scale", "at least 0", self.noise_scale)
-        last = self.last_noise
+        final = self.final_noise_scale
         require_setting(
-            last is None or 0 < last <= self.noise_scale,
-            "last_noise",
+            final is None or 0 < final <= self.noise_scale,
+            "final_noise_scale",
             f"above 0 and at most noise_scale ({self.noise_scale}), or None",
-            last,
+            final,
         )
-        require_setting(self.step_size > 0, "step_size", "positive", self.step_size)
         require_setting(0 <= self.momentum < 1, "momentum", "at least 0 and below 1", self.momentum)
-        require_setting(self.tries > 0, "tries", "positive", self.tries)
-        limit = self.largest_step
-        require_setting(limit is None or limit > 0, "largest_step", "positive or None", limit)
+        limit = self.max_step
+        require_setting(limit is None or limit > 0, "max_step", "positive or None", limit)
 
     def noise_at(self, step: int) -> float:
         """Standard deviation of the noise of a step, counted from 0."""
         if step >= self.stochastic_steps:
             return 0.0
-        if self.last_noise is None or self.stochastic_steps == 1:
+        if self.final_noise_scale is None or self.stochastic_steps == 1:
             return self.noise_scale
         way = step / (self.stochastic_steps - 1)
-        return float(self.noise_scale ** (1 - way) * self.last_noise**way)
+        return float(self.noise_scale ** (1 - way) * self.final_noise_scale**way)
 
 
+@SamplerSettings.register("edm", "desp.samplers.edm:EDMSampler")
 @dataclass(frozen=True)
-class SolverSettings:
-    """From noise to sets, level by level, along a denoising energy (the sampler of Karras et al. 2022)."""
+class EDMSettings(SamplerSettings):
+    """The sampler of Karras et al. (2022): from noise to sets along the probability-flow equation."""
 
-    kind: Literal["solver"] = "solver"
     steps: int = 20
-    """Noise levels to pass."""
+    """Noise levels sigma to pass."""
     order: Literal[1, 2] = 2
-    """1: Euler, one gradient a step. 2: Heun, two of them, and far more accurate."""
-    highest: float = 20.0
-    """The level at which sets are pure noise; the data's deviation is about half."""
-    lowest: float = 0.002
-    """The last level before none."""
-    spacing: float = 7.0
-    """1: levels at equal distances; larger: more of them at low noise."""
-    stochasticity: float = 0.0
-    """Noise added again in each step, as a share of its level; 0: the first noise decides everything."""
-    refinement: int = 0
-    """Steps at the lowest level afterwards, down the energy where there is one."""
-    matching: int = 0
-    """Steps after these that bring the set's own code to the input's (E_SE); for inputs that are sets like those
-    to predict."""
-    sizes: Literal["drawn", "likeliest"] = "drawn"
-    """Where sizes come first: one drawn from p(size | x), or the likeliest, where only one can be right."""
+    """1: Euler, one denoising a step. 2: Heun, two of them, and far more accurate."""
+    sigma_max: float = 20.0
+    """The noise level at which sets are pure noise; sigma_data is about one half."""
+    sigma_min: float = 0.002
+    """The last noise level before none."""
+    rho: float = 7.0
+    """1: equidistant noise levels; larger: more of them at low noise."""
+    churn: float = 0.0
+    """Noise added again in each step, as a fraction of sigma; 0: the first noise decides everything."""
+    cardinality: Literal["sampled", "mode"] = "sampled"
+    """Where the cardinality is predicted: sampled from p(n | x), or its mode, where only one can be right."""
 
     def __post_init__(self) -> None:
-        require_setting(self.steps > 0, "sampler.steps", "positive", self.steps)
-        require_setting(0 < self.lowest < self.highest, "sampler.lowest", "above 0, below highest", self.lowest)
-        require_setting(self.spacing > 0, "sampler.spacing", "positive", self.spacing)
-        require_setting(self.stochasticity >= 0, "sampler.stochasticity", "at least 0", self.stochasticity)
-        require_setting(self.refinement >= 0, "sampler.refinement", "at least 0", self.refinement)
-        require_setting(self.matching >= 0, "sampler.matching", "at least 0", self.matching)
+        require_positive(self, "steps", "rho")
+        require_setting(
+            0 < self.sigma_min < self.sigma_max, "sigma_min", "above 0, below sigma_max", self.sigma_min
+        )
+        require_not_negative(self, "churn")
 
 
-SamplerSettings = LangevinSettings | SolverSettings
+@SamplerSettings.register("descent", "desp.samplers.descent:UnrolledDescent")
+@dataclass(frozen=True)
+class DescentSettings(SamplerSettings):
+    """Gradient steps from a learned start: what direct risk and DSPN unroll in training and predict by."""
+
+    steps: int = 20
+    """Gradient steps."""
+    step_size: float = 1.0
+    """Factor on the gradient of the energy of one sample."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "steps", "step_size")

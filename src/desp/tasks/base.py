@@ -12,8 +12,8 @@ from torch import Tensor
 
 from desp.categories import Groups
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.predictors import DataShape, EnergyPredictor
-from desp.predictors.shape import InputStatistics
+from desp.predictor import DataShape, SetPredictor
+from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TrainingSettings
 from desp.tasks.judgement import CALIBRATED, VALIDATED, energy_score, validation_score
@@ -73,6 +73,8 @@ class Task(ABC):
     """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
     score_name: str
     """What the score is, in words."""
+    one_answer: bool = False
+    """Whether there is one right answer, so that predictions need no spread."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
     compared_by: Distance = "chamfer"
@@ -102,7 +104,7 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Score a predictor on fresh test data; `samples` predictions an input where that matters."""
 
@@ -119,7 +121,7 @@ class Task(ABC):
         del seed, count
         return None
 
-    def validation(self, seed: int) -> Callable[[EnergyPredictor], float] | None:
+    def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """A quick score by which the best weights are kept; None if the task has no validation data.
 
         It is the energy score, of two predictions for each of some examples.
@@ -129,7 +131,7 @@ class Task(ABC):
             return None
         return lambda predictor: validation_score(predictor, examples, seed)
 
-    def sampler_scores(self, predictor: EnergyPredictor, seed: int) -> SamplerScores | None:
+    def sampler_scores(self, predictor: SetPredictor, seed: int) -> SamplerScores | None:
         """A score by which a sampler is chosen for `predictor`; None if the task has no validation data.
 
         It is the energy score, of several predictions for each of some examples. By their distance to the truth

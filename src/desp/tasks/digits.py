@@ -12,10 +12,10 @@ from desp.data.base import Batch
 from desp.data.digits import DIGITS, POINTS, draw_digits
 from desp.errors import DataError
 from desp.metrics import DigitTemplates
-from desp.predictors import DataShape, EnergyPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import SamplerSettings
+from desp.settings import DigitsSettings, SamplerSettings
 from desp.tasks.base import Evaluation, Example, GeneratedTask
 from desp.tasks.judgement import CALIBRATED, calibration_scores, compared_sets, distribution_scores
 
@@ -34,7 +34,8 @@ class DigitsTask(GeneratedTask):
     compares_collections = True
     score_name = "Chamfer distance to the nearer style"
 
-    def __init__(self) -> None:
+    def __init__(self, settings: DigitsSettings, seed: int = 0) -> None:
+        del settings, seed
         self.axes = {"names": ["row", "column"], "closed": False, "image_rows": True}
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
@@ -69,7 +70,7 @@ class DigitsTask(GeneratedTask):
         ]
 
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Score, and the shares of both styles."""
         del samples
@@ -77,7 +78,8 @@ class DigitsTask(GeneratedTask):
         kinds = torch.arange(TESTS, device=predictor.device) % len(DIGITS)
         generator = make_generator(seed, "test chains", device=predictor.device)
         x = _one_hot(kinds)
-        raw, _ = predictor.sample(x, generator, sampler=sampler)
+        code = predictor.encode(x)
+        raw, _ = predictor.sample(code, generator, sampler=sampler)
         sets = predictor.decode_sets(raw).packed()
         returned = sets.elements
         real = self.draw(TESTS, make_generator("real digits"))
@@ -109,11 +111,11 @@ class DigitsTask(GeneratedTask):
                 "distribution": spread_details,
                 "calibration": rank_details,
             },
-            energy=float(predictor.raw_energy(x, raw).mean()),
+            energy=float(predictor.raw_energy(code, raw).mean()),
         )
 
     def _calibration(
-        self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
+        self, predictor: SetPredictor, seed: int, sampler: SamplerSettings | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         truth = self.draw(CALIBRATED[predictor.device.type], make_generator(seed, "calibration digits"))
         return calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)

@@ -15,8 +15,8 @@ from desp.data.files import DataFile, InputFormat, read_data_file
 from desp.distances import chamfer
 from desp.errors import DataError
 from desp.metrics import size_rmse
-from desp.predictors import DataShape, EnergyPredictor, inspect_dataset
-from desp.predictors.shape import InputStatistics, dataset_source
+from desp.predictor import DataShape, SetPredictor, inspect_dataset
+from desp.predictor.shape import InputStatistics, dataset_source
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, SamplerSettings, TrainingSettings
@@ -131,7 +131,7 @@ class FilesTask(Task):
         return Batch(some.inputs, SetBatch.from_ragged(some.sets, max(map(len, self.whole.sets)), features))
 
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Distances and size errors on the held-out part."""
         distances, sizes, energy = _distances(predictor, self.held_out, samples, seed, sampler)
@@ -152,7 +152,7 @@ class FilesTask(Task):
         )
 
     def _calibration(
-        self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
+        self, predictor: SetPredictor, seed: int, sampler: SamplerSettings | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Whether held-out sets could be predictions, where there are enough of them to say."""
         some = self.held_out.part(range(min(len(self.held_out), CALIBRATED[predictor.device.type])))
@@ -164,16 +164,16 @@ class FilesTask(Task):
 
 
 def _distances(
-    predictor: EnergyPredictor, data: DataFile, samples: int, seed: int, sampler: SamplerSettings | None
+    predictor: SetPredictor, data: DataFile, samples: int, seed: int, sampler: SamplerSettings | None
 ) -> tuple[Tensor, Tensor, float]:
     """(M, K) Chamfer distances of predictions to the held-out sets, their sizes, and their mean energy."""
     device = predictor.device
-    x = data.inputs.to(device).repeat_interleave(samples, dim=0)
-    raw, _ = predictor.sample(x, make_generator(seed, "held-out chains", device=device), sampler=sampler)
+    code = predictor.encode(data.inputs.to(device)).repeat_interleave(samples, dim=0)
+    raw, _ = predictor.sample(code, make_generator(seed, "held-out chains", device=device), sampler=sampler)
     returned = predictor.decode_sets(raw).packed()
     truth = SetBatch.from_ragged(data.sets, predictor.shape.max_size, predictor.shape.features).to(device)
     target = predictor.encode_sets(truth).repeat_interleave(samples, dim=0)
     parts = zip(predictor.encode_sets(returned).split(500), target.split(500), strict=True)
     distances = torch.cat([chamfer(a, b) for a, b in parts])
-    energy = float(predictor.raw_energy(x, raw).mean())
+    energy = float(predictor.raw_energy(code, raw).mean())
     return distances.view(-1, samples).cpu(), returned.sizes.cpu(), energy

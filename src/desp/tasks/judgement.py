@@ -11,7 +11,7 @@ from desp.data.base import Batch
 from desp.distances import SET_DISTANCES
 from desp.errors import SettingsError
 from desp.metrics import calibration, compare_distributions, truth_ranks
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Distance, SamplerSettings
@@ -30,7 +30,7 @@ FEWEST_CALIBRATED = 5 * (CALIBRATION_SAMPLES + 1)
 VALIDATED = 200
 
 
-def compared_sets(predictor: EnergyPredictor, distance: Distance = "chamfer") -> int:
+def compared_sets(predictor: SetPredictor, distance: Distance = "chamfer") -> int:
     """How many true and predicted sets to compare for one input."""
     return COMPARED_BY_ASSIGNMENT if distance == "hungarian" else COMPARED[predictor.device.type]
 
@@ -57,7 +57,7 @@ def distribution_scores(
 
 
 def calibration_scores(
-    predictor: EnergyPredictor,
+    predictor: SetPredictor,
     x: Tensor,
     truth: SetBatch,
     *,
@@ -84,7 +84,7 @@ def calibration_scores(
 
 
 def energy_score(
-    predictor: EnergyPredictor,
+    predictor: SetPredictor,
     x: Tensor,
     truth: SetBatch,
     *,
@@ -109,7 +109,7 @@ def energy_score(
     return float(to_truth - among / 2)
 
 
-def validation_score(predictor: EnergyPredictor, examples: Batch, seed: int) -> float:
+def validation_score(predictor: SetPredictor, examples: Batch, seed: int) -> float:
     """The energy score from two predictions for each example: quick, and on average the same as from many.
 
     The distance to the truth alone would keep weights that have lost all answers but one.
@@ -118,7 +118,7 @@ def validation_score(predictor: EnergyPredictor, examples: Batch, seed: int) -> 
 
 
 def _truth_and_predictions(
-    predictor: EnergyPredictor,
+    predictor: SetPredictor,
     x: Tensor,
     truth: SetBatch,
     seed: int,
@@ -128,7 +128,8 @@ def _truth_and_predictions(
     """Chamfer distances (T, K + 1, K + 1) among the true set of each input, the first, and K predictions."""
     generator = make_generator(seed, "calibration", device=predictor.device)
     x = x.reshape(len(x), *predictor.shape.input_shape).to(predictor.device)
-    raw, _ = predictor.sample(x.repeat_interleave(samples, dim=0), generator, sampler=sampler)
+    code = predictor.encode(x).repeat_interleave(samples, dim=0)
+    raw, _ = predictor.sample(code, generator, sampler=sampler)
     returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
     shape = predictor.shape
     padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)

@@ -19,10 +19,11 @@ from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import InputFormat
 from desp.data.mnist import MnistData, PointTable, load_mnist
 from desp.errors import DataError
+from desp.methods import CHAINS_AT_ONCE
 from desp.metrics import Reconstructions, chamfer_each, compare_reconstructions
-from desp.predictors import CHAINS_AT_ONCE, DataShape, EnergyPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
-from desp.sets import PresencePadding, SetBatch, SizeGroup, size_groups
+from desp.sets import PresencePadding, SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Evaluation, Example, SamplerScores, Task
 
@@ -45,8 +46,10 @@ class SetMnistTask(Task):
 
     name = "set-mnist"
     score_name = "Chamfer distance to the input"
+    one_answer = True
 
-    def __init__(self, settings: MnistSettings) -> None:
+    def __init__(self, settings: MnistSettings, seed: int = 0) -> None:
+        del seed
         self.settings = settings
         self.data_label = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}[settings.variant]
         self.axes = {"names": ["row", "column"], "closed": False, "image_rows": True}
@@ -73,7 +76,7 @@ class SetMnistTask(Task):
         size = self.data.max_size
         if max_size not in (None, size):
             raise DataError(
-                f"The largest set has {size} points, but predictor.max_size is {max_size}. Leave it out."
+                f"The largest set has {size} points, but representation.max_size is {max_size}. Leave it out."
             )
         return DataShape((size, 3), features=2, max_size=size, input_kind="set"), None
 
@@ -82,15 +85,8 @@ class SetMnistTask(Task):
     ) -> BatchSource:
         """The training part, which lies on the training device and is drawn from there, with replacement."""
         table = self.data.training.table(self.data.split[0], shape.max_size).to(accelerator.device)
-        table = replace(table, shifted=self.settings.shifted)
-        draw = table.draw
-        groups: tuple[SizeGroup, ...] = ()
-        if training.size_groups > 1:
-            draw = table.by_size().draw_spread
-            groups = size_groups(table.sizes.tolist(), training.batch_size, training.size_groups)
-        return GeneratedSource(
-            draw, training.batch_size, seed, accelerator.device, accelerator.process_index, groups
-        )
+        draw = replace(table, translate=self.settings.translate).draw
+        return GeneratedSource(draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """A set of points [[row, column], ...] in [0, 1]."""
@@ -114,21 +110,21 @@ class SetMnistTask(Task):
         indices = self.data.split[1][:count]
         return self.data.training.table(indices, self.data.max_size).batch()
 
-    def validation(self, seed: int) -> Callable[[EnergyPredictor], float]:
+    def validation(self, seed: int) -> Callable[[SetPredictor], float]:
         """Chamfer distance of the sampler's raw output on 500 digits of the validation part; on a CPU on 50."""
         return lambda predictor: self._validated(predictor, seed)
 
-    def sampler_scores(self, predictor: EnergyPredictor, seed: int) -> SamplerScores:
+    def sampler_scores(self, predictor: SetPredictor, seed: int) -> SamplerScores:
         """As in validation: where one answer is right, nothing is gained by spread."""
         examples = min(VALIDATION_EXAMPLES[predictor.device.type], len(self.data.split[1]))
         return SamplerScores(examples, lambda sampler: self._validated(predictor, seed, sampler))
 
-    def _validated(self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None = None) -> float:
+    def _validated(self, predictor: SetPredictor, seed: int, sampler: SamplerSettings | None = None) -> float:
         """The score of validation, with another sampler than the predictor's own if one is given."""
         indices = self.data.split[1][: VALIDATION_EXAMPLES[predictor.device.type]]
         x = self.data.training.table(indices, predictor.shape.max_size).to(predictor.device).batch().x
         generator = make_generator(seed, "validation chains", device=predictor.device)
-        raw, _ = predictor.sample(x, generator, sampler=sampler)
+        raw, _ = predictor.sample(predictor.encode(x), generator, sampler=sampler)
         return float(chamfer_each(with_presence(predictor, raw), x).double().mean())
 
     def tests(self, count: int | None, max_size: int | None = None) -> PointTable:
@@ -137,7 +133,7 @@ class SetMnistTask(Task):
         return self.data.test.table(indices, max_size or self.data.max_size)
 
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Distances and size errors on the first 1,000 test digits and on all; on a CPU on fewer.
 
@@ -148,11 +144,12 @@ class SetMnistTask(Task):
         counts = sorted({min(count or total, total) for count in TESTS[predictor.device.type]})
         counts = counts if sampler is None else counts[:1]
         x = self.tests(counts[-1], predictor.shape.max_size).to(predictor.device).batch().x
-        raw, _ = predictor.sample(x, make_generator(seed, "test chains", device=predictor.device), sampler=sampler)
+        code, generator = predictor.encode(x), make_generator(seed, "test chains", device=predictor.device)
+        raw, _ = predictor.sample(code, generator, sampler=sampler)
         sets = predictor.decode_sets(raw).packed()
         of_raw = compare_reconstructions(with_presence(predictor, raw), x)
         of_returned = compare_reconstructions(PresencePadding().encode(sets), x)
-        rounded = ({}, {}) if sampler else self._from_rounded_codes(predictor, x, counts[0], seed)
+        rounded = ({}, {}) if sampler else self._from_rounded_codes(predictor, code, x[: counts[0]], seed)
         distances = of_returned.chamfer
         cases = ordered_cases(distances[: counts[0]], CASES)
         scored = f"{self.data_label}, first {' and '.join(map(str, counts))} test images"
@@ -167,7 +164,7 @@ class SetMnistTask(Task):
                 "returned_chamfer_by_label": self._by_label(distances),
                 "cases": cases,
             },
-            energy=float(predictor.raw_energy(x, raw).mean()),
+            energy=float(predictor.raw_energy(code, raw).mean()),
             data=None if counts[0] == PUBLISHED_TESTS else scored,
             cases=self._drawn(cases, sets, distances),
         )
@@ -187,19 +184,20 @@ class SetMnistTask(Task):
         return {PUBLISHED_TESTS: "", len(self.data.test): "_all"}.get(count, f"_first{count}")
 
     def _from_rounded_codes(
-        self, predictor: EnergyPredictor, x: Tensor, count: int, seed: int
+        self, predictor: SetPredictor, code: Tensor, x: Tensor, seed: int
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Metrics of raw and returned sets from codes of half the bits: whether sets hide in their last digits.
 
         Whole parts of those that are drawn at once are drawn again, so that the first `count` have the same noise.
         """
         generator = make_generator(seed, "test chains", device=predictor.device)
-        again = x[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
-        raw, _ = predictor.sample(again, generator, code_type=torch.bfloat16)
+        count = len(x)
+        again = code[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
+        raw, _ = predictor.sample(again.to(torch.bfloat16).to(code.dtype), generator)
         raw = raw[:count]
 
         def named(sets: Tensor) -> dict[str, float]:
-            scores = compare_reconstructions(sets, x[:count]).scores(count)
+            scores = compare_reconstructions(sets, x).scores(count)
             return {f"{name}_bfloat16_code{self._suffix(count)}": value for name, value in scores.items()}
 
         returned = PresencePadding().encode(predictor.decode_sets(raw).packed())
@@ -226,7 +224,7 @@ class SetMnistTask(Task):
         ]
 
 
-def with_presence(predictor: EnergyPredictor, raw: Tensor) -> Tensor:
+def with_presence(predictor: SetPredictor, raw: Tensor) -> Tensor:
     """A sampler's raw output (B, N, C) in the data's units as (B, N, 3), the last column presence.
 
     Where absence is written as zero vectors there is no such column, and what they decode to takes its place.

@@ -13,7 +13,7 @@ from desp.data.base import Batch
 from desp.data.polygons import draw_polygons
 from desp.errors import DataError
 from desp.metrics import kuiper, polygon_score, polygon_turn, size_rmse
-from desp.predictors import DataShape, EnergyPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PolygonsSettings, SamplerSettings
@@ -31,7 +31,8 @@ class PolygonsTask(GeneratedTask):
     compares_collections = True
     score_name = "Hungarian distance to the nearest true polygon"
 
-    def __init__(self, settings: PolygonsSettings) -> None:
+    def __init__(self, settings: PolygonsSettings, seed: int = 0) -> None:
+        del seed
         self.corners: Sequence[int] = settings.corners
         self.axes = {"names": ["x", "y"], "closed": True, "image_rows": False}
 
@@ -68,7 +69,7 @@ class PolygonsTask(GeneratedTask):
         ]
 
     def evaluate(
-        self, predictor: EnergyPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
     ) -> Evaluation:
         """Score, set sizes, and whether all rotations appear."""
         del samples
@@ -76,7 +77,8 @@ class PolygonsTask(GeneratedTask):
         true_sizes = torch.tensor(self.corners, device=predictor.device)[kinds]
         x = self._one_hot(kinds)
         generator = make_generator(seed, "test chains", device=predictor.device)
-        raw, _ = predictor.sample(x, generator, sampler=sampler)
+        code = predictor.encode(x)
+        raw, _ = predictor.sample(code, generator, sampler=sampler)
         sets = predictor.decode_sets(raw)
         sizes = {"size_rmse": size_rmse(sets.sizes, true_sizes), "right_size": _share(sets.sizes, true_sizes)}
         returned = polygon_score(sets.packed().elements, true_sizes)
@@ -99,20 +101,18 @@ class PolygonsTask(GeneratedTask):
             },
             real_data={"score": float(polygon_score(real.sets.elements, real.sets.sizes).mean())},
             details={"kuiper": angles, "distribution": spread_details, "calibration": rank_details},
-            energy=float(predictor.raw_energy(x, raw).mean()),
+            energy=float(predictor.raw_energy(code, raw).mean()),
         )
 
-    def _drawn(
-        self, predictor: EnergyPredictor, count: int, seed: int, sampler: SamplerSettings | None
-    ) -> SetBatch:
+    def _drawn(self, predictor: SetPredictor, count: int, seed: int, sampler: SamplerSettings | None) -> SetBatch:
         """Predictions for one number of corners, enough to find 1,000 with that many."""
         tried = max(ANGLES + ANGLES // 2, compared_sets(predictor))
-        x = self._one_hot([self.corners.index(count)]).to(predictor.device).expand(tried, -1)
+        code = predictor.encode(self._one_hot([self.corners.index(count)]).to(predictor.device)).expand(tried, -1)
         generator = make_generator(seed, "angles", count, device=predictor.device)
-        return predictor.decode_sets(predictor.sample(x, generator, sampler=sampler)[0]).packed()
+        return predictor.decode_sets(predictor.sample(code, generator, sampler=sampler)[0]).packed()
 
     def _spread(
-        self, predictor: EnergyPredictor, drawn: dict[int, SetBatch]
+        self, predictor: SetPredictor, drawn: dict[int, SetBatch]
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Predicted against fresh true polygons, for each number of corners."""
         wanted = compared_sets(predictor, self.compared_by)
@@ -124,7 +124,7 @@ class PolygonsTask(GeneratedTask):
         return distribution_scores(real, predicted, self.compared_by)
 
     def _calibration(
-        self, predictor: EnergyPredictor, seed: int, sampler: SamplerSettings | None
+        self, predictor: SetPredictor, seed: int, sampler: SamplerSettings | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         truth = self.draw(CALIBRATED[predictor.device.type], make_generator(seed, "calibration polygons"))
         return calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)

@@ -1,4 +1,4 @@
-"""The training loop, on accelerate: one process or many, any estimator."""
+"""The training loop, on accelerate: one process or many, any method."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ from desp.errors import (
     TrainingError,
     TrainingInterrupted,
 )
-from desp.estimators import Estimator
+from desp.methods import Method
 from desp.randomness import derive_seed
 from desp.settings import Engine, TrainingSettings
 from desp.training.checkpoints import (
@@ -45,12 +45,12 @@ MAX_ROLLBACKS = 5
 
 
 class Trainer:
-    """Fits an estimator to batches.
+    """Fits a method to batches.
 
     Args:
-        estimator: the loss and the modules it trains.
+        method: the loss and the modules it trains.
         source: where batches come from; a pure function of the step.
-        prepare: from a batch to the tensors (x, y) that the estimator takes, on the right device.
+        prepare: from a batch to the tensors (x, y) that the method takes, on the right device.
         settings: how long, how fast, what to save.
         accelerator: where to run; see `desp.training.device.make_accelerator`.
         seed: of all noise in training.
@@ -62,7 +62,7 @@ class Trainer:
 
     def __init__(
         self,
-        estimator: Estimator,
+        method: Method,
         source: BatchSource,
         prepare: Callable[[Batch], tuple[Tensor, Tensor]],
         settings: TrainingSettings,
@@ -74,14 +74,14 @@ class Trainer:
         listener: TrainingListener | None = None,
         engine: Engine = "auto",
     ) -> None:
-        self.estimator = estimator.to(accelerator.device)
+        self.method = method.to(accelerator.device)
         self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
         self.accelerator, self.validate = accelerator, validate
         self.processes = Processes(accelerator)
         self.listener = listener or TrainingListener()
         # Prepared first: with several processes this gives all of them the weights of the first.
-        self.gradients = GradientStep(accelerator.prepare(estimator), accelerator, estimator)
-        self.update = Update(self.gradients, estimator, source, prepare, settings, accelerator, engine)
+        self.gradients = GradientStep(accelerator.prepare(method), accelerator, method)
+        self.update = Update(self.gradients, method, source, prepare, settings, accelerator, engine)
         self.optimizer, self.average = self.update.optimizer, self.update.average
         self.monitor = Monitor(accelerator.device)
         self.state = TrainingState()
@@ -97,11 +97,11 @@ class Trainer:
 
         Raises:
             NonFiniteError: the loss or its gradient was not finite.
-            TrainingError: all was finite, and in vain.
+            TrainingError: all was finite, but training has diverged.
             TrainingInterrupted: a signal asked to stop; everything is saved.
             RunError: the folder holds another run already.
         """
-        self.estimator.train()
+        self.method.train()
         self._begin(resume)
         stopped_early = self.state.out_of_patience(self.settings.patience)
         try:
@@ -212,8 +212,8 @@ class Trainer:
             self.accelerator.log(numbers, step=self.state.step)
 
     def _judge(self, window: Window) -> None:
-        """Refuse to save the end of steps that were in vain."""
-        failure = self.estimator.failure(self.processes.mean(window.means))
+        """Refuse to save the end of steps that have diverged."""
+        failure = self.method.divergence(self.processes.mean(window.means))
         if failure is not None:
             raise FailedStep(self.state.step, f"By step {self.state.step}, {failure}")
 
@@ -246,7 +246,7 @@ class Trainer:
         return self.average.applied() if self.average else nullcontext()
 
     def _weights(self) -> dict[str, Tensor]:
-        return {name: value.detach().cpu().clone() for name, value in self.estimator.state_dict().items()}
+        return {name: value.detach().cpu().clone() for name, value in self.method.state_dict().items()}
 
     def _snapshot(self) -> Checkpoint:
         tensors = {f"model/{name}": value for name, value in self._weights().items()}
@@ -255,23 +255,21 @@ class Trainer:
         if self.average:
             tensors |= {f"ema/{name}": value.cpu().clone() for name, value in self.average.tensors.items()}
         tensors |= {f"monitor/{name}": value.cpu() for name, value in self.monitor.tensors().items()}
-        tensors |= {f"memory/{name}": value.cpu().clone() for name, value in self.estimator.memory.items()}
         if self.state.step > 0:
-            self.state.engine = self.estimator.engine_used
+            self.state.engine = self.method.training_engine_used
         return Checkpoint(tensors, asdict(self.state))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         try:
-            self.estimator.load_state_dict(checkpoint.group("model"))
+            self.method.load_state_dict(checkpoint.group("model"))
             restore_optimizer(self.optimizer, checkpoint.group("optimizer"))
             self.update.forget()
             if self.average:
                 self.average.load(checkpoint.group("ema"))
             self.monitor.load(checkpoint.group("monitor"))
-            self.estimator.remember(checkpoint.group("memory"), self.accelerator.device)
             self.state = TrainingState.of(checkpoint.state)
             if self.state.engine is not None:
-                self.estimator.go_on_with(self.state.engine)
+                self.method.resume_engine(self.state.engine)
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
             raise CheckpointError(
                 f"The checkpoint does not fit these settings ({error}). Resume with the settings the run was "
@@ -337,7 +335,7 @@ class Trainer:
             best_score=self.state.best_score,
             best_step=self.state.best_step,
             seconds=self.state.seconds,
-            engine="graph" if self.update.captures else self.estimator.engine_used,
+            engine="graph" if self.update.captures else self.method.training_engine_used,
             stopped_early=stopped_early,
             rollbacks=self.state.attempt,
         )

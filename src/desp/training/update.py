@@ -9,7 +9,7 @@ from torch import Tensor
 
 from desp.capture import CapturedCall, warm_up
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.estimators import Estimator
+from desp.methods import Method
 from desp.samplers.engine import inline_chains
 from desp.settings import Engine, TrainingSettings
 from desp.training.ema import WeightAverage
@@ -20,21 +20,21 @@ logger = logging.getLogger(__name__)
 Feed = Batch | int
 """A batch, or the seed with which the source draws it."""
 Outcome = tuple[Tensor, Tensor, dict[str, Tensor]]
-"""Loss, norm of the gradient before clipping, and what the estimator reports."""
+"""Loss, norm of the gradient before clipping, and what the method reports."""
 
 
 class Update:
     """Changes the weights by one batch.
 
-    A lone CUDA process records the step as a graph, where the estimator allows it: with the drawing of the batch
+    A lone CUDA process records the step as a graph, where the method allows it: with the drawing of the batch
     if the source draws on the device, else from a copy of the batch. The first step of a shape runs plainly, which
     compiles what is compiled and makes the optimiser's state; the second is recorded.
 
     Args:
         gradients: from a batch to gradients.
-        estimator: says whether it can be recorded.
+        method: says whether it can be recorded.
         source: where batches come from.
-        prepare: from a batch to the tensors (x, y) that the estimator takes.
+        prepare: from a batch to the tensors (x, y) that the method takes.
         settings: learning rate, clipping, averaging.
         accelerator: where to run.
         engine: ``eager`` and ``compiled`` never record whole steps; ``graph`` insists where it is possible.
@@ -43,7 +43,7 @@ class Update:
     def __init__(
         self,
         gradients: GradientStep,
-        estimator: Estimator,
+        method: Method,
         source: BatchSource,
         prepare: Callable[[Batch], tuple[Tensor, Tensor]],
         settings: TrainingSettings,
@@ -56,7 +56,7 @@ class Update:
         if self.source is not None and torch.device(self.source.device).type != device.type:
             self.source = None  # another device's random numbers would be other data
         alone_on_cuda = device.type == "cuda" and accelerator.num_processes == 1
-        self.captures = alone_on_cuda and engine in ("auto", "graph") and estimator.capturable
+        self.captures = alone_on_cuda and engine in ("auto", "graph") and method.capturable
         self.limit = settings.clip_norm or float("inf")
         # A recorded step reads these from the device, where the host writes them before each replay.
         self._rate = torch.tensor(settings.learning_rate, device=device) if self.captures else None
@@ -68,7 +68,7 @@ class Update:
             fused=device.type == "cuda",
             capturable=self.captures,
         )
-        self.average = WeightAverage(estimator, settings.ema_decay) if settings.ema_decay else None
+        self.average = WeightAverage(method, settings.ema_decay) if settings.ema_decay else None
         self._noise, self._data = torch.Generator(device=device), torch.Generator(device=device)
         self._batch: tuple[Tensor, Tensor] | None = None  # what a recorded step reads; none if it draws
         self._warm_for: object = None
@@ -84,7 +84,7 @@ class Update:
 
         Args:
             feed: the batch or its seed.
-            noise: seed of the estimator's noise.
+            noise: seed of the method's noise.
             step: counted from 0.
             rate: the learning rate.
         """

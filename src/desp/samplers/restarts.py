@@ -1,4 +1,4 @@
-"""Several chains for each set: the one that ends lowest is kept, or their mean."""
+"""Several chains for each set: the end of lowest energy is kept, or the mean of the lower half."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -10,44 +10,44 @@ from torch import Tensor
 from desp.distances import assign, huber_pairs
 from desp.samplers.base import ChainInfo
 from desp.sets import Padding
-from desp.settings import FromTries
+from desp.settings import Aggregate
 
 # The mean hardly moves when sets are matched with it once more.
 ROUNDS = 2
 
-Drawn = tuple[Float[Tensor, "b n c"], ChainInfo]
+Sampled = tuple[Float[Tensor, "b n c"], ChainInfo]
 Energies = Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]]
 
 
-def combine_tries(
-    draw: Callable[[], Drawn], energy: Energies, tries: int, kept: FromTries, padding: Padding
-) -> Drawn:
-    """Draw a batch of sets `tries` times and make one set of them for each of its rows.
+def sample_restarts(
+    sample: Callable[[], Sampled], energy: Energies, restarts: int, aggregate: Aggregate, padding: Padding
+) -> Sampled:
+    """Sample a batch of sets `restarts` times and make one set of them for each of its rows.
 
-    The mean is Wasserstein's, of the lower half: elements of different tries belong together by the best
+    The mean is Wasserstein's, of the lower half: elements of different restarts are matched by the best
     assignment, first to the set of lowest energy, then to the mean so far (Cuturi and Doucet 2014, with equal
-    weights). Where an energy cannot tell sets apart, no set is expected nearer to the right one, by the Hungarian
+    weights). Where an energy cannot distinguish sets, no set is expected nearer to the right one, by the Hungarian
     distance. The upper half is left out because chains that fail are there.
 
     Args:
-        draw: draws the batch once, with new noise every time.
-        energy: of drawn sets.
-        tries: 1 returns what was drawn.
-        kept: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
+        sample: samples the batch once, with new noise every time.
+        energy: of sampled sets.
+        restarts: 1 returns what was sampled.
+        aggregate: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
         padding: tells which rows of a set are clearly absent. Which of them belong together does not matter.
     """
-    if tries == 1:
-        return draw()
-    drawn = [draw() for _ in range(tries)]
-    energies = torch.stack([energy(sets) for sets, _ in drawn]).nan_to_num(nan=torch.inf)
+    if restarts == 1:
+        return sample()
+    sampled = [sample() for _ in range(restarts)]
+    energies = torch.stack([energy(sets) for sets, _ in sampled]).nan_to_num(nan=torch.inf)
     order = energies.argsort(dim=0, stable=True)
-    count = (tries + 1) // 2 if kept == "mean" else 1
-    lower = torch.stack([sets for sets, _ in drawn]).take_along_dim(order[:count, :, None, None], dim=0)
+    count = (restarts + 1) // 2 if aggregate == "mean" else 1
+    lower = torch.stack([sets for sets, _ in sampled]).take_along_dim(order[:count, :, None, None], dim=0)
     result = lower[0]
     if count > 1:
         for _ in range(ROUNDS):
             result = torch.stack([_arranged(sets, result, padding) for sets in lower]).mean(dim=0)
-    return result, _records(order[0], [info for _, info in drawn])
+    return result, _records(order[0], [info for _, info in sampled])
 
 
 def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
@@ -61,14 +61,14 @@ def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
 
 
 def _records(chosen: Int[Tensor, " b"], records: Sequence[ChainInfo]) -> ChainInfo:
-    """Of each row, the record of the try that is chosen for it."""
+    """Of each row, the record of the restart that is chosen for it."""
 
     def choose(name: str) -> Tensor | None:
-        of_tries = [getattr(record, name) for record in records]
-        if any(item is None for item in of_tries):
+        of_restarts = [getattr(record, name) for record in records]
+        if any(item is None for item in of_restarts):
             return None
         rows = torch.arange(len(chosen), device=chosen.device)
-        # (tries, steps, B, ...) to (B, steps, ...), and back to steps first.
-        return torch.stack(of_tries).transpose(1, 2)[chosen, rows].transpose(0, 1)
+        # (restarts, steps, B, ...) to (B, steps, ...), and back to steps first.
+        return torch.stack(of_restarts).transpose(1, 2)[chosen, rows].transpose(0, 1)
 
     return ChainInfo(**{field.name: choose(field.name) for field in fields(ChainInfo)})

@@ -1,4 +1,4 @@
-"""A predictor's modules, shapes and units: built, saved and loaded."""
+"""A predictor's module, shapes and units: built, saved and loaded."""
 
 from typing import Any, Self
 
@@ -7,55 +7,65 @@ from torch import Tensor, nn
 
 from desp.categories import check_groups, decided
 from desp.data.base import Batch, as_input
-from desp.energies import default_input_encoder
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
+from desp.methods import Method, SetSpec, build_method
 from desp.nn import InputScaling, SetScaling
-from desp.predictors.base import SetPredictor
-from desp.predictors.energy_network import make_energy_network
-from desp.predictors.network import SetDrawer, SetNetwork
-from desp.predictors.shape import DataShape, InputStatistics
-from desp.predictors.transformer import make_transformer_network
+from desp.predictor.hub import SavedModel
+from desp.predictor.shape import DataShape, InputStatistics
 from desp.randomness import derive_seed
 from desp.sets import SetBatch, make_padding
 from desp.settings import (
+    SCHEMA,
+    DenoisingSettings,
     Device,
-    DirectSettings,
     Engine,
-    PredictorSettings,
-    TransformerSettings,
+    MethodSettings,
+    RepresentationSettings,
     from_json,
+    migrate_predictor,
+    migrate_weights,
+    require_setting,
     to_json,
 )
 from desp.training.device import default_device
 
+NOT_FITTED = "This predictor has not been fitted. Call fit(dataset) first, or from_pretrained."
 
-class EnergyModel(SetPredictor):
+
+class PredictorModel(SavedModel):
     """What a predictor is made of, and how data in the user's units become its tensors and back.
 
     Args:
-        settings: energy, estimator, sampler, padding.
-        input_encoder: h(x), or None for the one that suits the inputs.
-        engine: how chains run.
+        method: how the model is trained and how sets are sampled from it.
+        representation: how sets become tensors.
+        input_encoder: the user's own h(x), any module from a batch of inputs to codes (B, H); None: the method's.
+            Needed again when loading.
+        engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
     """
 
     def __init__(
         self,
-        settings: PredictorSettings | None = None,
+        method: MethodSettings | None = None,
+        representation: RepresentationSettings | None = None,
         *,
         input_encoder: nn.Module | None = None,
         engine: Engine = "auto",
         device: Device = "auto",
     ) -> None:
-        if settings is not None and not isinstance(settings, PredictorSettings):
-            raise SettingsError(f"settings must be PredictorSettings, got {type(settings).__name__}.")
-        self.settings = settings or PredictorSettings()
+        self.settings = method or DenoisingSettings()
+        self.representation = representation or RepresentationSettings()
+        for given, expected in ((self.settings, MethodSettings), (self.representation, RepresentationSettings)):
+            if not isinstance(given, expected):
+                raise SettingsError(f"Expected {expected.__name__}, got {type(given).__name__}.")
+        padded = not self.settings.needs_presence or self.representation.padding == "presence"
+        wanted = f"presence for the method {self.settings.kind} with these settings"
+        require_setting(padded, "representation.padding", wanted, self.representation.padding)
         self.engine, self.device_choice = engine, device
-        self.padding = make_padding(self.settings.padding)
+        self.padding = make_padding(self.representation)
         self._own_encoder = input_encoder
         self._shape: DataShape | None = None
-        self._network: SetNetwork | None = None
-        self._drawer: SetDrawer | None = None
+        self._method: Method | None = None
 
     # -- parts -----------------------------------------------------------------------------------------
 
@@ -63,109 +73,99 @@ class EnergyModel(SetPredictor):
     def shape(self) -> DataShape:
         """Shapes of inputs and sets, known once the predictor is fitted or loaded."""
         if self._shape is None:
-            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
+            raise RunError(NOT_FITTED)
         return self._shape
 
     @property
-    def network(self) -> SetNetwork:
-        """The modules that are trained and saved."""
-        if self._network is None:
-            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
-        return self._network
+    def method(self) -> Method:
+        """The module that is trained and saved."""
+        if self._method is None:
+            raise RunError(NOT_FITTED)
+        return self._method
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.network.parameters()).device
+        return next(self.method.parameters()).device
 
     @property
     def _dtype(self) -> torch.dtype:
-        return next(self.network.parameters()).dtype
+        return next(self.method.parameters()).dtype
 
     def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
-        """Make the modules for data of `shape`, with weights drawn from `seed`."""
-        check_groups(self.settings.categories, shape.features)
-        if self.settings.code is not None and self._own_encoder is not None:
-            raise SettingsError("code is for the default encoder; an input_encoder of your own decides it itself.")
-        channels = self.padding.channels(shape.features)
+        """Make the module for data of `shape`, with weights drawn from `seed`."""
+        check_groups(self.representation.categories, shape.features)
+        sets = SetSpec(shape.max_size, shape.features, self.padding)
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights"))
-            encoder = self._own_encoder or default_input_encoder(
-                shape.input_kind, shape.input_shape, self.settings.energy, self.settings.code
+            method = build_method(
+                self.settings, sets, shape.input_kind, shape.input_shape, self._own_encoder, self.engine
             )
-            network = self._make_network(shape, channels, encoder)
         if self._own_encoder is None:
-            _set_units(encoder, shape, statistics)
-        self._shape, self._network, self._drawer = shape, network, None
-
-    def _make_network(self, shape: DataShape, channels: int, encoder: nn.Module) -> SetNetwork:
-        settings = self.settings
-        if not isinstance(settings.energy, TransformerSettings):
-            return make_energy_network(settings, settings.energy, shape, channels, encoder)
-        if not isinstance(settings.estimator, DirectSettings):
-            raise SettingsError(f"The transformer needs the estimator 'direct', not '{settings.estimator.kind}'.")
-        return make_transformer_network(settings.energy, settings.estimator, shape, encoder)
+            _set_units(method.encoder, shape, statistics)
+        method.eval()
+        self._shape, self._method = shape, method
 
     # -- units -------------------------------------------------------------------------------------------
 
     def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-        """From a batch in the user's units to the tensors that estimators take."""
+        """From a batch in the user's units to the tensors (x, y) that methods take."""
         x = batch.x.reshape(len(batch.x), *self.shape.input_shape)
         return x.to(device, self._dtype), self.encode_sets(batch.sets.to(device))
 
     def encode_sets(self, sets: SetBatch) -> Tensor:
-        """Sets in the user's units as the padded tensor (B, N, C) that energies see, in the weights' precision."""
+        """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""
         scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
         return self.padding.encode(SetBatch(scaled, sets.presence))
 
     def decode_sets(self, values: Tensor) -> SetBatch:
         """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
         sets = self.padding.decode(values)
-        elements = decided(self.shape.scaling.unscale(sets.elements), self.settings.categories)
+        elements = decided(self.shape.scaling.unscale(sets.elements), self.representation.categories)
         elements = elements * sets.presence.unsqueeze(-1)
         return SetBatch(elements, sets.presence)
 
-    def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch, bool]:
-        """Inputs with one set each, on the right device, and whether only one was given."""
-        batch, single = self._as_batch(x)
+    def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch]:
+        """Inputs with one set each, on the right device."""
+        batch = self._as_batch(x)
         # A batch may be padded to another size, which energies would notice.
-        ragged = sets.to_ragged() if isinstance(sets, SetBatch) else [sets] if single else list(sets)
+        ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
         if len(ragged) != len(batch):
             raise DataError(f"Expected one set for each of {len(batch)} inputs, got {len(ragged)} sets.")
         padded = SetBatch.from_ragged(ragged, self.shape.max_size, self.shape.features)
-        return batch, padded.to(self.device), single
+        return batch, padded.to(self.device)
 
-    def _as_batch(self, x: Any) -> tuple[Tensor, bool]:
-        """Inputs as (B, ...) on the right device, and whether only one was given."""
+    def _as_batch(self, x: Any) -> Tensor:
+        """Inputs as (B, ...) on the right device."""
         x = as_input(x).to(self.device, self._dtype)
         wanted = self.shape.input_shape
-        if wanted == (1,) and x.dim() == 0:
-            x = x.reshape(1)
-        if tuple(x.shape) == wanted:
-            return x.unsqueeze(0), True
-        if tuple(x.shape[1:]) == wanted:
-            return x, False
+        if wanted == (1,) and x.dim() == 1:  # numbers
+            x = x.unsqueeze(1)
+        if x.dim() and tuple(x.shape[1:]) == wanted:
+            return x
+        one = " For one input, use predict_one." if tuple(x.shape) in (wanted, ()) else ""
         padded = " Input sets are padded with zeros, their last feature is presence, 1 or 0."
         raise DataError(
-            f"Expected one input of shape {wanted} or a batch (B, {', '.join(map(str, wanted))}), "
-            f"got shape {tuple(x.shape)}.{padded if self.shape.input_kind == 'set' else ''}"
+            f"Expected a batch of inputs of shape (B, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}."
+            f"{one}{padded if self.shape.input_kind == 'set' else ''}"
         )
 
     # -- saving ----------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
         """Settings and shapes as JSON values."""
-        shape = to_json(self.shape)
         return {
-            "settings": to_json(self.settings),
-            "shape": shape,
+            "schema": SCHEMA,
+            "method": to_json(self.settings),
+            "representation": to_json(self.representation),
+            "shape": to_json(self.shape),
             "own_encoder": self._own_encoder is not None,
         }
 
     def weights(self) -> dict[str, Tensor]:
         """All parameters and buffers."""
-        return self.network.state_dict()
+        return self.method.state_dict()
 
     @classmethod
     def from_config(cls, config: dict[str, Any], weights: dict[str, Tensor], **options: Any) -> Self:
@@ -180,24 +180,25 @@ class EnergyModel(SetPredictor):
                 "from_pretrained(folder, input_encoder=MyEncoder())."
             )
         try:
-            settings, shape = (
-                from_json(PredictorSettings, config["settings"]),
-                DataShape.from_json(config["shape"]),
-            )
+            values = migrate_predictor(config)
+            method = from_json(MethodSettings, values["method"])
+            representation = from_json(RepresentationSettings, values["representation"])
+            shape = DataShape.from_json(config["shape"])
         except (KeyError, TypeError, AttributeError, SettingsError) as error:
             raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
-        predictor = cls(settings, **options)
+        predictor = cls(method, representation, **options)
         predictor.build(shape)
         try:
-            predictor.network.load_state_dict(weights)
+            named = migrate_weights(weights, config.get("schema", 1), values["method"])
+            predictor.method.load_state_dict(named)
         except RuntimeError as error:
             raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
-        predictor.network.to(default_device(predictor.device_choice))
+        predictor.method.to(default_device(predictor.device_choice))
         return predictor
 
 
 def _set_units(encoder: nn.Module, shape: DataShape, statistics: InputStatistics | None) -> None:
-    """Tell a default encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
+    """Tell an encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
     for part in encoder.modules():
         if isinstance(part, SetScaling):
             part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))

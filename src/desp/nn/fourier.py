@@ -1,4 +1,4 @@
-"""Numbers described by waves: a network tells near places apart by those more easily."""
+"""Fourier features: networks resolve small differences of position by them more easily."""
 
 import math
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def with_waves(values: Float[Tensor, "*batch c"], count: int) -> Float[Tensor, "*batch f"]:
+def with_fourier_features(values: Float[Tensor, "*batch c"], count: int) -> Float[Tensor, "*batch f"]:
     """The features, and sine and cosine of each with 1 to `count` periods over a length of 4.
 
     All of these rather than every other octave: what repeats over the data, as the pixels of an image do, has some
@@ -21,6 +21,6 @@ def with_waves(values: Float[Tensor, "*batch c"], count: int) -> Float[Tensor, "
     return torch.cat([values, waves.flatten(start_dim=-3)], dim=-1)
 
 
-def wave_features(channels: int, count: int) -> int:
-    """How many numbers `with_waves` makes of `channels`."""
+def fourier_length(channels: int, count: int) -> int:
+    """How many numbers `with_fourier_features` makes of `channels`."""
     return channels * (1 + 2 * count)

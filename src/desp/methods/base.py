@@ -1,0 +1,263 @@
+"""What a method is: how a model is trained, and how sets are sampled from it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from desp.energies import SetEnergy
+from desp.errors import DataError, SettingsError
+from desp.samplers import ChainInfo, LogDensity, Record
+from desp.sets import Padding
+from desp.settings import EnergySettings, Engine, InputKind, MethodSettings, SamplerSettings
+
+# Sets that are sampled at once. A fixed number also means that a captured chain is used again and again.
+CHAINS_AT_ONCE = 1000
+
+NO_ENERGY = (
+    "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
+    "DenoisingSettings()."
+)
+NO_DENSITY = (
+    "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: 'attention', or "
+    "'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements change their order, which "
+    "the divergence does not see; energies of other methods are known only up to a constant for each input. Train with "
+    "DenoisingSettings(energy=PooledLayersSettings(pooling='mean')), on the command line --method.energy.pooling mean."
+)
+
+
+@dataclass(frozen=True)
+class SetSpec:
+    """What a method must know of the sets it predicts.
+
+    Attributes:
+        max_size: N, rows of a padded set.
+        features: D, features of an element.
+        padding: how absence is written in a padded set (N, C).
+    """
+
+    max_size: int
+    features: int
+    padding: Padding
+
+    @property
+    def channels(self) -> int:
+        """C, features of a row of a padded set."""
+        return self.padding.channels(self.features)
+
+
+class Method(nn.Module, ABC):
+    """A model, its loss, and the way from codes to sets.
+
+    `forward` returns the loss itself. Distributed wrappers average the gradients of what their `forward` returns;
+    were it an energy from which a chain took gradients, that averaging would silently not happen.
+
+    Its settings build it: ``Method(settings, encoder, code_shape, sets, engine)``.
+
+    Args:
+        settings: all parts.
+        encoder: h(x).
+        code_shape: of what the encoder gives for one input.
+        sets: what is predicted.
+        engine: how chains run.
+    """
+
+    capturable: bool = True
+    """Whether forward and backward can be captured as a CUDA graph (no work on the host in between)."""
+
+    def __init__(
+        self,
+        settings: MethodSettings,
+        encoder: nn.Module,
+        code_shape: tuple[int, ...],
+        sets: SetSpec,
+        engine: Engine = "auto",
+    ) -> None:
+        super().__init__()
+        del settings, code_shape
+        self.encoder, self.sets, self.engine = encoder, sets, engine
+        self.engine_used = "eager"
+        """How the last sets were sampled: ``eager``, ``compiled`` or ``graph``."""
+
+    # -- training --------------------------------------------------------------------------------------
+
+    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
+        """h(x): the code of each input, computed once for all its samples."""
+        return self.encoder(x)
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
+    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+        """The loss of a batch of inputs and padded sets, and detached numbers to log."""
+
+    def plan(self, steps: int) -> None:
+        """Prepare for a training of so many steps: engines choose by it whether compiling pays."""
+        del steps
+
+    @property
+    def training_engine_used(self) -> str:
+        """How chains ran in the last training step."""
+        return "eager"
+
+    def resume_engine(self, engine: str) -> None:
+        """Run chains on the CPU as before a run was interrupted, if the engine is ours to choose."""
+        del engine
+
+    def divergence(self, numbers: dict[str, float]) -> str | None:
+        """Why the latest steps, by their means, have diverged although all was finite; None: they have not."""
+        del numbers
+        return None
+
+    # -- prediction ------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def sample(
+        self,
+        code: Float[Tensor, "b *code"],
+        generator: torch.Generator,
+        sampler: SamplerSettings | None = None,
+        record: Record = "nothing",
+    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
+        """One padded set for each code, with the record of its chain.
+
+        Sets are sampled in parts of `CHAINS_AT_ONCE`; the last part of many is filled up, so that all are alike.
+
+        Args:
+            code: of the inputs, repeated for several samples of one.
+            generator: of all noise.
+            sampler: another one than the settings'.
+            record: how much of the chain to keep.
+        """
+        parts = []
+        for part in code.split(CHAINS_AT_ONCE):
+            missing = CHAINS_AT_ONCE - len(part) if len(code) > CHAINS_AT_ONCE else 0
+            filled = torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) if missing else part
+            values, info = self.sample_part(filled, generator, sampler, record)
+            parts.append((values[: len(part)], info.first(len(part))))
+        return torch.cat([values for values, _ in parts]), ChainInfo.join([info for _, info in parts])
+
+    @abstractmethod
+    def sample_part(
+        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+    ) -> tuple[Tensor, ChainInfo]:
+        """One padded set for each of at most `CHAINS_AT_ONCE` codes."""
+
+    @torch.no_grad()
+    def energies(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        """The energy of padded sets for codes, lower is more plausible; NaN where the method has none."""
+        parts = zip(code.split(CHAINS_AT_ONCE), y.split(CHAINS_AT_ONCE), strict=True)
+        return torch.cat([self.energies_part(some, sets) for some, sets in parts])
+
+    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
+        """The energy (B,) of at most `CHAINS_AT_ONCE` padded sets."""
+        del code
+        return torch.full((len(y),), torch.nan, dtype=y.dtype, device=y.device)
+
+    def log_prob(
+        self, code: Tensor, y: Float[Tensor, "b n c"], generator: torch.Generator, steps: int, probes: int
+    ) -> LogDensity:
+        """log p of padded sets for codes, in the units of padded sets.
+
+        Raises:
+            SettingsError: the method gives no normalised density.
+        """
+        raise SettingsError(NO_DENSITY)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Switch to eval mode for a while: no dropout, running statistics for batch norm."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
+
+
+def build_method(
+    settings: MethodSettings,
+    sets: SetSpec,
+    input_kind: InputKind,
+    input_shape: tuple[int, ...],
+    encoder: nn.Module | None = None,
+    engine: Engine = "auto",
+) -> Method:
+    """The module that `settings` name, weights drawn from torch's global generator: encoder first.
+
+    Args:
+        settings: all parts.
+        sets: what is predicted.
+        input_kind: what inputs are.
+        input_shape: of one of them.
+        encoder: the user's own h(x), in place of the settings'.
+        engine: how chains run.
+
+    Raises:
+        SettingsError: parts do not fit each other or the data.
+    """
+    if encoder is None:
+        encoder = build_encoder(settings, input_kind, input_shape)
+    shape = code_shape(encoder, input_shape)
+    module: Method = settings.load()(settings, encoder, shape, sets, engine)
+    return module
+
+
+def build_encoder(settings: MethodSettings, kind: InputKind, input_shape: tuple[int, ...]) -> nn.Module:
+    """h(x) for inputs of a kind and shape.
+
+    Raises:
+        DataError: no encoder takes such inputs.
+    """
+    if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
+        raise DataError(
+            f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, images (C, H, W), or "
+            "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
+            "inputs to codes (B, H)."
+        )
+    chosen = settings.encoder.resolve(kind, settings.auto_encoder)
+    if kind not in chosen.input_kinds:
+        raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+    encoder: nn.Module = chosen.load()(chosen, input_shape)
+    return encoder
+
+
+def build_energy(
+    settings: EnergySettings, sets: SetSpec, code_shape: tuple[int, ...], **options: Any
+) -> SetEnergy:
+    """The energy that `settings` name, for codes of `code_shape`.
+
+    Raises:
+        SettingsError: it cannot use such codes.
+    """
+    settings.check_code(code_shape, (sets.max_size, sets.channels))
+    energy: SetEnergy = settings.load()(settings, sets.channels, code_shape, **options)
+    return energy
+
+
+def code_shape(encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the code that an encoder gives for one input: known best by asking it.
+
+    Raises:
+        SettingsError: it cannot take such an input.
+    """
+    like = next(encoder.parameters(), torch.zeros(()))
+    try:
+        with evaluating(encoder), torch.no_grad():  # leaves running statistics alone
+            probe = torch.zeros(1, *input_shape, device=like.device, dtype=like.dtype)
+            return tuple(encoder(probe).shape[1:])
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise SettingsError(
+            f"The input encoder cannot take a batch of inputs of shape {(1, *input_shape)}: {error}"
+        ) from error
+
+
+def true_presence(y: Float[Tensor, "b n c"]) -> Any:
+    """Which rows (B, N) of padded data are elements, by their last feature."""
+    return y[..., -1] > 0.5

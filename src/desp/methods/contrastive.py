@@ -1,0 +1,138 @@
+"""Maximum likelihood by contrast (equations 3 to 5): the paper's method."""
+
+from dataclasses import replace
+from typing import Literal, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from desp.energies import SetField
+from desp.methods.base import CHAINS_AT_ONCE, Method, SetSpec, build_energy
+from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, eager_gradient, sample_restarts
+from desp.settings import ContrastiveSettings, Engine, LangevinSettings, SamplerSettings
+from desp.settings.base import require_variant
+
+
+class Contrastive(Method):
+    """Lowers the energy of real sets and raises that of the model's own samples.
+
+    The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin chain
+    (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite on the
+    data and flat elsewhere. Divergent samples may be left out of the loss.
+    """
+
+    def __init__(
+        self,
+        settings: ContrastiveSettings,
+        encoder: nn.Module,
+        code_shape: tuple[int, ...],
+        sets: SetSpec,
+        engine: Engine = "auto",
+    ) -> None:
+        super().__init__(settings, encoder, code_shape, sets, engine)
+        self.settings = settings
+        self.energy = build_energy(settings.energy, sets, code_shape)
+        self.training_engine = ChainEngine(self.energy, engine)
+        self.engines = PredictionEngines(self.energy, engine)
+
+    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
+        """h(x), by the energy's own set encoder where that is shared."""
+        return self.energy.encode(self.encoder(x))
+
+    # -- training --------------------------------------------------------------------------------------
+
+    def forward(
+        self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
+    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+        """Mean energy of noised data minus mean energy of samples."""
+        noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
+        real = y + self.settings.data_noise * noise
+        code = self.encode(x)
+        sampler = LangevinSampler(self.settings.chain)
+        sampled, _ = self.training_engine.run(sampler, code.detach(), torch.zeros_like(y), generator)
+        energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
+        of_real, of_sampled = energies.view(2, -1)
+        statistics = {"energy_real": of_real.detach().mean(), "energy_sampled": of_sampled.detach().mean()}
+        if self.settings.mask_divergent:
+            divergent = self._divergent(code.detach(), sampled)
+            statistics["divergent"] = divergent.to(of_real.dtype).mean()
+            of_sampled = torch.where(divergent, of_sampled.detach(), of_sampled)
+        return of_real.mean() - of_sampled.mean(), statistics
+
+    @torch.no_grad()
+    def _divergent(self, code: Tensor, sampled: Tensor) -> Tensor:
+        """Which samples (B,) have an element whose next step would be longer than the chain's longest."""
+        chain = self.settings.chain
+        _, gradients = eager_gradient(self.energy, code, sampled.shape[1])(sampled)
+        longest = (chain.step_size * gradients).norm(dim=2).amax(dim=1)
+        return longest > cast(float, chain.max_step)
+
+    def plan(self, steps: int) -> None:
+        """Count the gradients to come."""
+        self.training_engine.gradients = steps * self.settings.chain.steps
+
+    @property
+    def training_engine_used(self) -> str:
+        """How chains ran in the last training step."""
+        return self.training_engine.used or "eager"
+
+    def resume_engine(self, engine: str) -> None:
+        """Run chains on the CPU as before."""
+        if engine in ("eager", "compiled"):
+            self.training_engine.settled = cast(Literal["eager", "compiled"], engine)
+
+    def divergence(self, numbers: dict[str, float]) -> str | None:
+        """Too many samples diverge: the energy is too steep for prediction, too, and masking does not mend it."""
+        fraction = numbers.get("divergent", 0.0)
+        if fraction <= self.settings.max_divergent_fraction:
+            return None
+        return (
+            f"{fraction:.1%} of the samples diverge and are masked, more than method.max_divergent_fraction: the energy "
+            "is too steep for the chains' steps. Is method.chain.max_step below the data's noise? Then raise it."
+        )
+
+    # -- prediction ------------------------------------------------------------------------------------
+
+    def sample_part(
+        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+    ) -> tuple[Tensor, ChainInfo]:
+        """Run a chain from zeros for each code, or several restarts to make one set of."""
+        settings = require_variant(sampler or self.settings.sampler, LangevinSettings, "sampler")
+        # Restarts of a chain without noise would all be the same.
+        restarts = settings.restarts if settings.noise_at(0) > 0 else 1
+        engine = self.engines.suitable(len(code) * restarts)
+        start = torch.zeros(
+            len(code), self.sets.max_size, self.sets.channels, device=code.device, dtype=code.dtype
+        )
+        chain = LangevinSampler(replace(settings, restarts=1))
+        sampled = sample_restarts(
+            lambda: engine.run(chain, code, start, generator, record),
+            lambda sets: self.energy.score(code, sets),
+            restarts,
+            settings.aggregate,
+            self.sets.padding,
+        )
+        self.engine_used = engine.used or "eager"
+        return sampled
+
+    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
+        """By the energy itself."""
+        return self.energy.score(code, y)
+
+
+class PredictionEngines:
+    """Engines for prediction: few chains are run eagerly, as compiling and capturing cost seconds.
+
+    Args:
+        field: what chains follow.
+        engine: what was asked for.
+    """
+
+    def __init__(self, field: SetField, engine: Engine) -> None:
+        self.many = ChainEngine(field, engine)
+        self.few = self.many if engine in ("compiled", "graph") else ChainEngine(field, "eager")
+
+    def suitable(self, chains: int) -> ChainEngine:
+        """The engine for so many chains."""
+        return self.many if chains >= CHAINS_AT_ONCE else self.few

@@ -1,0 +1,49 @@
+"""What a predictor gives for one input."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from desp.predictor.modes import Mode, group_modes
+from desp.settings import Distance
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """K sets for one input.
+
+    Attributes:
+        sets: K tensors (n_k, D), present elements only, in the units of the training data.
+        energies: (K,), lower is more plausible; NaN where the method has no energy.
+        comparable_sizes: whether energies of sets of different cardinality can be compared. Where the cardinality
+            is predicted they cannot: each has an unknown constant of its own.
+        has_energy: whether the method has an energy at all.
+    """
+
+    sets: list[Tensor]
+    energies: Tensor
+    comparable_sizes: bool = True
+    has_energy: bool = True
+
+    @property
+    def best(self) -> Tensor:
+        """The set of lowest energy; among those of the most frequent cardinality where others do not compare.
+
+        Without energies it is the first of them, which is as good as any.
+        """
+        candidates = list(range(len(self.sets)))
+        if not self.comparable_sizes:
+            sizes = [len(item) for item in self.sets]
+            usual = max(sizes, key=sizes.count)
+            candidates = [index for index in candidates if sizes[index] == usual]
+        if not self.has_energy:
+            return self.sets[candidates[0]]
+        return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
+
+    def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
+        """The different answers among the sets, the most frequent first; see `group_modes`."""
+        energies = self.energies if self.has_energy else None
+        return group_modes(self.sets, energies, distance=distance, threshold=threshold)
+
+    def __len__(self) -> int:
+        return len(self.sets)

@@ -1,0 +1,247 @@
+"""The predictor: what users hold, whatever its method."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from desp.data.base import BatchSource, as_input
+from desp.errors import SettingsError
+from desp.methods.base import CHAINS_AT_ONCE, NO_ENERGY, evaluating
+from desp.predictor.model import PredictorModel
+from desp.predictor.prediction import Prediction
+from desp.predictor.shape import dataset_source, inspect_dataset
+from desp.randomness import make_generator
+from desp.samplers import ChainInfo, LogDensity, Record
+from desp.settings import InputKind, SamplerSettings, TrainingSettings
+from desp.training import Trainer, TrainingListener, TrainingOutcome
+from desp.training.device import make_accelerator
+from desp.training.threads import suitable_threads
+
+
+class SetPredictor(PredictorModel):
+    """Fits itself to (input, set) pairs and predicts K sets for new inputs.
+
+    Args:
+        method: how the model is trained and how sets are sampled from it; by default `DenoisingSettings()`, which
+            suits small sets of a few features.
+        representation: how sets become tensors.
+        input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
+        engine: how chains run; ``auto`` picks what suits the device.
+        device: where to run.
+    """
+
+    # -- training --------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        dataset: "Dataset[Any] | Sequence[Any]",
+        training: TrainingSettings | None = None,
+        *,
+        input_kind: InputKind | None = None,
+        validation: Callable[["SetPredictor"], float] | None = None,
+        seed: int = 0,
+        folder: str | Path | None = None,
+        resume: bool = False,
+        listener: TrainingListener | None = None,
+    ) -> TrainingOutcome:
+        """Fit to a torch dataset, or a list, of (input, set) pairs; sets may differ in size.
+
+        Args:
+            dataset: map-style or iterable; inputs are numbers, vectors, or what `input_encoder` takes.
+            training: length, batch size, learning rate and so on.
+            input_kind: what inputs are; by their shape if not given, vectors or images (C, H, W). Inputs that are
+                sets, ``"set"``, are padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
+            validation: scores this predictor; used every `training.validate_every` steps.
+            seed: of weights, noise and the order of data.
+            folder: keeps checkpoints and a log, so that training can be resumed.
+            resume: continue from the newest checkpoint in `folder`.
+            listener: told of progress.
+
+        Raises:
+            DataError: the dataset cannot be used; the message says which item and why.
+        """
+        if training is not None and not isinstance(training, TrainingSettings):
+            raise SettingsError(f"training must be TrainingSettings, got {type(training).__name__}.")
+        training = training or TrainingSettings()
+        shape, statistics = inspect_dataset(
+            dataset,
+            max_size=self.representation.max_size,
+            scaling=self.representation.scaling == "auto",
+            input_kind=input_kind,
+            categories=self.representation.categories,
+        )
+        self.build(shape, seed=seed, statistics=statistics)
+        folder = Path(folder) if folder is not None else None
+        accelerator = make_accelerator(self.device_choice, training, folder)
+        return self.train(
+            dataset_source(dataset, shape, training, seed, accelerator),
+            training,
+            accelerator,
+            validation=validation,
+            seed=seed,
+            folder=folder,
+            resume=resume,
+            listener=listener,
+        )
+
+    def train(
+        self,
+        source: BatchSource,
+        training: TrainingSettings,
+        accelerator: Accelerator,
+        *,
+        validation: Callable[["SetPredictor"], float] | None = None,
+        seed: int = 0,
+        folder: Path | None = None,
+        resume: bool = False,
+        listener: TrainingListener | None = None,
+    ) -> TrainingOutcome:
+        """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
+        self.method.plan(training.steps)
+        trainer = Trainer(
+            self.method,
+            source,
+            lambda batch: self.prepare(batch, accelerator.device),
+            training,
+            accelerator,
+            seed=seed,
+            folder=folder,
+            validate=None if validation is None else lambda: validation(self),
+            listener=listener,
+            engine=self.engine,
+        )
+        size, hidden = self.shape.max_size, self.settings.width
+        with suitable_threads(accelerator.device, training.batch_size, size, hidden):
+            outcome = trainer.fit(resume)
+        self.method.load_state_dict(outcome.weights)
+        self.method.eval()
+        return outcome
+
+    # -- prediction ------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def predict(
+        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None
+    ) -> list[Prediction]:
+        """`samples` sets for each input of a batch.
+
+        Args:
+            x: a batch of inputs (B, ...).
+            samples: K.
+            seed: the same seed gives the same sets.
+            sampler: another one than the method's own.
+
+        Raises:
+            DataError: `x` does not look like a batch of the inputs the predictor was fitted to.
+        """
+        if samples < 1:
+            raise SettingsError(f"samples must be at least 1, got {samples}.")
+        batch = self._as_batch(x)
+        code = self.encode(batch).repeat_interleave(samples, dim=0)
+        generator = make_generator(seed, "predict", device=self.device)
+        values, _ = self.sample(code, generator, sampler=sampler)
+        returned = self.decode_sets(values)
+        # Decided categories are other numbers than those that were sampled.
+        scored = self.encode_sets(returned) if self.representation.categories else values
+        energies = self.raw_energy(code, scored).cpu().view(-1, samples)
+        ragged = [item.cpu() for item in returned.to_ragged()]
+        comparable, has_energy = not self.settings.predicts_cardinality, self.settings.has_energy
+        return [
+            Prediction(ragged[i * samples : (i + 1) * samples], energies[i], comparable, has_energy)
+            for i in range(len(batch))
+        ]
+
+    def predict_one(
+        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None
+    ) -> Prediction:
+        """`samples` sets for one input; see `predict`."""
+        x = as_input(x)
+        x = x.reshape(1, 1) if x.dim() == 0 else x.unsqueeze(0)
+        return self.predict(x, samples, seed=seed, sampler=sampler)[0]
+
+    @torch.no_grad()
+    def energy(self, x: Any, sets: Any) -> Tensor:
+        """The energy (B,) of one set for each input of a batch, lower is more plausible.
+
+        Args:
+            x: a batch of inputs.
+            sets: as many sets (n, D).
+
+        Raises:
+            SettingsError: the method has no energy.
+        """
+        if not self.settings.has_energy:
+            raise SettingsError(NO_ENERGY)
+        batch, given = self._as_pairs(x, sets)
+        return self.raw_energy(self.encode(batch), self.encode_sets(given)).cpu()
+
+    def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
+        """log p(set | x), p(n | x) included, of one set for each input of a batch.
+
+        It is the density of sets with noise of the sampler's sigma_min, in the units of the data. Where padded
+        sets have more than 64 numbers, presence included, the divergence is estimated with random probes.
+        Categories count as the numbers 0 and 1.
+
+        Args:
+            x: a batch of inputs.
+            sets: as many sets (n, D).
+            steps: of the probability flow from the data to noise; the error shows whether they are enough.
+            probes: random directions for large sets.
+            seed: of these.
+
+        Raises:
+            SettingsError: the method has no normalised density.
+        """
+        if not self.settings.has_energy:
+            raise SettingsError(NO_ENERGY)
+        if steps < 2 or probes < 2:
+            raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
+        batch, given = self._as_pairs(x, sets)
+        generator = make_generator(seed, "probes", device=self.device)
+        with evaluating(self.method):
+            density = self.method.log_prob(self.encode(batch), self.encode_sets(given), generator, steps, probes)
+        scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
+        return LogDensity((density.value - scale).cpu(), density.error.cpu())
+
+    # -- raw tensors -----------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def encode(self, x: Tensor) -> Tensor:
+        """The codes h(x) (B, ...) of inputs on this predictor's device; computed once for all that uses them."""
+        with evaluating(self.method):
+            return torch.cat([self.method.encode(part.to(self._dtype)) for part in x.split(CHAINS_AT_ONCE)])
+
+    @torch.no_grad()
+    def sample(
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        *,
+        sampler: SamplerSettings | None = None,
+        record: Record = "nothing",
+    ) -> tuple[Tensor, ChainInfo]:
+        """One raw padded set (B, N, C) for each code, with the chain's record.
+
+        `predict` is the friendly form; scores of protocol ``paper`` need the raw one.
+
+        Args:
+            code: from `encode`.
+            generator: of all noise.
+            sampler: another one than the method's own.
+            record: what to keep of the chain.
+        """
+        with evaluating(self.method):
+            chosen = sampler or self.settings.prediction_sampler
+            return self.method.sample(code, generator, chosen, record)
+
+    @torch.no_grad()
+    def raw_energy(self, code: Tensor, values: Tensor) -> Tensor:
+        """The energy (B,) of raw padded sets (B, N, C) for codes; NaN for a method that has none."""
+        with evaluating(self.method):
+            return self.method.energies(code, values)

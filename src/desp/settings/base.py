@@ -1,0 +1,113 @@
+"""What all settings share: checked values, and variants that are found by their kind."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from desp.errors import SettingsError
+
+Pooling = Literal["fspool", "mean", "max", "sum"]
+Distance = Literal["chamfer", "hungarian"]
+Engine = Literal["auto", "eager", "compiled", "graph"]
+Device = Literal["auto", "cpu", "cuda"]
+InputKind = Literal["vector", "set", "image"]
+Initialisation = Literal["default", "xavier"]
+
+V = TypeVar("V", bound="Variant")
+
+
+def require_setting(condition: bool, setting: str, expected: str, got: object) -> None:
+    """Refuse a value that cannot work.
+
+    Raises:
+        SettingsError: `condition` is false.
+    """
+    if not condition:
+        raise SettingsError(f"{setting} must be {expected}, got {got!r}.")
+
+
+def require_positive(settings: object, *names: str) -> None:
+    """Refuse values of 0 and below.
+
+    Raises:
+        SettingsError: one of them is.
+    """
+    for name in names:
+        require_setting(getattr(settings, name) > 0, name, "positive", getattr(settings, name))
+
+
+def require_not_negative(settings: object, *names: str) -> None:
+    """Refuse values below 0.
+
+    Raises:
+        SettingsError: one of them is.
+    """
+    for name in names:
+        require_setting(getattr(settings, name) >= 0, name, "at least 0", getattr(settings, name))
+
+
+def require_variant(settings: "Variant", expected: type[V], setting: str) -> V:
+    """`settings`, checked to be of the variant that a method needs.
+
+    Raises:
+        SettingsError: they are of another one.
+    """
+    if not isinstance(settings, expected):
+        raise SettingsError(f"{setting} must be of kind '{expected.kind}' for this method, got '{settings.kind}'.")
+    return settings
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Settings of one of several ways to do a thing: a method, an energy, a sampler, an encoder, a task.
+
+    Each of these is a family, a class directly below this one. A variant is a dataclass below its family,
+    registered with the name by which files and the command line find it and with what it builds, which is imported
+    when it is
+    built: settings know no torch. A package outside registers its own in the same way.
+    """
+
+    kind: ClassVar[str] = ""
+    target: ClassVar[str] = ""
+    """What these settings build, as ``module:name``."""
+
+    @classmethod
+    def register(cls, kind: str, target: str) -> Callable[[type[V]], type[V]]:
+        """Make the decorated settings class the variant `kind` of this family.
+
+        Raises:
+            SettingsError: another class has that name already.
+        """
+
+        def add(variant: type[V]) -> type[V]:
+            known = _FAMILIES.setdefault(variant.family(), {})
+            taken = known.get(kind)
+            if taken is not None and taken.__qualname__ != variant.__qualname__:
+                raise SettingsError(f"There is a {variant.family().__name__} '{kind}' already: {taken.__name__}.")
+            variant.kind, variant.target = kind, target
+            known[kind] = variant
+            return variant
+
+        return add
+
+    @classmethod
+    def family(cls) -> type["Variant"]:
+        """The class directly below `Variant`."""
+        return next(base for base in reversed(cls.__mro__) if issubclass(base, Variant) and base is not Variant)
+
+    @classmethod
+    def kinds(cls) -> dict[str, type[Self]]:
+        """All registered variants of this class, by kind; those of installed packages included."""
+        from desp.plugins import load_plugins
+
+        load_plugins()
+        return {kind: item for kind, item in _FAMILIES.get(cls.family(), {}).items() if issubclass(item, cls)}
+
+    def load(self) -> Any:
+        """What these settings build: a class or a function that takes them first."""
+        module, _, name = self.target.partition(":")
+        return getattr(import_module(module), name)
+
+
+_FAMILIES: dict[type[Variant], dict[str, type[Any]]] = {}

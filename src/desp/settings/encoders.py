@@ -1,0 +1,137 @@
+"""Settings of encoders h(x): from an input to its code."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from desp.settings.base import (
+    Initialisation,
+    InputKind,
+    Variant,
+    require_not_negative,
+    require_positive,
+    require_setting,
+)
+
+
+@dataclass(frozen=True)
+class EncoderSettings(Variant):
+    """From inputs (B, ...) to codes (B, H), or (B, N, H) with a code for each element."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ()
+    """What inputs it can take."""
+
+    def resolve(self, kind: InputKind, auto: Callable[[InputKind], "EncoderSettings"]) -> "EncoderSettings":
+        """The encoder for inputs of this kind; `auto` gives the one that suits the method.
+
+        Raises:
+            SettingsError: it cannot take such inputs.
+        """
+        del auto
+        suits = kind in self.input_kinds
+        require_setting(suits, "encoder", f"one for inputs that are a {kind}", self.kind)
+        return self
+
+
+@EncoderSettings.register("auto", "")
+@dataclass(frozen=True)
+class AutoEncoderSettings(EncoderSettings):
+    """The encoder that suits the inputs and the method."""
+
+    def resolve(self, kind: InputKind, auto: Callable[[InputKind], EncoderSettings]) -> EncoderSettings:
+        """The method's choice."""
+        return auto(kind)
+
+
+@EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
+@dataclass(frozen=True)
+class IdentityEncoderSettings(EncoderSettings):
+    """Vectors as they are, standardised."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
+
+
+@EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")
+@dataclass(frozen=True)
+class MLPEncoderSettings(EncoderSettings):
+    """Standardised vectors through an MLP."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
+    hidden: int = 128
+    """Width of the hidden layers."""
+    out: int = 128
+    """Length of the code."""
+    standardise: bool = False
+    """Batch norm without scale and shift on the codes."""
+    initialisation: Initialisation = "default"
+    """First weights: torch's default, or Xavier-uniform with zero biases."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "out")
+
+
+@EncoderSettings.register("conv", "desp.nn.encoders:build_conv")
+@dataclass(frozen=True)
+class ConvEncoderSettings(EncoderSettings):
+    """Images through strided convolutions and a mean over positions."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
+    hidden: int = 128
+    """Channels of the widest layer."""
+    out: int = 128
+    """Length of the code."""
+    standardise: bool = False
+    """Batch norm without scale and shift on the codes."""
+    initialisation: Initialisation = "default"
+    """First weights: torch's default, or Xavier-uniform with zero biases."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "out")
+
+
+@EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")
+@dataclass(frozen=True)
+class SumPooledSetEncoderSettings(EncoderSettings):
+    """Input sets: an MLP on each element's Fourier features, a sum over present elements, an MLP."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
+    hidden: int = 128
+    """Width of all layers."""
+    out: int = 128
+    """Length of the code."""
+    fourier_features: int = 8
+    """Frequencies of each feature of an element; 0: the features alone."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "out")
+        require_not_negative(self, "fourier_features")
+
+
+@EncoderSettings.register("fspool-set", "desp.nn.encoders:build_fspool_set")
+@dataclass(frozen=True)
+class FSPoolSetEncoderSettings(EncoderSettings):
+    """Input sets: an MLP on each element, then FSPool."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
+    hidden: int = 256
+    """Width of the hidden layers."""
+    out: int = 64
+    """Length of the code."""
+    presence_as_feature: bool = False
+    """Absent elements are zero vectors that are pooled too, divided by N, as DSPN does; else they are masked."""
+    standardise: bool = False
+    """Batch norm without scale and shift on the codes."""
+    initialisation: Initialisation = "default"
+    """First weights: torch's default, or Xavier-uniform with zero biases."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "out")
+
+
+@EncoderSettings.register("padded-set", "desp.nn.encoders:build_padded_set")
+@dataclass(frozen=True)
+class PaddedSetEncoderSettings(EncoderSettings):
+    """Input sets as they are, in the units and with the padding of the sets to predict: for a shared set
+    encoder."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)

@@ -1,0 +1,209 @@
+"""Settings of energies: what scores a set."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from desp.errors import SettingsError
+from desp.settings.base import (
+    Initialisation,
+    InputKind,
+    Pooling,
+    Variant,
+    require_not_negative,
+    require_positive,
+    require_setting,
+)
+from desp.settings.encoders import (
+    ConvEncoderSettings,
+    EncoderSettings,
+    FSPoolSetEncoderSettings,
+    IdentityEncoderSettings,
+    MLPEncoderSettings,
+    PaddedSetEncoderSettings,
+    SumPooledSetEncoderSettings,
+)
+
+
+@dataclass(frozen=True)
+class EnergySettings(Variant):
+    """E(x, Y) of equation 1."""
+
+    noise_conditional: ClassVar[bool] = False
+    """Whether it can be trained by denoising: the noise level sigma then joins the code."""
+    smooth: ClassVar[bool] = False
+    """Whether its gradient is continuous in the set, which a density needs."""
+    bounded_chains: ClassVar[bool] = False
+    """Whether divergent samples can be recognised by the length of their next step."""
+    masks_absent: ClassVar[bool] = False
+    """Whether it masks absent elements where presence is known; it is then built with `known_presence`."""
+
+    @property
+    def width(self) -> int:
+        """Width of its layers, which encoders and heads beside it take over."""
+        raise NotImplementedError  # an abstract property, as a dataclass has no abstract fields
+
+    def check_code(self, code_shape: tuple[int, ...], set_shape: tuple[int, int]) -> None:
+        """Check that it can use codes of this shape for padded sets (N, C).
+
+        Raises:
+            SettingsError: it needs others.
+        """
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """The encoder that suits inputs of this kind: vectors as they are, else a code as wide as the layers."""
+        if kind == "image":
+            return ConvEncoderSettings(hidden=self.width, out=self.width)
+        if kind == "set":
+            return SumPooledSetEncoderSettings(hidden=self.width, out=self.width)
+        return IdentityEncoderSettings()
+
+
+@EnergySettings.register("deep-sets", "desp.energies.deep_sets:DeepSetsEnergy")
+@dataclass(frozen=True)
+class DeepSetsSettings(EnergySettings):
+    """The energy E_DS of equation 8: an MLP on every element, a pooling, a second MLP."""
+
+    noise_conditional: ClassVar[bool] = True
+    bounded_chains: ClassVar[bool] = True
+    hidden: int = 128
+    """Width of all layers."""
+    element_layers: int = 3
+    """Linear layers before the pooling."""
+    set_layers: int = 3
+    """Linear layers after the pooling."""
+    pooling: Pooling = "fspool"
+    """How element features become set features."""
+    divide_by_size: bool = True
+    """Divide element features by the padded set size before pooling."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "element_layers", "set_layers")
+
+    @property
+    def width(self) -> int:
+        """Of all layers."""
+        return self.hidden
+
+
+@EnergySettings.register("set-encoder", "desp.energies.set_encoder:SetEncoderEnergy")
+@dataclass(frozen=True)
+class SetEncoderSettings(EnergySettings):
+    """The energy E_SE of equation 9: Huber distance between set code and input code."""
+
+    bounded_chains: ClassVar[bool] = True
+    hidden: int = 256
+    """Width of the hidden layers of the set encoder."""
+    layers: int = 3
+    """Linear layers of the set encoder."""
+    latent: int = 64
+    """Length of the code that sets and inputs share."""
+    pooling: Pooling = "fspool"
+    """How element features become the code."""
+    divide_by_size: bool = False
+    """Divide element features by the padded set size before pooling."""
+    shared: bool = False
+    """Inputs are sets like those to predict, and one encoder gives the codes of both: an auto-encoder."""
+    negative_slope: float = 0.01
+    """Slope of the set encoder's activations below zero; 0: ReLU."""
+    initialisation: Initialisation = "default"
+    """First weights: torch's default, or Xavier-uniform with zero biases."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "layers", "latent")
+        require_not_negative(self, "negative_slope")
+
+    @property
+    def width(self) -> int:
+        """Of the hidden layers."""
+        return self.hidden
+
+    def check_code(self, code_shape: tuple[int, ...], set_shape: tuple[int, int]) -> None:
+        """Check that codes are of the latent space, or padded like the sets to predict where the encoder is
+        shared.
+
+        Raises:
+            SettingsError: they are not.
+        """
+        if self.shared and code_shape != set_shape:
+            raise SettingsError(
+                f"energy.shared needs inputs that are sets like those to predict, padded to {set_shape[0]} rows of "
+                f"{set_shape[1]} features, presence included; got shape {code_shape} for one input."
+            )
+        if not self.shared and code_shape != (self.latent,):
+            raise SettingsError(
+                f"The set-encoder energy needs codes of {self.latent} numbers (energy.latent), but the encoder gives "
+                f"shape {code_shape} for one input."
+            )
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """To codes of the latent space, by the same kind of network where inputs are sets."""
+        if self.shared:
+            return PaddedSetEncoderSettings()
+        if kind == "image":
+            return ConvEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
+        if kind == "set":
+            return FSPoolSetEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
+        return MLPEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
+
+
+@EnergySettings.register("pooled-layers", "desp.energies.layered:pooled_layers")
+@dataclass(frozen=True)
+class PooledLayersSettings(EnergySettings):
+    """Smooth layers on every element, each of which also sees the pooled set: an energy for denoising."""
+
+    noise_conditional: ClassVar[bool] = True
+    hidden: int = 128
+    """Width of all layers."""
+    layers: int = 2
+    """How many times the set is pooled and broadcast to its elements."""
+    pooling: Pooling = "fspool"
+    """How element features become set features. With mean or sum, sets have densities (`log_prob`)."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "layers")
+
+    @property
+    def width(self) -> int:
+        """Of all layers."""
+        return self.hidden
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """FSPool and max have gradients that jump where elements change their order."""
+        return self.pooling in ("mean", "sum")
+
+
+@EnergySettings.register("attention", "desp.energies.layered:attention")
+@dataclass(frozen=True)
+class AttentionSettings(EnergySettings):
+    """Self-attention among elements: an energy for denoising sets with much local structure."""
+
+    noise_conditional: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+    masks_absent: ClassVar[bool] = True
+    hidden: int = 128
+    """Width of all layers."""
+    layers: int = 3
+    """Attention layers."""
+    heads: int = 4
+    """Attention heads; a divisor of the width."""
+    fourier_features: int = 8
+    """Frequencies of each feature, with 1 to so many periods over a length of 4, which for denoising is the range
+    of the data at low noise; 0: none. What repeats, such as the positions of pixels, is learned fast with them."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "layers", "heads")
+        require_not_negative(self, "fourier_features")
+        divides = self.hidden % self.heads == 0
+        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+
+    @property
+    def width(self) -> int:
+        """Of all layers."""
+        return self.hidden
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """As for others, with the same Fourier features for elements of input sets."""
+        if kind == "set":
+            return SumPooledSetEncoderSettings(self.hidden, self.hidden, self.fourier_features)
+        return super().auto_encoder(kind)

@@ -1,0 +1,321 @@
+"""Settings of methods: how a model is trained and how sets are sampled from it."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from desp.settings.base import (
+    Distance,
+    InputKind,
+    Variant,
+    require_not_negative,
+    require_positive,
+    require_setting,
+)
+from desp.settings.encoders import (
+    AutoEncoderSettings,
+    ConvEncoderSettings,
+    EncoderSettings,
+    FSPoolSetEncoderSettings,
+    MLPEncoderSettings,
+)
+from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
+from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
+
+
+@dataclass(frozen=True)
+class MethodSettings(Variant):
+    """A method owns all its parts: encoder, energy or network, and the sampler that predicts."""
+
+    has_energy: ClassVar[bool] = False
+    """Whether sets have an energy, by which predictions can be compared."""
+    deterministic: ClassVar[bool] = False
+    """Whether all predictions for one input are the same."""
+    encoder: EncoderSettings = field(default_factory=AutoEncoderSettings)
+    """h(x); auto: what suits the inputs."""
+
+    @property
+    def width(self) -> int:
+        """Width of its layers."""
+        raise NotImplementedError  # an abstract property, as a dataclass has no abstract fields
+
+    @property
+    def has_density(self) -> bool:
+        """Whether sets have a normalised density (`log_prob`)."""
+        return False
+
+    @property
+    def needs_presence(self) -> bool:
+        """Whether sets must be padded with a presence feature."""
+        return False
+
+    @property
+    def predicts_cardinality(self) -> bool:
+        """Whether p(n | x) is learned, and elements are then sampled given n."""
+        return False
+
+    @property
+    def prediction_sampler(self) -> SamplerSettings | None:
+        """How it samples when it predicts; None where there is nothing to choose."""
+        return None
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """The encoder that suits inputs of this kind."""
+        raise NotImplementedError  # an abstract method, as a dataclass has no abstract fields
+
+
+@dataclass(frozen=True)
+class EnergyMethodSettings(MethodSettings):
+    """A method that trains an energy."""
+
+    has_energy: ClassVar[bool] = True
+    energy: EnergySettings = field(default_factory=DeepSetsSettings)
+    """What scores a set."""
+
+    @property
+    def width(self) -> int:
+        """That of the energy."""
+        return self.energy.width
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """What suits the energy."""
+        return self.energy.auto_encoder(kind)
+
+
+@MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
+@dataclass(frozen=True)
+class ContrastiveSettings(EnergyMethodSettings):
+    """The paper's method: real sets get low energy, the samples of a Langevin chain high energy (equations 3 to
+    5)."""
+
+    chain: LangevinSettings = field(default_factory=lambda: LangevinSettings(steps=60, stochastic_steps=60))
+    """The chain that samples from the model in every training step."""
+    sampler: LangevinSettings = field(default_factory=LangevinSettings)
+    """The chain that predicts."""
+    data_noise: float = 0.02
+    """Standard deviation of the noise on real sets."""
+    mask_divergent: bool = False
+    """Leave samples out of the loss of which an element would next move farther than `chain.max_step`: the energy
+    is too steep there, and would get steeper. The log has their fraction as `divergent`."""
+    max_divergent_fraction: float = 0.05
+    """Fraction of samples that may diverge between checkpoints; with more, training has failed
+    (`on_nonfinite`)."""
+
+    def __post_init__(self) -> None:
+        require_not_negative(self, "data_noise")
+        one = self.chain.restarts == 1
+        require_setting(one, "chain.restarts", "1: restarts are for prediction", self.chain.restarts)
+        limited = not self.mask_divergent or self.chain.max_step is not None
+        require_setting(limited, "mask_divergent", "False without chain.max_step (try .1)", self.mask_divergent)
+        most = self.max_divergent_fraction
+        require_setting(0 < most <= 1, "max_divergent_fraction", "above 0 and at most 1", most)
+        bounded = not self.mask_divergent or self.energy.bounded_chains
+        require_setting(bounded, "energy", "deep-sets or set-encoder for mask_divergent", self.energy.kind)
+
+    @property
+    def prediction_sampler(self) -> LangevinSettings:
+        """The chain that predicts."""
+        return self.sampler
+
+
+@dataclass(frozen=True)
+class DiffusionSettings(MethodSettings):
+    """What both denoising methods share. Sets are scaled to [-1, 1], which all sigmas refer to."""
+
+    cardinality: Literal["predicted", "denoised"] = "predicted"
+    """predicted: p(n | x) is learned, n is sampled, and exactly n elements are denoised (needs presence padding).
+    denoised: presence, or zero rows, are denoised like everything else."""
+    cardinality_weight: float = 1.0
+    """Weight of -log p(n | x) in the loss. A small one leaves the encoder to the elements."""
+    p_mean: float = -1.2
+    """Mean of log sigma in training."""
+    p_std: float = 1.5
+    """Standard deviation of log sigma in training."""
+    sigma_data: float = 0.5
+    """Standard deviation of the data, roughly."""
+    sampler: EDMSettings = field(default_factory=EDMSettings)
+    """How sets are sampled."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "p_std", "sigma_data")
+        require_not_negative(self, "cardinality_weight")
+        drawn = self.cardinality == "predicted" or self.sampler.cardinality == "sampled"
+        wanted = "sampled where the cardinality is denoised"
+        require_setting(drawn, "sampler.cardinality", wanted, self.sampler.cardinality)
+
+    @property
+    def needs_presence(self) -> bool:
+        """The predicted cardinality is given by presence."""
+        return self.predicts_cardinality
+
+    @property
+    def predicts_cardinality(self) -> bool:
+        """Unless it is denoised."""
+        return self.cardinality == "predicted"
+
+    @property
+    def prediction_sampler(self) -> EDMSettings:
+        """How sets are sampled."""
+        return self.sampler
+
+
+@MethodSettings.register("denoising", "desp.methods.denoising:EnergyDenoising")
+@dataclass(frozen=True)
+class DenoisingSettings(DiffusionSettings):
+    """Denoising score matching: the energy's gradient learns to remove noise of every level; no chain in
+    training."""
+
+    has_energy: ClassVar[bool] = True
+    energy: EnergySettings = field(default_factory=PooledLayersSettings)
+    """What scores a set; noise-conditional."""
+    energy_sigma: float = 0.05
+    """The noise level at which sets are compared by their energy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "energy_sigma")
+        conditional = self.energy.noise_conditional
+        require_setting(
+            conditional, "energy", "pooled-layers, attention or deep-sets for denoising", self.energy.kind
+        )
+
+    @property
+    def width(self) -> int:
+        """That of the energy."""
+        return self.energy.width
+
+    @property
+    def has_density(self) -> bool:
+        """With a smooth energy and a predicted cardinality."""
+        return self.energy.smooth and self.predicts_cardinality
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """What suits the energy."""
+        return self.energy.auto_encoder(kind)
+
+
+@MethodSettings.register("denoiser", "desp.methods.denoising:Denoiser")
+@dataclass(frozen=True)
+class DenoiserSettings(DiffusionSettings):
+    """A plain denoiser without an energy: attention that outputs the move of every element.
+
+    Several times faster than an energy on large sets, but predictions cannot be compared.
+    """
+
+    network: AttentionSettings = field(default_factory=AttentionSettings)
+    """The layers of the denoiser."""
+
+    @property
+    def width(self) -> int:
+        """Of the network."""
+        return self.network.width
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """What suits the network."""
+        return self.network.auto_encoder(kind)
+
+
+Presence = Literal["descended", "clamped", "predicted"]
+
+
+@MethodSettings.register("set-risk", "desp.methods.set_risk:SetRisk")
+@dataclass(frozen=True)
+class SetRiskSettings(EnergyMethodSettings):
+    """Direct risk: a set distance on the result of an unrolled, differentiable descent.
+
+    With the energy `set-encoder` it is DSPN (Zhang et al. 2019), and with predicted cardinality C-DSPN.
+    """
+
+    deterministic: ClassVar[bool] = True
+    distance: Distance = "chamfer"
+    """The set distance that is minimised."""
+    descent: DescentSettings = field(default_factory=DescentSettings)
+    """The descent that is unrolled in training."""
+    sampler: DescentSettings | None = None
+    """The descent that predicts; None: that of training."""
+    supervise: Literal["last", "all"] = "last"
+    """Which sets the distance is taken of: the end of the descent, or the mean over all iterates and the start."""
+    cardinality: Presence = "descended"
+    """descended: presence, or zero rows, are descended like everything else. clamped: presence starts at .5 and is
+    clamped to [0, 1]. predicted: p(n | x) is learned, and the mode of it gives how many elements descend. The last
+    two need presence padding."""
+    cardinality_weight: float = 1.0
+    """Weight of -log p(n | x) in the loss, where the cardinality is predicted."""
+    cardinality_hidden: int = 128
+    """Width of the hidden layer of p(n | x), where the cardinality is predicted."""
+    representation_weight: float = 0.0
+    """Weight of the energy of true sets in the loss: Huber(g(Y), h(x)). Only with the energy set-encoder."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "cardinality_hidden")
+        require_not_negative(self, "cardinality_weight", "representation_weight")
+        masked = not self.predicts_cardinality or self.distance == "chamfer"
+        require_setting(masked, "distance", "chamfer where the cardinality is predicted", self.distance)
+        coded = self.energy.kind == "set-encoder" or self.representation_weight == 0
+        require_setting(coded, "energy", "set-encoder where representation_weight is above 0", self.energy.kind)
+
+    @property
+    def needs_presence(self) -> bool:
+        """Unless everything is descended alike."""
+        return self.cardinality != "descended"
+
+    @property
+    def predicts_cardinality(self) -> bool:
+        """C-DSPN does."""
+        return self.cardinality == "predicted"
+
+    @property
+    def prediction_sampler(self) -> DescentSettings:
+        """The descent that predicts."""
+        return self.sampler or self.descent
+
+
+@MethodSettings.register("tspn", "desp.methods.tspn:TSPN")
+@dataclass(frozen=True)
+class TSPNSettings(MethodSettings):
+    """TSPN (Kosiorek et al. 2020): a cardinality, then that many random points through a transformer; no
+    energy."""
+
+    hidden: int = 256
+    """Features of an element in the transformer, and width of the encoder."""
+    layers: int = 3
+    """Transformer layers."""
+    heads: int = 4
+    """Attention heads; a divisor of the width."""
+    feedforward: int = 1024
+    """Width of the feed-forward layers."""
+    latent: int = 64
+    """Length of the code."""
+    cardinality_weight: float = 1.0
+    """Weight of -log p(n | x) in the loss."""
+    cardinality_hidden: int = 128
+    """Width of the hidden layer of p(n | x)."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "layers", "heads", "feedforward", "latent", "cardinality_hidden")
+        require_not_negative(self, "cardinality_weight")
+        divides = self.hidden % self.heads == 0
+        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+
+    @property
+    def width(self) -> int:
+        """Of the transformer."""
+        return self.hidden
+
+    @property
+    def needs_presence(self) -> bool:
+        """Elements are masked by it."""
+        return True
+
+    @property
+    def predicts_cardinality(self) -> bool:
+        """Always."""
+        return True
+
+    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+        """To standardised codes: the decoder sees codes beside random points, and would not see small
+        differences."""
+        if kind == "image":
+            return ConvEncoderSettings(self.hidden, self.latent, standardise=True)
+        if kind == "set":
+            return FSPoolSetEncoderSettings(self.hidden, self.latent, presence_as_feature=True, standardise=True)
+        return MLPEncoderSettings(self.hidden, self.latent, standardise=True)

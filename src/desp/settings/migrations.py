@@ -1,0 +1,202 @@
+"""Saved settings of older versions, brought to today's names: pure functions from dict to dict.
+
+Schema 1 is everything before schemas were numbered: energy, estimator and sampler as three parts of a predictor.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from desp.errors import SettingsError
+
+SCHEMA = 2
+
+Values = dict[str, Any]
+
+
+def migrate_run(values: Mapping[str, Any]) -> Values:
+    """Settings of a run, of any schema, as those of the present one; without the schema's number.
+
+    Raises:
+        SettingsError: written by a newer version, or with something that was removed.
+    """
+    return _migrate(values, {1: _run_from_1})
+
+
+def migrate_predictor(values: Mapping[str, Any]) -> Values:
+    """The configuration of a saved predictor, of any schema, as that of the present one.
+
+    Raises:
+        SettingsError: written by a newer version, or with something that was removed.
+    """
+    return _migrate(values, {1: _predictor_from_1})
+
+
+def migrate_weights(weights: Mapping[str, Any], schema: int, method: Mapping[str, Any]) -> dict[str, Any]:
+    """Weights of a saved predictor under the present names; `method` is its migrated settings."""
+    if schema > 1:
+        return dict(weights)
+    network = "field.network." if method["kind"] == "denoiser" else "energy.network."
+    return {_weight_from_1(name, network): value for name, value in weights.items()}
+
+
+def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], Values]]) -> Values:
+    values = dict(values)
+    schema = values.pop("schema", 1)
+    if schema not in (*steps, SCHEMA):
+        raise SettingsError(f"These settings have schema {schema}; this version of desp knows up to {SCHEMA}.")
+    for number in range(schema, SCHEMA):
+        values = steps[number](values)
+    return values
+
+
+# -- from schema 1 -----------------------------------------------------------------------------------------
+
+
+def _run_from_1(values: Values) -> Values:
+    values = dict(values)
+    parts = values.pop("predictor", {})
+    training, task = dict(values.get("training", {})), dict(values["task"])
+    _without(training, "training", size_groups=1)
+    if "shifted" in task:
+        task["translate"] = task.pop("shifted")
+    return values | {"task": task, "training": training, **_parts_from_1(parts)}
+
+
+def _predictor_from_1(values: Values) -> Values:
+    values = dict(values)
+    return values | _parts_from_1(values.pop("settings", {}))
+
+
+def _parts_from_1(parts: Values) -> Values:
+    parts = dict(parts)
+    _without(parts, "predictor", code=None)
+    energy, estimator, sampler = (dict(parts.pop(name, {})) for name in ("energy", "estimator", "sampler"))
+    padding = dict(parts.pop("padding", {}))
+    representation = _renamed(padding, {"kind": "padding", "rule": "zero_rule"}) | parts
+    method = _METHODS_OF_1[estimator.pop("kind", "denoising")]
+    return {"method": method(energy, estimator, sampler), "representation": representation}
+
+
+def _contrastive_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
+    _without(estimator, "estimator", energy_penalty=0.0, replay=0.0, replay_capacity=...)
+    names = {"spare_runaways": "mask_divergent", "most_runaways": "max_divergent_fraction"}
+    method = _renamed(estimator, names) | {"energy": _energy_from_1(energy, "deep-sets")}
+    if "chain" in method:
+        method["chain"] = _langevin_from_1(method["chain"])
+    return {"kind": "contrastive", **method, "sampler": _langevin_from_1(sampler)}
+
+
+def _denoising_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
+    _without(estimator, "estimator", size_head="free")
+    names = {
+        "sizes": "cardinality",
+        "size_weight": "cardinality_weight",
+        "mean_log_level": "p_mean",
+        "deviation_log_level": "p_std",
+        "data_deviation": "sigma_data",
+        "energy_level": "energy_sigma",
+    }
+    method = _renamed(estimator, names)
+    if "cardinality" in method:
+        method["cardinality"] = {"first": "predicted"}.get(method["cardinality"], method["cardinality"])
+    method["sampler"] = _edm_from_1(sampler)
+    if energy.pop("field", False):
+        method.pop("energy_sigma", None)
+        return {"kind": "denoiser", **method, "network": _energy_from_1(energy, "attention")}
+    return {"kind": "denoising", **method, "energy": _energy_from_1(energy, "pooled-layers")}
+
+
+def _set_risk_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
+    del sampler  # it was saved, and never ran
+    names = {
+        "scored": "supervise",
+        "sizes": "cardinality",
+        "size_weight": "cardinality_weight",
+        "size_hidden": "cardinality_hidden",
+    }
+    method = _renamed(estimator, names)
+    if "cardinality" in method:
+        method["cardinality"] = {"first": "predicted"}.get(method["cardinality"], method["cardinality"])
+    descent = {name: method.pop(name) for name in ("steps", "step_size") if name in method}
+    return {"kind": "set-risk", **method, "descent": descent, "energy": _energy_from_1(energy, "deep-sets")}
+
+
+def _tspn_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
+    del sampler  # it was saved, and never ran
+    names = {"size_weight": "cardinality_weight", "size_hidden": "cardinality_hidden"}
+    energy.pop("kind", None)
+    return {"kind": "tspn", **energy, **_renamed(estimator, names)}
+
+
+_METHODS_OF_1: dict[str, Callable[[Values, Values, Values], Values]] = {
+    "contrastive": _contrastive_from_1,
+    "denoising": _denoising_from_1,
+    "set-risk": _set_risk_from_1,
+    "direct": _tspn_from_1,
+}
+
+
+def _energy_from_1(energy: Values, default: str) -> Values:
+    energy.pop("field", None)
+    return {"kind": default} | _renamed(energy, {"waves": "fourier_features"})
+
+
+def _langevin_from_1(sampler: Values) -> Values:
+    names = {
+        "last_noise": "final_noise_scale",
+        "largest_step": "max_step",
+        "tries": "restarts",
+        "from_tries": "aggregate",
+    }
+    return {"kind": "langevin"} | _renamed(sampler, names)
+
+
+def _edm_from_1(sampler: Values) -> Values:
+    sampler = dict(sampler)
+    _without(sampler, "sampler", refinement=0, matching=0)
+    names = {
+        "highest": "sigma_max",
+        "lowest": "sigma_min",
+        "spacing": "rho",
+        "stochasticity": "churn",
+        "sizes": "cardinality",
+    }
+    renamed = _renamed(sampler, names)
+    if "cardinality" in renamed:
+        renamed["cardinality"] = {"drawn": "sampled", "likeliest": "mode"}[renamed["cardinality"]]
+    return renamed | {"kind": "edm"}
+
+
+def _weight_from_1(name: str, network: str) -> str:
+    moved = {
+        "energy.input_encoder.": "encoder.",
+        "input_encoder.": "encoder.",
+        "sizes.": "cardinality.",
+        "energy.worth.": f"{network}head.",
+        "energy.from_code.": f"{network}from_code.",
+        "energy.from_element.": f"{network}from_element.",
+        "energy.layers.": f"{network}layers.",
+    }
+    for old, new in moved.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name
+
+
+def _renamed(values: Values, names: Mapping[str, str]) -> Values:
+    return {names.get(name, name): value for name, value in values.items()}
+
+
+def _without(values: Values, where: str, **removed: Any) -> None:
+    """Remove settings that no longer exist, at the one value (``...``: any) that changed nothing.
+
+    Raises:
+        SettingsError: another value was used.
+    """
+    for name, neutral in removed.items():
+        value = values.pop(name, neutral)
+        if neutral is not ... and value != neutral:
+            raise SettingsError(
+                f"{where}.{name} = {value!r} was removed from desp, so this run can no longer be used. Its results "
+                "stay readable; to use the model, install the version that saved it."
+            )

@@ -1,0 +1,95 @@
+"""Settings of tasks: data and scores."""
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+from desp.settings.base import Variant, require_setting
+
+MnistVariant = Literal["mnist", "fashion"]
+
+
+@dataclass(frozen=True)
+class TaskSettings(Variant):
+    """Where data come from and how predictions are scored."""
+
+    location_field: ClassVar[str | None] = None
+    """The setting that says where the data are, which differs between machines; None where they are generated."""
+    location_flag: ClassVar[str | None] = None
+    """The command's flag for it."""
+    own_data: ClassVar[bool] = False
+    """Whether the data are the user's own: then nothing of the task is the recipe's, and nothing is published."""
+
+    @property
+    def location(self) -> str | None:
+        """Where the data are; None where they are generated."""
+        return None if self.location_field is None else str(getattr(self, self.location_field))
+
+    def at(self, location: str | None) -> Self:
+        """The same task with its data elsewhere."""
+        return self if self.location_field is None else replace(self, **{self.location_field: location or ""})
+
+    def fetch_command(self, location: str) -> str | None:
+        """The command that fetches the data into a folder; None if they cannot be fetched."""
+        del location
+        return None
+
+
+@TaskSettings.register("polygons", "desp.tasks.polygons:PolygonsTask")
+@dataclass(frozen=True)
+class PolygonsSettings(TaskSettings):
+    """Regular polygons at random rotations; the input is the number of corners."""
+
+    corners: tuple[int, ...] = (4, 5, 6, 7, 8)
+    """The numbers of corners to learn."""
+
+    def __post_init__(self) -> None:
+        wanted = "different numbers of 3 or more"
+        valid = len(set(self.corners)) == len(self.corners) > 0 and min(self.corners) >= 3
+        require_setting(valid, "corners", wanted, self.corners)
+
+
+@TaskSettings.register("digits", "desp.tasks.digits:DigitsTask")
+@dataclass(frozen=True)
+class DigitsSettings(TaskSettings):
+    """Point clouds of a one or a seven, each in two styles; the input is the digit."""
+
+
+@TaskSettings.register("files", "desp.tasks.files:FilesTask")
+@dataclass(frozen=True)
+class FilesSettings(TaskSettings):
+    """A user's own data."""
+
+    location_field: ClassVar[str | None] = "path"
+    location_flag: ClassVar[str | None] = "--data"
+    own_data: ClassVar[bool] = True
+    path: str = ""
+    """JSON lines with `input` and `set`, or an npz file."""
+    held_out: float = 0.1
+    """Fraction of the examples that is kept for validation and scoring."""
+
+    def __post_init__(self) -> None:
+        require_setting(0 < self.held_out < 1, "held_out", "between 0 and 1", self.held_out)
+
+
+@TaskSettings.register("mnist", "desp.tasks.mnist:SetMnistTask")
+@dataclass(frozen=True)
+class MnistSettings(TaskSettings):
+    """Handwritten digits, or pieces of clothing, as sets of points; the input is the set itself."""
+
+    location_field: ClassVar[str | None] = "data_dir"
+    location_flag: ClassVar[str | None] = "--data-dir"
+    variant: MnistVariant = "mnist"
+    """MNIST, or Fashion-MNIST."""
+    data_dir: str = ""
+    """Folder with the data; DESP_DATA, or else the user's data folder, if empty."""
+    translate: float = 0.0
+    """Augmentation: fraction of the training sets that are translated by whole pixels to anywhere in the picture,
+    so that points at its border, which are rare, are seen more often."""
+
+    def __post_init__(self) -> None:
+        require_setting(0 <= self.translate <= 1, "translate", "between 0 and 1", self.translate)
+
+    def fetch_command(self, location: str) -> str:
+        """`desp data` knows where the files come from."""
+        return f"desp data {self.variant} --data-dir {shlex.quote(location)}"

@@ -1,0 +1,64 @@
+"""Settings of the training loop."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from desp.settings.base import require_not_negative, require_positive, require_setting
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The one training loop. The defaults are robust rather than the paper's, which its recipes name."""
+
+    steps: int = 2000
+    """Optimiser steps."""
+    batch_size: int = 64
+    """Examples a step, in each process."""
+    learning_rate: float = 1e-3
+    """Peak learning rate of Adam."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Adam's decays of the mean gradient and of the mean square."""
+    warmup_steps: int = 100
+    """Steps over which the learning rate rises from zero."""
+    decay: Literal["constant", "cosine"] = "cosine"
+    """What the learning rate does after the warm-up."""
+    clip_norm: float | None = 1.0
+    """Largest gradient norm; None: no clipping."""
+    ema_decay: float | None = 0.995
+    """Decay of the weight average that predictions use; None: the last weights are used."""
+    validate_every: int = 0
+    """Steps between validations; 0: never."""
+    patience: int | None = None
+    """Stop after this many validations without improvement; None: never."""
+    best_is: Literal["lowest", "highest"] = "lowest"
+    """Which direction of the validation score is better."""
+    checkpoint_every: int = 500
+    """Steps between checkpoints."""
+    log_every: int = 10
+    """Steps between lines of the log."""
+    on_nonfinite: Literal["stop", "rollback"] = "rollback"
+    """After NaN or infinity, and when too many samples diverge: stop, or roll back to the last good checkpoint
+    with half the learning rate."""
+    data_workers: int = 0
+    """Processes that load data; 0: the training process does."""
+    tensorboard: bool = False
+    """Also log for TensorBoard (extra `log`)."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "steps", "batch_size", "checkpoint_every", "log_every", "learning_rate")
+        require_not_negative(self, "warmup_steps", "validate_every", "data_workers")
+        decays = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        require_setting(decays, "betas", "two numbers of at least 0 and below 1", self.betas)
+        clipped = self.clip_norm is None or self.clip_norm > 0
+        require_setting(clipped, "clip_norm", "positive or None", self.clip_norm)
+        averaged = self.ema_decay is None or 0 < self.ema_decay < 1
+        require_setting(averaged, "ema_decay", "between 0 and 1, or None", self.ema_decay)
+        patient = self.patience is None or (self.patience > 0 and self.validate_every > 0)
+        require_setting(patient, "patience", "positive, with validate_every above 0, or None", self.patience)
+
+    def may_end_at(self, steps: int) -> bool:
+        """Whether a run of that length is the beginning of a longer one, and gives the best of its weights so far.
+
+        Its last weights are validated; so the longer run must have validated them, too.
+        """
+        return self.decay == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
