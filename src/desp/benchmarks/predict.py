@@ -3,7 +3,8 @@
 import torch
 
 from desp.benchmarks.base import OUR_PRECISION, BenchOptions, Row, precision_name, timing_fields
-from desp.benchmarks.timing import matmul_precision, measure
+from desp.benchmarks.timing import measure
+from desp.precision import matmul_precision
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe

@@ -15,8 +15,9 @@ from desp.benchmarks.base import (
 from desp.benchmarks.chains import CHAINS, ChainCase, get_chain, make_engine
 from desp.benchmarks.floors import Peaks, chain_floor_ms, measure_peaks
 from desp.benchmarks.reference import reference_chain
-from desp.benchmarks.timing import Timing, matmul_precision, measure
+from desp.benchmarks.timing import Timing, measure
 from desp.energies import SetEnergy
+from desp.precision import matmul_precision
 from desp.randomness import make_generator
 from desp.samplers import LangevinSampler
 

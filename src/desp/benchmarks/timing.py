@@ -6,10 +6,9 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -95,14 +94,3 @@ class PeakMemory:
     def mb(self) -> float:
         """MB so far."""
         return max(peak_memory_mb(self.device) - self._before, 0.0)
-
-
-@contextlib.contextmanager
-def matmul_precision(value: Literal["highest", "high"]) -> Iterator[None]:
-    """Set the precision of float32 matrix products, and put it back at the end."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(value)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

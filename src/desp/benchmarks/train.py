@@ -21,7 +21,6 @@ from desp.benchmarks.reference import reference_training_step
 from desp.benchmarks.timing import (
     PeakMemory,
     Timing,
-    matmul_precision,
     measure,
     synchronized_clock,
     timing_of,
@@ -29,6 +28,7 @@ from desp.benchmarks.timing import (
 from desp.data.base import Batch, BatchSource
 from desp.energies import SetEnergy
 from desp.methods import Contrastive
+from desp.precision import matmul_precision
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe

@@ -94,14 +94,11 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
         settings = replace(settings, method=_variant(MethodSettings, method, "--use-method")())
     if energy is None:
         return settings
-    current = getattr(settings.method, "energy", None)
-    if not isinstance(current, EnergySettings):
-        raise SettingsError(f"The method '{settings.method.kind}' has no energy, so --energy has no use here.")
-    if energy == current.kind:
-        return settings
     kind = _variant(EnergySettings, energy, "--energy")
-    same_width = {"hidden": current.width} if "hidden" in {item.name for item in fields(kind)} else {}
-    return replace(settings, method=replace(settings.method, energy=kind(**same_width)))
+    same_width = {"hidden": settings.method.width} if "hidden" in {item.name for item in fields(kind)} else {}
+    chosen = settings.method.with_energy(kind(**same_width))
+    current = getattr(settings.method, "energy", None)
+    return settings if current is not None and current.kind == energy else replace(settings, method=chosen)
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:

@@ -3,8 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.energies.base import Cache, SetEnergy
-from desp.nn import AttentionNetwork, PooledNetwork, SetNetwork
+from desp.energies.base import SetEnergy
+from desp.nn import AttentionNetwork, Cache, PooledNetwork, SetNetwork
 from desp.settings import AttentionSettings, PooledLayersSettings
 
 

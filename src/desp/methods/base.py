@@ -24,10 +24,11 @@ NO_ENERGY = (
     "DenoisingSettings()."
 )
 NO_DENSITY = (
-    "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: 'attention', or "
-    "'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements change their order, which "
-    "the divergence does not see; energies of other methods are known only up to a constant for each input. Train with "
-    "DenoisingSettings(energy=PooledLayersSettings(pooling='mean')), on the command line --method.energy.pooling mean."
+    "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: "
+    "'attention', or 'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements change their "
+    "order, which the divergence does not see; energies of other methods are known only up to a constant for each "
+    "input. Train with DenoisingSettings(energy=PooledLayersSettings(pooling='mean')), on the command line "
+    "--method.energy.pooling mean."
 )
 
 
@@ -167,6 +168,7 @@ class Method(nn.Module, ABC):
         Raises:
             SettingsError: the method gives no normalised density.
         """
+        del code, y, generator, steps, probes
         raise SettingsError(NO_DENSITY)
 
 

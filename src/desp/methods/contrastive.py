@@ -88,8 +88,9 @@ class Contrastive(Method):
         if fraction <= self.settings.max_divergent_fraction:
             return None
         return (
-            f"{fraction:.1%} of the samples diverge and are masked, more than method.max_divergent_fraction: the energy "
-            "is too steep for the chains' steps. Is method.chain.max_step below the data's noise? Then raise it."
+            f"{fraction:.1%} of the samples diverge and are masked, more than method.max_divergent_fraction: the "
+            "energy is too steep for the chains' steps. Is method.chain.max_step "
+            "below the data's noise? Then raise it."
         )
 
     # -- prediction ------------------------------------------------------------------------------------

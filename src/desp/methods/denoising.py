@@ -15,6 +15,7 @@ from desp.nn import SIGMA_FEATURES, AttentionNetwork, Cache, CardinalityHead, pr
 from desp.samplers import (
     ChainInfo,
     EDMSampler,
+    GradientFor,
     LogDensity,
     Preconditioning,
     Record,
@@ -42,6 +43,7 @@ class Diffusion(Method):
     """
 
     field: SetField
+    engines: PredictionEngines
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class Diffusion(Method):
             loss = loss + self.settings.cardinality_weight * cardinality_loss
         return loss, statistics
 
-    def _gradient_for(self, size: int) -> partial[object]:
+    def _gradient_for(self, size: int) -> GradientFor:
         return partial(eager_gradient, self.field, size=size)
 
     def _sigmas(self, y: Tensor, generator: torch.Generator) -> Tensor:

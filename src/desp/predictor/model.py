@@ -19,6 +19,7 @@ from desp.settings import (
     DenoisingSettings,
     Device,
     Engine,
+    MatmulPrecision,
     MethodSettings,
     RepresentationSettings,
     from_json,
@@ -42,6 +43,7 @@ class PredictorModel(SavedModel):
             Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
+        matmul_precision: of float32 matrix products in training and prediction; None: torch's own setting.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class PredictorModel(SavedModel):
         input_encoder: nn.Module | None = None,
         engine: Engine = "auto",
         device: Device = "auto",
+        matmul_precision: MatmulPrecision | None = None,
     ) -> None:
         self.settings = method or DenoisingSettings()
         self.representation = representation or RepresentationSettings()
@@ -62,6 +65,7 @@ class PredictorModel(SavedModel):
         wanted = f"presence for the method {self.settings.kind} with these settings"
         require_setting(padded, "representation.padding", wanted, self.representation.padding)
         self.engine, self.device_choice = engine, device
+        self.matmul_precision: MatmulPrecision | None = matmul_precision
         self.padding = make_padding(self.representation)
         self._own_encoder = input_encoder
         self._shape: DataShape | None = None

@@ -1,7 +1,8 @@
 """The predictor: what users hold, whatever its method."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils.data import Dataset
 from desp.data.base import BatchSource, as_input
 from desp.errors import SettingsError
 from desp.methods.base import CHAINS_AT_ONCE, NO_ENERGY, evaluating
+from desp.precision import matmul_precision
 from desp.predictor.model import PredictorModel
 from desp.predictor.prediction import Prediction
 from desp.predictor.shape import dataset_source, inspect_dataset
@@ -34,6 +36,7 @@ class SetPredictor(PredictorModel):
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
+        matmul_precision: of float32 matrix products in training and prediction; None: torch's own setting.
     """
 
     # -- training --------------------------------------------------------------------------------------
@@ -117,7 +120,8 @@ class SetPredictor(PredictorModel):
             engine=self.engine,
         )
         size, hidden = self.shape.max_size, self.settings.width
-        with suitable_threads(accelerator.device, training.batch_size, size, hidden):
+        threads = suitable_threads(accelerator.device, training.batch_size, size, hidden)
+        with threads, matmul_precision(self.matmul_precision):
             outcome = trainer.fit(resume)
         self.method.load_state_dict(outcome.weights)
         self.method.eval()
@@ -204,17 +208,23 @@ class SetPredictor(PredictorModel):
             raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
         batch, given = self._as_pairs(x, sets)
         generator = make_generator(seed, "probes", device=self.device)
-        with evaluating(self.method):
+        with self._predicting():
             density = self.method.log_prob(self.encode(batch), self.encode_sets(given), generator, steps, probes)
         scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
         return LogDensity((density.value - scale).cpu(), density.error.cpu())
+
+    @contextmanager
+    def _predicting(self) -> Iterator[None]:
+        """Eval mode, and this predictor's precision of matrix products."""
+        with matmul_precision(self.matmul_precision), evaluating(self.method):
+            yield
 
     # -- raw tensors -----------------------------------------------------------------------------------
 
     @torch.no_grad()
     def encode(self, x: Tensor) -> Tensor:
         """The codes h(x) (B, ...) of inputs on this predictor's device; computed once for all that uses them."""
-        with evaluating(self.method):
+        with self._predicting():
             return torch.cat([self.method.encode(part.to(self._dtype)) for part in x.split(CHAINS_AT_ONCE)])
 
     @torch.no_grad()
@@ -236,12 +246,12 @@ class SetPredictor(PredictorModel):
             sampler: another one than the method's own.
             record: what to keep of the chain.
         """
-        with evaluating(self.method):
+        with self._predicting():
             chosen = sampler or self.settings.prediction_sampler
             return self.method.sample(code, generator, chosen, record)
 
     @torch.no_grad()
     def raw_energy(self, code: Tensor, values: Tensor) -> Tensor:
         """The energy (B,) of raw padded sets (B, N, C) for codes; NaN for a method that has none."""
-        with evaluating(self.method):
+        with self._predicting():
             return self.method.energies(code, values)

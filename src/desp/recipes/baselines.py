@@ -16,9 +16,9 @@ from desp.settings import (
 BATCH_SIZE = 32
 # The released step is for the mean over the batch; an energy here is that of one sample.
 STEP_SIZE = 800 / BATCH_SIZE
-# The cardinality costs some nats and elements thousandths: added as they are, the encoder would learn cardinalities
-# alone, and every input of one cardinality would get the same set. With these weights, found by trial, both are
-# learned; TSPN's codes are standardised, so that their gradients are smaller.
+# The cardinality costs some nats and elements thousandths: added as they are, the encoder would learn
+# cardinalities alone, and every input of one cardinality would get the same set. With these weights, found by
+# trial, both are learned; TSPN's codes are standardised, so that their gradients are smaller.
 CARDINALITY_WEIGHT, STANDARDISED_CARDINALITY_WEIGHT = 1e-3, 1e-2
 
 

@@ -28,14 +28,16 @@ _ENERGY = DeepSetsSettings(hidden=256)
 _MAX_STEP = 0.1
 
 
+def _contrastive(chain: LangevinSettings, sampler: LangevinSettings) -> ContrastiveSettings:
+    return ContrastiveSettings(energy=_ENERGY, chain=chain, sampler=sampler, data_noise=_DATA_NOISE)
+
+
 def _paper(name: str, task: TaskSettings) -> RunSettings:
     """E_DS, 100 Langevin steps, Adam at 1e-4, batch 100, 4,000 steps."""
     return RunSettings(
         recipe=name,
         task=task,
-        method=ContrastiveSettings(
-            energy=_ENERGY, chain=_CHAIN, sampler=replace(_CHAIN, stochastic_steps=80), data_noise=_DATA_NOISE
-        ),
+        method=_contrastive(_CHAIN, replace(_CHAIN, stochastic_steps=80)),
         representation=_PADDING,
         training=TrainingSettings(
             steps=4000,
@@ -103,7 +105,7 @@ def _fast(name: str, task: TaskSettings, stochastic_steps: int) -> RunSettings:
     run = _own(name, task, steps=4000, batch_size=100, learning_rate=3e-4, warmup_steps=1300)
     chain = replace(_CHAIN, max_step=_MAX_STEP)
     sampler = replace(chain, stochastic_steps=stochastic_steps)
-    return replace(run, method=replace(run.method, chain=chain, sampler=sampler))
+    return replace(run, method=_contrastive(chain, sampler))
 
 
 @recipe(table=None, task="polygons", system="desp", protocol="ours", expected=2.9e-5, minutes=1)

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from desp.errors import CheckpointError, RunError
 from desp.predictor import SetPredictor
 from desp.settings import SCHEMA, RunSettings, TaskSettings, from_json, migrate_run, to_json
@@ -181,10 +179,8 @@ class RunFolder:
                 f"{self.path} has no trained model yet. Finish it: desp train {settings.recipe} "
                 f"--run {self.path} --resume"
             )
-        # Wherever it was trained, it predicts on what this machine has.
-        torch.set_float32_matmul_precision(settings.matmul_precision)
-        try:
-            return SetPredictor.from_pretrained(self.model)
+        try:  # wherever it was trained, it predicts on what this machine has
+            return SetPredictor.from_pretrained(self.model, matmul_precision=settings.matmul_precision)
         except CheckpointError as error:
             raise CheckpointError(
                 f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "

@@ -2,7 +2,6 @@
 
 import logging
 
-import torch
 from accelerate import PartialState
 
 from desp.errors import SettingsError
@@ -41,10 +40,15 @@ def train_run(
         folder.check_same(settings, seed)
     task = make_task(settings.task, seed)
     parts = settings.representation
-    predictor = SetPredictor(settings.method, parts, engine=settings.engine, device=settings.device)
+    predictor = SetPredictor(
+        settings.method,
+        parts,
+        engine=settings.engine,
+        device=settings.device,
+        matmul_precision=settings.matmul_precision,
+    )
     shape, statistics = task.shape(parts.max_size, parts.scaling == "auto", parts.categories)
     predictor.build(shape, seed=seed, statistics=statistics)
-    torch.set_float32_matmul_precision(settings.matmul_precision)
     _check_machine(settings)
     state = PartialState(cpu=settings.device == "cpu")
     if state.is_main_process:

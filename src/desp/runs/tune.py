@@ -87,7 +87,7 @@ def reset_run(folder: RunFolder) -> SamplerSettings:
 
 def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings) -> None:
     """Save the predictor with another sampler; what was measured with the one before goes."""
-    predictor.settings = replace(predictor.settings, sampler=sampler)
+    predictor.settings = predictor.settings.with_sampler(sampler)
     folder.clear_measurements()
     predictor.save_pretrained(folder.model)
 

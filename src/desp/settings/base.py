@@ -13,6 +13,7 @@ Engine = Literal["auto", "eager", "compiled", "graph"]
 Device = Literal["auto", "cpu", "cuda"]
 InputKind = Literal["vector", "set", "image"]
 Initialisation = Literal["default", "xavier"]
+MatmulPrecision = Literal["highest", "high", "medium"]
 
 V = TypeVar("V", bound="Variant")
 

@@ -126,13 +126,13 @@ class SetEncoderSettings(EnergySettings):
         """
         if self.shared and code_shape != set_shape:
             raise SettingsError(
-                f"energy.shared needs inputs that are sets like those to predict, padded to {set_shape[0]} rows of "
-                f"{set_shape[1]} features, presence included; got shape {code_shape} for one input."
+                f"energy.shared needs inputs that are sets like those to predict, padded to {set_shape[0]} rows "
+                f"of {set_shape[1]} features, presence included; got shape {code_shape} for one input."
             )
         if not self.shared and code_shape != (self.latent,):
             raise SettingsError(
-                f"The set-encoder energy needs codes of {self.latent} numbers (energy.latent), but the encoder gives "
-                f"shape {code_shape} for one input."
+                f"The set-encoder energy needs codes of {self.latent} numbers (energy.latent), but the encoder "
+                f"gives shape {code_shape} for one input."
             )
 
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:

@@ -1,7 +1,7 @@
 """Settings of methods: how a model is trained and how sets are sampled from it."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar, Literal, Self
 
 from desp.settings.base import (
     Distance,
@@ -57,6 +57,27 @@ class MethodSettings(Variant):
     def prediction_sampler(self) -> SamplerSettings | None:
         """How it samples when it predicts; None where there is nothing to choose."""
         return None
+
+    def with_sampler(self, sampler: SamplerSettings) -> Self:
+        """The same method with another sampler to predict by.
+
+        Raises:
+            SettingsError: there is nothing to choose.
+        """
+        return self._with_part("sampler", sampler)
+
+    def with_energy(self, energy: EnergySettings) -> Self:
+        """The same method with another energy.
+
+        Raises:
+            SettingsError: it has none.
+        """
+        return self._with_part("energy", energy)
+
+    def _with_part(self, name: str, part: Variant) -> Self:
+        has = name in {item.name for item in fields(self)}
+        require_setting(has, f"method.{name}", f"left out: the method {self.kind} has none", part.kind)
+        return replace(self, **{name: part})  # type: ignore[arg-type] # which field it is is checked above
 
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind."""

@@ -197,6 +197,6 @@ def _without(values: Values, where: str, **removed: Any) -> None:
         value = values.pop(name, neutral)
         if neutral is not ... and value != neutral:
             raise SettingsError(
-                f"{where}.{name} = {value!r} was removed from desp, so this run can no longer be used. Its results "
-                "stay readable; to use the model, install the version that saved it."
+                f"{where}.{name} = {value!r} was removed from desp, so this run can no longer be used. Its "
+                "results stay readable; to use the model, install the version that saved it."
             )

@@ -1,9 +1,8 @@
 """Settings of a whole run."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-from desp.settings.base import Device, Engine
+from desp.settings.base import Device, Engine, MatmulPrecision
 from desp.settings.methods import DenoisingSettings, MethodSettings
 from desp.settings.representation import RepresentationSettings
 from desp.settings.tasks import TaskSettings
@@ -28,6 +27,6 @@ class RunSettings:
     """How chains run: eager, with a compiled gradient, as one CUDA graph, or what suits the device and the run."""
     device: Device = "auto"
     """Where to run."""
-    matmul_precision: Literal["highest", "high", "medium"] = "high"
+    matmul_precision: MatmulPrecision = "high"
     """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or with the
     layers of chains in bfloat16 (medium), and those of a denoiser without an energy in training too."""
