@@ -7,8 +7,8 @@ from desp.benchmarks.base import OUR_PRECISION, BenchOptions, Row, precision_nam
 from desp.benchmarks.chains import ChainCase, get_chain
 from desp.benchmarks.distances import ENGINES, time_distance
 from desp.benchmarks.sampler import time_our_chain
-from desp.benchmarks.timing import matmul_precision
 from desp.distances import SET_DISTANCES
+from desp.precision import matmul_precision
 from desp.settings import Distance
 
 # Everything that is not varied is as in the Polygons task, but for shorter chains on the CPU.

@@ -25,10 +25,10 @@ NO_ENERGY = (
 )
 NO_DENSITY = (
     "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: "
-    "'attention', or 'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements change their "
-    "order, which the divergence does not see; energies of other methods are known only up to a constant for each "
-    "input. Train with DenoisingSettings(energy=PooledLayersSettings(pooling='mean')), on the command line "
-    "--method.energy.pooling mean."
+    "'attention', or 'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements "
+    "change their order, which the divergence does not see; energies of other methods are known only up to a "
+    "constant for each input. Train with DenoisingSettings(energy=PooledLayersSettings(pooling='mean')), on the "
+    "command line --method.energy.pooling mean."
 )
 
 

@@ -92,6 +92,38 @@ class MaxPool(Pool):
         return torch.where(presence.any(dim=1, keepdim=True), largest, torch.zeros_like(largest))
 
 
+class SoftmaxPool(Pool):
+    """N times a mean whose weights are a softmax of each feature itself, at a learned inverse temperature.
+
+    At temperature zero it is the maximum or, with a negative sign, the minimum; at an infinite one the sum. Like
+    FSPool it weighs large and small values differently, but its gradient is continuous.
+
+    Args:
+        features: H.
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.inverse_temperature = nn.Parameter(3 * torch.randn(features))
+
+    def forward(
+        self,
+        values: Float[Tensor, "b n h"],
+        presence: Bool[Tensor, "b n"] | None = None,
+        cache: tuple[Tensor, ...] | None = None,
+    ) -> Float[Tensor, "b h"]:
+        """Weighted mean, times the number of elements."""
+        del cache
+        if values.shape[1] == 0:
+            return values.new_zeros(values.shape[0], values.shape[2])
+        scores = self.inverse_temperature * values
+        if presence is None:
+            return values.shape[1] * (scores.softmax(dim=1) * values).sum(dim=1)
+        hidden = ~presence.unsqueeze(-1)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=1).masked_fill(hidden, 0.0)
+        return presence.sum(dim=1, keepdim=True) * (weights * _kept(values, presence)).sum(dim=1)
+
+
 class FSPool(Pool):
     """Featurewise sort pooling (Zhang et al. 2019).
 
@@ -161,5 +193,7 @@ def make_pool(kind: Pooling, features: int) -> Pool:
     """Build the pooling named `kind` for `features` features."""
     if kind == "fspool":
         return FSPool(features)
+    if kind == "softmax":
+        return SoftmaxPool(features)
     plain: dict[Pooling, Pool] = {"mean": MeanPool(), "max": MaxPool(), "sum": SumPool()}
     return plain[kind]

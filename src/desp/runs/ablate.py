@@ -7,6 +7,7 @@ from typing import Any
 from desp.errors import SettingsError
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
+from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
 from desp.settings import LangevinSettings, to_json
 from desp.storage import write_json
@@ -30,17 +31,16 @@ def ablate_run(
     Raises:
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
-    settings, seed = folder.load_settings()
     if not ratios:
         raise SettingsError("--ratios needs at least one value between 0 and 1.")
     for ratio in ratios:
         if not 0 <= ratio <= 1:
             raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
-    predictor = folder.load_predictor()
+    run = LoadedRun.open(folder, data=False)
+    predictor, task, settings = run.predictor, run.task, run.settings
     sampler = predictor.settings.prediction_sampler  # the one that was chosen, if any was
     if not isinstance(sampler, LangevinSettings):
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
-    task = folder.load_task()
     folder.check_data(task)
     rows: dict[int, dict[str, Any]] = {}  # by S: of a short chain, several shares may be the same steps
     real, data = None, task.data_label
@@ -48,7 +48,7 @@ def ablate_run(
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(predictor, seed=seed, samples=samples, sampler=changed)
+            evaluation = task.evaluate(predictor, seed=run.seed, samples=samples, sampler=changed)
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
             rows[changed.stochastic_steps] = row
@@ -56,7 +56,7 @@ def ablate_run(
             on_ratio(ratio)
     ablation = {
         "recipe": settings.recipe,
-        "seed": seed,
+        "seed": run.seed,
         "steps": sampler.steps,
         "sampler": to_json(replace(sampler, restarts=1)),
         "score_name": task.score_name,

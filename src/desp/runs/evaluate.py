@@ -13,6 +13,7 @@ from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, rows_of
 from desp.runs.folder import RunFolder, differences
+from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
@@ -37,16 +38,15 @@ def evaluate_run(
     """
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
-    settings, run_seed = folder.load_settings()
-    task, predictor = folder.load_task(), folder.load_predictor()
-    folder.check_data(task)
+    run = LoadedRun.open(folder)
+    settings, task, predictor = run.settings, run.task, run.predictor
     if distance != task.compared_by and not task.compares_collections:
         raise SettingsError(
             f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
         )
     task.compared_by = distance
     began = time.monotonic()
-    evaluation = task.evaluate(predictor, seed=run_seed if seed is None else seed, samples=samples)
+    evaluation = task.evaluate(predictor, seed=run.seed if seed is None else seed, samples=samples)
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
     result: dict[str, Any] = {
@@ -55,7 +55,7 @@ def evaluate_run(
         "task": recipe.task,
         "system": recipe.system,
         "protocol": recipe.protocol,
-        "seed": run_seed,
+        "seed": run.seed,
         "data": evaluation.data or task.data_label,
         "scores": {"raw": evaluation.raw, "returned": evaluation.returned},
         "real_data": evaluation.real_data,
@@ -112,10 +112,9 @@ def changed_settings(folder: RunFolder) -> list[str]:
 
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
     """Predict sets for the task's examples and write them, with the chain of each, to ``samples.json``."""
-    _, seed = folder.load_settings()
-    task, predictor = folder.load_task(), folder.load_predictor()
-    folder.check_data(task)
-    examples = [_shown(predictor, example, samples, seed) for example in task.examples(seed)]
+    run = LoadedRun.open(folder)
+    task = run.task
+    examples = [_shown(run.predictor, example, samples, run.seed) for example in task.examples(run.seed)]
     write_json(
         folder.samples_file,
         {"task": task.name, "one_answer": task.one_answer, "axes": task.axes, "examples": examples},

@@ -10,6 +10,7 @@ from desp.data.files import field_of, read_lines
 from desp.errors import DataError
 from desp.predictor import Prediction
 from desp.runs.folder import RunFolder
+from desp.runs.loaded import LoadedRun
 from desp.storage import without_nonfinite, write_text
 
 
@@ -30,7 +31,8 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
         raise DataError(f"{output} is the input file. Choose another one for the predictions.")
     if inputs.suffix == ".npz":
         raise DataError(f'{inputs}: inputs to predict for are read from JSON lines, one {{"input": ...}} a line.')
-    task, predictor = folder.load_task(), folder.load_predictor()
+    run = LoadedRun.open(folder, data=False)
+    task, predictor = run.task, run.predictor
     values, rows = [], []
     for where, record in read_lines(inputs):
         value = field_of(record, "input", where)

@@ -11,6 +11,7 @@ import torch
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.runs.folder import RunFolder
+from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
 from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
@@ -39,9 +40,9 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
     before = settings.method.prediction_sampler
     if before is None or type(before) not in _CHANGES:
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
-    task, predictor = folder.load_task(), folder.load_predictor()
-    folder.check_data(task)
-    scores = task.sampler_scores(predictor, seed)
+    run = LoadedRun.open(folder)
+    predictor = run.predictor
+    scores = run.task.sampler_scores(predictor, seed)
     if scores is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}

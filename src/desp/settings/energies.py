@@ -170,7 +170,7 @@ class PooledLayersSettings(EnergySettings):
     @property
     def smooth(self) -> bool:  # type: ignore[override]
         """FSPool and max have gradients that jump where elements change their order."""
-        return self.pooling in ("mean", "sum")
+        return self.pooling in ("softmax", "mean", "sum")
 
 
 @EnergySettings.register("attention", "desp.energies.layered:attention")
