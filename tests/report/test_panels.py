@@ -274,7 +274,9 @@ def test_a_heavy_chain_keeps_every_so_many_frames_with_their_numbers_and_the_las
     kept = [*range(0, 100, 2), 99]
     assert item["steps"] == [10 * step for step in kept]
     assert item["energies"] == kept
-    assert [frame[0][0] for frame in item["frames"]] == [round((0.001 * step + 0.06) / 1.12 * GRID) for step in kept]
+    assert [frame[0][0] for frame in item["frames"]] == [
+        round((0.001 * step + 0.06) / 1.12 * GRID) for step in kept
+    ]
 
 
 def test_negative_energies_have_a_real_minus_sign(drawn: list[Figure]) -> None:

@@ -30,7 +30,9 @@ def points_of(line: Line2D) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("shares", [[0.2, 0.3, 0.5], [1.0, 0.0], [0.1] * 9 + [0.1]])
-def test_calibration_has_a_bar_for_every_rank_and_the_level_of_all(drawn: list[Figure], shares: list[float]) -> None:
+def test_calibration_has_a_bar_for_every_rank_and_the_level_of_all(
+    drawn: list[Figure], shares: list[float]
+) -> None:
     """Ranks of K predictions and the truth are 0 to K: K + 1 bars, and a level of 1 / (K + 1)."""
     calibration_picture(shares, inputs=40)
     (axes,) = drawn[0].axes
@@ -66,7 +68,9 @@ def test_calibration_of_no_inputs_is_drawn() -> None:
 # -- learning curves -------------------------------------------------------------------------------------
 
 
-def curve_of(drawn: list[Figure], make_run: MakeRun, values: list[Any], key: str = "gradient_norm") -> list[Line2D]:
+def curve_of(
+    drawn: list[Figure], make_run: MakeRun, values: list[Any], key: str = "gradient_norm"
+) -> list[Line2D]:
     """The lines of one quantity, logged at the steps 10, 20 and so on."""
     log = [{"step": 10 * (place + 1), key: value} for place, value in enumerate(values)]
     assert len(learning_curves(read_run(make_run(log=log)))) == 1

@@ -47,7 +47,7 @@ class SetNetwork(nn.Module, ABC):
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Switch off dropout and the like for a while; an encoder of the user's own may have them.
 
-    Each part gets its own mode back: in training an estimator has switched the parts of a network, not the network.
+    Each part gets its own mode back: in training an estimator has switched parts of the network, not the whole.
     """
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
