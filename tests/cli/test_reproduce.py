@@ -151,7 +151,7 @@ def interpreter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Interpreter:
 def test_a_child_that_is_killed_is_not_recorded(
     desp: Desp, interpreter: Interpreter, end: str, status: int
 ) -> None:
-    interpreter(f"echo as far as it came\n{end}")
+    interpreter(f"echo how it began; echo as far as it came\n{end}")
     finished = desp(*ONE)
     assert finished.status == 2
     assert f"ended with status {status}: as far as it came (see runs/polygons-desp-seed0.log)" in finished.out
@@ -182,6 +182,11 @@ def test_three_seeds_unless_others_are_named(desp: Desp, commands: list[list[str
     assert desp("reproduce", "toy", "--recipes", "polygons-desp", "--no-ablate").status == 0
     trained = [command[3:] for command in commands if command[0] == "train"]
     assert trained == [[f"runs/polygons-desp-seed{seed}", "--seed", str(seed)] for seed in (0, 1, 2)]
+    commands.clear()
+    recipes = ["--recipes", "polygons-desp", "polygons-risk-chamfer"]
+    assert desp("reproduce", "toy", "--seeds", 4, 3, *recipes).status == 0
+    seeds = [command[5] for command in commands if command[0] == "train"]
+    assert seeds == ["4", "4", "3", "3"]  # a whole table of one seed first
 
 
 def test_no_seeds_are_refused(desp: Desp, commands: list[list[str]]) -> None:
@@ -211,10 +216,18 @@ def test_as_many_jobs_as_are_asked_for_run_at_once(desp: Desp, monkeypatch: pyte
     assert most == [jobs]
 
 
+def test_children_are_not_reached_by_the_ctrl_c_of_the_terminal(desp: Desp, interpreter: Interpreter) -> None:
+    interpreter("echo $$ $(cut -d' ' -f6 /proc/$$/stat) >> sessions")
+    assert desp(*ONE, "--no-ablate").status == 0
+    for line in Path("sessions").read_text().splitlines():
+        process, session = line.split()
+        assert process == session
+
+
 def test_ctrl_c_lets_children_save_themselves_and_begins_no_other(
     desp: Desp, interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interpreter("trap 'touch saved; exit 3' INT\ntouch started\nwhile :; do sleep 0.02; done")
+    interpreter("trap 'touch saved; exit 3' INT\ntouch started\nfor _ in $(seq 200); do sleep 0.02; done")
 
     def interrupted(futures: Any) -> Iterator[Any]:
         for _ in range(3000):

@@ -39,11 +39,11 @@ def test_a_training_without_trouble_says_nothing(
     with_outcome(best_step=6, rollbacks=0)
     assert notes(desp("train", "polygons-desp", "--run", "a", *tiny).out) == []
     with_outcome(best_step=None, rollbacks=0)
-    finished = desp("train", "polygons-desp", "--run", "b", *tiny)
+    finished = desp("train", "polygons-desp", "--run", "b c", *tiny)
     assert notes(finished.out) == []
     assert finished.out.splitlines()[0].startswith("trained 6 steps in ")
-    assert finished.out.splitlines()[0].endswith(" s: b")
-    assert finished.out.splitlines()[1:] == ["next:", "  desp evaluate b", "  desp report b"]
+    assert finished.out.splitlines()[0].endswith(" s: b c")
+    assert finished.out.splitlines()[1:] == ["next:", "  desp evaluate 'b c'", "  desp report 'b c'"]
 
 
 def test_troubles_of_training_are_told(desp: Desp, tiny: list[str], with_outcome: Callable[..., None]) -> None:
