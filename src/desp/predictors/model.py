@@ -97,7 +97,8 @@ class EnergyModel(SetPredictor):
             network = self._make_network(shape, channels, encoder)
         if self._own_encoder is None:
             _set_units(encoder, shape, statistics)
-        self._shape, self._network, self._drawer = shape, network, None
+        # Whoever trains it switches to training mode; all else wants predictions.
+        self._shape, self._network, self._drawer = shape, network.eval(), None
 
     def _make_network(self, shape: DataShape, channels: int, encoder: nn.Module) -> SetNetwork:
         settings = self.settings

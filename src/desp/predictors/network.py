@@ -45,13 +45,17 @@ class SetNetwork(nn.Module, ABC):
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch off dropout and the like for a while; an encoder of the user's own may have them."""
-    training = module.training
+    """Switch off dropout and the like for a while; an encoder of the user's own may have them.
+
+    Each part gets its own mode back: in training an estimator has switched parts of the network, not the whole.
+    """
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        module.train(training)
+        for part, training in modes:
+            part.training = training
 
 
 class SetDrawer(ABC):
