@@ -1,8 +1,10 @@
 """Files are whole or not there."""
 
+import errno
 import json
 import math
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,39 @@ def test_a_quicker_process_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     write_folder_atomically(path, fill)
     assert (path / "file.txt").read_text() == "of the other process"
     assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_folders_are_as_readable_as_any_other(tmp_path: Path) -> None:
+    write_folder_atomically(tmp_path / "ours", fill)
+    (tmp_path / "plain").mkdir()
+    fill(tmp_path / "plain")
+    for name in (".", "file.txt"):
+        assert (tmp_path / "ours" / name).stat().st_mode == (tmp_path / "plain" / name).stat().st_mode
+
+
+def test_an_old_folder_that_another_process_takes_away_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    write_folder_atomically(path, lambda folder: fill(folder, "old"))
+    real = os.replace
+
+    def late(source: Path, target: Path) -> None:
+        if source == path:
+            shutil.rmtree(path)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    write_folder_atomically(path, fill)
+    assert (path / "file.txt").read_text() == "new"
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_folder_that_cannot_be_renamed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, "not here")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(PermissionError, match="not here"):
+        write_folder_atomically(tmp_path / "folder", fill)
+    assert os.listdir(tmp_path) == []

@@ -110,6 +110,19 @@ def test_all_processes_judge_by_the_mean_of_all(share: float, rollbacks: int) ->
         assert trainer.fit().steps == 2
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_all_wait_until_a_checkpoint_is_written(index: int, tmp_path: Path) -> None:
+    """Or one might end, or look for it, before it is there."""
+
+    class Waiting(OneOfTwo):
+        def wait_for_everyone(self) -> None:
+            steps.append([path.name for path in (tmp_path / "checkpoints").glob("step-*")][-1:])
+
+    steps: list[list[str]] = []
+    trainer_of(Waiting(index), replace(SHORT, steps=2), folder=tmp_path).fit()
+    assert steps == [["step-00000002.safetensors"] if index == 0 else []]
+
+
 def test_only_the_first_process_writes(tmp_path: Path) -> None:
     """Also when it validates, resumes and goes back."""
     for index in range(2):

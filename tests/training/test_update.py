@@ -154,6 +154,32 @@ def test_recorded_steps_with_given_batches_are_the_plain_ones(kind: Kind, reruns
         torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
 
 
+def test_recorded_steps_go_back_to_other_batches(reruns: list[Rerun]) -> None:
+    """After a roll-back, and from a step that is not the first, the drawn batches are the plain ones, too."""
+    ends = []
+    for recorded in (False, True):
+        listener = Recorder()
+        trainer = make_trainer(make_predictor(), replace(AVERAGED, on_nonfinite="rollback"), listener=listener)
+        trainer = recording(trainer) if recorded else trainer
+        fail_once(trainer, step=3)
+        ends.append(trainer.fit().weights)
+        assert listener.rollbacks == [(3, 2)]
+    assert len(reruns) == 2
+    for name, value in ends[0].items():
+        torch.testing.assert_close(ends[1][name], value, rtol=1e-6, atol=1e-7)
+
+
+def fail_once(trainer: Trainer, step: int) -> None:
+    """Let the loss of a step of the first attempt not be finite."""
+    add = trainer.monitor.add
+
+    def added(number: int, loss: Tensor, norm: Tensor, statistics: dict[str, Tensor]) -> None:
+        bad = number == step and trainer.state.attempt == 0
+        add(number, loss * float("nan") if bad else loss, norm, statistics)
+
+    trainer.monitor.add = added  # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize("part", ["CapturedCall", "warm_up"])
 def test_what_cannot_be_recorded_or_compiled_is_stepped_plainly(
     part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
