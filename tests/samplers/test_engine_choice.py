@@ -1,6 +1,7 @@
 """When chains are compiled and captured anew, and what becomes part of a larger capture; both are made up here."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -59,7 +60,8 @@ def chain(
     """The end of chains for a batch, with the same noise every time."""
     code = energy_code(engine.energy, batch).to(dtype)
     start = torch.zeros(batch, size, 2, dtype=dtype)
-    return engine.run(more.get("sampler", SAMPLER), code, start, torch.Generator().manual_seed(0), "nothing")[0]
+    sampler, record = more.get("sampler", SAMPLER), more.get("record", "nothing")
+    return engine.run(sampler, code, start, torch.Generator().manual_seed(0), record)[0]
 
 
 def energy_code(energy: SetEnergy, batch: int) -> Tensor:
@@ -116,6 +118,26 @@ def test_another_sampler_is_another_capture(make_engine: Any) -> None:
     assert not torch.equal(chain(engine, sampler=longer), first)
     chain(engine, sampler=LangevinSampler(LangevinSettings(steps=3, stochastic_steps=2)))  # an equal one
     assert len(Graph.made) == 2
+
+
+def test_another_record_is_another_capture(make_engine: Any) -> None:
+    engine, _ = make_engine("graph")
+    for record in ("nothing", "trace", "trajectory", "trace"):
+        chain(engine, record=record)
+    assert len(Graph.made) == 3
+
+
+def test_another_kind_of_sampler_may_take_another_kind_of_gradient(make_engine: Any) -> None:
+    @dataclass(frozen=True)
+    class Still(Sampler):
+        def draw(self, gradient: Any, code: Tensor, start: Tensor, *_: Any) -> tuple[Tensor, ChainInfo]:
+            del gradient, code
+            return start, ChainInfo()
+
+    engine, compiled = make_engine("compiled")
+    chain(engine)
+    chain(engine, sampler=Still())
+    assert compiled == [(2, 3, 2)] * 2
 
 
 def test_captures_that_were_not_used_for_longest_are_dropped(make_engine: Any) -> None:

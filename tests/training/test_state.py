@@ -172,6 +172,19 @@ def test_an_engine_is_chosen_by_all_gradients_of_a_training(engine: Engine, step
     assert estimator.engine.name(torch.device("cpu")) == expected
 
 
+@pytest.mark.parametrize(
+    ("before", "expected"), [("eager", "eager"), ("compiled", "compiled"), ("graph", "eager")]
+)
+def test_a_run_goes_on_with_the_engine_of_its_checkpoint(tmp_path: Path, before: str, expected: str) -> None:
+    """On this device: a graph was none of a CPU."""
+    saved = make_trainer(make_predictor())._snapshot()
+    saved.state.update(step=6, engine=before)
+    CheckpointStore(tmp_path / "checkpoints").save(6, saved)
+    trainer = make_trainer(make_predictor(), folder=tmp_path)
+    trainer.fit(resume=True)
+    assert trainer.estimator.engine.name(torch.device("cpu")) == expected
+
+
 def test_the_length_of_a_training_reaches_its_estimator(monkeypatch: pytest.MonkeyPatch) -> None:
     predictor, asked = make_predictor(), []
     make = predictor.make_estimator
