@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from desp.energies import SetEnergy, default_input_encoder, make_energy
-from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler
+from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler, eager_gradient
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
-from desp.settings import DeepSetsSettings, Engine, LangevinSettings
+from desp.settings import AttentionSettings, DeepSetsSettings, EnergySettings, Engine, LangevinSettings
 
 SAMPLER = LangevinSampler(LangevinSettings(steps=2, stochastic_steps=2))
 
@@ -185,3 +185,25 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
     engine, _ = make_engine(requested)
     engine.settled = "compiled"
     assert engine.name(torch.device(device)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "trained", "rounded"),
+    [
+        (DeepSetsSettings(hidden=16), False, True),
+        (DeepSetsSettings(hidden=16), True, False),  # derivatives of a rounded gradient would be too coarse
+        (AttentionSettings(hidden=16, layers=1, heads=2, waves=1, field=True), True, True),
+    ],
+)
+def test_layers_are_rounded_only_where_no_derivative_is_taken_of_a_derivative(
+    settings: EnergySettings, trained: bool, rounded: bool
+) -> None:
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    code, y = energy_code(energy, 5), torch.rand(5, 4, 2)
+    slopes = []
+    for precision in ("highest", "medium"):
+        torch.set_float32_matmul_precision(precision)
+        with torch.set_grad_enabled(trained):
+            slopes.append(eager_gradient(energy, code, 4)(y)[1].detach())
+    exact, found = slopes
+    assert (float((found - exact).norm() / exact.norm()) > 1e-4) is rounded
