@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from accelerate import Accelerator
@@ -22,6 +22,7 @@ from desp.settings import (
     EstimatorSettings,
     LangevinSettings,
     NetworkSettings,
+    PooledLayersSettings,
     PredictorSettings,
     SetEncoderSettings,
     SetRiskSettings,
@@ -96,6 +97,8 @@ def energy_settings(kind: Kind, hidden: int) -> NetworkSettings:
         return SetEncoderSettings(
             hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
         )
+    if kind == "denoising":  # with its solver, the library's default method
+        return PooledLayersSettings(hidden=hidden)
     if kind == "field":
         return AttentionSettings(hidden=hidden, layers=1, heads=2, waves=2, field=True)
     return DeepSetsSettings(hidden=hidden)
@@ -270,3 +273,19 @@ def scored(scores: Scores, settings: object, **options: object) -> Trainer:
     """A trainer that is validated by `scores`."""
     scores.trainer = make_trainer(make_predictor(), settings, validate=scores, **options)
     return scores.trainer
+
+
+GOING_BACK = replace(SHORT, on_nonfinite="rollback")
+
+
+def spared_trainer(shares: Callable[[int, int], float], settings: Any = GOING_BACK, **more: Any) -> Trainer:
+    """A trainer to which a share of samples runs away that depends on the attempt and the step."""
+    trainer = make_trainer(make_predictor("spared"), settings, **more)
+    add = trainer.monitor.add
+
+    def added(step: int, loss: Any, norm: Any, statistics: dict[str, Any]) -> None:
+        share = torch.tensor(float(shares(trainer.state.attempt, step)))
+        add(step, loss, norm, {**statistics, "runaways": share})
+
+    trainer.monitor.add = added  # type: ignore[method-assign]
+    return trainer
