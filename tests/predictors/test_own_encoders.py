@@ -160,10 +160,17 @@ def test_asking_for_the_shape_leaves_running_statistics_alone() -> None:
 
 
 def test_an_encoder_can_be_used_again() -> None:
+    """What a fit leaves behind in it is its weights: another fit goes on from there as it would from a copy."""
     encoder = nn.Linear(3, 6)
     EnergyPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
-    EnergyPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
-    assert torch.isfinite(encoder.weight).all()
+    copied = nn.Linear(3, 6)
+    copied.load_state_dict(encoder.state_dict())
+    before = encoder.weight.detach().clone()
+    for one in (encoder, copied):
+        EnergyPredictor(SETTINGS, input_encoder=one).fit(pairs(), SHORT)
+    assert not torch.equal(encoder.weight, before)
+    assert torch.equal(encoder.weight, copied.weight)
+    assert torch.equal(encoder.bias, copied.bias)
 
 
 def test_an_encoder_that_does_not_fit() -> None:

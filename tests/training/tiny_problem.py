@@ -16,13 +16,11 @@ from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
-    DenoisingSettings,
     DirectSettings,
     Engine,
     EstimatorSettings,
     LangevinSettings,
     NetworkSettings,
-    PooledLayersSettings,
     PredictorSettings,
     SetEncoderSettings,
     SetRiskSettings,
@@ -32,8 +30,21 @@ from desp.settings import (
 )
 from desp.training import Trainer, TrainingListener
 
-Kind = Literal["contrastive", "set-risk", "replay", "spared", "denoising", "field", "dspn", "c-dspn", "tspn"]
+Kind = Literal[
+    "contrastive",
+    "set-risk",
+    "replay",
+    "spared",
+    "default",
+    "denoising",
+    "attention",
+    "field",
+    "dspn",
+    "c-dspn",
+    "tspn",
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+DENOISED: tuple[Kind, ...] = ("default", "denoising", "attention", "field")  # sizes first
 SPARING_STEP = 0.003  # short enough to hold some samples back, and at no step more than may be
 BATCH = 8
 SHORT = TrainingSettings(
@@ -62,12 +73,12 @@ RICH = replace(
 )
 
 
-def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
+def estimator_settings(kind: Kind, noise: float = 0.02, most_runaways: float = 0.5) -> EstimatorSettings:
     """Chains or descents of three steps; with `noise` 0 nothing is random."""
     if kind == "set-risk":
         return SetRiskSettings(steps=3)
-    if kind in ("denoising", "field"):
-        return DenoisingSettings()
+    if kind in DENOISED:
+        return PredictorSettings().estimator
     if kind == "dspn":
         return SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="clamped")
     if kind == "c-dspn":
@@ -80,7 +91,7 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
             chain=replace(chain, largest_step=SPARING_STEP),
             data_noise=noise,
             spare_runaways=True,
-            most_runaways=0.5,
+            most_runaways=most_runaways,
         )
     if kind == "replay":
         return ContrastiveSettings(
@@ -97,19 +108,25 @@ def energy_settings(kind: Kind, hidden: int) -> NetworkSettings:
         return SetEncoderSettings(
             hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
         )
-    if kind == "denoising":  # with its solver, the library's default method
-        return PooledLayersSettings(hidden=hidden)
-    if kind == "field":
-        return AttentionSettings(hidden=hidden, layers=1, heads=2, waves=2, field=True)
+    if kind in ("attention", "field"):
+        return AttentionSettings(hidden=hidden, layers=1, heads=2, waves=2, field=kind == "field")
+    if kind == "default":
+        return replace(PredictorSettings().energy, hidden=hidden)
     return DeepSetsSettings(hidden=hidden)
 
 
 def make_predictor(
-    kind: Kind = "contrastive", *, hidden: int = 8, seed: int = 0, noise: float = 0.02, engine: Engine = "auto"
+    kind: Kind = "contrastive",
+    *,
+    hidden: int = 8,
+    seed: int = 0,
+    noise: float = 0.02,
+    engine: Engine = "auto",
+    most_runaways: float = 0.5,
 ) -> EnergyPredictor:
     """A built predictor of polygons."""
-    energy, estimator = energy_settings(kind, hidden), estimator_settings(kind, noise)
-    sampler = SolverSettings(steps=2) if kind in ("denoising", "field") else LangevinSettings()
+    energy, estimator = energy_settings(kind, hidden), estimator_settings(kind, noise, most_runaways)
+    sampler = SolverSettings(steps=2) if kind in DENOISED else LangevinSettings()
     settings = PredictorSettings(energy=energy, estimator=estimator, sampler=sampler)
     predictor = EnergyPredictor(settings, engine=engine)
     predictor.build(DataShape(input_shape=(5,), features=2, max_size=8), seed=seed)
