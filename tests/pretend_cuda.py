@@ -1,7 +1,7 @@
 """CUDA graphs on the CPU: a recording notes every operation, and a replay does them again on the same tensors.
 
-That keeps what makes graphs treacherous: recording computes nothing, Python's numbers are baked in, inputs are read
-where they lay, results are overwritten by the next replay, and a generator must be registered to be drawn from.
+That keeps what makes graphs treacherous: recording computes nothing, Python's numbers are baked in, inputs are
+read where they lay, the next replay overwrites results, and only registered generators may be drawn from.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class PretendGenerator(torch._C.Generator, metaclass=_Lenient):
     places: ClassVar[list[tuple[int, Tensor]]] = []
     broken = False
 
-    def __new__(cls, device: torch.device | str = "cpu") -> Self:
+    def __new__(cls, device: torch.device | str = "cpu") -> Self:  # noqa: ARG004 - as if it were there
         return super().__new__(cls, device="cpu")
 
     def get_offset(self) -> int:
@@ -54,6 +54,24 @@ class PretendGenerator(torch._C.Generator, metaclass=_Lenient):
         return self
 
 
+class _Operation:
+    """One operation, with the memory that it reads and writes."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], results: object) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        known = {item.untyped_storage()._cdata for item in _tensors((args, kwargs))}
+        # None for an input or a view of one.
+        self.fresh = [
+            None if item.untyped_storage()._cdata in known else item.detach() for item in _tensors(results)
+        ]
+
+    def repeat(self) -> None:
+        """Compute again, into the same memory."""
+        for old, new in zip(self.fresh, _tensors(self.function(*self.args, **self.kwargs)), strict=True):
+            if old is not None:
+                old.copy_(new)
+
+
 class PretendGraph:
     """Stands in for torch.cuda.CUDAGraph."""
 
@@ -61,7 +79,7 @@ class PretendGraph:
 
     def __init__(self) -> None:
         self.generators: list[torch.Generator] = []
-        self.operations: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[Tensor]]] = []
+        self.operations: list[_Operation] = []
         self.replays = 0
         self.made.append(self)
 
@@ -71,12 +89,9 @@ class PretendGraph:
     @torch.no_grad()
     def replay(self) -> None:
         self.replays += 1
-        for function, args, kwargs, results in self.operations:
-            again = [item for item in tree_leaves(function(*args, **kwargs)) if isinstance(item, Tensor)]
-            taken = _storages((args, kwargs))
-            for old, new in zip(results, again, strict=True):
-                if old.untyped_storage()._cdata not in taken:  # else it is an input or a view of one
-                    old.copy_(new)
+        with torch._C.DisableTorchFunction():
+            for operation in self.operations:
+                operation.repeat()
 
 
 class _Tape(TorchDispatchMode):
@@ -99,8 +114,7 @@ class _Tape(TorchDispatchMode):
         self.undo += [(item, item.clone()) for item in _written(function, *noted)]
         results = function(*args, **kwargs)
         if torch.Tag.inplace_view not in function.tags:  # these change a tensor's shape alone
-            tensors = [_alias(item) for item in tree_leaves(results) if isinstance(item, Tensor)]
-            self.graph.operations.append((function, *noted, tensors))
+            self.graph.operations.append(_Operation(function, *noted, results))
         return results
 
     def _check_generators(self, kwargs: dict[str, Any]) -> None:
@@ -115,10 +129,9 @@ class _Tape(TorchDispatchMode):
             item.copy_(before)
         for generator, state in zip(self.graph.generators, self.states, strict=True):
             generator.set_state(state)
-        for _, args, kwargs, results in self.graph.operations:
-            taken = _storages((args, kwargs))
-            for item in results:
-                if item.is_floating_point() and item.untyped_storage()._cdata not in taken:
+        for operation in self.graph.operations:
+            for item in operation.fresh:
+                if item is not None and item.is_floating_point():
                     item.fill_(float("nan"))
 
 
@@ -127,8 +140,8 @@ def _alias(item: Any) -> Any:
     return item.detach() if isinstance(item, Tensor) else item
 
 
-def _storages(items: object) -> set[int]:
-    return {item.untyped_storage()._cdata for item in tree_leaves(items) if isinstance(item, Tensor)}
+def _tensors(items: object) -> list[Tensor]:
+    return [item for item in tree_leaves(items) if isinstance(item, Tensor)]
 
 
 def _written(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
@@ -137,7 +150,7 @@ def _written(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> l
     for place, argument in enumerate(function._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             values.append(args[place] if place < len(args) else kwargs.get(argument.name))
-    return [item for item in tree_leaves(values) if isinstance(item, Tensor)]
+    return _tensors(values)
 
 
 @contextmanager
@@ -183,7 +196,9 @@ class OnCpu(TorchFunctionMode):
         def moved(item: Any) -> Any:
             return torch.device("cpu") if isinstance(item, torch.device) and item.type == "cuda" else item
 
-        return function(*tree_map(moved, args), **tree_map(moved, kwargs or {}))
+        if function is torch.device:
+            return function(*args, **(kwargs or {}))
+        return function(*map(moved, args), **{name: moved(item) for name, item in (kwargs or {}).items()})
 
 
 class PretendAccelerator(Accelerator):
@@ -219,7 +234,7 @@ def pretended_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PretendGrap
         "torch.cuda.stream": PretendStream.used,
         "desp.capture._side_stream": lambda _: PretendStream("side"),
         "desp.samplers.engine.import_module": lambda _: compiler,
-        "desp.samplers.engine.ChainEngine.name": lambda self, device: name_on(self, CUDA),
+        "desp.samplers.engine.ChainEngine.name": lambda self, _: name_on(self, CUDA),
     }
     for name, stand_in in replacements.items():
         monkeypatch.setattr(name, stand_in)

@@ -1,17 +1,17 @@
-"""Chains as CUDA graphs, on a CPU that pretends: what is read anew in every replay, and when a chain is recorded anew."""
+"""Chains as CUDA graphs, on a CPU that pretends: what replays read anew, and what is recorded anew."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from pretend_cuda import PretendGraph, PretendStream
 from torch import Tensor
 
 from desp.energies import SetEnergy, default_input_encoder, make_energy
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
+from pretend_cuda import PretendGraph, PretendStream
 
 pytestmark = pytest.mark.usefixtures("recordings")
 
