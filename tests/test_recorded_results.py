@@ -11,7 +11,7 @@ from desp.results import read_results, table_rows
 from desp.settings import RunSettings, from_json, to_json
 
 RESULTS = Path(__file__).parents[1] / "results"
-OWN = sorted(RESULTS.glob("*.json"))
+OWN = sorted(RESULTS.glob("*-seed*.json"))
 each_result = pytest.mark.parametrize("path", OWN, ids=[path.stem for path in OWN])
 
 

@@ -14,6 +14,7 @@ from tiny_problem import (
     RICH,
     SHORT,
     ActingSource,
+    Given,
     Kind,
     Recorder,
     make_predictor,
@@ -46,15 +47,6 @@ class Rerun(CapturedCall[object]):
 
     def __call__(self) -> object:
         return self.work()
-
-
-class Given(BatchSource):
-    """Batches that were drawn elsewhere, some of another size."""
-
-    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
-        sizes = [8, 8, 8, 5, 5, 8]
-        for step, size in enumerate(sizes[first:], first):
-            yield next(polygons(batch=size).batches(step, attempt))
 
 
 def recording(trainer: Trainer) -> Trainer:

@@ -138,6 +138,15 @@ def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = 
     return GeneratedSource(draw_polygons, batch, seed=0, device=device, process=process)
 
 
+class Given(BatchSource):
+    """Batches that were drawn elsewhere, some of another size."""
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        sizes = [8, 8, 8, 5, 5, 8]
+        for step, size in enumerate(sizes[first:], first):
+            yield next(polygons(batch=size).batches(step, attempt))
+
+
 class Poisoned(BatchSource):
     """Polygons in which chosen batches hold NaN.
 
