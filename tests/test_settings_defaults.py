@@ -24,6 +24,7 @@ from desp.settings import (
     SolverSettings,
     TrainingSettings,
     TransformerSettings,
+    from_json,
     to_json,
 )
 
@@ -190,3 +191,9 @@ def test_defaults_of_a_run_and_of_the_contrastive_predictor() -> None:
         "padding": contrastive["padding"],
     }
     assert contrastive["padding"] == PADDING
+
+
+def test_whole_numbers_become_those_that_are_asked_for() -> None:
+    """JSON writes 1 for 1.0; settings that compare and hash as equal should print as equal, too."""
+    found = from_json(TrainingSettings, {"learning_rate": 1, "steps": 3, "clip_norm": 2})
+    assert [type(value) for value in (found.learning_rate, found.steps, found.clip_norm)] == [float, int, float]
