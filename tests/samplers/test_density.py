@@ -10,7 +10,7 @@ from torch import Tensor
 from desp.samplers import Diffusion, Gradient, LogDensity, density, log_density
 from desp.settings import DenoisingSettings, SolverSettings
 
-SETTINGS = DenoisingSettings(sizes="denoised", data_deviation=0.5)
+SETTINGS = DenoisingSettings(sizes="denoised", data_deviation=0.4)
 FLOW = SolverSettings(steps=100, highest=20.0, lowest=0.002)
 CENTRES = torch.tensor([[[-0.6, 0.4]], [[0.5, -0.2]]], dtype=torch.float64)  # in [-1, 1]
 WIDTH = 0.15
@@ -74,6 +74,14 @@ def test_a_normal_distribution() -> None:
     expected = normal(2 * y - 1, SETTINGS.data_deviation) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
     assert ((found.value - expected).abs() <= 3 * found.error).all()
+
+
+def test_a_normal_distribution_is_known_at_every_level() -> None:
+    """Also where noise does not drown the data: there all depends on their deviation."""
+    y = sets()
+    found = follow(flat, y, replace(FLOW, highest=0.5))
+    expected = normal(2 * y - 1, SETTINGS.data_deviation) + y[0].numel() * math.log(2)
+    torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
 
 
 def test_a_mixture() -> None:
@@ -143,7 +151,7 @@ def test_the_divergence_is_exact_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_error_of_probes_is_that_of_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither too small, nor as large as that of one probe alone, five times as much."""
-    y, flow = sets(batch=30), replace(FLOW, steps=40)
+    y, flow = sets(batch=30), replace(FLOW, steps=30)
     exact = follow(mixture, y, flow)
     monkeypatch.setattr(density, "EXACT_UP_TO", 0)
     probed = follow(mixture, y, flow, probes=25)
