@@ -10,7 +10,7 @@ from torch import Tensor
 from desp.samplers import Diffusion, Gradient, LogDensity, density, log_density
 from desp.settings import DenoisingSettings, SolverSettings
 
-SETTINGS = DenoisingSettings(sizes="denoised", data_deviation=0.4)
+SETTINGS = DenoisingSettings(sizes="denoised", data_deviation=0.5)
 FLOW = SolverSettings(steps=100, highest=20.0, lowest=0.002)
 CENTRES = torch.tensor([[[-0.6, 0.4]], [[0.5, -0.2]]], dtype=torch.float64)  # in [-1, 1]
 WIDTH = 0.15
@@ -52,10 +52,16 @@ def sets(batch: int = 6, size: int = 3) -> Tensor:
     return (centres + 1.5 * WIDTH * noise + 1) / 2
 
 
-def follow(gradient: object, y: Tensor, flow: SolverSettings = FLOW, probes: int = 8) -> LogDensity:
+def follow(
+    gradient: object,
+    y: Tensor,
+    flow: SolverSettings = FLOW,
+    probes: int = 8,
+    settings: DenoisingSettings = SETTINGS,
+) -> LogDensity:
     code = torch.zeros(len(y), 1, dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
-    return log_density(Diffusion(SETTINGS), gradient, code, y, generator, settings=flow, probes=probes)
+    return log_density(Diffusion(settings), gradient, code, y, generator, settings=flow, probes=probes)
 
 
 def normal(u: Tensor, deviation: float) -> Tensor:
@@ -79,8 +85,8 @@ def test_a_normal_distribution() -> None:
 def test_a_normal_distribution_is_known_at_every_level() -> None:
     """Also where noise does not drown the data: there all depends on their deviation."""
     y = sets()
-    found = follow(flat, y, replace(FLOW, highest=0.5))
-    expected = normal(2 * y - 1, SETTINGS.data_deviation) + y[0].numel() * math.log(2)
+    found = follow(flat, y, replace(FLOW, highest=0.5), settings=replace(SETTINGS, data_deviation=0.4))
+    expected = normal(2 * y - 1, 0.4) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
 
 
