@@ -181,7 +181,11 @@ def test_a_quicker_process_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_folders_are_as_readable_as_any_other(tmp_path: Path) -> None:
-    write_folder_atomically(tmp_path / "ours", fill)
+    def fill_privately(folder: Path) -> None:
+        fill(folder)
+        (folder / "file.txt").chmod(0o600)
+
+    write_folder_atomically(tmp_path / "ours", fill_privately)
     (tmp_path / "plain").mkdir()
     fill(tmp_path / "plain")
     for name in (".", "file.txt"):

@@ -52,10 +52,16 @@ def sets(batch: int = 6, size: int = 3) -> Tensor:
     return (centres + 1.5 * WIDTH * noise + 1) / 2
 
 
-def follow(gradient: object, y: Tensor, flow: SolverSettings = FLOW, probes: int = 8) -> LogDensity:
+def follow(
+    gradient: object,
+    y: Tensor,
+    flow: SolverSettings = FLOW,
+    probes: int = 8,
+    settings: DenoisingSettings = SETTINGS,
+) -> LogDensity:
     code = torch.zeros(len(y), 1, dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
-    return log_density(Diffusion(SETTINGS), gradient, code, y, generator, settings=flow, probes=probes)
+    return log_density(Diffusion(settings), gradient, code, y, generator, settings=flow, probes=probes)
 
 
 def normal(u: Tensor, deviation: float) -> Tensor:
@@ -74,6 +80,14 @@ def test_a_normal_distribution() -> None:
     expected = normal(2 * y - 1, SETTINGS.data_deviation) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
     assert ((found.value - expected).abs() <= 3 * found.error).all()
+
+
+def test_a_normal_distribution_is_known_at_every_level() -> None:
+    """Also where noise does not drown the data: there all depends on their deviation."""
+    y = sets()
+    found = follow(flat, y, replace(FLOW, highest=0.5), settings=replace(SETTINGS, data_deviation=0.4))
+    expected = normal(2 * y - 1, 0.4) + y[0].numel() * math.log(2)
+    torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
 
 
 def test_a_mixture() -> None:
@@ -143,7 +157,7 @@ def test_the_divergence_is_exact_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_error_of_probes_is_that_of_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither too small, nor as large as that of one probe alone, five times as much."""
-    y, flow = sets(batch=30), replace(FLOW, steps=40)
+    y, flow = sets(batch=30), replace(FLOW, steps=30)
     exact = follow(mixture, y, flow)
     monkeypatch.setattr(density, "EXACT_UP_TO", 0)
     probed = follow(mixture, y, flow, probes=25)

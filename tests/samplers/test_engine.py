@@ -90,7 +90,8 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
     ("requested", "device", "gradients", "expected"),
     [
         ("auto", CPU, 0, "eager"),
-        ("auto", CPU, 10**6, "compiled"),
+        ("auto", CPU, 10**5 - 1, "eager"),
+        ("auto", CPU, 10**5, "compiled"),
         ("eager", CPU, 10**6, "eager"),
         ("compiled", CPU, 0, "compiled"),
         ("auto", CUDA, 0, "graph"),

@@ -207,3 +207,53 @@ def test_layers_are_rounded_only_where_no_derivative_is_taken_of_a_derivative(
             slopes.append(eager_gradient(energy, code, 4)(y)[1].detach())
     exact, found = slopes
     assert (float((found - exact).norm() / exact.norm()) > 1e-4) is rounded
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype", "expected"),
+    [
+        ("highest", torch.float32, False),
+        ("high", torch.float32, False),  # tf32, which a CPU has not
+        ("medium", torch.float32, True),
+        ("medium", torch.float64, False),
+    ],
+)
+def test_additions_are_reordered_only_where_products_are_rounded_anyway(
+    precision: str, dtype: torch.dtype, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = DeepSetsSettings(hidden=8)
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).to(dtype)
+    asked: list[bool] = []
+    plain = type(energy).value_and_gradient
+
+    def watched(self: SetEnergy, y: Tensor, prepared: Any, *, fused: bool = False) -> tuple[Tensor, Tensor]:
+        asked.append(fused)
+        return plain(self, y, prepared, fused=fused)
+
+    monkeypatch.setattr(type(energy), "value_and_gradient", watched)
+    torch.set_float32_matmul_precision(precision)
+    with torch.no_grad():
+        chain(ChainEngine(energy, "eager"), dtype=dtype)
+    assert asked == [expected] * 2
+
+
+@pytest.mark.parametrize(("trained", "parts"), [(False, 4), (True, 1)])
+def test_a_large_batch_goes_in_parts_unless_it_is_trained_through(
+    trained: bool, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tape of many parts would keep all of them."""
+    settings = DeepSetsSettings(hidden=8)
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    seen: list[int] = []
+    plain = type(energy).prepare
+
+    def watched(self: SetEnergy, code: Tensor, size: int) -> Any:
+        seen.append(len(code))
+        return plain(self, code, size)
+
+    monkeypatch.setattr(type(energy), "prepare", watched)
+    monkeypatch.setattr("desp.samplers.base.ROWS_AT_ONCE", 6)
+    with torch.set_grad_enabled(trained):
+        eager_gradient(energy, energy_code(energy, 7), 3)(torch.rand(7, 3, 2))
+    assert len(seen) == parts
+    assert sum(seen) == 7

@@ -216,6 +216,22 @@ def test_store_keeps_as_many_as_it_is_told(tmp_path: Path) -> None:
     assert [load_checkpoint(path).state["step"] for path in store.steps()] == [3, 4, 5]
 
 
+def test_store_drops_old_ones_only_when_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = CheckpointStore(tmp_path)
+    for step in (1, 2):
+        store.save(step, at(step))
+
+    def full_disk(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("desp.training.checkpoints.save_file", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        store.save(3, at(3))
+    assert [load_checkpoint(path).state["step"] for path in store.steps()] == [1, 2]
+
+
 def test_store_names_the_damaged_newest(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save(3, at(3))

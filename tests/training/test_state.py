@@ -25,6 +25,7 @@ from tiny_problem import (
     make_trainer,
     polygons,
     scored,
+    weights_of,
 )
 
 from desp.errors import TrainingInterrupted
@@ -209,3 +210,13 @@ def test_a_window_is_the_mean_of_all_its_steps() -> None:
     window = Window().plus({"a": 1.0}, 3).plus({"a": 5.0, "b": 2.0}, 1)
     assert (window.steps, window.means) == (4, {"a": 2.0, "b": 0.5})
     assert Window().means == {}
+
+
+def test_a_roll_back_halves_the_steps_themselves() -> None:
+    """Adam's first step is as long as the learning rate."""
+    settings = replace(GOING_BACK, steps=1, learning_rate=0.1)
+    trainer = make_trainer(make_predictor(), settings, source=Poisoned((0, 0), (1, 0)))
+    before = weights_of(trainer)
+    assert trainer.fit().rollbacks == 2
+    moves = torch.cat([(value - before[name]).abs().flatten() for name, value in weights_of(trainer).items()])
+    assert moves.max().item() == pytest.approx(0.1 / 4, rel=1e-3)
