@@ -104,12 +104,13 @@ def check_layers(widths: tuple[int, int, int], shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     channels, hidden, out = widths
     mlp = MLP([channels, hidden, hidden, out]).requires_grad_(False)
-    elements, gradient = torch.randn(*shape, channels), torch.randn(*shape, out)
+    # Every second number of a wider tensor: what is not contiguous must be made so.
+    elements, gradient = torch.randn(*shape, 2 * channels)[..., ::2], torch.randn(*shape, 2 * out)[..., ::2]
     packed = layers.pack(packed_parts(mlp))
     with torch.no_grad():
         values, pull = element_layers(mlp, elements, packed, fused=True)
         pulled = pull(gradient)
-    _, signs = kernel_layers(elements, packed, hidden, out)
+    _, signs = kernel_layers(elements.contiguous(), packed, hidden, out)
     expected, positive, back = reference(mlp, elements, gradient)
     torch.testing.assert_close(values.double(), expected, rtol=1e-4, atol=1e-5)
     assert torch.equal(signs.bool(), positive), "signs"
