@@ -13,10 +13,10 @@ DEV_READY := $(VENV)/.installed
 SOURCES_OF_SETUP := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs format clean
+.PHONY: help setup demo test test-gpu lint docs format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(DEV_READY) ## make .venv with everything for development
 
@@ -25,6 +25,16 @@ demo: $(DEMO_READY) ## train a small model, predict, and draw the result
 
 test: lint docs ## all checks: style, types, docs, tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not long and not gpu"
+
+# On a machine without .venv: PYTHONPATH=src make test-gpu PYTHON_OF_TESTS=python3 COMMIT=...
+ifdef PYTHON_OF_TESTS
+test-gpu:
+else
+PYTHON_OF_TESTS := $(BIN)/python
+test-gpu: $(DEV_READY)
+endif
+test-gpu: ## every test that needs a CUDA device; writes results/gpu-tests.json
+	OMP_NUM_THREADS=1 $(PYTHON_OF_TESTS) tests/gpu.py $(if $(COMMIT),--commit $(COMMIT))
 
 lint: $(DEV_READY) ## style and types
 	$(BIN)/ruff check .

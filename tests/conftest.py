@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import beartype.typing  # noqa: F401 - the checker below names it
 import jaxtyping
 import pytest
 import torch
-from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pretend_cuda import PretendGraph
 
 sys.path.insert(0, str(Path(__file__).parent))  # for modules that tests share with the scripts they start
 
@@ -24,12 +27,17 @@ CHECKER = (
     "hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
 )
 if not torch.cuda.is_available():
+    import beartype.typing  # noqa: F401 - the checker names it
+
     jaxtyping.install_import_hook("desp", CHECKER)
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
-settings.register_profile("desp", deadline=None, derandomize=True, max_examples=30)
-settings.load_profile("desp")
+if find_spec("hypothesis"):  # not on every machine that runs nothing but the tests marked gpu
+    from hypothesis import settings
+
+    settings.register_profile("desp", deadline=None, derandomize=True, max_examples=30)
+    settings.load_profile("desp")
 
 
 @pytest.fixture
@@ -138,3 +146,12 @@ def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+@pytest.fixture
+def recordings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list["PretendGraph"]]:
+    """CUDA graphs are recorded and replayed on the CPU in a test that asks for these; see `pretend_cuda`."""
+    from pretend_cuda import pretended_cuda
+
+    with pretended_cuda(monkeypatch) as made:
+        yield made

@@ -1,7 +1,7 @@
 """The charter, checked: imports follow the layers, and files and functions stay small."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +39,6 @@ MOST_LINES_IN_A_FILE = 350
 MOST_LINES_IN_A_FUNCTION = 60
 
 FILES = sorted(ROOT.rglob("*.py"))
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 @cache
@@ -119,75 +118,113 @@ def heavy_imports(path: Path, seen: set[Path]) -> Iterator[str]:
                 yield from heavy_imports(file, seen)
 
 
-def test_every_part_has_a_layer() -> None:
-    known = set().union(*LAYERS) | ENTRANCES
-    assert {part_of(path) for path in FILES} <= known, "give the new module its place in LAYERS"
+def called_names(path: Path) -> set[str]:
+    return {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
 
 
-@each_file
-def test_imports_follow_the_layers(path: Path) -> None:
+def named(path: Path) -> str:
+    """A file as messages name it."""
+    return str(path.relative_to(ROOT))
+
+
+def imports_against_the_layers(path: Path) -> Iterator[str]:
     part = part_of(path)
     if part in ENTRANCES:
         return
-    for other in inner_imports(path) - {part} - ENTRANCES:
-        assert level_of(other) <= level_of(part), f"{part} is below {other} and must not import it"
-        assert not {part, other} <= INDEPENDENT, f"{part} and {other} must not know each other"
+    for other in sorted(inner_imports(path) - {part} - ENTRANCES):
+        if level_of(other) > level_of(part):
+            yield f"{named(path)}: {part} is below {other} and must not import it"
+        if {part, other} <= INDEPENDENT:
+            yield f"{named(path)}: {part} and {other} must not know each other"
+
+
+def ways_to_pickles(path: Path) -> Iterator[str]:
+    roots = {name.split(".")[0] for name in imported_names(ast.walk(tree_of(path)), path)}
+    for name in sorted(roots & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"}):
+        yield f"{named(path)} imports {name}"
+    for name in sorted(called_names(path) & {"torch.load", "load_state_dict_from_url"}):
+        yield f"{named(path)} calls {name}"
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False":
+            yield f"{named(path)}:{node.value.lineno} allows pickles"
+
+
+def large_functions(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MOST_LINES_IN_A_FUNCTION:
+                yield f"{named(path)}: {node.name} has {lines} lines"
+
+
+def assert_none(offenders: Iterable[str], advice: str = "") -> None:
+    """All of them are named, however long the list: pytest shortens comparisons of lists, but no messages."""
+    found = list(offenders)
+    assert found == [], "\n".join([advice, *found])
+
+
+def test_files_are_found() -> None:
+    """Every check below would pass without any."""
+    assert ROOT / "__init__.py" in FILES
+    assert len(FILES) > 100
+
+
+def test_every_part_has_a_layer() -> None:
+    known = set().union(*LAYERS) | ENTRANCES
+    assert_none(sorted({part_of(path) for path in FILES} - known), "give new modules their places in LAYERS")
+
+
+def test_imports_follow_the_layers() -> None:
+    assert_none(line for path in FILES for line in imports_against_the_layers(path))
 
 
 @pytest.mark.parametrize("part", WITHOUT_TORCH)
 def test_starts_without_torch(part: str) -> None:
     seen: set[Path] = set()
     roots = [path for path in FILES if part_of(path) == part and path not in LOADED_LATE]
-    found = [line for path in roots for line in heavy_imports(path, seen)]
-    assert found == []
+    assert_none(line for path in roots for line in heavy_imports(path, seen))
 
 
 def test_report_never_imports_torch() -> None:
-    for path in FILES:
-        if part_of(path) == "report":
-            names = {name.split(".")[0] for name in imported_names(ast.walk(tree_of(path)), path)}
-            assert not names & LOADS_TORCH
+    offenders = [
+        f"{named(path)} imports {name}"
+        for path in FILES
+        if part_of(path) == "report"
+        for name in imported_names(ast.walk(tree_of(path)), path)
+        if name.split(".")[0] in LOADS_TORCH
+    ]
+    assert_none(offenders)
 
 
-@each_file
-def test_prints_only_on_the_command_line(path: Path) -> None:
-    if part_of(path) != "cli":
-        assert "print" not in called_names(path)
+def test_prints_only_on_the_command_line() -> None:
+    offenders = [named(path) for path in FILES if part_of(path) != "cli" and "print" in called_names(path)]
+    assert_none(offenders)
 
 
-@each_file
-def test_has_no_assert_statements(path: Path) -> None:
-    lines = [node.lineno for node in ast.walk(tree_of(path)) if isinstance(node, ast.Assert)]
-    assert lines == [], "raise an error that says what to do"
+def test_has_no_assert_statements() -> None:
+    offenders = [
+        f"{named(path)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Assert)
+    ]
+    assert_none(offenders, "raise errors that say what to do")
 
 
-@each_file
-def test_reads_no_pickles(path: Path) -> None:
-    roots = {name.split(".")[0] for name in imported_names(ast.walk(tree_of(path)), path)}
-    assert not roots & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"}
-    assert not called_names(path) & {"torch.load", "load_state_dict_from_url"}
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
-            assert ast.unparse(node.value) == "False"
+def test_reads_no_pickles() -> None:
+    assert_none(line for path in FILES for line in ways_to_pickles(path))
 
 
-def called_names(path: Path) -> set[str]:
-    return {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+def test_files_stay_small() -> None:
+    lines = {named(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    offenders = [f"{name} has {count} lines" for name, count in lines.items() if count > MOST_LINES_IN_A_FILE]
+    assert_none(offenders)
 
 
-@each_file
-def test_files_stay_small(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES_IN_A_FILE
+def test_functions_stay_small() -> None:
+    assert_none(line for path in FILES for line in large_functions(path))
 
 
-@each_file
-def test_functions_stay_small(path: Path) -> None:
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= MOST_LINES_IN_A_FUNCTION, f"{node.name} has {lines} lines"
-
-
-@each_file
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(tree_of(path))
+def test_every_module_says_what_it_is_for() -> None:
+    offenders = [named(path) for path in FILES if not ast.get_docstring(tree_of(path))]
+    assert_none(offenders)

@@ -39,6 +39,28 @@ def test_the_largest_of_a_group_decides() -> None:
     assert not are_one_hot(values, [(0, 2)])
 
 
+@pytest.mark.parametrize(
+    "group",
+    [[0.6, 0.9, 0.7], [0.1, 0.4, 0.3], [-0.2, -0.1, -0.4], [1.5, 2.4, 1.6], [0.5, 0.5 + 1e-12, 0.5]],
+)
+def test_the_largest_is_found_among_numbers_that_round_to_the_same(group: list[float]) -> None:
+    values = torch.tensor([[7.0, *group]], dtype=torch.float64)
+    result = decided(values, [(1, 4)])
+    assert result.tolist() == [[7, 0, 1, 0]]
+    assert result.dtype == torch.float64
+    assert values[0, 1:].tolist() == group  # what came in is left as it was
+
+
+@pytest.mark.parametrize(
+    "element", [[0.5, 0.5], [1.0, 1.0], [0.0, 0.0], [2.0, -1.0], [0.999, 0.001], [0.0, 0.9999]]
+)
+def test_what_is_not_one_hot(element: list[float]) -> None:
+    good = [0.0, 1.0]
+    assert are_one_hot(torch.tensor([good, good]), [(0, 2)])
+    assert not are_one_hot(torch.tensor([good, element]), [(0, 2)])
+    assert not are_one_hot(torch.tensor([[*good, *element]]), [(0, 2), (2, 4)])
+
+
 def test_predictions_hold_one_kind_and_the_right_one() -> None:
     data = molecules()
     predictor = EnergyPredictor(SETTINGS, device="cpu")

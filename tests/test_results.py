@@ -1,18 +1,14 @@
-"""Tables from result files, and the project's own result files."""
+"""Tables from result files."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from desp.errors import RecipeError, RunError
-from desp.recipes import PUBLISHED, Recipe, all_recipes, get_recipe
+from desp.recipes import PUBLISHED
 from desp.results import markdown_table, read_results, result_path, rows_of, table_rows, write_result
-from desp.settings import RunSettings, from_json, to_json
-
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 def made_up(recipe: str, seed: int, raw: float, returned: float, **more: Any) -> dict[str, Any]:
@@ -71,6 +67,42 @@ def test_rows_carry_the_papers_number_and_real_data() -> None:
     assert rows["size_rmse"]["paper"] is None
     assert rows["size_rmse"]["real_data"] is None
     assert rows["score"]["data"] == "generated"
+
+
+def test_real_data_are_averaged_over_seeds() -> None:
+    """Those that say nothing of it are left out."""
+    results = [
+        made_up("polygons-desp-paper", seed, 1.0, 1.0, real_data=real)
+        for seed, real in enumerate(({"score": 1e-5}, {"score": 4e-5}, {}))
+    ]
+    assert by_metric(rows_of(results))["score"]["real_data"] == pytest.approx(2.5e-5)
+    assert by_metric(rows_of(results[::-1]))["score"]["real_data"] == pytest.approx(2.5e-5)
+    assert by_metric(rows_of(results[2:]))["score"]["real_data"] is None
+
+
+def test_a_row_names_its_recipe() -> None:
+    (row,) = (row for row in rows_of([made_up("digits-risk-chamfer", 4, 1.0, 2.0)]) if row["metric"] == "score")
+    assert row == {
+        "table": "toy",
+        "task": "digits",
+        "system": "risk-chamfer",
+        "recipe": "digits-risk-chamfer",
+        "protocol": "paper",
+        "metric": "score",
+        "value": 1.0,
+        "std": None,
+        "seeds": [4],
+        "steps": None,
+        "paper": pytest.approx(2.4e-5),
+        "real_data": 5e-7,
+        "data": "generated",
+    }
+
+
+def test_the_table_s_own_numbers_come_first() -> None:
+    result = made_up("polygons-desp", 0, 1.0, 2.0)
+    result["scores"] = {"raw": {"b": 1, "score": 2, "a": 3}, "returned": {"kuiper": 4, "score": 5, "a": 6}}
+    assert [row["metric"] for row in rows_of([result])] == ["score", "a", "kuiper", "score_raw", "a_raw", "b"]
 
 
 def test_a_seed_without_a_score_leaves_no_mean() -> None:
@@ -138,6 +170,29 @@ def test_markdown_shows_what_was_measured() -> None:
     )
 
 
+def test_markdown_of_distances_and_sizes() -> None:
+    scores = {"chamfer": 6.1e-5, "hungarian": 1234e-5, "size_rmse": 0.25, "size_rmse_pooled": 1.0}
+    one = made_up("mnist-desp-paper", 0, 1.0, 1.0, real_data={"chamfer": 0.0, "size_rmse": 0.001})
+    one["scores"] = {"raw": scores, "returned": {}}
+    assert markdown_table(table_rows([one])).splitlines()[2:] == [
+        "| set-mnist | `mnist-desp-paper` | chamfer (1e-5) | 6.00 | **6.10** | 0.00 | 1 |  |",
+        "| set-mnist | `mnist-desp-paper` | hungarian (1e-5) | 6.00 | **1234.0** |  | 1 |  |",
+        "| set-mnist | `mnist-desp-paper` | size_rmse | 0.002 | **0.25** | 0.001 | 1 |  |",
+    ]
+
+
+def test_rows_are_in_the_order_of_tables_tasks_and_systems() -> None:
+    names = ("mnist-tspn", "polygons-desp", "digits-risk-hungarian", "digits-denoising", "polygons-risk-chamfer")
+    rows = [row for row in table_rows([made_up(name, 0, 1.0, 1.0) for name in names]) if row["value"]]
+    assert list(dict.fromkeys(row["recipe"] for row in rows)) == [
+        "digits-denoising",
+        "digits-risk-hungarian",
+        "polygons-desp",
+        "polygons-risk-chamfer",
+        "mnist-tspn",
+    ]
+
+
 def trained(asked: int, steps: int | None, best: int | None = None, **more: int) -> dict[str, Any]:
     return {"training": {"steps": steps, "best_step": best, **more}, "settings": {"training": {"steps": asked}}}
 
@@ -172,6 +227,24 @@ def test_results_are_written_and_read(tmp_path: Path) -> None:
     assert read_results(tmp_path)[1] == result
 
 
+def test_every_file_is_read_in_the_order_of_names(tmp_path: Path) -> None:
+    for seed in (10, 9, 1):
+        write_result(tmp_path, made_up("digits-desp", seed, 1.0, 2.0))
+    (tmp_path / "ablations").mkdir()
+    (tmp_path / "ablations" / "other.json").write_text("{}")
+    (tmp_path / "notes.md").write_text("no result")
+    assert [item["seed"] for item in read_results(tmp_path)] == [1, 10, 9]
+
+
+@pytest.mark.parametrize("name", ["recipe", "seed", "scores", "real_data"])
+def test_a_result_must_be_whole(tmp_path: Path, name: str) -> None:
+    result = made_up("polygons-desp", 0, 1.0, 1.0)
+    del result[name]
+    (tmp_path / "some.json").write_text(json.dumps(result))
+    with pytest.raises(RunError, match=f"no result of desp .KeyError.'{name}'"):
+        read_results(tmp_path)
+
+
 def test_a_newer_result_replaces_the_older(tmp_path: Path) -> None:
     for value in (1.0, 2.0):
         write_result(tmp_path, made_up("polygons-desp", 0, value, value))
@@ -196,91 +269,3 @@ def test_damaged_files_are_named(tmp_path: Path, text: str) -> None:
 def test_results_of_unknown_recipes_are_named() -> None:
     with pytest.raises(RecipeError, match="no recipe 'polygon-desp'"):
         table_rows([made_up("polygon-desp", 0, 1.0, 1.0)])
-
-
-# -- the project's own results -------------------------------------------------------------------------
-
-
-OWN = sorted(RESULTS.glob("*.json"))
-each_result = pytest.mark.parametrize("path", OWN, ids=[path.stem for path in OWN])
-
-
-@each_result
-def test_a_recorded_result_is_of_an_unchanged_recipe(path: Path) -> None:
-    result = json.loads(path.read_text())
-    recipe = get_recipe(result["recipe"])
-    assert path.name == f"{recipe.name}-seed{result['seed']}.json"
-    assert (result["table"], result["task"], result["system"], result["protocol"]) == (
-        recipe.table,
-        recipe.task,
-        recipe.system,
-        recipe.protocol,
-    )
-    assert result["changed_settings"] == []
-    saved, expected = from_json(RunSettings, result["settings"]), recipe.build()
-    length = saved.training.steps
-    if length < expected.training.steps and expected.training.may_end_at(length):
-        expected = replace(expected, training=replace(expected.training, steps=length))
-    assert result["training"]["steps"] == length or result["training"]["stopped_early"]
-    for part in ("task", "predictor", "training", "matmul_precision"):
-        assert getattr(saved, part) == getattr(expected, part)
-    assert to_json(saved)["recipe"] == recipe.name
-
-
-@each_result
-def test_a_recorded_result_says_where_it_comes_from(path: Path) -> None:
-    result = json.loads(path.read_text())
-    for part in ("training", "evaluation"):
-        facts = result[part]
-        assert len(facts["commit"]) == 40
-        assert int(facts["commit"], 16) >= 0
-        assert facts["device"]
-        assert facts["versions"]["torch"]
-        assert facts["versions"]["python"]
-        assert facts["seconds"] > 0
-        assert facts["peak_memory_mb"] > 0
-    assert f"train {result['recipe']}" in result["training"]["command"]
-    assert "evaluate" in result["evaluation"]["command"]
-    for scoring in ("raw", "returned"):
-        assert 0 < result["scores"][scoring]["score"] < 1
-    real = result["real_data"]["score"]
-    assert (real == 0) == (result["task"] == "set-mnist")  # where one answer is right
-    assert 0 <= real < result["scores"]["returned"]["score"]
-
-
-def test_the_projects_tables_have_one_row_for_each_cell() -> None:
-    rows = table_rows(read_results(RESULTS))
-    cells = [(row["task"], row["system"], row["protocol"], row["metric"]) for row in rows]
-    assert len(set(cells)) == len(cells)
-    assert OWN, "the project should hold results"
-
-
-@pytest.mark.parametrize(
-    "recipe", [recipe for recipe in all_recipes() if recipe.table], ids=lambda recipe: recipe.name
-)
-def test_a_recipe_tells_the_score_that_was_recorded(recipe: Recipe) -> None:
-    scoring = "raw" if recipe.protocol == "paper" else "returned"
-    steps = recipe.build().training.steps
-    scores = [
-        result["scores"][scoring]["score"]
-        for result in read_results(RESULTS)
-        if result["recipe"] == recipe.name and result["settings"]["training"]["steps"] == steps
-    ]
-    if scores:
-        assert recipe.expected == pytest.approx(sum(scores) / len(scores), rel=0.05)  # rounded
-    else:
-        assert recipe.expected is None
-
-
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("ablations/*.json")), ids=lambda path: path.stem)
-def test_a_recorded_ablation(path: Path) -> None:
-    ablation = json.loads(path.read_text())
-    assert path.name == f"{ablation['recipe']}-seed{ablation['seed']}.json"
-    assert get_recipe(ablation["recipe"]).system == "desp"
-    assert ablation["steps"] == get_recipe(ablation["recipe"]).build().predictor.sampler.steps
-    assert {0.0, 0.8, 1.0} <= {row["ratio"] for row in ablation["rows"]}
-    for row in ablation["rows"]:
-        assert row["stochastic_steps"] == round(row["ratio"] * ablation["steps"])
-        assert row["score"] > 0
-    assert ablation["commit"]
-    assert ablation["device"]

@@ -29,6 +29,10 @@ def test_features_near_the_unit_interval_stay(low: float, high: float) -> None:
         (0.0, 0.1),
         (0.45, 0.55),
         (0.5, 0.500001),
+        (0.5, 0.5 + 1e-9),
+        (0.0, 0.19),
+        (-0.051, 1.0),
+        (0.0, 1.051),
         (1e6, 2e6),
     ],
 )

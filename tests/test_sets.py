@@ -200,6 +200,46 @@ def test_precision_of_the_sets_is_kept() -> None:
     assert SetBatch.from_ragged([np.ones((2, 2), np.float32)]).elements.dtype == torch.float32
 
 
+DOUBLE, SINGLE = torch.tensor([[0.1]], dtype=torch.float64), torch.tensor([[0.25]], dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("sets", "dtype"),
+    [
+        ([SINGLE, DOUBLE], torch.float64),
+        ([DOUBLE, SINGLE], torch.float64),
+        ([[[3]], DOUBLE], torch.float64),
+        ([[], DOUBLE, SINGLE], torch.float64),
+        ([SINGLE.half(), SINGLE.bfloat16()], torch.float32),
+        ([SINGLE.half(), SINGLE, SINGLE.half()], torch.float32),
+    ],
+)
+def test_sets_of_several_precisions_take_the_one_that_holds_all(sets: list[Any], dtype: torch.dtype) -> None:
+    batch = SetBatch.from_ragged(sets)
+    assert batch.elements.dtype == dtype
+    for item, back in zip(sets, batch.to_ragged(), strict=True):
+        assert back.tolist() == (item if isinstance(item, list) else item.tolist())  # no digit is lost
+
+
+def test_the_first_sets_are_the_first() -> None:
+    batch = SetBatch.from_ragged([[[1.0]], [[2.0], [3.0]], [[4.0]]])
+    first = batch.first(2)
+    assert_same_sets(first.to_ragged(), batch.to_ragged()[:2])
+    assert first.sizes.tolist() == [1, 2]
+
+
+def test_the_default_thresholds_of_presence() -> None:
+    """Zero padding keeps what exceeds 0.015, presence what exceeds one half."""
+    zero, presence = (make_padding(PaddingSettings(kind=kind)) for kind in ("zero", "presence"))
+    values = torch.tensor([[[0.016, 0.016], [0.0149, 0.5], [0.5, 0.0149]]])
+    assert zero.decode(values).presence.tolist() == [[True, False, False]]
+    values = torch.tensor([[[9.0, 0.51], [9.0, 0.5], [9.0, 0.49]]])
+    assert presence.decode(values).presence.tolist() == [[True, False, False]]
+    assert presence.clearly_absent(torch.tensor([[[9.0, 0.126], [9.0, 0.125]]])).tolist() == [[False, True]]
+    at_threshold = torch.tensor([[[0.015, -0.015], [0.0, -0.016], [0.016, 0.0]]])
+    assert zero.clearly_absent(at_threshold).tolist() == [[True, False, False]]
+
+
 def test_to_moves_both_tensors() -> None:
     moved = SetBatch.from_ragged([[[1.0]]]).to("meta")
     assert moved.elements.device.type == moved.presence.device.type == "meta"

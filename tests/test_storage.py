@@ -1,8 +1,10 @@
 """Files are whole or not there."""
 
+import errno
 import json
 import math
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,54 @@ def test_without_nonfinite_leaves_its_argument_alone() -> None:
     assert math.isnan(value["a"][0])
 
 
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is made durable and what is renamed, in this order."""
+    events: list[tuple[str, str]] = []
+    sync, rename = os.fsync, os.replace
+
+    def watched_sync(descriptor: int) -> None:
+        target = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        content = f" with {target.read_text()}" if target.is_file() else ""
+        events.append(("sync", target.name + content))
+        sync(descriptor)
+
+    def watched_rename(source: Path, target: Path) -> None:
+        events.append(("rename", f"{Path(source).name} to {Path(target).name}"))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched_sync)
+    monkeypatch.setattr(os, "replace", watched_rename)
+    return events
+
+
+def test_content_is_durable_before_the_name_and_the_name_at_last(
+    tmp_path: Path, on_disk: list[tuple[str, str]]
+) -> None:
+    """A power cut after the rename, but before the content is on disk, would leave an empty file."""
+    folder = tmp_path / "folder"
+    write_text(folder / "file.txt", "whole")
+    temporary = on_disk[0][1].removesuffix(" with whole")
+    assert temporary.startswith(".file.txt.")
+    assert on_disk == [
+        ("sync", f"{temporary} with whole"),
+        ("rename", f"{temporary} to file.txt"),
+        ("sync", "folder"),
+    ]
+
+
+def test_all_files_of_a_folder_are_durable_before_its_name(tmp_path: Path, on_disk: list[tuple[str, str]]) -> None:
+    def two(folder: Path) -> None:
+        (folder / "a.txt").write_text("1")
+        (folder / "b.txt").write_text("2")
+
+    write_folder_atomically(tmp_path / "folder", two)
+    assert sorted(on_disk[:2]) == [("sync", "a.txt with 1"), ("sync", "b.txt with 2")]
+    (kind, names), last = on_disk[2:]
+    assert (kind, names.endswith(".tmp to folder")) == ("rename", True)
+    assert last == ("sync", tmp_path.name)
+
+
 # -- folders -----------------------------------------------------------------------------------------------
 
 
@@ -128,3 +178,43 @@ def test_a_quicker_process_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     write_folder_atomically(path, fill)
     assert (path / "file.txt").read_text() == "of the other process"
     assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_folders_are_as_readable_as_any_other(tmp_path: Path) -> None:
+    def fill_privately(folder: Path) -> None:
+        fill(folder)
+        (folder / "file.txt").chmod(0o600)
+
+    write_folder_atomically(tmp_path / "ours", fill_privately)
+    (tmp_path / "plain").mkdir()
+    fill(tmp_path / "plain")
+    for name in (".", "file.txt"):
+        assert (tmp_path / "ours" / name).stat().st_mode == (tmp_path / "plain" / name).stat().st_mode
+
+
+def test_an_old_folder_that_another_process_takes_away_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    write_folder_atomically(path, lambda folder: fill(folder, "old"))
+    real = os.replace
+
+    def late(source: Path, target: Path) -> None:
+        if source == path:
+            shutil.rmtree(path)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    write_folder_atomically(path, fill)
+    assert (path / "file.txt").read_text() == "new"
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_folder_that_cannot_be_renamed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, "not here")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(PermissionError, match="not here"):
+        write_folder_atomically(tmp_path / "folder", fill)
+    assert os.listdir(tmp_path) == []

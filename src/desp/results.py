@@ -13,6 +13,9 @@ from desp.storage import write_json
 
 Row = dict[str, Any]
 
+# What `make test-gpu` writes; it lies beside the results and is none.
+GPU_TESTS = "gpu-tests.json"
+
 
 def result_path(folder: Path, recipe: str, seed: int) -> Path:
     """Where the result of a recipe and seed lies."""
@@ -53,6 +56,8 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     """
     results = []
     for path in sorted(folder.glob("*.json")):
+        if path.name == GPU_TESTS:
+            continue
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
             for name in ("recipe", "seed", "scores", "real_data"):

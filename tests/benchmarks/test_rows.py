@@ -94,6 +94,54 @@ def test_cpu_chains_are_cut_unless_told_otherwise() -> None:
     assert (row["measured_steps"], row["steps"]) == (20, 50)
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Work is done once and takes 2 ms the first time, 10 ms the second; with which precision and repeats."""
+    calls: list[tuple[str, int]] = []
+
+    def measured(work: Callable[[], object], device: torch.device, repeats: int) -> Timing:
+        work()
+        calls.append((torch.get_float32_matmul_precision(), repeats))
+        return Timing(2.0 if len(calls) % 2 else 10.0, 1.0, 3.0 * len(calls), 4.0 * len(calls))
+
+    for module in (sampler, distances):
+        monkeypatch.setattr(module, "measure", measured)
+    return calls
+
+
+def test_both_times_of_a_chain_are_scaled_to_its_length(clock: list[tuple[str, int]]) -> None:
+    (row,) = sampler_rows(options(tasks=("celeba",), steps=5, repeats=3))
+    assert clock == [("high", 3), ("highest", 3)]  # the reference computes as it was published
+    found = {name: row[name] for name in ("ms", "reference_ms", "speedup", "compile_s", "peak_mb")}
+    assert found == {"ms": 20.0, "reference_ms": 100.0, "speedup": 5.0, "compile_s": 3.0, "peak_mb": 4.0}
+    assert row["reference_peak_mb"] == 8.0
+
+
+def test_times_of_distances_are_what_was_measured(clock: list[tuple[str, int]]) -> None:
+    for row in distance_rows(options(repeats=4)):
+        assert (row["ms"], row["reference_ms"], row["speedup"]) == (2.0, 10.0, 5.0)
+    assert {repeats for _, repeats in clock} == {4}
+
+
+def test_distances_are_measured_between_different_sets() -> None:
+    pairs = []
+
+    def distance(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        pairs.append((a, b))
+        return a.sum(dim=(1, 2))
+
+    distances.time_distance(distance, (2, 3, 4), options(seed=1))
+    assert {tuple(item.shape) for pair in pairs for item in pair} == {(2, 3, 4)}
+    assert not any(torch.equal(a, b) for a, b in pairs)
+    again = distances.random_sets((2, 3, 4), options(seed=1))
+    assert torch.equal(pairs[0][0], again)
+    assert not torch.equal(again, distances.random_sets((2, 3, 4), options(seed=0)))
+
+
+def test_a_timing_is_the_median_and_tells_the_fastest() -> None:
+    assert timing.timing_of([0.003, 0.001, 0.02], first=7.0, peak_mb=1.26) == Timing(3.0, 1.0, 7.0, 1.3)
+
+
 @pytest.mark.parametrize("task", ["polygons", "digits"])
 def test_train_rows(task: str) -> None:
     (row,) = train_rows(options(tasks=(task,), steps=1, repeats=2))
@@ -129,7 +177,9 @@ def test_predict_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_scaling_rows_and_their_picture() -> None:
-    rows = scaling_rows(options())
+    told: list[Row] = []
+    rows = scaling_rows(options(on_row=told.append))
+    assert told == rows
     varied = [(row["task"], row["vary"], row["value"]) for row in rows]
     assert varied == [
         *(("chain", "batch", 1), ("chain", "batch", 2)),

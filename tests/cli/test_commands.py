@@ -274,6 +274,10 @@ def test_recipes_of_no_table_are_shown_beside_the_tables(desp: Desp) -> None:
     beside = text[text.index("Beside the paper's tables") :]
     assert "polygons-desp-fast" in beside
     assert "digits-desp-fast" in beside
+    metrics = {line.split("│")[3].strip() for line in beside.splitlines() if line.startswith("│")}
+    assert metrics == {"score"}
+    everything = desp("tables", "--all", "--results", results / "robust").out
+    assert "right_size" in everything[everything.index("Beside the paper's tables") :]
     Path("results").mkdir()
     assert "Beside" not in desp("tables").out
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from desp.data import mnist_files
+from desp.data.mnist import load_mnist
 from desp.recipes import registry
 from desp.recipes.registry import Recipe
 from desp.settings import MnistSettings, PredictorSettings, RunSettings, TrainingSettings
@@ -58,6 +60,9 @@ def test_data_are_checked_and_prepared(desp: Desp, tiny_mnist: Path) -> None:
     assert "190 sets for training, 10 for validation, 30 for test; 0 to 16 points" in finished.message
     assert f"prepared in {tiny_mnist / 'mnist' / 'mnist-points'}" in finished.message
     assert (tiny_mnist / "mnist" / "mnist-points" / "cache.json").is_file()
+    data = load_mnist("mnist", tiny_mnist)
+    sizes = np.concatenate([data.training.sizes, data.test.sizes])
+    assert f"points, {sizes.mean():.1f} on average" in finished.message
     assert desp("data", "mnist", "--data-dir", tiny_mnist, "--no-download").out == finished.out
 
 

@@ -1,13 +1,17 @@
 """``desp reproduce``: what it runs, what it goes on with, what it says of failures."""
 
 import json
-from collections.abc import Callable
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from desp.errors import RunError
 from desp.recipes import all_recipes, get_recipe
 from desp.settings import MnistSettings, to_json
 
@@ -122,3 +126,119 @@ def test_reproduce_refuses_unknown_names(desp: Desp, commands: list[list[str]]) 
     assert desp("reproduce", "toy", "--recipes", "polygon").status == 2
     assert desp("reproduce", "cifar").status == 2
     assert commands == []
+
+
+# -- processes -----------------------------------------------------------------------------------------
+
+ONE = ("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp")
+Interpreter = Callable[[str], None]
+
+
+@pytest.fixture
+def interpreter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Interpreter:
+    """Makes a shell script stand for Python, so that a child does in no time what is asked of it."""
+
+    def install(script: str) -> None:
+        path = tmp_path / "interpreter"
+        path.write_text(f'#!/bin/sh\necho "$*" >> called\n{script}\n')
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+
+    return install
+
+
+@pytest.mark.parametrize(("end", "status"), [("kill -9 $$", -9), ("kill -15 $$", -15), ("exit 1", 1)])
+def test_a_child_that_is_killed_is_not_recorded(
+    desp: Desp, interpreter: Interpreter, end: str, status: int
+) -> None:
+    interpreter(f"echo how it began; echo as far as it came\n{end}")
+    finished = desp(*ONE)
+    assert finished.status == 2
+    assert f"ended with status {status}: as far as it came (see runs/polygons-desp-seed0.log)" in finished.out
+    assert "recorded" not in finished.out
+    assert "1 of 1 runs failed" in finished.err
+    assert Path("called").read_text().splitlines() == [
+        "-m desp train polygons-desp --run runs/polygons-desp-seed0 --seed 0"  # what needs it is not tried
+    ]
+
+
+def test_what_children_say_is_kept_in_the_log_of_their_run(desp: Desp, interpreter: Interpreter) -> None:
+    interpreter('echo "out of $3"; echo "error of $3" >&2')
+    finished = desp(*ONE, "--runs", "trained", "--results", "scored", "--no-ablate")
+    assert finished.status == 0
+    assert finished.out == "polygons-desp seed 0: recorded\n"
+    assert [line.split()[2:] for line in Path("called").read_text().splitlines()] == [
+        ["train", "polygons-desp", "--run", "trained/polygons-desp-seed0", "--seed", "0"],
+        ["evaluate", "trained/polygons-desp-seed0", "--record", "scored"],
+    ]
+    lines = ["out of train", "error of train", "out of evaluate", "error of evaluate"]
+    log = Path("trained/polygons-desp-seed0.log")
+    assert log.read_text().splitlines() == lines
+    desp(*ONE, "--runs", "trained", "--results", "scored", "--no-ablate")
+    assert log.read_text().splitlines() == lines * 2  # nothing of an earlier try is lost
+
+
+def test_three_seeds_unless_others_are_named(desp: Desp, commands: list[list[str]]) -> None:
+    assert desp("reproduce", "toy", "--recipes", "polygons-desp", "--no-ablate").status == 0
+    trained = [command[3:] for command in commands if command[0] == "train"]
+    assert trained == [[f"runs/polygons-desp-seed{seed}", "--seed", str(seed)] for seed in (0, 1, 2)]
+    commands.clear()
+    recipes = ["--recipes", "polygons-desp", "polygons-risk-chamfer"]
+    assert desp("reproduce", "toy", "--seeds", 4, 3, *recipes).status == 0
+    seeds = [command[5] for command in commands if command[0] == "train"]
+    assert seeds == ["4", "4", "3", "3"]  # a whole table of one seed first
+
+
+def test_no_seeds_are_refused(desp: Desp, commands: list[list[str]]) -> None:
+    finished = desp("reproduce", "toy", "--seeds")
+    assert finished.status == 2
+    assert "--seeds" in finished.message
+    assert commands == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_as_many_jobs_as_are_asked_for_run_at_once(desp: Desp, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    together, most, lock = [0], [0], threading.Lock()
+    meeting = threading.Barrier(jobs, timeout=60)
+
+    def call(self: object, command: list[str], log: Path) -> int:
+        with lock:
+            together[0] += 1
+            most[0] = max(most[0], together[0])
+        meeting.wait()  # no one leaves before all have come
+        with lock:
+            together[0] -= 1
+        return 0
+
+    monkeypatch.setattr("desp.cli.reproduce._Children.call", call)
+    options = ["--seeds", 0, 1, "--no-ablate", "--recipes", "polygons-desp"]
+    assert desp("reproduce", "toy", *options, *([] if jobs == 1 else ["--jobs", jobs])).status == 0
+    assert most == [jobs]
+
+
+def test_children_are_not_reached_by_the_ctrl_c_of_the_terminal(desp: Desp, interpreter: Interpreter) -> None:
+    interpreter("echo $$ $(cut -d' ' -f6 /proc/$$/stat) >> sessions")
+    assert desp(*ONE, "--no-ablate").status == 0
+    for line in Path("sessions").read_text().splitlines():
+        process, session = line.split()
+        assert process == session
+
+
+def test_ctrl_c_lets_children_save_themselves_and_begins_no_other(
+    desp: Desp, interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter("trap 'touch saved; exit 3' INT\ntouch started\nfor _ in $(seq 200); do sleep 0.02; done")
+
+    def interrupted(futures: Any) -> Iterator[Any]:
+        for _ in range(3000):
+            if Path("started").exists():
+                raise KeyboardInterrupt
+            time.sleep(0.01)
+        raise RunError("no child was started")
+
+    monkeypatch.setattr("desp.cli.reproduce.as_completed", interrupted)
+    finished = desp("reproduce", "toy", "--seeds", 0, 1, "--recipes", "polygons-desp", "polygons-risk-chamfer")
+    assert finished.status == 130
+    assert "interrupted" in finished.err
+    assert Path("saved").exists()
+    assert len(Path("called").read_text().splitlines()) == 1

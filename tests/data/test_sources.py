@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
 from desp.data import Batch, DatasetSource, GeneratedSource, collate, draw_polygons
 from desp.data.base import as_input
 from desp.errors import DataError
+from desp.randomness import derive_seed, make_generator
 
 
 class Numbered(Dataset[tuple[list[float], list[list[float]]]]):
@@ -62,6 +63,7 @@ STREAMS = {
     "small dataset": source(Numbered(3), seed=3),
     "iterable": source(Stream(11)),
     "second process": source(Numbered(11), process=1, processes=2),
+    "second process of an iterable": source(Stream(11), process=1, processes=2),
 }
 
 
@@ -82,6 +84,41 @@ def test_other_attempts_and_seeds_are_other_streams(name: str) -> None:
     first = next(stream.batches(0))
     assert not same(first, next(stream.batches(0, attempt=1)))
     assert not same(first, next(other_seed.batches(0)))
+
+
+def test_streams_never_change() -> None:
+    """Resumed runs and results on file depend on which generator draws which batch, and on the order of data."""
+    generated = GeneratedSource(draw_polygons, 4, seed=3, process=1)
+    assert list(islice(generated.seeds(5, attempt=2), 2)) == [
+        derive_seed(3, "data", 2, 5, 1),
+        derive_seed(3, "data", 2, 6, 1),
+    ]
+    drawn = draw_polygons(4, make_generator(3, "data", 2, 5, 1))
+    assert same(next(generated.batches(5, attempt=2)), drawn)
+    passes = [torch.randperm(6, generator=make_generator(3, "order", 2, epoch)).tolist() for epoch in (1, 2)]
+    assert numbers(source(Numbered(6), 3, seed=3).batches(2, attempt=2), 4) == [
+        part for order in passes for part in (order[:3], order[3:])
+    ]
+
+
+class WhoLoads(Numbered):
+    """The input is the number of the process that loads an item, from 1, or 0 for the process itself."""
+
+    def __getitem__(self, index: int) -> tuple[list[float], list[list[float]]]:
+        worker = get_worker_info()
+        return [0.0 if worker is None else 1.0 + worker.id], super().__getitem__(index)[1]
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, [[0, 0]] * 3), (2, [[1, 1], [2, 2], [1, 1]])])
+def test_items_are_loaded_by_as_many_workers_as_asked_for(workers: int, expected: list[list[int]]) -> None:
+    batches = source(WhoLoads(6), 2, workers=workers).batches(0)
+    assert numbers(batches, 3) == expected
+
+
+def test_loading_leaves_global_randomness_alone() -> None:
+    state = torch.get_rng_state()
+    next(source(Numbered(6)).batches(0))
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_processes_generate_different_batches() -> None:
@@ -165,6 +202,11 @@ def test_collate_says_what_is_wrong(items: list[Any], message: str) -> None:
 @pytest.mark.parametrize("value", [3, [1, 2], True, torch.tensor([1, 2]), np.arange(3)])
 def test_inputs_become_floats(value: Any) -> None:
     assert as_input(value).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_inputs_that_are_floats_stay_as_they_are(dtype: torch.dtype) -> None:
+    assert as_input(torch.ones(2, dtype=dtype)).dtype == dtype
 
 
 def test_complex_inputs_are_refused() -> None:

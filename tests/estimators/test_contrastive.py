@@ -203,10 +203,18 @@ def test_the_generator_decides() -> None:
 
 
 def test_codes_for_each_element() -> None:
+    """The same for all elements they are one code; chains keep to the code of their row."""
     energy = make_energy(CASES["deep-sets"], 2, (4, 3), nn.Identity())
-    estimator = ContrastiveEstimator(energy, ContrastiveSettings(chain=CHAIN))
-    loss, _ = estimator(torch.randn(6, 4, 3), torch.rand(6, 4, 2), seeded())
-    assert torch.isfinite(loss)
+    x, y = torch.randn(6, 4, 3), torch.rand(6, 4, 2)
+
+    def loss(codes: Tensor, sets: Tensor, noise: float) -> Tensor:
+        settings = ContrastiveSettings(chain=replace(CHAIN, noise_scale=noise), data_noise=noise)
+        return ContrastiveEstimator(energy, settings)(codes, sets, seeded())[0]
+
+    torch.testing.assert_close(loss(x[:, :1].expand(6, 4, 3), y, 0.02), loss(x[:, 0], y, 0.02))
+    order = [1, 2, 0, 3]
+    torch.testing.assert_close(loss(x[:, order], y[:, order], 0.0), loss(x, y, 0.0))
+    assert not torch.isclose(loss(x[:, order], y, 0.0), loss(x, y, 0.0))
 
 
 def test_training_lowers_the_loss_and_draws_chains_to_the_data() -> None:

@@ -242,3 +242,20 @@ def test_training_lowers_the_loss() -> None:
         loss.backward()
         optimizer.step()
     assert held_out() < 0.9 * before
+
+
+def test_a_batch_of_empty_sets_teaches_sizes_alone() -> None:
+    estimator = make_estimator(PooledLayersSettings(hidden=8))
+    loss, statistics = estimator(torch.eye(5), torch.zeros(5, 8, 3), seeded())
+    assert statistics["denoising"] == 0
+    torch.testing.assert_close(loss.detach(), statistics["size"])
+
+
+def test_no_level_is_zero_or_infinite_whatever_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uniform numbers may be exactly zero, whose quantile of a normal distribution is infinite."""
+    estimator = DenoisingEstimator(ZeroEnergy(), None, SETTINGS)
+    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.zeros(shape))
+    levels = estimator._levels(torch.zeros(4, 1, 1), seeded())
+    assert (levels > 0).all()
+    logs = (levels.log() - SETTINGS.mean_log_level) / SETTINGS.deviation_log_level
+    assert logs.tolist() == pytest.approx([-4.7534, -0.6745, 0.0, 0.6745], abs=1e-3)

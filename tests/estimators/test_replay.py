@@ -57,7 +57,7 @@ def test_the_share_that_goes_on() -> None:
     assert float((starts == 5).double().mean()) == pytest.approx(0.3, abs=0.05)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5])
+@pytest.mark.parametrize("parts", [1, 2, 3, 5, 10])
 def test_the_oldest_make_room(parts: int) -> None:
     replay = Replay(4)
     values = torch.arange(1.0, 11.0)

@@ -12,7 +12,8 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 0, 4), (2, 6, 8), (3, 17, 5), (2, 64, 256), (5, 342, 64), (1, 1000, 70), (2, 33, 1)]
+    "shape",
+    [(3, 0, 4), (2, 6, 8), (3, 17, 5), (2, 64, 256), (5, 342, 64), (1, 1000, 70), (2, 33, 1), (1, 2100, 3)],
 )
 @pytest.mark.parametrize("levels", [1, 3, 10**6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

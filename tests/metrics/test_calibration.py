@@ -127,15 +127,6 @@ def test_calibration_at_its_ends() -> None:
         assert worst.p_value < 1e-12
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_ranks_on_a_gpu(generator: torch.Generator) -> None:
-    values = torch.rand(1, 5, 5, generator=generator).cuda()
-    ranks = truth_ranks(values, generator)
-    assert ranks.is_cuda
-    assert calibration(ranks, 4).histogram[int(ranks)] == 1
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(3, 3), (2, 3, 4), (2, 1, 1)])
 def test_wrong_shapes_of_tests_are_refused(shape: tuple[int, ...], generator: torch.Generator) -> None:

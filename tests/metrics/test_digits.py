@@ -1,9 +1,11 @@
 """The score of Digits, styles, and set sizes."""
 
+import statistics
+
 import pytest
 import torch
 
-from desp.data.digits import draw_digits
+from desp.data.digits import SEVEN, draw_digits, draw_styles
 from desp.metrics import DigitTemplates, size_rmse
 
 
@@ -28,6 +30,22 @@ def test_the_score_takes_the_nearer_style_of_every_draw(templates: DigitTemplate
     distances = templates.distances(batch.sets.elements, digits)
     expected = [sum(min(float(row[0, draw]), float(row[1, draw])) for draw in range(10)) / 10 for row in distances]
     assert templates.score(batch.sets.elements, digits).tolist() == pytest.approx(expected)
+
+
+def test_the_nearer_style_is_chosen_for_each_draw_anew(templates: DigitTemplates) -> None:
+    """Real digits are always nearer to their own style; between a crossed seven and a plain one, draws differ."""
+    sets = draw_styles(SEVEN, 60, torch.Generator().manual_seed(0))[1]
+    sets[:, 48:] *= torch.linspace(0, 1, 60).view(-1, 1, 1)  # what the second style adds goes to zero
+    digits = torch.ones(60, dtype=torch.int64)
+    distances = templates.distances(sets, digits)
+    nearer = distances.argmin(dim=1)
+    assert (nearer != nearer[:, :1]).any()
+    expected = [statistics.fmean(min(pair) for pair in zip(*row, strict=True)) for row in distances.tolist()]
+    assert templates.score(sets, digits).tolist() == pytest.approx(expected)
+    of_means = distances.mean(dim=2).amin(dim=1)
+    assert (
+        float((of_means / templates.score(sets, digits)).max()) > 1.001
+    )  # the other way round would be another number
 
 
 def test_templates_are_the_same_every_time(templates: DigitTemplates) -> None:

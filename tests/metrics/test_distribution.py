@@ -191,20 +191,6 @@ def test_all_distances_of_a_comparison_see_the_same_padding(distance: Distance) 
     assert vars(compare_distributions(real, wide, distance)) == pytest.approx(vars(both))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@each_distance
-def test_scores_on_a_gpu_are_those_of_the_cpu(distance: Distance) -> None:
-    real, predicted = random_sets([3, 4, 0, 2, 5], 0), random_sets([4, 1, 3], 1)
-    cpu = pairwise_distances(real, predicted, distance)
-    gpu = pairwise_distances(real.to("cuda"), predicted.to("cuda"), distance)
-    assert gpu.is_cuda
-    torch.testing.assert_close(gpu.cpu(), cpu)
-    expected = compare_distributions(real, predicted, distance)
-    found = compare_distributions(real.to("cuda"), predicted.to("cuda"), distance)
-    assert vars(found) == pytest.approx(vars(expected))
-
-
 # -- mistakes ------------------------------------------------------------------------------------------
 
 

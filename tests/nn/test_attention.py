@@ -46,10 +46,15 @@ def test_a_head_that_looks_near_does_not_see_what_is_far() -> None:
 
 def test_how_near_to_look_is_learned() -> None:
     attention, values, places = example(near=True)
-    attention(values, None, squares_apart(places)).square().sum().backward()
-    assert attention.nearness is not None
-    assert attention.nearness.grad is not None
-    assert attention.nearness.grad.all()
+    apart, nearness = squares_apart(places), attention.nearness
+    assert nearness is not None
+
+    def seen(nearness: Tensor) -> Tensor:
+        return torch.func.functional_call(attention, {"nearness": nearness}, (values, None, apart))
+
+    assert torch.autograd.gradcheck(seen, nearness.detach().requires_grad_())
+    (slope,) = torch.autograd.grad(seen(nearness).square().sum(), nearness)
+    assert slope.all()
     with pytest.raises(TypeError, match="how far elements are apart"):
         attention(values)
 

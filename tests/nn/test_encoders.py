@@ -71,7 +71,9 @@ def test_pooled_set_encoder_sees_how_many_there_are() -> None:
     once = torch.tensor([[0.3, 0.7, 1.0], [0.0, 0.0, 0.0]])
     one, two = encoder(torch.stack([once, twice]))
     assert not torch.allclose(one, two)
-    assert torch.isfinite(encoder(torch.zeros(1, 0, 3))).all()
+    nobody = encoder(torch.zeros(1, 2, 3))[0]  # rows, but none that is present
+    torch.testing.assert_close(encoder(torch.zeros(1, 0, 3))[0], nobody)
+    assert not torch.allclose(nobody, one)
 
 
 @every_pooling

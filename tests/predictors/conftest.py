@@ -1,7 +1,9 @@
 """Predictors that fit in milliseconds, one for every estimator and energy, and for every compared system."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from desp.predictors import EnergyPredictor
 from desp.settings import (
+    AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
@@ -57,6 +60,18 @@ VARIANTS = {
     )
     for energy in (DeepSetsSettings(hidden=8), PooledLayersSettings(hidden=8))
 }
+# The library's own choice, and the other networks it goes with: sizes are drawn first, then their elements.
+DEFAULT = PredictorSettings()
+ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, waves=2)
+SIZES_FIRST: dict[str, EnergySettings] = {
+    "default": replace(DEFAULT.energy, hidden=8),
+    "attention": ATTENTION,
+    "attention-field": replace(ATTENTION, field=True),
+}
+VARIANTS |= {
+    name: replace(DEFAULT, energy=energy, sampler=replace(DEFAULT.sampler, steps=3))
+    for name, energy in SIZES_FIRST.items()
+}
 DSPN_ENERGY = SetEncoderSettings(
     hidden=8, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
 )
@@ -77,10 +92,57 @@ SYSTEMS = {
 VARIANTS |= SYSTEMS
 
 
+PLAINEST = "contrastive-deep-sets"
+# Enough training to move every weight.
+SHORT = TrainingSettings(
+    steps=3,
+    batch_size=4,
+    learning_rate=1e-2,
+    warmup_steps=0,
+    decay="constant",
+    clip_norm=None,
+    ema_decay=None,
+)
+
+
+def ragged_pairs() -> Pairs:
+    generator = torch.Generator().manual_seed(3)
+    return [
+        (torch.randn(3, generator=generator), torch.rand(index % 4 + 1, 2, generator=generator))
+        for index in range(12)
+    ]
+
+
+@cache
+def fitted_once(name: str) -> EnergyPredictor:
+    """The variant, fitted once in each test process. Hand out copies: tests may change what they are given."""
+    predictor = EnergyPredictor(VARIANTS[name], device="cpu")
+    predictor.fit(ragged_pairs(), SHORT)
+    return predictor
+
+
 @pytest.fixture(params=VARIANTS)
-def variant(request: pytest.FixtureRequest) -> PredictorSettings:
+def variant_name(request: pytest.FixtureRequest) -> str:
+    """The name of every kind of predictor in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def variant(variant_name: str) -> PredictorSettings:
     """Settings of every kind of predictor in turn."""
-    return VARIANTS[request.param]
+    return VARIANTS[variant_name]
+
+
+@pytest.fixture
+def fitted_variant(variant_name: str) -> EnergyPredictor:
+    """Every kind of predictor in turn, fitted to `pairs`."""
+    return deepcopy(fitted_once(variant_name))
+
+
+@pytest.fixture
+def settings() -> PredictorSettings:
+    """Settings of the plainest predictor."""
+    return VARIANTS[PLAINEST]
 
 
 @pytest.fixture
@@ -90,45 +152,21 @@ def contrastive(settings: PredictorSettings) -> EnergyPredictor:
 
 
 @pytest.fixture
-def settings() -> PredictorSettings:
-    """Settings of the plainest predictor."""
-    return PredictorSettings(
-        energy=ENERGIES["deep-sets"],
-        estimator=ESTIMATORS["contrastive"],
-        sampler=LangevinSettings(steps=4, stochastic_steps=3),
-        padding=KEEP_ALL,
-    )
+def fitted() -> EnergyPredictor:
+    """A contrastive predictor, fitted to `pairs`."""
+    return deepcopy(fitted_once(PLAINEST))
 
 
 @pytest.fixture
 def short() -> TrainingSettings:
     """Enough training to move every weight."""
-    return TrainingSettings(
-        steps=3,
-        batch_size=4,
-        learning_rate=1e-2,
-        warmup_steps=0,
-        decay="constant",
-        clip_norm=None,
-        ema_decay=None,
-    )
+    return SHORT
 
 
 @pytest.fixture
 def pairs() -> Pairs:
     """Ragged sets of one to four points in the unit square for inputs of three numbers."""
-    generator = torch.Generator().manual_seed(3)
-    return [
-        (torch.randn(3, generator=generator), torch.rand(index % 4 + 1, 2, generator=generator))
-        for index in range(12)
-    ]
-
-
-@pytest.fixture
-def fitted(contrastive: EnergyPredictor, pairs: Pairs, short: TrainingSettings) -> EnergyPredictor:
-    """A contrastive predictor, fitted."""
-    contrastive.fit(pairs, short)
-    return contrastive
+    return ragged_pairs()
 
 
 @pytest.fixture

@@ -76,9 +76,9 @@ def differ(a: Prediction, b: Prediction) -> bool:
 
 
 def test_fits_a_list_a_dataset_and_a_stream(
-    variant: PredictorSettings, pairs: Pairs, short: TrainingSettings
+    variant: PredictorSettings, fitted_variant: EnergyPredictor, pairs: Pairs, short: TrainingSettings
 ) -> None:
-    from_list = fit(variant, pairs, short)
+    from_list = fitted_variant
     from_dataset = fit(variant, MapStyle(pairs), short)
     from_stream = fit(variant, Stream(pairs), short)
     x = pairs[0][0]
@@ -87,13 +87,13 @@ def test_fits_a_list_a_dataset_and_a_stream(
     assert len(one(from_stream.predict(x, 2))) == 2
 
 
-def test_fit_moves_the_weights(variant: PredictorSettings, pairs: Pairs, short: TrainingSettings) -> None:
-    fresh, fitted = EnergyPredictor(variant), fit(variant, pairs, short)
-    fresh.build(fitted.shape)
-    before = fresh.weights()
-    names = [name for name, _ in fitted.network.named_parameters() if "bias" not in name]
+def test_fit_moves_the_weights(variant: PredictorSettings, fitted_variant: EnergyPredictor) -> None:
+    fresh = EnergyPredictor(variant)
+    fresh.build(fitted_variant.shape)
+    before, after = fresh.weights(), fitted_variant.weights()
+    names = [name for name, _ in fitted_variant.network.named_parameters() if "bias" not in name]
     assert names
-    assert [name for name in names if torch.equal(before[name], fitted.weights()[name])] == []
+    assert [name for name in names if torch.equal(before[name], after[name])] == []
 
 
 def test_numbers_of_double_precision_are_taken(variant: PredictorSettings, short: TrainingSettings) -> None:
@@ -115,8 +115,8 @@ def test_whole_numbers_are_taken(settings: PredictorSettings, short: TrainingSet
 # -- prediction ----------------------------------------------------------------------------------------
 
 
-def test_one_input_gives_k_sets(variant: PredictorSettings, pairs: Pairs, short: TrainingSettings) -> None:
-    prediction = one(fit(variant, pairs, short).predict(pairs[0][0], samples=5))
+def test_one_input_gives_k_sets(variant: PredictorSettings, fitted_variant: EnergyPredictor, pairs: Pairs) -> None:
+    prediction = one(fitted_variant.predict(pairs[0][0], samples=5))
     assert len(prediction) == 5
     assert {item.shape[1] for item in prediction.sets} == {2}
     if variant.padding.kind == "zero":  # every row is an element
@@ -126,45 +126,46 @@ def test_one_input_gives_k_sets(variant: PredictorSettings, pairs: Pairs, short:
     assert torch.equal(prediction.best, prediction.sets[best])
 
 
-def test_a_batch_gives_a_list(variant: PredictorSettings, pairs: Pairs, short: TrainingSettings) -> None:
-    predictor = fit(variant, pairs, short)
+def test_a_batch_gives_a_list(fitted_variant: EnergyPredictor, pairs: Pairs) -> None:
     batch = torch.stack([x for x, _ in pairs[:3]])
-    predictions = many(predictor.predict(batch, samples=2))
+    predictions = many(fitted_variant.predict(batch, samples=2))
     assert [len(item) for item in predictions] == [2, 2, 2]
-    assert many(predictor.predict(batch[:1])) != []  # a batch of one is still a batch
-    again = many(predictor.predict(batch.tolist(), samples=2))[1]
+    assert len(many(fitted_variant.predict(batch[:1]))) == 1  # a batch of one is still a batch
+    again = many(fitted_variant.predict(batch.tolist(), samples=2))[1]
     assert again.energies.tolist() == pytest.approx(predictions[1].energies.tolist(), nan_ok=True)
 
 
 def test_each_prediction_belongs_to_its_input(variant: PredictorSettings, short: TrainingSettings) -> None:
-    """Energies of a batch are those of its inputs one by one, so rows and samples are not mixed up."""
+    """Sets and energies of a batch are those of its inputs one by one: rows and samples are not mixed up."""
     generator = torch.Generator().manual_seed(1)
     data = [(10 * torch.randn(3, generator=generator), torch.rand(2, 2, generator=generator)) for _ in range(6)]
     predictor = fit(variant, data, short)
     batch = torch.stack([x for x, _ in data])
     predictions = many(predictor.predict(batch, samples=3))
-    for x, prediction in zip(batch, predictions, strict=True):
-        sets = predictor.encode_sets(SetBatch.from_ragged(prediction.sets, 2, 2))
-        expected = predictor.raw_energy(x.expand(3, -1), sets)
-        if variant.padding.kind == "presence":  # which is decided in returned sets, and no longer what it was
-            assert torch.isfinite(prediction.energies).all() == predictor.network.scores_sets
-            continue
-        torch.testing.assert_close(prediction.energies, expected, rtol=1e-4, atol=1e-5)
+    raw, _ = predictor.sample(batch.repeat_interleave(3, dim=0), make_generator(0, "predict"))
+    for x, rows, prediction in zip(batch, raw.split(3), predictions, strict=True):
+        expected = predictor.raw_energy(x.expand(3, -1), rows)
+        assert expected.isnan().any() == (not predictor.network.scores_sets)
+        torch.testing.assert_close(prediction.energies, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+        torch.testing.assert_close(prediction.sets, predictor.decode_sets(rows).to_ragged())
+    batch[2] *= -1
+    others = many(predictor.predict(batch, samples=3))
+    changed = [index for index in range(6) if differ(predictions[index], others[index])]
+    assert changed == [2]
 
 
-def test_same_seed_same_sets(variant: PredictorSettings, pairs: Pairs, short: TrainingSettings) -> None:
-    predictor = fit(variant, pairs, short)
+def test_same_seed_same_sets(variant: PredictorSettings, fitted_variant: EnergyPredictor, pairs: Pairs) -> None:
     batch = torch.stack([x for x, _ in pairs])
-    first, again, others = (many(predictor.predict(batch, 3, seed=seed)) for seed in (4, 4, 5))
+    first, again, others = (many(fitted_variant.predict(batch, 3, seed=seed)) for seed in (4, 4, 5))
     for left, right in zip(first, again, strict=True):
         assert_same_sets(left, right)
     assert any(map(differ, first, others)) == is_random(variant)
 
 
 def test_samples_of_one_input_differ_but_for_direct_risk(
-    variant: PredictorSettings, pairs: Pairs, short: TrainingSettings
+    variant: PredictorSettings, fitted_variant: EnergyPredictor, pairs: Pairs
 ) -> None:
-    predictions = many(fit(variant, pairs, short).predict(torch.stack([x for x, _ in pairs]), 2))
+    predictions = many(fitted_variant.predict(torch.stack([x for x, _ in pairs]), 2))
     same = all(len(a) == len(b) and torch.allclose(a, b) for a, b in (item.sets for item in predictions))
     assert same == (not is_random(variant))
 
@@ -175,15 +176,12 @@ def test_another_sampler_can_be_asked_for(fitted: EnergyPredictor, pairs: Pairs)
     assert torch.equal(prediction.sets[0], prediction.sets[1])
 
 
-def test_energies_are_those_of_the_raw_sets(
-    variant: PredictorSettings, pairs: Pairs, short: TrainingSettings
-) -> None:
-    predictor = fit(variant, pairs, short)
+def test_energies_are_those_of_the_raw_sets(fitted_variant: EnergyPredictor, pairs: Pairs) -> None:
     x = pairs[0][0].expand(3, -1)
-    raw, _ = predictor.sample(x, make_generator(7, "predict"))
-    expected = predictor.raw_energy(x, raw)
-    found = one(predictor.predict(pairs[0][0], 3, seed=7)).energies
-    torch.testing.assert_close(found, expected, equal_nan=not predictor.network.scores_sets)
+    raw, _ = fitted_variant.sample(x, make_generator(7, "predict"))
+    expected = fitted_variant.raw_energy(x, raw)
+    found = one(fitted_variant.predict(pairs[0][0], 3, seed=7)).energies
+    torch.testing.assert_close(found, expected, equal_nan=not fitted_variant.network.scores_sets)
 
 
 def test_energy_of_a_prediction_that_lost_nothing(fitted: EnergyPredictor, pairs: Pairs) -> None:
@@ -224,8 +222,11 @@ def test_only_present_elements_come_back(
 def test_sets_may_be_empty(with_presence: PredictorSettings, short: TrainingSettings) -> None:
     data = [(torch.tensor([0.0]), torch.empty(0, 2)), (torch.tensor([1.0]), torch.rand(2, 2))]
     predictor = fit(with_presence, data, short)
-    assert torch.isfinite(predictor.energy(0.0, torch.empty(0, 2)))
-    assert torch.isfinite(predictor.energy(0.0, []))
+    absent = torch.zeros(1, 2, 3)  # two rows, none of them present
+    expected = predictor.raw_energy(torch.zeros(1, 1), absent)[0]
+    torch.testing.assert_close(predictor.energy(0.0, torch.empty(0, 2)), expected)
+    torch.testing.assert_close(predictor.energy(0.0, []), expected)
+    assert float(predictor.energy(0.0, torch.zeros(1, 2))) != float(expected)  # an element at zero is one
 
 
 # -- inputs --------------------------------------------------------------------------------------------
@@ -313,12 +314,12 @@ def test_the_global_generator_is_left_alone(
 
 
 def test_a_fit_depends_on_its_seed_alone(
-    variant: PredictorSettings, pairs: Pairs, short: TrainingSettings
+    variant: PredictorSettings, fitted_variant: EnergyPredictor, pairs: Pairs, short: TrainingSettings
 ) -> None:
     torch.manual_seed(1)
     first = fit(variant, pairs, short, seed=3)
     torch.manual_seed(2)
-    second, other = fit(variant, pairs, short, seed=3), fit(variant, pairs, short, seed=4)
+    second, other = fit(variant, pairs, short, seed=3), fitted_variant
     for name, value in first.weights().items():
         torch.testing.assert_close(second.weights()[name], value, rtol=0, atol=0)
     assert any(not torch.equal(value, other.weights()[name]) for name, value in first.weights().items())

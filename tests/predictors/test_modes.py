@@ -178,6 +178,17 @@ def test_the_widest_gap_decides_between_the_bounds() -> None:
     assert members(parted) == [{0, 1}, {2}, {3}]
 
 
+@pytest.mark.parametrize("rounding", [0.0, 1e-12, -1e-12])
+def test_of_equal_gaps_the_upper_one_decides(rounding: float) -> None:
+    """In the middle between both bounds, in logarithms, a merge leaves two gaps of the same width."""
+    square = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    low, high = 0.05 / 2, 0.5 / 2
+    middle = math.sqrt(low * high) * (1 + rounding)
+    assert len(group_modes([square, square + middle])) == 1
+    thirds = [low * 10 ** (1 / 3), low * 10 ** (2 / 3)]
+    assert len(group_modes([square, square + thirds[0], square + sum(thirds)])) == 1
+
+
 # -- sizes, and few predictions ------------------------------------------------------------------------
 
 

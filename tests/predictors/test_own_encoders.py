@@ -1,11 +1,15 @@
 """Any module as h(x): with dropout, with running statistics, with shapes that do not fit."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from desp.errors import SettingsError
-from desp.predictors import EnergyPredictor, Prediction
+from desp.predictors import DataShape, EnergyPredictor, Prediction
 from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
@@ -33,32 +37,118 @@ def pairs() -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-@pytest.mark.parametrize("special", [nn.Dropout(0.5), nn.BatchNorm1d(6)], ids=["dropout", "batch norm"])
-def test_predictions_are_made_in_evaluation_mode(special: nn.Module) -> None:
-    predictor = EnergyPredictor(SETTINGS, input_encoder=nn.Sequential(nn.Linear(3, 6), special))
-    predictor.fit(pairs(), SHORT)
+SPECIAL: dict[str, Callable[[], nn.Module]] = {
+    "dropout": lambda: nn.Dropout(0.5),
+    "batch norm": lambda: nn.BatchNorm1d(6),
+}
+every_special = pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+
+
+def with_encoder(special: Callable[[], nn.Module]) -> EnergyPredictor:
+    """A predictor whose encoder acts differently while it is trained."""
+    return EnergyPredictor(SETTINGS, input_encoder=nn.Sequential(nn.Linear(3, 6), special()), device="cpu")
+
+
+def modes(predictor: EnergyPredictor) -> set[bool]:
+    return {part.training for part in predictor.network.modules()}
+
+
+def answers(predictor: EnergyPredictor, x: Tensor) -> Prediction:
+    prediction = predictor.predict(x, samples=2)
+    assert isinstance(prediction, Prediction)
+    return prediction
+
+
+def assert_evaluates(predictor: EnergyPredictor) -> None:
+    """Nothing is left to chance but the sampler's own noise, and the batch around an input does not matter."""
     x = torch.ones(3)
     before = torch.random.get_rng_state()
-    first, second = predictor.predict(x, samples=2), predictor.predict(x, samples=2)
-    assert isinstance(first, Prediction)
-    assert isinstance(second, Prediction)
+    first, second = answers(predictor, x), answers(predictor, x)
     assert torch.equal(first.energies, second.energies)
-    assert torch.equal(torch.random.get_rng_state(), before)
     points = torch.rand(2, 2, generator=torch.Generator().manual_seed(1))
     together = predictor.energy(torch.stack([x, -x]), [points, points])
-    assert torch.allclose(together[0], predictor.energy(x, points))  # the batch around it does not matter
+    assert torch.allclose(together[0], predictor.energy(x, points))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@every_special
+def test_predictions_are_made_in_evaluation_mode(special: Callable[[], nn.Module]) -> None:
+    predictor = with_encoder(special)
+    predictor.fit(pairs(), SHORT)
+    assert modes(predictor) == {False}
+    assert_evaluates(predictor)
+    predictor.network.train()  # a user may have looked at something else in between
+    assert_evaluates(predictor)
+    assert modes(predictor) == {True}
+
+
+@every_special
+def test_a_loaded_predictor_is_in_evaluation_mode(special: Callable[[], nn.Module], tmp_path: Path) -> None:
+    predictor = with_encoder(special)
+    predictor.fit(pairs(), SHORT)
+    predictor.save_pretrained(tmp_path)
+    encoder = nn.Sequential(nn.Linear(3, 6), special())
+    loaded = EnergyPredictor.from_pretrained(tmp_path, input_encoder=encoder, device="cpu")
+    assert modes(loaded) == {False}
+    assert not any(part.training for part in encoder.modules())
+    assert_evaluates(loaded)
+    ours, theirs = answers(predictor, torch.ones(3)), answers(loaded, torch.ones(3))
+    assert torch.equal(ours.energies, theirs.energies)
+    assert all(torch.equal(one, other) for one, other in zip(ours.sets, theirs.sets, strict=True))
+
+
+@every_special
+def test_a_predictor_that_is_only_built_is_in_evaluation_mode(special: Callable[[], nn.Module]) -> None:
+    predictor = with_encoder(special)
+    predictor.build(DataShape((3,), features=2, max_size=3))
+    assert modes(predictor) == {False}
+    assert_evaluates(predictor)
+
+
+class Noting(nn.Linear):
+    """An encoder that remembers in which mode it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 6)
+        self.seen: list[bool] = []
+
+    def forward(self, input: Tensor) -> Tensor:
+        self.seen.append(self.training)
+        return super().forward(input)
 
 
 def test_training_is_done_in_training_mode() -> None:
-    modes = []
+    encoder = Noting()
+    EnergyPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
+    assert encoder.seen == [False, True, True, True]  # the first only asks for the shape of a code
 
-    class Noting(nn.Linear):
-        def forward(self, input: Tensor) -> Tensor:
-            modes.append(self.training)
-            return super().forward(input)
 
-    EnergyPredictor(SETTINGS, input_encoder=Noting(3, 6)).fit(pairs(), SHORT)
-    assert modes == [False, True, True, True]  # the first only asks for the shape of a code
+def test_validation_is_done_in_evaluation_mode_and_training_goes_on_in_its_own() -> None:
+    encoder = Noting()
+
+    def validation(predictor: EnergyPredictor) -> float:
+        predictor.predict(torch.ones(3))  # draws, and scores what was drawn
+        return 0.0
+
+    predictor = EnergyPredictor(SETTINGS, input_encoder=encoder)
+    each = replace(SHORT, validate_every=1)
+    step = [True, False, False]
+    for _ in range(2):  # and when it is fitted again
+        encoder.seen.clear()
+        predictor.fit(pairs(), each, validation=validation)
+        assert encoder.seen == [False, *step, *step, *step]
+        assert modes(predictor) == {False}
+
+
+def test_a_part_keeps_the_mode_that_a_user_gave_it() -> None:
+    """Predicting in between does not thaw what was frozen."""
+    predictor = with_encoder(SPECIAL["batch norm"])
+    predictor.fit(pairs(), SHORT)
+    predictor.network.train()
+    frozen = [part for part in predictor.network.modules() if isinstance(part, nn.BatchNorm1d)]
+    frozen[0].eval()
+    predictor.predict(torch.ones(3))
+    assert (predictor.network.training, frozen[0].training) == (True, False)
 
 
 def test_asking_for_the_shape_leaves_running_statistics_alone() -> None:
@@ -70,10 +160,17 @@ def test_asking_for_the_shape_leaves_running_statistics_alone() -> None:
 
 
 def test_an_encoder_can_be_used_again() -> None:
+    """What a fit leaves behind in it is its weights: another fit goes on from there as it would from a copy."""
     encoder = nn.Linear(3, 6)
     EnergyPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
-    EnergyPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
-    assert torch.isfinite(encoder.weight).all()
+    copied = nn.Linear(3, 6)
+    copied.load_state_dict(encoder.state_dict())
+    before = encoder.weight.detach().clone()
+    for one in (encoder, copied):
+        EnergyPredictor(SETTINGS, input_encoder=one).fit(pairs(), SHORT)
+    assert not torch.equal(encoder.weight, before)
+    assert torch.equal(encoder.weight, copied.weight)
+    assert torch.equal(encoder.bias, copied.bias)
 
 
 def test_an_encoder_that_does_not_fit() -> None:

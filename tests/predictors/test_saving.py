@@ -97,10 +97,15 @@ def test_loading_goes_to_the_device_that_is_asked_for(saved: Path) -> None:
     assert EnergyPredictor.from_pretrained(saved, device="cpu").device == torch.device("cpu")
 
 
-def test_a_loaded_predictor_can_be_fitted_again(saved: Path, pairs: Pairs, short: TrainingSettings) -> None:
+def test_a_loaded_predictor_can_be_fitted_again(
+    saved: Path, contrastive: EnergyPredictor, pairs: Pairs, short: TrainingSettings
+) -> None:
+    """From the beginning, like any other."""
     loaded = EnergyPredictor.from_pretrained(saved, device="cpu")
+    before = sets_of(loaded, pairs[0][0])
     loaded.fit(pairs, short, seed=1)
-    assert loaded.predict(pairs[0][0])
+    contrastive.fit(pairs, short, seed=1)
+    assert sets_of(loaded, pairs[0][0]) == sets_of(contrastive, pairs[0][0]) != before
 
 
 # -- an encoder of one's own ---------------------------------------------------------------------------
@@ -125,7 +130,10 @@ def test_own_encoder_is_trained_saved_and_asked_for(
 def test_own_encoder_serves_inputs_of_any_shape(short: TrainingSettings, settings: PredictorSettings) -> None:
     words = [(torch.rand(4, 3), torch.rand(2, 2)) for _ in range(4)]
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
-    assert fit(settings, words, short, input_encoder=encoder).predict(words[0][0])
+    predictor = fit(settings, words, short, input_encoder=encoder)
+    first, second = (sets_of(predictor, x) for x, _ in words[:2])
+    assert first != second  # with the same noise: they hear of their inputs
+    assert torch.tensor(first[0]).shape == (3, 2, 2)
 
 
 def test_own_encoder_of_the_wrong_length_is_refused(pairs: Pairs, short: TrainingSettings) -> None:

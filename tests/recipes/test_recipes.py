@@ -1,14 +1,17 @@
 """Recipes: complete, and the paper's ones exactly as published."""
 
+import json
 import subprocess
 import sys
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from desp.errors import RecipeError
 from desp.recipes import PUBLISHED, Recipe, all_recipes, get_recipe
-from desp.recipes.published import published_value
+from desp.recipes.published import TABLE_METRICS, published_value
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -24,6 +27,8 @@ from desp.settings import (
     to_json,
 )
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "recipes.json"
+
 each_recipe = pytest.mark.parametrize("recipe", all_recipes(), ids=lambda recipe: recipe.name)
 
 
@@ -34,6 +39,32 @@ def test_a_recipe_builds_and_survives_json(recipe: Recipe) -> None:
     assert settings == recipe.build()
     assert from_json(RunSettings, to_json(settings)) == settings
     assert (settings.engine, settings.device) == ("auto", "auto")
+
+
+def all_settings() -> dict[str, Any]:
+    """What recipes and the paper's cells hold, as JSON."""
+    facts = ("table", "task", "system", "protocol", "expected", "minutes", "hardware")
+    recipes = {
+        recipe.name: {name: getattr(recipe, name) for name in facts} | {"settings": to_json(recipe.build())}
+        for recipe in all_recipes()
+    }
+    cells = {f"{cell.table}/{cell.task}/{cell.system}/{cell.metric}": cell for cell in PUBLISHED}
+    published = {
+        name: [float(f"{value:.6g}") for value in (cell.value, cell.spread)] for name, cell in cells.items()
+    }
+    return {"recipes": recipes, "published": published, "metrics": TABLE_METRICS}
+
+
+def test_recipes_are_those_on_file() -> None:
+    """Results are named by their recipe, so a recipe changes only if that is wanted.
+
+    After a wanted change, write them anew and look at the difference: python tests/recipes/test_recipes.py
+    """
+    found, expected = json.loads(json.dumps(all_settings())), json.loads(GOLDEN.read_text())
+    assert list(found["recipes"]) == list(expected["recipes"])  # as they are listed
+    for name, recipe in expected["recipes"].items():
+        assert found["recipes"][name] == recipe, name
+    assert found == expected
 
 
 @each_recipe
@@ -206,3 +237,7 @@ def test_cells_the_paper_leaves_open_are_none() -> None:
 def test_recipes_do_not_load_torch() -> None:
     code = "import sys, desp.recipes; desp.recipes.get_recipe('demo').build(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps(all_settings(), indent=1) + "\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 SETTINGS = {
     "task": {"kind": "polygons", "corners": [3, 4]},
@@ -151,3 +152,17 @@ def sample_data() -> dict[str, Any]:
 @pytest.fixture
 def ablation_data() -> dict[str, Any]:
     return ablation()
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Every figure that was rendered, in order: pictures are bytes, and bytes do not say what they show."""
+    figures: list[Figure] = []
+    savefig = Figure.savefig
+
+    def note(figure: Figure, *arguments: Any, **options: Any) -> None:
+        figures.append(figure)
+        savefig(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    return figures

@@ -7,59 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_runs import tiny
 
-import desp.tasks.polygons
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.recipes import get_recipe
 from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, sample_run, train_run
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import differences
 from desp.runs.provenance import commit, peak_memory_mb, provenance
-from desp.settings import (
-    ContrastiveSettings,
-    DeepSetsSettings,
-    FilesSettings,
-    LangevinSettings,
-    RunSettings,
-    TrainingSettings,
-)
+from desp.settings import FilesSettings, RunSettings
 from desp.storage import write_json
-
-
-def tiny(steps: int = 4) -> RunSettings:
-    recipe = get_recipe("polygons-desp").build()
-    chain = LangevinSettings(steps=3, stochastic_steps=3)
-    return replace(
-        recipe,
-        predictor=replace(
-            recipe.predictor,
-            energy=DeepSetsSettings(hidden=8),
-            estimator=ContrastiveSettings(chain=chain),
-            sampler=chain,
-        ),
-        training=TrainingSettings(steps=steps, batch_size=4, learning_rate=0.1),
-        device="cpu",
-    )
-
-
-@pytest.fixture(autouse=True)
-def _few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(desp.tasks.judgement.COMPARED, "cpu", 6)
-    monkeypatch.setitem(desp.tasks.judgement.CALIBRATED, "cpu", 50)
-    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 20)
-    monkeypatch.setattr(desp.tasks.polygons, "ANGLES", 10)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder(tmp_path / "run")
-
-
-@pytest.fixture
-def trained(folder: RunFolder) -> RunFolder:
-    train_run(tiny(), 5, folder)
-    return folder
-
 
 # -- folders -------------------------------------------------------------------------------------------
 

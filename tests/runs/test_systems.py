@@ -11,16 +11,11 @@ from desp.recipes import get_recipe
 from desp.report import write_report
 from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, sample_run, train_run, tune_run
 from desp.settings import DirectSettings, PredictorSettings, TrainingSettings, TransformerSettings
-from desp.tasks import judgement, polygons
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+def run(tmp_path: Path) -> RunFolder:
     """A transformer, trained on polygons for two steps."""
-    monkeypatch.setitem(judgement.COMPARED, "cpu", 6)
-    monkeypatch.setitem(judgement.CALIBRATED, "cpu", 50)
-    monkeypatch.setattr(polygons, "TESTS", 20)
-    monkeypatch.setattr(polygons, "ANGLES", 10)
     settings = replace(
         get_recipe("polygons-denoising").build(),
         predictor=PredictorSettings(

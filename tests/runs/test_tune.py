@@ -24,20 +24,12 @@ from desp.settings import (
     SolverSettings,
     TrainingSettings,
 )
-from desp.tasks import base, judgement, polygons
+from desp.tasks import base
 
 CHAIN = LangevinSettings(steps=10, stochastic_steps=8, noise_scale=0.02)
 # Its noise hardly falls: scaled alone, the first would soon be below the last.
 COOLED_CHAIN = replace(CHAIN, last_noise=0.018, tries=2)
 SOLVER = SolverSettings(steps=3)
-
-
-@pytest.fixture(autouse=True)
-def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(judgement.COMPARED, "cpu", 6)
-    monkeypatch.setitem(judgement.CALIBRATED, "cpu", 50)
-    monkeypatch.setattr(polygons, "TESTS", 20)
-    monkeypatch.setattr(polygons, "ANGLES", 10)
 
 
 def tiny(recipe: str, **predictor: Any) -> RunSettings:

@@ -1,6 +1,7 @@
 """Densities by the probability flow, where they are known."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -51,10 +52,16 @@ def sets(batch: int = 6, size: int = 3) -> Tensor:
     return (centres + 1.5 * WIDTH * noise + 1) / 2
 
 
-def follow(gradient: object, y: Tensor, flow: SolverSettings = FLOW, probes: int = 8) -> LogDensity:
+def follow(
+    gradient: object,
+    y: Tensor,
+    flow: SolverSettings = FLOW,
+    probes: int = 8,
+    settings: DenoisingSettings = SETTINGS,
+) -> LogDensity:
     code = torch.zeros(len(y), 1, dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
-    return log_density(Diffusion(SETTINGS), gradient, code, y, generator, settings=flow, probes=probes)
+    return log_density(Diffusion(settings), gradient, code, y, generator, settings=flow, probes=probes)
 
 
 def normal(u: Tensor, deviation: float) -> Tensor:
@@ -73,6 +80,14 @@ def test_a_normal_distribution() -> None:
     expected = normal(2 * y - 1, SETTINGS.data_deviation) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
     assert ((found.value - expected).abs() <= 3 * found.error).all()
+
+
+def test_a_normal_distribution_is_known_at_every_level() -> None:
+    """Also where noise does not drown the data: there all depends on their deviation."""
+    y = sets()
+    found = follow(flat, y, replace(FLOW, highest=0.5), settings=replace(SETTINGS, data_deviation=0.4))
+    expected = normal(2 * y - 1, 0.4) + y[0].numel() * math.log(2)
+    torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
 
 
 def test_a_mixture() -> None:
@@ -107,3 +122,45 @@ def test_errors_fall_with_more_steps() -> None:
     y = sets()
     few = follow(mixture, y, SolverSettings(steps=20, highest=20.0, lowest=0.002))
     assert (few.error > 3 * follow(mixture, y).error).all()
+
+
+def test_without_probes_the_error_is_the_difference_to_half_as_many_steps() -> None:
+    y = sets()
+    whole, half = (
+        follow(mixture, y, SolverSettings(steps=steps, highest=20.0, lowest=0.002)) for steps in (40, 20)
+    )
+    torch.testing.assert_close(whole.error, (whole.value - half.value).abs())
+
+
+def test_it_takes_as_many_steps_as_the_settings_say_and_half_as_many_for_the_error() -> None:
+    levels: list[float] = []
+
+    def counted(code: Tensor) -> Gradient:
+        levels.append(float((4 * code[0, 1]).exp()))
+        return flat(code)
+
+    follow(counted, sets(), replace(FLOW, steps=4))
+    assert len(levels) == 2 * 4 + 2 * 2  # two gradients a step
+    assert levels[0] == levels[8] == pytest.approx(0.002)
+    assert levels[7] == levels[-1] == pytest.approx(20.0)
+
+
+def test_the_divergence_is_exact_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = sets()
+    flow = replace(FLOW, steps=4)
+    exact = follow(mixture, y, flow, probes=2)
+    monkeypatch.setattr(density, "EXACT_UP_TO", 6)  # three elements of two features
+    assert torch.equal(follow(mixture, y, flow, probes=2).value, exact.value)
+    monkeypatch.setattr(density, "EXACT_UP_TO", 5)
+    assert not torch.equal(follow(mixture, y, flow, probes=2).value, exact.value)
+
+
+def test_the_error_of_probes_is_that_of_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither too small, nor as large as that of one probe alone, five times as much."""
+    y, flow = sets(batch=30), replace(FLOW, steps=30)
+    exact = follow(mixture, y, flow)
+    monkeypatch.setattr(density, "EXACT_UP_TO", 0)
+    probed = follow(mixture, y, flow, probes=25)
+    of_probes = probed.error.square().mean() - exact.error.square().mean()  # the rest is of the steps
+    ratio = ((probed.value - exact.value).square().mean() / of_probes).sqrt()
+    assert 0.5 < float(ratio) < 2

@@ -74,6 +74,29 @@ def test_no_element_goes_farther_than_the_largest_step() -> None:
     torch.testing.assert_close(y, torch.tensor([[[9.5, 0.0], [0.27, 0.36], [0.0, 0.0]]]))
 
 
+def test_the_largest_step_holds_for_the_whole_step_momentum_included() -> None:
+    """The slope is 1 everywhere: without a limit the second step would be 1.5 long."""
+    level: Gradient = lambda y: (y.sum(dim=(1, 2)), torch.ones_like(y))  # noqa: E731
+    settings = LangevinSettings(steps=3, stochastic_steps=0, momentum=0.5, largest_step=1.2)
+    _, trajectory = sample(settings, torch.zeros(1, 1, 1), gradient=level)
+    # 1, then 1 + 0.5 * 1 held at 1.2, then 1 + 0.5 * 1.2, where 1.2 is the step that was taken, held again.
+    torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -1.0, -2.2, -3.4]))
+    longer = dataclasses.replace(settings, largest_step=1.55)
+    _, trajectory = sample(longer, torch.zeros(1, 1, 1), gradient=level)
+    torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -1.0, -2.5, -4.05]))
+    shorter = dataclasses.replace(settings, steps=2, momentum=0.9, largest_step=0.4)
+    _, trajectory = sample(shorter, torch.zeros(1, 1, 1), gradient=lambda y: (y.sum(dim=(1, 2)), 0.3 + 0 * y))
+    torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -0.3, -0.7]))
+
+
+def test_the_largest_step_is_for_the_gradient_and_not_for_noise() -> None:
+    settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=50.0, largest_step=0.1)
+    start = torch.zeros(4, 3, 2)
+    y, _ = sample(settings, start)
+    noised = 50.0 * torch.randn(start.shape, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close((y - noised).norm(dim=-1), torch.full((4, 3), 0.1), rtol=1e-3, atol=0)
+
+
 def test_momentum_begins_with_the_last_step_of_the_noisy_part() -> None:
     settings = LangevinSettings(steps=3, stochastic_steps=2, momentum=0.5, noise_scale=0.1)
     plain = dataclasses.replace(settings, momentum=0.0)

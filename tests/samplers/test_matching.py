@@ -36,3 +36,13 @@ def test_no_set_gets_worse() -> None:
 
     start = torch.cat([TARGET + 0.01, TARGET + 0.02])
     assert torch.equal(descend_to_zero(overshooting, start, 4), start)
+
+
+def test_a_slope_that_is_nearly_level_moves_no_farther_and_no_less_than_the_largest_step() -> None:
+    """Polyak's step there is so long that its square is infinite."""
+
+    def level(y: Tensor) -> tuple[Tensor, Tensor]:
+        return 100 - y.sum(dim=(1, 2)), torch.full_like(y, -5e-20)
+
+    moved = descend_to_zero(level, torch.zeros(1, 2, 2), 1, largest_step=0.1)
+    torch.testing.assert_close(moved.norm(dim=-1), torch.full((1, 2), 0.1))

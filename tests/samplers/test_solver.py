@@ -76,6 +76,34 @@ def test_stochastic_steps_forget_the_start() -> None:
     assert float(torch.corrcoef(torch.stack([x.flatten() for x in draw(steps=40)]))[0, 1]) > 0.999
 
 
+def test_a_stochastic_step_adds_noise_and_takes_off_as_much_and_the_last_adds_none() -> None:
+    """Euler's steps by hand: where the energy is constant, what is denoised is u d^2 / (level^2 + d^2)."""
+    share = 0.5
+    settings = SolverSettings(
+        steps=3, order=1, highest=3.0, lowest=1.0, spacing=1.0, stochasticity=share, refinement=1
+    )
+    start = torch.zeros(5, 4, 2, dtype=torch.float64)
+    _, info = SolverSampler(settings, DENOISING).draw(flat, start[:, 0], start, seeded(), "trajectory")
+    generator, ends = seeded(), []
+
+    def noise() -> Tensor:
+        return torch.randn(start.shape, generator=generator, dtype=torch.float64)
+
+    def slope(u: Tensor, level: float) -> Tensor:
+        return u * level / (level**2 + DENOISING.data_deviation**2)
+
+    u = 3.0 * noise()
+    for level, below in ((3.0, 2.0), (2.0, 1.0)):
+        raised = level * (1 + share)
+        u = u + math.sqrt(raised**2 - level**2) * noise()
+        u = u + (below - raised) * slope(u, raised)
+        ends.append(u)
+    for _ in range(2):  # from the lowest level to none, and once more to refine
+        u = u - 1.0 * slope(u, 1.0)
+        ends.append(u)
+    torch.testing.assert_close(2 * info.trajectory[1:] - 1, torch.stack(ends))
+
+
 def test_refinement_descends_at_the_lowest_level() -> None:
     _, plain = draw(steps=20, lowest=0.1)
     _, refined = draw(steps=20, lowest=0.1, refinement=3)

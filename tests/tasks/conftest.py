@@ -1,8 +1,10 @@
-"""Predictors that know the answer, or none."""
+"""Predictors that know the answer, or none; small problems of every task."""
 
+import json
 import math
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,24 +14,59 @@ from desp.data.digits import DIGITS, draw_styles
 from desp.data.polygons import polygon
 from desp.predictors import DataShape, EnergyPredictor
 from desp.samplers import ChainInfo
-from desp.settings import PaddingSettings, PredictorSettings
+from desp.sets import SetBatch
+from desp.settings import (
+    DigitsSettings,
+    FilesSettings,
+    LangevinSettings,
+    MnistSettings,
+    PaddingSettings,
+    PolygonsSettings,
+    PredictorSettings,
+    SamplerSettings,
+)
+from desp.tasks import Task, digits, judgement, make_task, mnist, polygons
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]
 
 
+class Asked(NamedTuple):
+    """What a predictor was asked to sample."""
+
+    x: Tensor
+    seed: int
+    """Of the generator, when it was made."""
+    sampler: SamplerSettings | None
+
+
 class KnowingPredictor(EnergyPredictor):
-    """Gives what `draw` says in place of a chain's end, with energy 1."""
+    """Gives what `draw` says in place of a chain's end; another sampler adds its noise.
+
+    Attributes:
+        asked: every call, in order.
+        level: energy of all sets; None gives every pair of input and set an energy of its own.
+    """
 
     def __init__(self, draw: Draw, shape: DataShape, padding: PaddingSettings) -> None:
         super().__init__(PredictorSettings.contrastive(padding=padding))
         self.draw = draw
+        self.asked: list[Asked] = []
+        self.level: float | None = 1.0
         self.build(shape)
 
-    def sample(self, x: Tensor, generator: torch.Generator, **_: Any) -> tuple[Tensor, ChainInfo]:
-        return self.draw(x, generator), ChainInfo()
+    def sample(
+        self, x: Tensor, generator: torch.Generator, *, sampler: SamplerSettings | None = None, **_: Any
+    ) -> tuple[Tensor, ChainInfo]:
+        self.asked.append(Asked(x, generator.initial_seed(), sampler))
+        values = self.draw(x, generator)
+        if isinstance(sampler, LangevinSettings):
+            values = values + sampler.noise_scale * torch.randn(values.shape, generator=generator)
+        return values, ChainInfo()
 
-    def raw_energy(self, _: Tensor, values: Tensor) -> Tensor:
-        return torch.ones(len(values))
+    def raw_energy(self, x: Tensor, values: Tensor) -> Tensor:
+        if self.level is not None:
+            return torch.full((len(values),), self.level)
+        return values.flatten(1).square().sum(dim=1) + x.flatten(1).sum(dim=1)
 
 
 ZERO = PaddingSettings(kind="zero", threshold=0.015)
@@ -66,3 +103,83 @@ def digit_predictor() -> Callable[..., KnowingPredictor]:
 def knowing() -> type[KnowingPredictor]:
     """The class itself."""
     return KnowingPredictor
+
+
+# -- a small problem of every task -----------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """A task, and a predictor whose answers are near the truth, with some elements lost."""
+
+    task: Task
+    predictor: KnowingPredictor
+
+
+@pytest.fixture
+def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks score on few sets; all these numbers are different ones."""
+    monkeypatch.setitem(judgement.COMPARED, "cpu", 12)
+    monkeypatch.setattr(judgement, "COMPARED_BY_ASSIGNMENT", 8)
+    monkeypatch.setitem(judgement.CALIBRATED, "cpu", 55)
+    for name, value in (("TESTS", 40), ("ANGLES", 30)):
+        monkeypatch.setattr(polygons, name, value)
+    for name, value in (("TESTS", 44), ("STYLES", 14)):
+        monkeypatch.setattr(digits, name, value)
+    monkeypatch.setitem(mnist.TESTS, "cpu", (7, 20))
+    monkeypatch.setitem(mnist.VALIDATION_EXAMPLES, "cpu", 6)
+
+
+def imperfect(draw: Draw) -> Draw:
+    """Elements a little off; every fifth set lacks its first one."""
+
+    def drawn(x: Tensor, generator: torch.Generator) -> Tensor:
+        values = draw(x, generator)
+        present = (values != 0).any(dim=-1, keepdim=True)
+        values = values + 0.03 * torch.randn(values.shape, generator=generator) * present
+        values[::5, 0] = 0
+        return values
+
+    return drawn
+
+
+def write_examples(path: Path, count: int = 240) -> Path:
+    """Sets of one to three points, each for an input of its own; enough of them for calibration."""
+    sets = ([[10 * i / count, j - i % 5] for j in range(i % 3 + 1)] for i in range(count))
+    lines = (json.dumps({"input": [i, i % 7], "set": elements}) for i, elements in enumerate(sets))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def remembering(path: Path) -> Problem:
+    """Files, with a predictor that remembers them."""
+    task = make_task(FilesSettings(path=str(path), held_out=0.25), seed=1)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+
+    def draw(x: Tensor, _: torch.Generator) -> Tensor:
+        sets = [rows[int(index)]["set"] for index in x[:, 0]]
+        return predictor.encode_sets(SetBatch.from_ragged(sets, 3, 2))
+
+    predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PaddingSettings(kind="presence"))
+    return Problem(task, predictor)
+
+
+@pytest.fixture
+def problem(request: pytest.FixtureRequest, few_tests: None, tmp_path: Path) -> Problem:
+    """The problem that is asked for by name."""
+    made = make_problem(request, tmp_path)
+    made.predictor.level = None
+    return made
+
+
+def make_problem(request: pytest.FixtureRequest, tmp_path: Path) -> Problem:
+    if request.param == "polygons":
+        true = request.getfixturevalue("polygon_predictor")
+        return Problem(make_task(PolygonsSettings()), true(imperfect(draw_true_polygons)))
+    if request.param == "digits":
+        true = request.getfixturevalue("digit_predictor")
+        return Problem(make_task(DigitsSettings()), true(imperfect(draw_true_digits)))
+    if request.param == "files":
+        return remembering(write_examples(tmp_path / "data.jsonl"))
+    task = make_task(MnistSettings(data_dir=str(request.getfixturevalue("tiny_mnist"))))
+    same = imperfect(lambda x, _: x)
+    return Problem(task, KnowingPredictor(same, task.shape(None, True)[0], PaddingSettings(kind="presence")))

@@ -1,15 +1,17 @@
 """What one of several processes does in `test_distributed.py`; started by a launcher.
 
-    distributed_script.py FOLDER KIND
+    distributed_script.py FOLDER KIND...
 
-Every process writes what it saw to FOLDER/rank-R.safetensors and FOLDER/rank-R.json, and which threads it had
-before and after it left the others to FOLDER/threads-R.json.
+Every process writes what it saw of each kind to FOLDER/KIND/rank-R.safetensors and FOLDER/KIND/rank-R.json, and
+which threads it had before and after it left the others to FOLDER/threads-R.json.
 """
 
 import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -31,21 +33,30 @@ from torch import Tensor
 
 from desp.errors import TrainingInterrupted
 from desp.training.device import make_accelerator
+from desp.training.monitor import Monitor
 from desp.training.processes import Processes, leave_processes
 
 
 def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
-    """The gradients of one step without noise, on this process's own batch, and the batch."""
+    """The gradients of one step, on this process's own batch: without noise, where it can be without, and with.
+
+    Every process has other weights at first, of which those of the first one count.
+    """
     rank = accelerator.process_index
-    trainer = make_trainer(make_predictor(kind, noise=0.0), SHORT, accelerator=accelerator)
-    x, y = trainer.prepare(next(polygons(rank).batches(0)))
-    trainer.gradients(x, y, torch.Generator())
-    names = {id(value): name for name, value in trainer.estimator.named_parameters()}
-    gradients = {f"gradient/{names[id(value)]}": value.grad for value in trainer.gradients.parameters}
-    return {"x": x, "y": y.contiguous(), **gradients}
+    quiet = make_trainer(make_predictor(kind, noise=0.0, seed=rank), SHORT, accelerator=accelerator)
+    x, y = quiet.prepare(next(polygons(rank).batches(0)))
+    quiet.gradients(x, y, torch.Generator())
+    noisy = make_trainer(make_predictor(kind, seed=rank), replace(SHORT, steps=1), accelerator=accelerator)
+    noisy.fit()
+    return {
+        "x": x,
+        "y": y.contiguous(),
+        **{f"quiet/{name}": value.grad for name, value in quiet.estimator.named_parameters()},
+        **{f"noisy/{name}": value.grad for name, value in noisy.estimator.named_parameters()},
+    }
 
 
-def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path) -> tuple[Tensor, dict]:
+def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path) -> tuple[dict, dict]:
     """Train; only the last process is asked to stop, and each would score the weights differently."""
     rank = accelerator.process_index
     last = rank == accelerator.num_processes - 1
@@ -53,7 +64,7 @@ def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path
     listener = Recorder()
     own_scores = iter([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]][rank])
     trainer = make_trainer(
-        make_predictor(kind),
+        make_predictor(kind, seed=rank),
         RICH,
         accelerator=accelerator,
         source=source,
@@ -67,7 +78,19 @@ def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path
     except TrainingInterrupted as error:
         message = str(error)
     told = {"message": message, "scores": listener.scores, "step": trainer.state.step}
-    return weights_of(trainer), told
+    weights = {f"weight/{name}": value for name, value in weights_of(trainer).items()}
+    return weights | {f"average/{name}": value for name, value in trainer.average.tensors.items()}, told
+
+
+def bad_step_of(accelerator: Accelerator) -> list[int]:
+    """Which step all take for the first bad one: where none was, and where the last process has one alone."""
+    found = []
+    for step in (-1, 4 if accelerator.process_index else -1):
+        monitor = Monitor(accelerator.device)
+        monitor.bad_step.fill_(step)
+        Processes(accelerator).agree_on_bad_steps(monitor)
+        found.append(int(monitor.bad_step))
+    return found
 
 
 def names_of_threads() -> list[str]:
@@ -75,13 +98,13 @@ def names_of_threads() -> list[str]:
     return [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
 
 
-def work(kind: Kind, folder: Path) -> int:
-    """Do both and write down what was seen; returns which process this is."""
-    accelerator = make_accelerator("cpu", SHORT, None)
+def work(kind: Kind, folder: Path, accelerator: Accelerator) -> None:
+    """Do both and write down what was seen."""
     rank = accelerator.process_index
+    folder.mkdir(exist_ok=True)
     tensors = one_step(kind, accelerator)
     weights, told = train_until_asked_to_stop(kind, accelerator, folder)
-    tensors |= {f"weight/{name}": value for name, value in weights.items()}
+    tensors |= weights
     tensors["batches"] = torch.stack([batch.sets.elements for batch in islice(polygons(rank).batches(0), 7)])
     processes = Processes(accelerator)
     told["processes"] = accelerator.num_processes
@@ -89,17 +112,25 @@ def work(kind: Kind, folder: Path) -> int:
         processes.any(rank == 1),
         processes.any(False),
         processes.mean({"share": float(rank), "two": 2.0}),
+        bad_step_of(accelerator),
     ]
     (folder / f"rank-{rank}.json").write_text(json.dumps(told))
     save_file(tensors, folder / f"rank-{rank}.safetensors")
-    return rank
+
+
+def work_on_all(kinds: Sequence[Kind], folder: Path) -> int:
+    """One kind after another; returns which process this is."""
+    accelerator = make_accelerator("cpu", SHORT, None)
+    for kind in kinds:
+        work(kind, folder / kind, accelerator)
+    return accelerator.process_index
 
 
 def main() -> None:
     """Read the arguments, work and leave."""
     torch.set_num_threads(1)
-    folder, kind = Path(sys.argv[1]), sys.argv[2]
-    rank = work(kind, folder)
+    folder, kinds = Path(sys.argv[1]), sys.argv[2:]
+    rank = work_on_all(kinds, folder)
     before = names_of_threads()
     leave_processes()
     (folder / f"threads-{rank}.json").write_text(json.dumps({"before": before, "after": names_of_threads()}))

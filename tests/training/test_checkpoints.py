@@ -197,6 +197,41 @@ def test_store_ignores_what_a_crash_left(tmp_path: Path) -> None:
     assert len(store.steps()) == 1
 
 
+def test_store_sweeps_out_what_a_crash_left_and_nothing_else(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    store.save(3, at(3))
+    store.save_best(at(3))
+    for name in (".step-00000009.safetensors.k3j2.tmp", ".best.safetensors.a_b1.tmp"):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / ".notes.tmp").write_bytes(b"of somebody else")
+    store.sweep()
+    names = {".notes.tmp", "best.safetensors", "step-00000003.safetensors"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_store_keeps_as_many_as_it_is_told(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=3)
+    for step in (1, 2, 3, 4, 5):
+        store.save(step, at(step))
+    assert [load_checkpoint(path).state["step"] for path in store.steps()] == [3, 4, 5]
+
+
+def test_store_drops_old_ones_only_when_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = CheckpointStore(tmp_path)
+    for step in (1, 2):
+        store.save(step, at(step))
+
+    def full_disk(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("desp.training.checkpoints.save_file", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        store.save(3, at(3))
+    assert [load_checkpoint(path).state["step"] for path in store.steps()] == [1, 2]
+
+
 def test_store_names_the_damaged_newest(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save(3, at(3))

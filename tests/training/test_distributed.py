@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_problem import Kind, make_predictor, make_trainer
 from torch import Tensor
+
+from desp.randomness import make_generator
 
 SCRIPT = Path(__file__).parent / "distributed_script.py"
 
@@ -43,11 +44,34 @@ def check_there_are_two_and_their_data_differ(launched: Launched) -> None:
         assert not torch.equal(first[step], second[step]), step
 
 
+def own_gradients(launched: Launched, rank: int, noise_of: int) -> dict[str, Tensor]:
+    """What the first step's gradient of one process alone is, with the noise of any."""
+    trainer = make_trainer(make_predictor(launched.kind))
+    x, y = (launched.tensors[rank][name] for name in ("x", "y"))
+    trainer.gradients(x, y, make_generator(0, "train", 0, 0, noise_of))
+    return {name: value.grad for name, value in trainer.estimator.named_parameters()}
+
+
+def check_gradients_are_the_mean_of_those_with_each_process_s_own_noise(launched: Launched) -> None:
+    first, second = (own_gradients(launched, rank, noise_of=rank) for rank in range(2))
+    averaged = [launched.group(rank, "noisy/") for rank in range(2)]
+    assert averaged[0].keys() == averaged[1].keys() == first.keys()
+    for name in first:
+        assert torch.equal(averaged[0][name], averaged[1][name]), name
+        torch.testing.assert_close(averaged[0][name], (first[name] + second[name]) / 2, rtol=1e-4, atol=1e-6)
+    if launched.kind == "set-risk":
+        return  # nothing is random
+    # Were the noise of both the same, the mean would be far from this.
+    same = own_gradients(launched, rank=1, noise_of=0)
+    apart = max(float((averaged[0][name] - (first[name] + same[name]) / 2).abs().max()) for name in first)
+    assert apart > 1e-4
+
+
 def check_gradients_are_those_of_the_joined_batch(launched: Launched) -> None:
     trainer = make_trainer(make_predictor(launched.kind, noise=0.0))
     x, y = (torch.cat([tensors[name] for tensors in launched.tensors]) for name in ("x", "y"))
     trainer.gradients(x, y, torch.Generator())
-    averaged = [launched.group(rank, "gradient/") for rank in range(2)]
+    averaged = [launched.group(rank, "quiet/") for rank in range(2)]
     parameters = dict(trainer.estimator.named_parameters())
     assert averaged[0].keys() == averaged[1].keys() == parameters.keys()
     for name, parameter in parameters.items():
@@ -65,11 +89,16 @@ def check_weights_agree_after_training_on_different_data(launched: Launched) -> 
     assert first.keys() == second.keys() == start.keys()
     assert [name for name in first if not torch.equal(first[name], second[name])] == []
     assert not all(torch.equal(first[name], start[name]) for name in first)
+    averages = [launched.group(rank, "average/") for rank in range(2)]
+    assert averages[0].keys() == averages[1].keys() <= start.keys()
+    assert averages[0]
+    assert [name for name in averages[0] if not torch.equal(averages[0][name], averages[1][name])] == []
+    assert not all(torch.equal(averages[0][name], first[name]) for name in averages[0])
 
 
 def check_they_decide_together(launched: Launched) -> None:
     for told in launched.told:
-        assert told["together"] == [True, False, {"share": 0.5, "two": 2}]
+        assert told["together"] == [True, False, {"share": 0.5, "two": 2}, [-1, 4]]
 
 
 def check_all_stop_after_the_same_step(launched: Launched) -> None:
@@ -90,24 +119,27 @@ def check_only_the_first_process_writes(launched: Launched) -> None:
     assert not (launched.folder / "run-1").exists()
 
 
-def check_no_thread_is_left_to_be_killed_at_exit(launched: Launched) -> None:
+def check_no_thread_is_left_to_be_killed_at_exit(folder: Path) -> None:
     for rank in range(2):
-        threads = json.loads((launched.folder / f"threads-{rank}.json").read_text())
+        threads = json.loads((folder / f"threads-{rank}.json").read_text())
         exchanging = {when: [name for name in names if "gloo" in name] for when, names in threads.items()}
         assert exchanging["before"]  # or the next line would say nothing
         assert exchanging["after"] == []
 
 
-@pytest.mark.parametrize("kind", ["contrastive", "set-risk"])  # their noise can be switched off
-def test_two_processes(tmp_path: Path, kind: Kind, launch_two: Callable[..., str]) -> None:
-    """One launch, which costs seconds, serves all checks."""
-    launch_two(str(SCRIPT), str(tmp_path), kind)
-    launched = collect(kind, tmp_path)
-    check_there_are_two_and_their_data_differ(launched)
-    check_gradients_are_those_of_the_joined_batch(launched)
-    check_weights_agree_after_training_on_different_data(launched)
-    check_they_decide_together(launched)
-    check_all_stop_after_the_same_step(launched)
-    check_all_believe_the_same_score(launched)
-    check_only_the_first_process_writes(launched)
-    check_no_thread_is_left_to_be_killed_at_exit(launched)
+def test_two_processes(tmp_path: Path, launch_two: Callable[..., str]) -> None:
+    """One launch, which costs seconds, serves all kinds and all checks."""
+    kinds: tuple[Kind, ...] = ("contrastive", "set-risk", "denoising")
+    launch_two(str(SCRIPT), str(tmp_path), *kinds)
+    for kind in kinds:
+        launched = collect(kind, tmp_path / kind)
+        check_there_are_two_and_their_data_differ(launched)
+        if kind != "denoising":  # the noise of the others can be switched off
+            check_gradients_are_those_of_the_joined_batch(launched)
+        check_gradients_are_the_mean_of_those_with_each_process_s_own_noise(launched)
+        check_weights_agree_after_training_on_different_data(launched)
+        check_they_decide_together(launched)
+        check_all_stop_after_the_same_step(launched)
+        check_all_believe_the_same_score(launched)
+        check_only_the_first_process_writes(launched)
+    check_no_thread_is_left_to_be_killed_at_exit(tmp_path)

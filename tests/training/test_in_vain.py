@@ -6,39 +6,22 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from tiny_problem import (
     EVERY_STEP,
+    GOING_BACK,
     SHORT,
     ActingSource,
     Recorder,
     Scores,
     assert_same,
-    make_predictor,
-    make_trainer,
+    spared_trainer,
 )
 
 from desp.errors import NonFiniteError, TrainingError, TrainingInterrupted
 from desp.training.checkpoints import load_checkpoint
-from desp.training.loop import MAX_ROLLBACKS, Trainer
-
-GOING_BACK = replace(SHORT, on_nonfinite="rollback")
-
-
-def spared_trainer(shares: Callable[[int, int], float], settings: Any = GOING_BACK, **more: Any) -> Trainer:
-    """A trainer to which a share of samples runs away that depends on the attempt and the step."""
-    trainer = make_trainer(make_predictor("spared"), settings, **more)
-    add = trainer.monitor.add
-
-    def added(step: int, loss: Any, norm: Any, statistics: dict[str, Any]) -> None:
-        share = torch.tensor(float(shares(trainer.state.attempt, step)))
-        add(step, loss, norm, {**statistics, "runaways": share})
-
-    trainer.monitor.add = added  # type: ignore[method-assign]
-    return trainer
+from desp.training.loop import MAX_ROLLBACKS
 
 
 def at_first(**shares: float) -> Callable[[int, int], float]:

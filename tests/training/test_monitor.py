@@ -71,3 +71,17 @@ def test_what_was_gathered_can_be_saved_and_continued(monitor: Monitor) -> None:
     assert other.flush() == monitor.flush()
     other.load({})
     assert other.flush() == {}
+
+
+def test_the_first_bad_step_of_any_process_counts(monitor: Monitor) -> None:
+    add(monitor, 0, 1.0)
+    monitor.agree(torch.tensor([-1, -1]))
+    monitor.check()
+    add(monitor, 7, NAN)
+    monitor.agree(torch.tensor([7, -1, 5, 6]))
+    with pytest.raises(NonFiniteStep, match=r"at step 5\.$"):
+        monitor.flush()
+    add(monitor, 8, 2.0)
+    monitor.agree(torch.tensor([-1, 0]))
+    with pytest.raises(NonFiniteStep, match=r"at step 0\.$"):
+        monitor.check()

@@ -109,6 +109,12 @@ def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
     assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
 
 
+def test_weights_that_are_not_finite_are_not_validated() -> None:
+    settings = replace(EVERY_STEP, log_every=100, checkpoint_every=100)
+    with pytest.raises(NonFiniteError, match=r"at step 2\."):
+        scored(Scores(5, 4), settings, source=Poisoned((0, 2))).fit()
+
+
 def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:
     class PoisonedThenStopped(Poisoned):
         def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:

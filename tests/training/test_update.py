@@ -14,6 +14,7 @@ from tiny_problem import (
     RICH,
     SHORT,
     ActingSource,
+    Given,
     Kind,
     Recorder,
     make_predictor,
@@ -30,7 +31,9 @@ from desp.data import PointTable, draw_digits, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.errors import TrainingInterrupted
 from desp.scaling import FeatureScaling
-from desp.training import Trainer
+from desp.settings import TrainingSettings
+from desp.training import Trainer, TrainingListener
+from desp.training.schedule import learning_rate
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 AVERAGED = replace(SHORT, ema_decay=0.9, clip_norm=0.1, warmup_steps=3)
@@ -44,15 +47,6 @@ class Rerun(CapturedCall[object]):
 
     def __call__(self) -> object:
         return self.work()
-
-
-class Given(BatchSource):
-    """Batches that were drawn elsewhere, some of another size."""
-
-    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
-        sizes = [8, 8, 8, 5, 5, 8]
-        for step, size in enumerate(sizes[first:], first):
-            yield next(polygons(batch=size).batches(step, attempt))
 
 
 def recording(trainer: Trainer) -> Trainer:
@@ -74,6 +68,63 @@ def reruns(monkeypatch: pytest.MonkeyPatch) -> list[Rerun]:
     return made
 
 
+class GradientsSeen(TrainingListener):
+    """Remembers the gradients and weights after every step."""
+
+    def __init__(self) -> None:
+        self.trainer: Trainer | None = None
+        self.gradients: list[Tensor] = []
+        self.weights: list[Tensor] = []
+        self.norms: list[float] = []
+
+    def advanced(self, step: int) -> None:  # noqa: ARG002
+        parameters = list(self.trainer.estimator.parameters())
+        self.gradients.append(torch.cat([item.grad.flatten() for item in parameters]).double())
+        self.weights.append(torch.cat([item.detach().flatten() for item in parameters]).double())
+
+    def stepped(self, step: int, numbers: dict[str, float]) -> None:  # noqa: ARG002
+        self.norms.append(numbers["gradient_norm"])
+
+
+def watched(settings: TrainingSettings, source: BatchSource | None = None) -> GradientsSeen:
+    """What was seen in a whole training."""
+    listener = GradientsSeen()
+    listener.trainer = make_trainer(make_predictor(), settings, listener=listener, source=source)
+    listener.trainer.fit()
+    return listener
+
+
+def test_steps_are_those_of_adam_with_the_given_decays() -> None:
+    """Kingma and Ba's algorithm 1, with gradients as they are: nothing else moves the weights."""
+    settings = replace(SHORT, steps=4, betas=(0.3, 0.7), learning_rate=0.02, warmup_steps=3)
+    seen, mean, square = watched(settings), torch.zeros(()), torch.zeros(())
+    for step in range(1, 4):
+        gradient = seen.gradients[step]
+        if step == 1:
+            mean, square = 0.7 * seen.gradients[0], 0.3 * seen.gradients[0].square()
+        mean, square = 0.3 * mean + 0.7 * gradient, 0.7 * square + 0.3 * gradient.square()
+        ahead, spread = mean / (1 - 0.3 ** (step + 1)), square / (1 - 0.7 ** (step + 1))
+        expected = -learning_rate(step, settings) * ahead / (spread.sqrt() + 1e-8)
+        found = seen.weights[step] - seen.weights[step - 1]
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-7)
+
+
+class Steep(BatchSource):
+    """Huge polygons, which make long gradients."""
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        for batch in polygons().batches(first, attempt):
+            yield replace(batch, sets=replace(batch.sets, elements=1000 * batch.sets.elements))
+
+
+@pytest.mark.parametrize("clip_norm", [None, 1e-3, 1e9])
+def test_gradients_are_clipped_only_where_they_are_longer_than_the_limit(clip_norm: float | None) -> None:
+    seen = watched(replace(SHORT, steps=2, clip_norm=clip_norm), Steep())
+    assert min(seen.norms) > 2
+    left = [float(gradient.norm()) for gradient in seen.gradients]
+    assert left == pytest.approx([1e-3, 1e-3] if clip_norm == 1e-3 else seen.norms, rel=1e-3)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_steps_with_drawing_are_the_plain_ones(kind: Kind, reruns: list[Rerun]) -> None:
     plain, recorded = (make_trainer(make_predictor(kind), settings=AVERAGED) for _ in range(2))
@@ -93,6 +144,32 @@ def test_recorded_steps_with_given_batches_are_the_plain_ones(kind: Kind, reruns
     assert len(reruns) == 2  # for batches of 8 and of 5; the last batch of 8 is the first of its shape again
     for name, value in expected.weights.items():
         torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
+
+
+def test_recorded_steps_go_back_to_other_batches(reruns: list[Rerun]) -> None:
+    """After a roll-back, and from a step that is not the first, the drawn batches are the plain ones, too."""
+    ends = []
+    for recorded in (False, True):
+        listener = Recorder()
+        trainer = make_trainer(make_predictor(), replace(AVERAGED, on_nonfinite="rollback"), listener=listener)
+        trainer = recording(trainer) if recorded else trainer
+        fail_once(trainer, step=3)
+        ends.append(trainer.fit().weights)
+        assert listener.rollbacks == [(3, 2)]
+    assert len(reruns) == 2
+    for name, value in ends[0].items():
+        torch.testing.assert_close(ends[1][name], value, rtol=1e-6, atol=1e-7)
+
+
+def fail_once(trainer: Trainer, step: int) -> None:
+    """Let the loss of a step of the first attempt not be finite."""
+    add = trainer.monitor.add
+
+    def added(number: int, loss: Tensor, norm: Tensor, statistics: dict[str, Tensor]) -> None:
+        bad = number == step and trainer.state.attempt == 0
+        add(number, loss * float("nan") if bad else loss, norm, statistics)
+
+    trainer.monitor.add = added  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("part", ["CapturedCall", "warm_up"])

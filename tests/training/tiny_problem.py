@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from accelerate import Accelerator
@@ -16,7 +16,6 @@ from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
-    DenoisingSettings,
     DirectSettings,
     Engine,
     EstimatorSettings,
@@ -31,8 +30,21 @@ from desp.settings import (
 )
 from desp.training import Trainer, TrainingListener
 
-Kind = Literal["contrastive", "set-risk", "replay", "spared", "denoising", "field", "dspn", "c-dspn", "tspn"]
+Kind = Literal[
+    "contrastive",
+    "set-risk",
+    "replay",
+    "spared",
+    "default",
+    "denoising",
+    "attention",
+    "field",
+    "dspn",
+    "c-dspn",
+    "tspn",
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+DENOISED: tuple[Kind, ...] = ("default", "denoising", "attention", "field")  # sizes first
 SPARING_STEP = 0.003  # short enough to hold some samples back, and at no step more than may be
 BATCH = 8
 SHORT = TrainingSettings(
@@ -61,12 +73,12 @@ RICH = replace(
 )
 
 
-def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
+def estimator_settings(kind: Kind, noise: float = 0.02, most_runaways: float = 0.5) -> EstimatorSettings:
     """Chains or descents of three steps; with `noise` 0 nothing is random."""
     if kind == "set-risk":
         return SetRiskSettings(steps=3)
-    if kind in ("denoising", "field"):
-        return DenoisingSettings()
+    if kind in DENOISED:
+        return PredictorSettings().estimator
     if kind == "dspn":
         return SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="clamped")
     if kind == "c-dspn":
@@ -79,7 +91,7 @@ def estimator_settings(kind: Kind, noise: float = 0.02) -> EstimatorSettings:
             chain=replace(chain, largest_step=SPARING_STEP),
             data_noise=noise,
             spare_runaways=True,
-            most_runaways=0.5,
+            most_runaways=most_runaways,
         )
     if kind == "replay":
         return ContrastiveSettings(
@@ -96,17 +108,25 @@ def energy_settings(kind: Kind, hidden: int) -> NetworkSettings:
         return SetEncoderSettings(
             hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
         )
-    if kind == "field":
-        return AttentionSettings(hidden=hidden, layers=1, heads=2, waves=2, field=True)
+    if kind in ("attention", "field"):
+        return AttentionSettings(hidden=hidden, layers=1, heads=2, waves=2, field=kind == "field")
+    if kind == "default":
+        return replace(PredictorSettings().energy, hidden=hidden)
     return DeepSetsSettings(hidden=hidden)
 
 
 def make_predictor(
-    kind: Kind = "contrastive", *, hidden: int = 8, seed: int = 0, noise: float = 0.02, engine: Engine = "auto"
+    kind: Kind = "contrastive",
+    *,
+    hidden: int = 8,
+    seed: int = 0,
+    noise: float = 0.02,
+    engine: Engine = "auto",
+    most_runaways: float = 0.5,
 ) -> EnergyPredictor:
     """A built predictor of polygons."""
-    energy, estimator = energy_settings(kind, hidden), estimator_settings(kind, noise)
-    sampler = SolverSettings(steps=2) if kind in ("denoising", "field") else LangevinSettings()
+    energy, estimator = energy_settings(kind, hidden), estimator_settings(kind, noise, most_runaways)
+    sampler = SolverSettings(steps=2) if kind in DENOISED else LangevinSettings()
     settings = PredictorSettings(energy=energy, estimator=estimator, sampler=sampler)
     predictor = EnergyPredictor(settings, engine=engine)
     predictor.build(DataShape(input_shape=(5,), features=2, max_size=8), seed=seed)
@@ -116,6 +136,15 @@ def make_predictor(
 def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = "cpu") -> GeneratedSource:
     """The stream of batches of one process."""
     return GeneratedSource(draw_polygons, batch, seed=0, device=device, process=process)
+
+
+class Given(BatchSource):
+    """Batches that were drawn elsewhere, some of another size."""
+
+    def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
+        sizes = [8, 8, 8, 5, 5, 8]
+        for step, size in enumerate(sizes[first:], first):
+            yield next(polygons(batch=size).batches(step, attempt))
 
 
 class Poisoned(BatchSource):
@@ -270,3 +299,19 @@ def scored(scores: Scores, settings: object, **options: object) -> Trainer:
     """A trainer that is validated by `scores`."""
     scores.trainer = make_trainer(make_predictor(), settings, validate=scores, **options)
     return scores.trainer
+
+
+GOING_BACK = replace(SHORT, on_nonfinite="rollback")
+
+
+def spared_trainer(shares: Callable[[int, int], float], settings: Any = GOING_BACK, **more: Any) -> Trainer:
+    """A trainer to which a share of samples runs away that depends on the attempt and the step."""
+    trainer = make_trainer(make_predictor("spared"), settings, **more)
+    add = trainer.monitor.add
+
+    def added(step: int, loss: Any, norm: Any, statistics: dict[str, Any]) -> None:
+        share = torch.tensor(float(shares(trainer.state.attempt, step)))
+        add(step, loss, norm, {**statistics, "runaways": share})
+
+    trainer.monitor.add = added  # type: ignore[method-assign]
+    return trainer

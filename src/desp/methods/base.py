@@ -174,13 +174,14 @@ class Method(nn.Module, ABC):
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch to eval mode for a while: no dropout, running statistics for batch norm."""
-    training = module.training
+    """Switch to eval mode for a while: no dropout, running statistics for batch norm; then each part to its own."""
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        module.train(training)
+        for part, training in modes:
+            part.training = training
 
 
 def build_method(

@@ -1,0 +1,227 @@
+"""Every argument arrives where it is meant to, and so does every default."""
+
+import inspect
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp import benchmarks, runs
+from desp.cli.bench import COLUMNS
+from desp.errors import RunError
+from desp.recipes import get_recipe
+from desp.runs import RunFolder
+from desp.settings import AttentionSettings, RunSettings
+
+Desp = Callable[..., Any]
+Spy = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
+    """Ends a command where it would call a function of `desp.runs`, and tells with which arguments."""
+
+    def install(name: str) -> list[dict[str, Any]]:
+        calls: list[dict[str, Any]] = []
+        signature = inspect.signature(getattr(runs, name))
+
+        def note(*arguments: Any, **named: Any) -> None:
+            bound = signature.bind(*arguments, **named)
+            bound.apply_defaults()
+            calls.append(dict(bound.arguments))
+            raise RunError("as far as this test goes")
+
+        monkeypatch.setattr(runs, name, note)
+        return calls
+
+    return install
+
+
+def only(calls: list[dict[str, Any]]) -> dict[str, Any]:
+    (call,) = calls
+    calls.clear()
+    return {name: value.path if isinstance(value, RunFolder) else value for name, value in call.items()}
+
+
+def test_train(desp: Desp, spy: Spy) -> None:
+    calls = spy("train_run")
+    assert desp("train", "polygons-desp").status == 2
+    call = only(calls)
+    assert call["settings"] == get_recipe("polygons-desp").build()
+    assert (call["seed"], call["folder"], call["resume"]) == (0, Path("runs/polygons-desp-seed0"), False)
+    assert call["listener"] is not None
+    desp("train", "polygons-desp", "--seed", 4, "--training.batch-size", 3, "--device", "cpu")
+    call = only(calls)
+    expected = get_recipe("polygons-desp").build()
+    expected = replace(expected, training=replace(expected.training, batch_size=3), device="cpu")
+    assert (call["settings"], call["seed"]) == (expected, 4)
+    assert call["folder"] == Path("runs/polygons-desp-seed4")
+    desp("train", "polygons-desp", "--seed", 4, "--run", "elsewhere")
+    assert only(calls)["folder"] == Path("elsewhere")
+
+
+@pytest.mark.parametrize("option", [["--energy", "attention"], ["--energy=attention"]])
+def test_train_with_another_energy(desp: Desp, spy: Spy, option: list[str]) -> None:
+    calls = spy("train_run")
+    desp("train", "polygons-denoising", *option)
+    energy = only(calls)["settings"].predictor.energy
+    width = get_recipe("polygons-denoising").build().predictor.energy.hidden
+    assert width != AttentionSettings().hidden
+    assert energy == AttentionSettings(hidden=width)  # as wide as the recipe's
+
+
+def test_train_on_own_data(desp: Desp, spy: Spy, vectors: Path) -> None:
+    calls = spy("train_run")
+    desp("train", "custom", "--data", vectors.name)
+    settings = only(calls)["settings"]
+    assert isinstance(settings, RunSettings)
+    assert settings.task.path == str(vectors)  # whole, wherever one is later
+
+
+def test_resume(desp: Desp, spy: Spy, polygons: Path) -> None:
+    calls = spy("train_run")
+    desp("train", "polygons-desp", "--run", polygons, "--resume", "--training.steps", 99)
+    call = only(calls)
+    saved, seed = RunFolder(polygons).load_settings()
+    assert call["settings"] == replace(saved, training=replace(saved.training, steps=99))
+    assert (call["seed"], call["folder"], call["resume"]) == (seed, polygons, True)
+
+
+def test_demo(desp: Desp, spy: Spy) -> None:
+    calls = spy("train_run")
+    desp("demo")
+    call = only(calls)
+    assert call["settings"] == get_recipe("demo").build()
+    assert (call["seed"], call["folder"], call["resume"]) == (0, Path("runs/demo"), False)
+    desp("demo", "--run", "mine", "--seed", 5)
+    call = only(calls)
+    assert (call["seed"], call["folder"]) == (5, Path("mine"))
+
+
+def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
+    calls = spy("evaluate_run")
+    desp("evaluate", polygons)
+    assert only(calls) == {"folder": polygons, "samples": 10, "seed": None, "distance": "chamfer"}
+    desp("evaluate", polygons, "--samples", 7, "--distance", "hungarian")
+    assert only(calls) == {"folder": polygons, "samples": 7, "seed": None, "distance": "hungarian"}
+
+
+def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: Path) -> None:
+    calls = spy("evaluate_run")
+    short = ["--training.steps", 1, "--training.batch-size", 2, "--predictor.energy.hidden", 4, "--device", "cpu"]
+    desp("train", "custom", "--data", vectors, "--run", "run", *short, "--predictor.sampler.steps", 2)
+    assert only(calls) == {"folder": Path("run"), "samples": 10, "seed": None, "distance": "chamfer"}
+
+
+def test_predict(desp: Desp, spy: Spy, polygons: Path) -> None:
+    calls = spy("predict_file")
+    desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl")
+    assert list(only(calls).values()) == [polygons, Path("in.jsonl"), Path("out.jsonl"), 1, 0]
+    desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl", "--samples", 3, "--seed", 8)
+    assert list(only(calls).values())[3:] == [3, 8]
+
+
+def test_ablate(desp: Desp, spy: Spy, polygons: Path) -> None:
+    calls = spy("ablate_run")
+    desp("ablate", polygons)
+    call = only(calls)
+    assert (call["folder"], call["ratios"]) == (polygons, (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0))
+    desp("ablate", polygons, "--ratios", 0.25, 0.75)
+    assert only(calls)["ratios"] == (0.25, 0.75)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_tune(desp: Desp, spy: Spy, polygons: Path, reset: bool) -> None:
+    tuned, put_back = spy("tune_run"), spy("reset_run")
+    desp("tune", polygons, *(["--reset"] if reset else []))
+    assert (len(tuned), len(put_back)) == ((0, 1) if reset else (1, 0))
+    assert only(put_back or tuned)["folder"] == polygons
+
+
+def test_report_makes_predictions_only_where_there_are_none(desp: Desp, spy: Spy, polygons: Path) -> None:
+    calls = spy("sample_run")
+    assert desp("report", polygons).status == 0
+    assert calls == []
+    (polygons / "samples.json").unlink()
+    assert desp("report", polygons).status == 2
+    assert only(calls)["folder"] == polygons
+
+
+ROW = {**dict.fromkeys({column for columns in COLUMNS.values() for column in columns}), "device": "cpu"}
+ROW |= {"task": "chain", "vary": "batch", "value": 5, "ms": 1234.5, "batch": 77, "repeats": 12.345}
+
+
+@pytest.fixture
+def benched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Which benchmarks were asked for, with which options; nothing is measured."""
+    given: list[tuple[str, Any]] = []
+    for name in benchmarks.BENCHMARKS:
+
+        def measure(options: benchmarks.BenchOptions, name: str = name) -> list[dict[str, Any]]:
+            given.append((name, options))
+            return [options.tell(dict(ROW))]
+
+        monkeypatch.setitem(benchmarks.BENCHMARKS, name, measure)
+    return given
+
+
+def test_bench(desp: Desp, benched: list[tuple[str, Any]]) -> None:
+    assert desp("bench").status == 0
+    what, options = benched.pop()
+    found = (options.engine, options.tasks, options.steps, options.repeats, options.seed)
+    assert (what, *found) == ("sampler", "auto", (), None, 5, 0)
+    more = ["--device", "cpu", "--engine", "eager", "--tasks", "x", "y", "--steps", 9, "--repeats", 2, "--json"]
+    finished = desp("bench", "train", *more)
+    what, options = benched.pop()
+    found = (options.device.type, options.engine, options.tasks, options.steps, options.repeats)
+    assert (what, *found) == ("train", "cpu", "eager", ("x", "y"), 9, 2)
+    assert json.loads(finished.out) == [ROW]
+
+
+@pytest.mark.parametrize("what", list(COLUMNS))
+def test_a_benchmark_is_shown_drawn_and_recorded_by_its_name(
+    desp: Desp, benched: list[tuple[str, Any]], what: str
+) -> None:
+    finished = desp("bench", what, "--device", "cpu", "--record", "kept", "--picture", "drawn.png")
+    assert finished.status == 0, finished.err
+    assert [name for name, _ in benched] == [what]
+    assert f"{what} on cpu" in finished.out
+    assert "1234" in finished.out  # without powers of ten
+    record = json.loads(Path(f"kept/{what}-cpu.json").read_text())
+    assert (record["benchmark"], record["rows"]) == (what, [ROW])
+    assert Path("drawn.png").exists() == (what == "scaling")
+    assert ("picture: drawn.png" in finished.out) == (what == "scaling")
+    again = desp("bench", "--recorded", f"kept/{what}-cpu.json", "--json")
+    assert json.loads(again.out) == [ROW]
+    assert len(benched) == 1  # nothing is measured again
+    head, _, cells = desp("bench", "--recorded", f"kept/{what}-cpu.json", "--markdown").out.splitlines()
+    assert [cell.strip() for cell in head.strip("|").split("|")] == list(COLUMNS[what])
+    shown = {None: "-", 1234.5: "1234"}
+    expected = [shown.get(ROW[column], str(ROW[column])) for column in COLUMNS[what]]
+    assert [cell.strip() for cell in cells.strip("|").split("|")] == expected
+
+
+def test_json_of_scaling_is_json_alone(desp: Desp, benched: list[tuple[str, Any]]) -> None:
+    assert json.loads(desp("bench", "scaling", "--device", "cpu", "--json").out) == [ROW]
+    assert Path("bench-scaling.png").exists()
+
+
+def test_what_is_compiled_for_a_benchmark_is_compiled_anew(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = []
+
+    def measure(options: benchmarks.BenchOptions) -> list[dict[str, Any]]:
+        folders.extend(os.environ[name] for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"))
+        return [dict(ROW)]
+
+    monkeypatch.setitem(benchmarks.BENCHMARKS, "sampler", measure)
+    monkeypatch.setenv("TRITON_CACHE_DIR", "mine")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    assert desp("bench", "--device", "cpu").status == 0
+    assert "mine" not in folders
+    assert not any(Path(folder).exists() for folder in folders)
+    assert os.environ["TRITON_CACHE_DIR"] == "mine"
+    assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ

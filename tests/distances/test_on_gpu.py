@@ -1,0 +1,36 @@
+"""Assignments of costs that lie on a GPU."""
+
+import pytest
+import torch
+
+from desp.distances import assign, assign_later
+from desp.errors import DataError
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+DEVICE = "cuda"
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 5), (3, 1, 1), (64, 60, 60)])  # the last is solved in several threads
+def test_assignments_are_those_of_the_cpu(shape: tuple[int, int, int], generator: torch.Generator) -> None:
+    costs = torch.rand(shape, generator=generator)
+    found = assign(costs.to(DEVICE))
+    assert found.device.type == DEVICE
+    assert torch.equal(found.cpu(), assign(costs))
+
+
+def test_costs_may_be_overwritten_while_they_are_solved(generator: torch.Generator) -> None:
+    costs = torch.rand(64, 60, 60, generator=generator)
+    there = costs.to(DEVICE)
+    wait = assign_later(there)
+    there.fill_(0)
+    assert torch.equal(wait().cpu(), assign(costs))
+
+
+def test_costs_that_are_not_finite_are_named() -> None:
+    costs = torch.zeros(3, 2, 2, device=DEVICE)
+    costs[1, 0, 0] = float("nan")
+    with pytest.raises(DataError, match="Assignment 1 of the batch has NaN"):
+        assign(costs)

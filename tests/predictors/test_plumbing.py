@@ -1,0 +1,235 @@
+"""Every option of a predictor arrives where it is meant to."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.errors import DataError
+from desp.predictors import DataShape, EnergyPredictor, Prediction, inspect_dataset
+from desp.predictors import shape as shape_module
+from desp.settings import PredictorSettings, TrainingSettings, to_json
+from desp.training import TrainingListener, TrainingOutcome
+from desp.training.device import make_accelerator
+
+Pairs = list[tuple[Tensor, Tensor]]
+
+
+def predictor_of(settings: PredictorSettings, **options: Any) -> EnergyPredictor:
+    return EnergyPredictor(settings, device="cpu", **options)
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return all(torch.equal(value, b[name]) for name, value in a.items())
+
+
+# -- seeds -----------------------------------------------------------------------------------------------
+
+
+class Ordered(list[Any]):
+    """A dataset that remembers in which order it was read."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        super().__init__(pairs)
+        self.read: list[int] = []
+
+    def __getitem__(self, index: Any) -> Any:
+        self.read.append(index)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_the_seed_of_a_fit_decides_the_first_weights(
+    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings, seed: int
+) -> None:
+    """With hardly any learning, what comes out is what was drawn."""
+    still = replace(short, steps=1, learning_rate=1e-30)
+    predictor, built = predictor_of(settings), predictor_of(settings)
+    predictor.fit(pairs, still, seed=seed)
+    built.build(predictor.shape, seed=seed)
+    for name, parameter in predictor.network.named_parameters():
+        assert torch.equal(parameter, built.weights()[name])
+    other = predictor_of(settings)
+    other.build(predictor.shape, seed=seed + 1)
+    assert not same(dict(other.network.named_parameters()), dict(predictor.network.named_parameters()))
+
+
+def test_the_seed_of_a_fit_decides_the_order_of_data(
+    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
+) -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        data = Ordered(pairs)
+        predictor_of(settings).fit(data, short, seed=seed)
+        orders.append(data.read[len(pairs) :])  # behind the first look at all of them
+    assert orders[0] == orders[1] != orders[2]
+    assert len(orders[0]) >= short.steps * short.batch_size
+
+
+def test_the_seed_of_a_training_decides_its_noise(
+    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
+) -> None:
+    """From the same weights, on a single example."""
+    weights = []
+    for seed in (1, 1, 2):
+        predictor = predictor_of(settings)
+        predictor.build(DataShape((3,), features=2, max_size=4), seed=0)
+        accelerator = make_accelerator("cpu", short, None)
+        source = shape_module.dataset_source(pairs[:1], predictor.shape, short, 0, accelerator)
+        predictor.train(source, short, accelerator, seed=seed)
+        weights.append(predictor.weights())
+    assert same(weights[0], weights[1])
+    assert not same(weights[0], weights[2])
+
+
+@pytest.fixture
+def handed_on(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What `fit` hands on to `train`; nothing is trained."""
+    given: dict[str, Any] = {}
+
+    def train(self: EnergyPredictor, source: Any, training: Any, accelerator: Any, **options: Any) -> Any:
+        given.update(options, training=training, source=source)
+        return TrainingOutcome({}, 0, None, None, 0.0, "eager", stopped_early=False, rollbacks=0)
+
+    monkeypatch.setattr(EnergyPredictor, "train", train)
+    return given
+
+
+def test_a_fit_hands_on_all_it_was_given(
+    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings, handed_on: dict[str, Any], tmp_path: Path
+) -> None:
+    def validation(predictor: EnergyPredictor) -> float:
+        return 0.0
+
+    listener = TrainingListener()
+    options: dict[str, Any] = {"validation": validation, "seed": 7, "resume": True, "listener": listener}
+    predictor_of(settings).fit(pairs, short, folder=str(tmp_path), **options)
+    assert {name: handed_on[name] for name in options} == options
+    assert (handed_on["folder"], handed_on["training"]) == (tmp_path, short)
+    predictor_of(settings).fit(pairs)
+    assert handed_on["training"] == TrainingSettings()
+    found = [handed_on[name] for name in ("validation", "seed", "folder", "resume", "listener")]
+    assert found == [None, 0, None, False, None]
+
+
+def test_a_fit_can_be_watched_resumed_and_validated(
+    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Watching(TrainingListener):
+        def started(self, first_step: int, steps: int) -> None:
+            seen.append((first_step, steps))
+
+    scored: list[EnergyPredictor] = []
+
+    def validation(predictor: EnergyPredictor) -> float:
+        scored.append(predictor)
+        return float(len(scored))
+
+    training = replace(short, validate_every=1)
+    predictor = predictor_of(settings)
+    outcome = predictor.fit(pairs, training, validation=validation, folder=tmp_path, listener=Watching())
+    assert (outcome.best_score, outcome.best_step) == (1.0, 1)
+    assert scored == [predictor] * short.steps
+    longer = replace(training, steps=5)
+    predictor.fit(pairs, longer, validation=validation, folder=tmp_path, resume=True, listener=Watching())
+    assert seen == [(0, 3), (3, 5)]
+    assert (tmp_path / "log.jsonl").exists()
+
+
+# -- predictions -----------------------------------------------------------------------------------------
+
+
+def test_predictions_have_seed_zero_and_one_sample_unless_told(fitted: EnergyPredictor, pairs: Pairs) -> None:
+    plain, named = fitted.predict(pairs[0][0]), fitted.predict(pairs[0][0], 1, seed=0)
+    assert isinstance(plain, Prediction)
+    assert isinstance(named, Prediction)
+    assert len(plain) == 1
+    assert torch.equal(plain.sets[0], named.sets[0])
+
+
+def test_modes_of_a_prediction_take_distance_and_threshold() -> None:
+    a, b = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+    sets = [torch.stack([a, a, b]), torch.stack([a, b, b])]
+    prediction = Prediction(sets, torch.tensor([2.0, 1.0]))
+    assert [mode.energy for mode in prediction.modes()] == [1.0]  # Chamfer cannot count
+    assert [mode.energy for mode in prediction.modes(distance="hungarian")] == [1.0, 2.0]
+    assert len(prediction.modes(distance="hungarian", threshold=10.0)) == 1
+    assert len(Prediction([a[None], a[None] + 1e-3], torch.zeros(2)).modes(threshold=1e-4)) == 2
+
+
+def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None:
+    sets = [torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(2, 2)]
+    energies = torch.tensor([1.0, 0.5, -3.0])
+    assert Prediction(sets, energies).best is sets[2]
+    assert Prediction(sets, energies, sizes_compare=False).best is sets[1]
+    assert Prediction(sets, energies, scored=False).best is sets[0]
+    usual_last = [sets[2], *sets[:2]]
+    assert Prediction(usual_last, energies, sizes_compare=False, scored=False).best is sets[0]
+
+
+# -- loading ---------------------------------------------------------------------------------------------
+
+
+def test_engine_and_device_are_those_that_are_asked_for(fitted: EnergyPredictor, tmp_path: Path) -> None:
+    fitted.save_pretrained(tmp_path)
+    loaded = EnergyPredictor.from_pretrained(tmp_path, engine="eager", device="cpu")
+    assert (loaded.engine, loaded.device_choice) == ("eager", "cpu")
+    plain = EnergyPredictor.from_pretrained(tmp_path)
+    assert (plain.engine, plain.device_choice) == ("auto", "auto")
+
+
+def test_a_predictor_without_settings_has_the_defaults() -> None:
+    predictor = EnergyPredictor()
+    assert (predictor.settings, predictor.engine, predictor.device_choice) == (PredictorSettings(), "auto", "auto")
+    assert predictor.engine_used is None
+
+
+# -- what is learned of data -----------------------------------------------------------------------------
+
+
+def test_statistics_are_of_all_parts_of_a_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_module, "ITEMS_AT_ONCE", 2)
+    inputs = [1.0, 2.0, 3.0, 10.0, 4.0]
+    sizes = [1, 3, 1, 1, 2]
+    data = [(torch.tensor([x]), torch.full((n, 1), 2 * x)) for x, n in zip(inputs, sizes, strict=True)]
+    shape, statistics = inspect_dataset(data)
+    assert shape.max_size == 3
+    assert (shape.scaling.offset, shape.scaling.span) == ((2.0,), (18.0,))
+    assert statistics.mean.tolist() == pytest.approx([4.0])
+    assert statistics.deviation.tolist() == pytest.approx([10**0.5])
+    data[4] = (torch.tensor([1.0, 2.0]), data[4][1])
+    with pytest.raises(DataError, match=r"same shape, got \(1,\) and \(2,\)"):
+        inspect_dataset([*data[:4], data[4]])
+
+
+def test_an_endless_dataset_is_read_as_far_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(torch.utils.data.IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            number = 0
+            while True:
+                number += 1
+                yield torch.tensor([float(number)]), torch.full((1, 1), float(number))
+
+    monkeypatch.setattr(shape_module, "ITERABLE_EXAMPLES", 7)
+    _, statistics = inspect_dataset(Endless())
+    assert statistics.mean.tolist() == [4.0]
+
+
+@pytest.mark.parametrize(
+    ("x", "kind"), [(torch.zeros(3), "vector"), (torch.zeros(1, 4, 4), "image"), (torch.zeros(4, 3), "vector")]
+)
+def test_the_kind_of_inputs_is_guessed_unless_it_is_given(x: Tensor, kind: str) -> None:
+    data = [(x, torch.rand(2, 2))]
+    assert inspect_dataset(data)[0].input_kind == kind
+    if x.dim() == 2:
+        assert inspect_dataset(data, input_kind="set")[0].input_kind == "set"
+
+
+def test_shapes_survive_json() -> None:
+    shape, _ = inspect_dataset([(torch.zeros(4, 3), 9 * torch.rand(2, 2))], input_kind="set")
+    assert DataShape.from_json(to_json(shape)) == shape

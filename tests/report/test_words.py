@@ -1,0 +1,257 @@
+"""What the page says in words and tables: every number under its own name, every note for its own kind of run."""
+
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from desp.report import read_run, write_report
+from desp.report.numbers import DASH, MINUS
+
+MakeRun = Callable[..., Path]
+ROW = {"metric": "Chamfer", "value": 3.0, "paper": 2.0, "real_data": 1.5}
+
+
+def page_of(folder: Path) -> str:
+    return write_report(folder).read_text(encoding="utf-8")
+
+
+def words(html: str) -> str:
+    """The text of a part of the page, in one line."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+def top(page: str) -> str:
+    return words(page[page.index("<h1>") : page.index("<nav")])
+
+
+def section(page: str, anchor: str) -> str:
+    found = re.search(rf'<section id="{anchor}".*?</section>', page, flags=re.DOTALL)
+    assert found, anchor
+    return found.group()
+
+
+def table(html: str) -> list[list[str]]:
+    """The cells of the first table, line by line."""
+    inside = html[html.index("<table") : html.index("</table>")]
+    return [
+        [words(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line)]
+        for line in re.findall(r"<tr>(.*?)</tr>", inside)
+    ]
+
+
+def with_predictor(**predictor: Any) -> dict[str, Any]:
+    return {"recipe": "r", "seed": 0, "settings": {"predictor": predictor}}
+
+
+# -- the top ---------------------------------------------------------------------------------------------
+
+
+def test_each_number_of_the_top_has_its_own_name(make_run: MakeRun) -> None:
+    text = top(page_of(make_run(evaluation={"rows": [ROW]})))
+    assert "This run 3 lower is better Paper 2 as published Real data 1.5 the data themselves" in text
+    assert "The score is Chamfer (lower is better). It is 1.5 times the number the paper reports." in text
+    assert "This run is at 2 times that reference." in text
+
+
+def test_the_top_shows_the_first_row_that_the_paper_has(make_run: MakeRun) -> None:
+    others = [{"metric": "a", "value": None, "paper": 9.0}, {"metric": "b", "value": 7.0}]
+    second = {**ROW, "value": 4.0}
+    assert "This run 3 " in top(page_of(make_run(evaluation={"rows": [*others, ROW, second]})))
+    assert "This run 7 one run" in top(page_of(make_run(evaluation={"rows": others})))
+
+
+def test_several_seeds_have_a_spread(make_run: MakeRun) -> None:
+    row = {**ROW, "std": 0.25, "seeds": 5}
+    assert "This run 3 ± 0.25 over 5 seeds" in top(page_of(make_run(evaluation={"rows": [row]})))
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction"),
+    [
+        ("size RMSE", "lower is better"),
+        ("Hungarian", "lower is better"),
+        ("accuracy", "higher is better"),
+        ("AP@0.5", "higher is better"),
+        ("AP", "higher is better"),
+        ("mAP", "higher is better"),
+        ("maple", None),
+    ],
+)
+def test_which_way_is_better(make_run: MakeRun, metric: str, direction: str | None) -> None:
+    text = top(page_of(make_run(evaluation={"rows": [{"metric": metric, "value": 3.0}]})))
+    assert f"The score is {metric} {f'({direction})' if direction else ''}".strip() in text
+    assert ("better" in text) == (direction is not None)
+
+
+def test_a_score_without_another_name_is_a_distance(make_run: MakeRun) -> None:
+    text = top(page_of(make_run(evaluation={"rows": [{"metric": "score", "value": 3.0}]})))
+    assert "The score is a distance to true sets: lower is better." in text
+    assert "Paper" not in text
+    assert "Real data" not in text
+
+
+def test_the_top_says_what_was_run(make_run: MakeRun) -> None:
+    folder = make_run()
+    text = top(page_of(folder))
+    assert text.startswith("polygons seed 3 · finished ")
+    assert re.search(r"finished \d{4}-\d\d-\d\d \d\d:\d\d UTC · 30 steps · trained for 1 min 32 s · on cpu", text)
+    (folder / "summary.json").unlink()
+    assert "seed 3 · training is not finished at step 30" in top(page_of(folder))
+
+
+def test_a_run_that_is_not_scored_shows_its_best_validation(make_run: MakeRun) -> None:
+    text = top(page_of(make_run(evaluation=None)))
+    assert f"Best validation score 8.7e{MINUS}5 at step 20 Not scored yet. desp evaluate RUN scores" in text
+
+
+# -- sections --------------------------------------------------------------------------------------------
+
+
+def test_sections_come_in_reading_order(make_run: MakeRun) -> None:
+    cases = [{"group": "best", "index": 0, "score": 1.0, "truth": [[0, 0]], "prediction": [[1, 1]]}]
+    details = {"calibration": {"inputs": 50, "samples": 2, "histogram": [0.2, 0.3, 0.5]}}
+    page = page_of(make_run(evaluation={"rows": [ROW], "cases": cases, "details": details}))
+    expected = ["predictions", "chain", "learning", "ablation", "cases", "spread"]
+    expected += ["evaluation", "settings", "provenance"]
+    assert re.findall(r'<section id="(\w+)"', page) == expected
+    assert re.findall(r'<a href="#(\w+)">', page[page.index("<nav") :]) == expected
+
+
+def test_the_ranks_of_an_evaluation_are_those_that_are_drawn(make_run: MakeRun, drawn: list[Figure]) -> None:
+    details = {"calibration": {"inputs": 50, "samples": 2, "histogram": [0.2, 0.3, 0.5]}}
+    page = page_of(make_run(evaluation={"rows": [ROW], "details": details}))
+    text = words(section(page, "spread"))
+    assert "For 50 inputs the true set was put among 2 predictions" in text
+    assert "Shares of the ranks 0 to 2 of true sets among predictions." in section(page, "spread")
+    (figure,) = [item for item in drawn if any(axes.get_ylabel() == "share of inputs" for axes in item.axes)]
+    (axes,) = figure.axes
+    assert [bar.get_height() for bar in axes.containers[0]] == [0.2, 0.3, 0.5]
+    band = next(patch for patch in axes.patches if patch not in axes.containers[0].patches)
+    assert band.get_height() == pytest.approx(2 * 1.96 * (1 / 3 * 2 / 3 / 50) ** 0.5)
+
+
+CHAIN, SOLVER = {"kind": "langevin"}, {"kind": "solver"}
+
+
+@pytest.mark.parametrize(
+    ("predictor", "told"),
+    [
+        ({"estimator": {"kind": "contrastive"}, "sampler": CHAIN}, "moves down the energy step by step"),
+        ({"estimator": {"kind": "set-risk"}, "sampler": CHAIN}, "begins at a set that was learned"),
+        ({"estimator": {"kind": "denoising"}, "sampler": SOLVER}, "the energy of the set as it is"),
+        ({"estimator": {"kind": "direct"}, "sampler": CHAIN}, "in a single pass, so there are no steps"),
+    ],
+)
+def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, predictor: dict[str, Any], told: str) -> None:
+    page = page_of(make_run(settings=with_predictor(**predictor)))
+    text = words(section(page, "chain"))
+    assert told in text
+    has_energy = predictor["estimator"]["kind"] != "direct"
+    assert ("E is the energy of a prediction" in words(section(page, "predictions"))) == has_energy
+    contrastive = predictor["estimator"]["kind"] == "contrastive"
+    assert ("difference of two energies" in words(section(page, "learning"))) == contrastive
+    assert ('<section id="ablation"' in page) == (predictor["sampler"] is CHAIN)
+
+
+def test_a_field_has_no_energies_to_tell_of(make_run: MakeRun) -> None:
+    predictor = {"energy": {"field": True}, "estimator": {"kind": "denoising"}, "sampler": SOLVER}
+    page = page_of(make_run(settings=with_predictor(**predictor)))
+    assert "E is the energy" not in words(section(page, "predictions"))
+    assert "the energy of the set as it is" not in words(section(page, "chain"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("zero", "they come to rest at the origin."), ("presence", "element.")]
+)
+def test_absent_rows_of_a_chain_are_explained(make_run: MakeRun, kind: str, told: str) -> None:
+    settings = with_predictor(padding={"kind": kind}, sampler=CHAIN)
+    text = words(section(page_of(make_run(settings=settings)), "chain"))
+    assert f"{told} Play" in text
+
+
+@pytest.mark.parametrize(
+    ("axes", "told"),
+    [
+        ({"names": ["x", "y"]}, "x to the right, y upwards."),
+        ({"names": ["x", "y", "z"]}, "x to the right, y upwards, colour shows z."),
+        ({"names": ["t"]}, "each tick is one element, at its t."),
+        ({"names": ["row", "column"], "image_rows": True}, "row grows downwards and column to the right."),
+    ],
+)
+def test_the_axes_of_predictions_are_told(
+    make_run: MakeRun, sample_data: dict[str, Any], axes: dict[str, Any], told: str
+) -> None:
+    page = page_of(make_run(samples={**sample_data, "axes": axes}))
+    assert told in words(section(page, "predictions"))
+    assert "for 2 inputs: 3 corners, 4 corners." in section(page, "predictions")
+
+
+def test_the_ablation_says_how_long_a_chain_is_and_lists_its_numbers(make_run: MakeRun) -> None:
+    part = section(page_of(make_run()), "ablation")
+    assert "The first S of T = 4 steps of a chain add noise" in words(part)
+    head, *rows = table(part)
+    assert head == ["ratio", "stochastic_steps", "score", "energy"]
+    assert [row[:2] for row in rows] == [["0", "0"], ["0.5", "2"], ["1", "4"]]
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def test_rows_of_an_evaluation_are_under_their_names(make_run: MakeRun) -> None:
+    rows = [{**ROW, "extra": "x", "std": None}, {"metric": "other", "value": None, "extra": 5}]
+    part = section(page_of(make_run(evaluation={"rows": rows})), "evaluation")
+    assert table(part) == [
+        ["Metric", "Value", "Paper", "Real data", "extra"],
+        ["Chamfer", "3", "2", "1.5", "x"],
+        ["other", DASH, DASH, DASH, "5"],
+    ]
+    assert part.count('<th scope="col" class="number">') == 3  # not of words, nor where some are
+
+
+def test_details_of_an_evaluation_are_listed_and_cut_where_they_are_long(make_run: MakeRun) -> None:
+    details = {"by_size": {"3": 1.5, "4": {"a": {"b": 2.5}}}, "long": list(range(30)), "short": list(range(24))}
+    part = section(page_of(make_run(evaluation={"rows": [], "details": details})), "evaluation")
+    listed = ", ".join(map(str, range(24)))
+    assert table(part) == [
+        ["by_size.3", "1.5"],
+        ["by_size.4.a.b", "2.5"],
+        ["long", f"{listed}, … (30 values)"],
+        ["short", listed],
+    ]
+
+
+def test_provenance_has_every_fact_beside_its_name(make_run: MakeRun) -> None:
+    assert table(section(page_of(make_run()), "provenance")) == [
+        ["command", "desp train polygons"],
+        ["commit", "0123abc"],
+        ["device", "cpu"],
+        ["engine", "eager"],
+        ["wall time", "1 min 32 s"],
+        ["peak memory", "120.5 MB"],
+        ["parameters", "12 345"],
+        ["steps", "30"],
+        ["best validation score", f"8.7e{MINUS}5"],
+        ["best step", "20"],
+        ["version of desp", "0.1.0"],
+    ]
+
+
+def test_settings_are_grouped(make_run: MakeRun) -> None:
+    part = section(page_of(make_run()), "settings")
+    assert re.findall(r"<summary>(\w+)</summary>", part) == ["task", "predictor", "training", "other"]
+    assert ["energy.hidden", "8"] in table(part[part.index("<summary>predictor") :])
+    assert table(part[part.index("<summary>other") :]) == [["engine", "auto"]]
+
+
+def test_the_sampler_that_was_chosen_since_is_the_runs(make_run: MakeRun) -> None:
+    chosen = {"steps": 40, "stochastic_steps": 11}
+    folder = make_run(tuning={"sampler": chosen})
+    record = read_run(folder)
+    assert record.settings["predictor"]["sampler"] == chosen
+    assert record.settings["predictor"]["energy"] == {"kind": "deep-sets", "hidden": 8}
+    assert '"stochasticSteps":11' in page_of(folder)

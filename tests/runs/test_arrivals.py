@@ -1,0 +1,239 @@
+"""Which seed, which settings and which data arrive where in a run."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from tiny_runs import tiny
+from torch import Tensor
+
+import desp.runs.evaluate
+from desp.data.base import BatchSource
+from desp.errors import DataError
+from desp.predictors import EnergyPredictor
+from desp.randomness import make_generator
+from desp.runs import RunFolder, sample_run, train_run
+from desp.settings import FilesSettings, RunSettings, TrainingSettings
+from desp.tasks import make_task
+from desp.training import TrainingListener, TrainingOutcome
+
+SEED = 5
+
+
+# -- the seed of a run ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """One for everything that is drawn."""
+
+    weights: int = SEED
+    data: int = SEED
+    noise: int = SEED
+    validation: int = SEED
+
+
+def made_by_hand(settings: RunSettings, seeds: Seeds) -> tuple[dict[str, Tensor], float | None]:
+    """Weights and best score of a run that is put together here."""
+    task, accelerator = make_task(settings.task), Accelerator(cpu=True)
+    predictor = EnergyPredictor(settings.predictor, device="cpu")
+    shape, _ = task.shape(None, scaling=False)
+    predictor.build(shape, seed=seeds.weights)
+    outcome = predictor.train(
+        task.source(shape, settings.training, seeds.data, accelerator),
+        settings.training,
+        accelerator,
+        validation=task.validation(seeds.validation),
+        seed=seeds.noise,
+    )
+    return predictor.weights(), outcome.best_score
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture
+def validated(folder: RunFolder) -> tuple[dict[str, Tensor], float | None]:
+    """Weights and best score of a run."""
+    outcome = train_run(tiny(validate_every=2), SEED, folder)
+    return folder.load_predictor().weights(), outcome.best_score
+
+
+def test_everything_is_drawn_with_the_seed_of_the_run(validated: tuple[dict[str, Tensor], float | None]) -> None:
+    weights, score = made_by_hand(tiny(validate_every=2), Seeds())
+    assert same(weights, validated[0])
+    assert score == validated[1]
+    assert score is not None
+
+
+@pytest.mark.parametrize("name", ["weights", "data", "noise", "validation"])
+def test_each_of_the_seeds_matters_alone(name: str, validated: tuple[dict[str, Tensor], float | None]) -> None:
+    """Else the test above would not notice that one of them is fixed."""
+    weights, score = made_by_hand(tiny(validate_every=2), replace(Seeds(), **{name: 0}))
+    assert score != validated[1]
+    assert same(weights, validated[0]) == (name == "validation")
+
+
+def test_shown_sets_are_drawn_with_the_seed_of_the_run(trained: RunFolder) -> None:
+    sample_run(trained, samples=2)
+    kept = json.loads(trained.samples_file.read_text())
+    task, predictor = make_task(tiny().task), trained.load_predictor()
+    assert (kept["task"], kept["axes"]) == (task.name, task.axes)
+    for shown, example in zip(kept["examples"], task.examples(SEED), strict=True):
+        assert (shown["label"], shown["input"]) == (example.label, example.input)
+        for found, expected in zip(shown["truth"], example.truth, strict=True):
+            torch.testing.assert_close(torch.tensor(found), expected, rtol=1e-4, atol=0)
+        direct: Any = predictor.predict(example.x, 2, seed=SEED)
+        assert [item["energy"] for item in shown["samples"]] == direct.energies.tolist()
+        for found, expected in zip(shown["samples"], direct.sets, strict=True):
+            torch.testing.assert_close(
+                torch.tensor(found["set"]).reshape(expected.shape), expected, rtol=1e-4, atol=0
+            )
+
+
+def test_a_shown_chain_is_drawn_with_the_seed_of_the_run(
+    trained: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Start and end are shown, and no more frames than that many."""
+    assert desp.runs.evaluate.FRAMES == 60
+    monkeypatch.setattr(desp.runs.evaluate, "FRAMES", 6)
+    predictor = trained.load_predictor()
+    sampler = replace(predictor.settings.sampler, steps=14, stochastic_steps=14)
+    predictor.settings = replace(predictor.settings, sampler=sampler)
+    predictor.save_pretrained(trained.model)
+    sample_run(trained, samples=1)
+    chain = json.loads(trained.samples_file.read_text())["examples"][1]["chain"]
+    assert chain["steps"] == [0, 3, 6, 8, 11, 14]
+    x = torch.eye(5)[1:2]
+    _, info = predictor.sample(x, make_generator(SEED, "shown chain"), record="trajectory")
+    assert info.trajectory is not None
+    frames = info.trajectory[chain["steps"], 0]
+    torch.testing.assert_close(torch.tensor(chain["frames"]), frames, rtol=1e-4, atol=1e-9)
+    assert chain["energies"] == pytest.approx(predictor.raw_energy(x.expand(6, -1), frames).tolist(), rel=1e-5)
+
+
+# -- a user's data -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Forty numbers, each with a point and a kind, which is one of two."""
+    path = tmp_path / "data.jsonl"
+    rows = ({"input": [i], "set": [[10.0 * i, i % 2, 1 - i % 2]] * (i % 3)} for i in range(40))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[BatchSource]:
+    """What predictors are trained on, from now on."""
+    seen: list[BatchSource] = []
+    train = EnergyPredictor.train
+
+    def noting(self: EnergyPredictor, source: BatchSource, *rest: Any, **more: Any) -> TrainingOutcome:
+        seen.append(source)
+        return train(self, source, *rest, **more)
+
+    monkeypatch.setattr(EnergyPredictor, "train", noting)
+    return seen
+
+
+def on_file(file: Path, **predictor: Any) -> RunSettings:
+    settings = tiny()
+    return replace(
+        settings,
+        recipe="custom",
+        task=FilesSettings(path=str(file)),
+        predictor=replace(settings.predictor, scaling="auto", **predictor),
+    )
+
+
+def test_what_is_held_out_follows_the_seed_of_the_run(
+    file: Path, folder: RunFolder, sources: list[BatchSource]
+) -> None:
+    """In training and afterwards alike: else a run would be scored on what it was trained on."""
+    train_run(on_file(file), SEED, folder)
+    task: Any = folder.load_task()
+    batches = sources[0].batches(0)
+    trained_on = {number for _ in range(40) for number in next(batches).x[:, 0].tolist()}
+    held_out, chosen_by, rest = ({float(x) for x in part.inputs[:, 0]} for part in task.parts)
+    assert trained_on == rest
+    other: Any = make_task(on_file(file).task, 0)
+    assert held_out != {float(x) for x in other.held_out.inputs[:, 0]}
+    assert not trained_on & (held_out | chosen_by)
+    # Inputs are standardised by what is trained on.
+    mean = next(value for name, value in folder.load_predictor().weights().items() if name.endswith("mean"))
+    assert float(mean) == pytest.approx(sum(rest) / len(rest))
+
+
+def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, folder: RunFolder) -> None:
+    settings = on_file(file, max_size=6, categories=((1, 3),))
+    train_run(settings, SEED, folder)
+    predictor = folder.load_predictor()
+    assert predictor.shape.max_size == 6
+    assert predictor.settings.categories == ((1, 3),)
+    assert predictor.shape.scaling.span[0] == pytest.approx(380.0 - 10.0)
+    unscaled = RunFolder(folder.path.with_name("unscaled"))
+    train_run(replace(settings, predictor=replace(settings.predictor, scaling="none")), SEED, unscaled)
+    assert unscaled.load_predictor().shape.scaling.span == (1.0, 1.0, 1.0)
+    with pytest.raises(DataError, match=r"columns \(\(0, 2\),\) \(categories\) must be one-hot"):
+        train_run(on_file(file, categories=((0, 2),)), SEED, RunFolder(folder.path.with_name("wrong")))
+
+
+# -- what else training is told --------------------------------------------------------------------------
+
+
+def test_measurements_with_earlier_weights_are_removed(trained: RunFolder) -> None:
+    files = [trained.evaluation_file, trained.samples_file, trained.ablation_file, trained.tuning_file]
+    assert [file.name for file in files] == ["evaluation.json", "samples.json", "ablation.json", "tuning.json"]
+    for file in files:
+        file.write_text("{}")
+    train_run(tiny(), SEED, trained, resume=True)  # at its end already
+    assert all(file.exists() for file in files)
+    train_run(tiny(steps=5), SEED, trained, resume=True)
+    assert not any(file.exists() for file in files)
+
+
+def test_a_listener_is_told(folder: RunFolder) -> None:
+    told: list[str] = []
+
+    class Listener(TrainingListener):
+        def __getattribute__(self, name: str) -> Any:
+            told.append(name)
+            return super().__getattribute__(name)
+
+    train_run(tiny(), SEED, folder, listener=Listener())
+    assert told
+
+
+def test_numbers_are_multiplied_as_precisely_as_the_settings_say(folder: RunFolder) -> None:
+    before = torch.get_float32_matmul_precision()
+    try:
+        train_run(replace(tiny(), matmul_precision="medium"), SEED, folder)
+        assert torch.get_float32_matmul_precision() == "medium"
+        torch.set_float32_matmul_precision("highest")
+        folder.load_predictor()
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_the_summary_tells_how_training_went(folder: RunFolder) -> None:
+    outcome = train_run(replace(tiny(validate_every=2), engine="eager"), SEED, folder)
+    summary = json.loads((folder.path / "summary.json").read_text())
+    for name in ("steps", "best_score", "best_step", "stopped_early", "rollbacks", "engine"):
+        assert summary[name] == getattr(outcome, name), name
+    assert summary["seconds"] == pytest.approx(outcome.seconds, abs=0.005)
+    assert (summary["engine"], summary["processes"]) == ("eager", 1)
+
+
+def test_the_settings_of_training_arrive(folder: RunFolder) -> None:
+    settings = replace(tiny(), training=TrainingSettings(steps=3, batch_size=2, checkpoint_every=1, log_every=1))
+    train_run(settings, SEED, folder)
+    assert len((folder.path / "log.jsonl").read_text().splitlines()) >= 3
+    assert folder.load_settings() == (settings, SEED)

@@ -1,0 +1,252 @@
+"""What measuring a run is told, and what it writes down."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import tiny
+
+from desp.errors import RunError
+from desp.predictors import EnergyPredictor
+from desp.recipes import get_recipe
+from desp.results import write_result
+from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, reset_run, tune_run
+from desp.runs.evaluate import changed_settings
+from desp.settings import LangevinSettings, MnistSettings, RunSettings, SamplerSettings, SolverSettings, to_json
+from desp.storage import write_json
+from desp.tasks import Evaluation, make_task
+from desp.tasks.base import SamplerScores
+from desp.tasks.polygons import PolygonsTask
+
+MEASURED = Evaluation(
+    raw={"score": 0.1, "hungarian": 0.3},
+    returned={"score": 0.2, "size_rmse": 0.5, "hungarian": 0.4},
+    real_data={"score": 0.01},
+    details={"kuiper": {"4": 0.6}},
+    energy=-2.5,
+    cases=[{"index": 7}],
+)
+
+
+@dataclass
+class Asked:
+    """What a task was asked."""
+
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    compared_by: list[str] = field(default_factory=list)
+    tuned: list[tuple[int, SamplerSettings]] = field(default_factory=list)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    """Polygons that are `MEASURED` without any work; all samplers score alike."""
+    told = Asked()
+
+    def evaluate(self: PolygonsTask, _: EnergyPredictor, **options: Any) -> Evaluation:
+        told.evaluations.append(options)
+        told.compared_by.append(self.compared_by)
+        return MEASURED
+
+    def sampler_scores(_: PolygonsTask, __: EnergyPredictor, seed: int) -> SamplerScores:
+        def score(sampler: SamplerSettings) -> float:
+            told.tuned.append((seed, sampler))
+            return 1.0
+
+        return SamplerScores(17, score)
+
+    monkeypatch.setattr(PolygonsTask, "evaluate", evaluate)
+    monkeypatch.setattr(PolygonsTask, "sampler_scores", sampler_scores)
+    return told
+
+
+def untrained(folder: RunFolder, settings: RunSettings) -> None:
+    """Make a run that could be measured, without training it; its seed is 5."""
+    folder.begin(settings, 5, None)
+    predictor = EnergyPredictor(settings.predictor, device="cpu")
+    predictor.build(make_task(settings.task).shape(None, scaling=False)[0])
+    predictor.save_pretrained(folder.model)
+
+
+def use(folder: RunFolder, sampler: SamplerSettings) -> None:
+    """Save the predictor of a run with another sampler."""
+    predictor = folder.load_predictor()
+    predictor.settings = replace(predictor.settings, sampler=sampler)
+    predictor.save_pretrained(folder.model)
+
+
+# -- scores --------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_scored_with_its_own_seed(trained: RunFolder, asked: Asked) -> None:
+    evaluate_run(trained)
+    evaluate_run(trained, samples=3, seed=0, distance="hungarian")
+    assert asked.evaluations == [{"seed": 5, "samples": 10}, {"seed": 0, "samples": 3}]
+    assert asked.compared_by == ["chamfer", "hungarian"]
+
+
+def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> None:
+    facts = {"command": "typed", "commit": "abc", "device": "a GPU", "versions": {"torch": "9"}, "seconds": 4.5}
+    facts |= {"engine": "eager", "peak_memory_mb": 7.5, "steps": 4, "parameters": 11, "best_step": 3}
+    facts |= {"stopped_early": True, "rollbacks": 2}
+    write_json(trained.summary_file, {**facts, "best_score": 0.5, "processes": 1})
+    sampler = LangevinSettings(steps=9, stochastic_steps=2)
+    use(trained, sampler)
+    result, rows = evaluate_run(trained, seed=8)
+    recipe = get_recipe("polygons-desp")
+    assert {name: result[name] for name in ("recipe", "table", "task", "system", "protocol")} == {
+        "recipe": recipe.name,
+        "table": recipe.table,
+        "task": recipe.task,
+        "system": recipe.system,
+        "protocol": recipe.protocol,
+    }
+    assert result["seed"] == 5  # of the run: files are named by it
+    assert result["scores"] == {"raw": MEASURED.raw, "returned": MEASURED.returned}
+    assert (result["real_data"], result["details"]) == (MEASURED.real_data, MEASURED.details)
+    assert (result["energy"], result["data"]) == (-2.5, "generated")
+    assert result["training"] == {**facts, "parts": trained.parts()}
+    assert result["settings"] == json.loads(
+        json.dumps(to_json(replace(tiny(), predictor=replace(tiny().predictor, sampler=sampler))))
+    )
+    assert result["evaluation"].keys() >= {"seconds", "commit", "device", "versions", "command"}
+    assert {row["metric"]: row["value"] for row in rows}["score"] == 0.2
+    kept = json.loads((trained.path / "evaluation.json").read_text())
+    assert kept["cases"] == [{"index": 7}]
+    assert kept["axes"] == make_task(tiny().task).axes
+    assert (kept["details"], kept["rows"]) == (MEASURED.details, rows)
+    assert kept["result"] == json.loads(json.dumps(result))
+
+
+def test_a_task_may_say_what_it_was_scored_on(
+    trained: RunFolder, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = replace(MEASURED, data="the first 7", cases=[])
+    monkeypatch.setattr(PolygonsTask, "evaluate", lambda *_, **__: told)
+    assert evaluate_run(trained)[0]["data"] == "the first 7"
+    assert "axes" not in json.loads(trained.evaluation_file.read_text())
+    assert ablate_run(trained, [0.0])["data"] == "the first 7"
+
+
+# -- changed settings ------------------------------------------------------------------------------------
+
+
+def test_a_tuned_sampler_is_a_change(folder: RunFolder, tmp_path: Path) -> None:
+    """All else is the recipe's, so nothing but the saved sampler could tell."""
+    settings = get_recipe("polygons-desp-paper").build()
+    untrained(folder, settings)
+    assert changed_settings(folder) == []
+    use(folder, replace(settings.predictor.sampler, stochastic_steps=90))
+    changes = changed_settings(folder)
+    assert changes == ["predictor.sampler.stochastic_steps: 80 in the recipe, 90 in this run"]
+    result = {"recipe": settings.recipe, "seed": 0, "changed_settings": changes}
+    with pytest.raises(RunError, match=r"Not recorded: .*80 in the recipe, 90 in this run"):
+        write_result(tmp_path, result)
+    reset_run(folder)
+    assert changed_settings(folder) == []
+
+
+def test_where_digits_lie_is_no_change_and_which_are_is(tmp_path: Path) -> None:
+    settings = get_recipe("mnist-desp").build()
+    assert isinstance(settings.task, MnistSettings)
+    for name, task, changes in (
+        ("there", replace(settings.task, data_dir="/there"), []),
+        ("fashion", replace(settings.task, variant="fashion"), ["task.variant: mnist in the recipe, fashion in"]),
+        ("still", replace(settings.task, shifted=0.0), ["task.shifted: 0.1 in the recipe, 0.0 in this run"]),
+    ):
+        folder = RunFolder(tmp_path / name)
+        folder.begin(replace(settings, task=task), 0, None)
+        found = changed_settings(folder)
+        assert len(found) == len(changes)
+        assert all(line.startswith(start) for line, start in zip(found, changes, strict=True))
+
+
+# -- ablation --------------------------------------------------------------------------------------------
+
+
+def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked) -> None:
+    sampler = LangevinSettings(steps=10, stochastic_steps=7, noise_scale=0.03, tries=4)
+    use(trained, sampler)
+    ablation = ablate_run(trained, [0.0, 0.25, 1.0], samples=2)
+    once = replace(sampler, tries=1)
+    assert asked.evaluations == [
+        {"seed": 5, "samples": 2, "sampler": replace(once, stochastic_steps=steps)} for steps in (0, 2, 10)
+    ]
+    assert ablation["sampler"] == to_json(once)
+    assert (ablation["recipe"], ablation["seed"], ablation["steps"]) == ("polygons-desp", 5, 10)
+    assert (ablation["real_data"], ablation["data"]) == (0.01, "generated")
+    assert ablation["score_name"] == make_task(tiny().task).score_name
+    assert ablation["rows"][1] == {
+        "ratio": 0.25,
+        "stochastic_steps": 2,
+        "score": 0.1,
+        "score_returned": 0.2,
+        "energy": -2.5,
+        "size_rmse": 0.5,
+        "hungarian": 0.3,
+    }
+    assert ablation["training"]["steps"] == 4
+    assert any(line.startswith("predictor.sampler.steps: 100") for line in ablation["changed_settings"])
+    assert json.loads((trained.path / "ablation.json").read_text()) == json.loads(json.dumps(ablation))
+
+
+def test_an_ablation_scores_what_there_is(
+    trained: RunFolder, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files have no raw scores, and digits were scored on fewer sets than the paper's."""
+    few = Evaluation(raw={}, returned={"score": 0.2, "size_rmse_first7": 0.5, "size_rmse_all": 0.6}, real_data={})
+    monkeypatch.setattr(PolygonsTask, "evaluate", lambda *_, **__: few)
+    (row,) = ablate_run(trained, [0.0])["rows"]
+    assert (row["score"], row["score_returned"], row["size_rmse"], row["hungarian"]) == (0.2, 0.2, 0.5, None)
+
+
+# -- samplers --------------------------------------------------------------------------------------------
+
+
+def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
+    sampler = LangevinSettings(steps=20, stochastic_steps=16, noise_scale=0.02, last_noise=0.01, tries=3)
+    untrained(folder, replace(tiny(), predictor=replace(tiny().predictor, sampler=sampler)))
+    use(folder, replace(sampler, steps=99))  # tuned before: that is not where it begins
+    tuning = tune_run(folder)
+    ratios = [replace(sampler, stochastic_steps=steps) for steps in (0, 10, 14, 18, 19, 20)]
+    noises = [replace(sampler, noise_scale=0.02 * by, last_noise=0.01 * by) for by in (0.5, 0.7, 1.4)]
+    lengths = [replace(sampler, steps=10, stochastic_steps=8), replace(sampler, steps=40, stochastic_steps=32)]
+    momenta = [replace(sampler, momentum=value) for value in (0.5, 0.8)]
+    tries = [replace(sampler, tries=1), replace(sampler, from_tries="mean")]
+    expected = [sampler, *ratios, *noises, *lengths, *momenta, *tries]
+    assert asked.tuned == [(5, item) for item in expected]
+    assert [row["sampler"] for row in tuning["candidates"]] == [to_json(item) for item in expected]
+    assert {row["score"] for row in tuning["candidates"]} == {1.0}
+    assert all(0 <= row["seconds"] < 60 for row in tuning["candidates"])
+    assert (tuning["recipe"], tuning["seed"], tuning["examples"]) == ("polygons-desp", 5, 17)
+    assert tuning["before"] == tuning["sampler"] == to_json(sampler)
+    assert folder.load_predictor().settings.sampler == sampler  # the first of equals
+    assert json.loads((folder.path / "tuning.json").read_text()) == json.loads(json.dumps(tuning))
+
+
+def test_the_solvers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
+    settings, solver = get_recipe("polygons-denoising").build(), SolverSettings()
+    untrained(folder, replace(settings, predictor=replace(settings.predictor, sampler=solver)))
+    tune_run(folder)
+    found = [sampler for _, sampler in asked.tuned]
+    steps = [replace(solver, steps=value) for value in (10, 20, 40)]
+    noises = [replace(solver, stochasticity=value) for value in (0.0, 0.2, 0.5)]
+    refinements = [replace(solver, refinement=value) for value in (0, 2)]
+    others = [item for item in (*steps, *noises, *refinements) if item != solver]
+    assert found == [solver, *others]
+
+
+# -- predictions -----------------------------------------------------------------------------------------
+
+
+def test_predictions_stand_beside_their_inputs(trained: RunFolder, tmp_path: Path) -> None:
+    inputs, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    inputs.write_text('{"input": 6}\n{"input": 4}\n')
+    predict_file(trained, inputs, output, samples=1)
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [line["input"] for line in lines] == [6, 4]
+    assert [len(line["samples"]) for line in lines] == [1, 1]
+    predict_file(trained, inputs, output, samples=1, seed=0)
+    assert [json.loads(line) for line in output.read_text().splitlines()] == lines  # 0 if none is given

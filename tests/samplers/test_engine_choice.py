@@ -1,0 +1,259 @@
+"""When chains are compiled and captured anew, and what becomes part of a larger capture; both are made up here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler, eager_gradient
+from desp.samplers.engine import GRAPHS_KEPT, inline_chains
+from desp.settings import AttentionSettings, DeepSetsSettings, EnergySettings, Engine, LangevinSettings
+
+SAMPLER = LangevinSampler(LangevinSettings(steps=2, stochastic_steps=2))
+
+
+class Graph:
+    """Stands in for a captured chain: it remembers how it was made, and runs plainly."""
+
+    made: list[tuple[int, int]]
+
+    def __init__(self, engine: ChainEngine, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> None:
+        del code
+        self.chain = lambda *given: ChainEngine(engine.energy, "eager").run(sampler, *given, record)
+        Graph.made.append((len(start), start.shape[1]))
+
+    def replay(self, code: Tensor, start: Tensor, generator: torch.Generator) -> tuple[Tensor, ChainInfo]:
+        return self.chain(code, start, generator)
+
+
+@pytest.fixture
+def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEngine, list[tuple[int, ...]]]]:
+    """A function that makes an engine of this name, and a list of the shapes that it compiles gradients for."""
+    Graph.made = []
+    monkeypatch.setattr("desp.samplers.engine._ChainGraph", Graph)
+    monkeypatch.setattr("desp.samplers.engine.check_engine", lambda *_: None)
+    monkeypatch.setattr(ChainEngine, "compiled_gradient", ChainEngine._eager)
+
+    def make(name: Engine) -> tuple[ChainEngine, list[tuple[int, ...]]]:
+        settings = DeepSetsSettings(hidden=8)
+        energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+        engine, compiled = ChainEngine(energy, name), []
+        tried = engine.try_gradient
+
+        def watched(sampler: Sampler, code: Tensor, start: Tensor) -> None:
+            compiled.append(tuple(start.shape))
+            tried(sampler, code, start)
+
+        engine.try_gradient = watched  # type: ignore[method-assign]
+        return engine, compiled
+
+    return make
+
+
+def chain(
+    engine: ChainEngine, batch: int = 2, size: int = 3, dtype: torch.dtype = torch.float32, **more: Any
+) -> Tensor:
+    """The end of chains for a batch, with the same noise every time."""
+    code = energy_code(engine.energy, batch).to(dtype)
+    start = torch.zeros(batch, size, 2, dtype=dtype)
+    sampler, record = more.get("sampler", SAMPLER), more.get("record", "nothing")
+    return engine.run(sampler, code, start, torch.Generator().manual_seed(0), record)[0]
+
+
+def energy_code(energy: SetEnergy, batch: int) -> Tensor:
+    return energy.encode(torch.ones(batch, 3, dtype=next(energy.parameters()).dtype)).detach()
+
+
+def other_precision(engine: ChainEngine) -> None:
+    del engine
+    torch.set_float32_matmul_precision("high")
+
+
+@pytest.fixture(autouse=True)
+def _same_precision_afterwards() -> Any:
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+CHANGES: dict[str, Callable[[ChainEngine], object]] = {
+    "batch": lambda engine: chain(engine, batch=4),
+    "size": lambda engine: chain(engine, size=4),
+    "mode": lambda engine: (engine.energy.eval(), chain(engine)),
+    "precision": lambda engine: (other_precision(engine), chain(engine)),
+    "type": lambda engine: (engine.energy.double(), chain(engine, dtype=torch.float64)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_gradient_is_compiled_once_for_each_kind_of_chain(change: str, make_engine: Any) -> None:
+    engine, compiled = make_engine("compiled")
+    chain(engine)
+    chain(engine)
+    assert compiled == [(2, 3, 2)]
+    CHANGES[change](engine)
+    assert len(compiled) == 2
+    assert engine.used == "compiled"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_chain_is_captured_once_for_each_kind(change: str, make_engine: Any) -> None:
+    engine, _ = make_engine("graph")
+    first = chain(engine)
+    assert torch.equal(chain(engine), first)
+    assert Graph.made == [(2, 3)]
+    CHANGES[change](engine)
+    assert len(Graph.made) == 2
+    assert engine.used == "graph"
+
+
+def test_another_sampler_is_another_capture(make_engine: Any) -> None:
+    engine, _ = make_engine("graph")
+    first = chain(engine)
+    longer = LangevinSampler(LangevinSettings(steps=3, stochastic_steps=2))
+    assert not torch.equal(chain(engine, sampler=longer), first)
+    chain(engine, sampler=LangevinSampler(LangevinSettings(steps=3, stochastic_steps=2)))  # an equal one
+    assert len(Graph.made) == 2
+
+
+def test_another_record_is_another_capture(make_engine: Any) -> None:
+    engine, _ = make_engine("graph")
+    for record in ("nothing", "trace", "trajectory", "trace"):
+        chain(engine, record=record)
+    assert len(Graph.made) == 3
+
+
+def test_another_kind_of_sampler_may_take_another_kind_of_gradient(make_engine: Any) -> None:
+    @dataclass(frozen=True)
+    class Still(Sampler):
+        def draw(self, gradient: Any, code: Tensor, start: Tensor, *_: Any) -> tuple[Tensor, ChainInfo]:
+            del gradient, code
+            return start, ChainInfo()
+
+    engine, compiled = make_engine("compiled")
+    chain(engine)
+    chain(engine, sampler=Still())
+    assert compiled == [(2, 3, 2)] * 2
+
+
+def test_captures_that_were_not_used_for_longest_are_dropped(make_engine: Any) -> None:
+    engine, _ = make_engine("graph")
+    for size in range(1, GRAPHS_KEPT + 1):
+        chain(engine, size=size)
+    chain(engine, size=1)  # now the second is the oldest
+    chain(engine, size=GRAPHS_KEPT + 1)
+    assert len(Graph.made) == GRAPHS_KEPT + 1
+    chain(engine, size=1)
+    assert len(Graph.made) == GRAPHS_KEPT + 1
+    chain(engine, size=2)
+    assert Graph.made[-1] == (2, 2)
+
+
+def test_chains_inside_a_larger_capture_are_compiled_and_not_captured(make_engine: Any) -> None:
+    engine, compiled = make_engine("graph")
+    with inline_chains():
+        inside = chain(engine)
+    assert (compiled, Graph.made) == ([(2, 3, 2)], [])
+    assert torch.equal(chain(engine), inside)
+    assert Graph.made == [(2, 3)]
+
+
+def test_what_fails_inside_a_larger_capture_is_left_to_whoever_captures(make_engine: Any) -> None:
+    engine, _ = make_engine("auto")
+    engine.name = lambda *_: "graph"  # type: ignore[method-assign]
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no compiler")
+
+    engine.try_gradient = fail  # type: ignore[method-assign]
+    with inline_chains(), pytest.raises(RuntimeError, match="no compiler"):
+        chain(engine)
+    assert engine.requested == "auto"
+
+
+@pytest.mark.parametrize(
+    ("requested", "device", "expected"),
+    [("auto", "cpu", "compiled"), ("auto", "cuda", "graph"), ("eager", "cpu", "eager")],
+)
+def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_for(
+    requested: Engine, device: str, expected: str, make_engine: Any
+) -> None:
+    engine, _ = make_engine(requested)
+    engine.settled = "compiled"
+    assert engine.name(torch.device(device)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "trained", "rounded"),
+    [
+        (DeepSetsSettings(hidden=16), False, True),
+        (DeepSetsSettings(hidden=16), True, False),  # derivatives of a rounded gradient would be too coarse
+        (AttentionSettings(hidden=16, layers=1, heads=2, waves=1, field=True), True, True),
+    ],
+)
+def test_layers_are_rounded_only_where_no_derivative_is_taken_of_a_derivative(
+    settings: EnergySettings, trained: bool, rounded: bool
+) -> None:
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    code, y = energy_code(energy, 5), torch.rand(5, 4, 2)
+    slopes = []
+    for precision in ("highest", "medium"):
+        torch.set_float32_matmul_precision(precision)
+        with torch.set_grad_enabled(trained):
+            slopes.append(eager_gradient(energy, code, 4)(y)[1].detach())
+    exact, found = slopes
+    assert (float((found - exact).norm() / exact.norm()) > 1e-4) is rounded
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype", "expected"),
+    [
+        ("highest", torch.float32, False),
+        ("high", torch.float32, False),  # tf32, which a CPU has not
+        ("medium", torch.float32, True),
+        ("medium", torch.float64, False),
+    ],
+)
+def test_additions_are_reordered_only_where_products_are_rounded_anyway(
+    precision: str, dtype: torch.dtype, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = DeepSetsSettings(hidden=8)
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).to(dtype)
+    asked: list[bool] = []
+    plain = type(energy).value_and_gradient
+
+    def watched(self: SetEnergy, y: Tensor, prepared: Any, *, fused: bool = False) -> tuple[Tensor, Tensor]:
+        asked.append(fused)
+        return plain(self, y, prepared, fused=fused)
+
+    monkeypatch.setattr(type(energy), "value_and_gradient", watched)
+    torch.set_float32_matmul_precision(precision)
+    with torch.no_grad():
+        chain(ChainEngine(energy, "eager"), dtype=dtype)
+    assert asked == [expected] * 2
+
+
+@pytest.mark.parametrize(("trained", "parts"), [(False, 4), (True, 1)])
+def test_a_large_batch_goes_in_parts_unless_it_is_trained_through(
+    trained: bool, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tape of many parts would keep all of them."""
+    settings = DeepSetsSettings(hidden=8)
+    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    seen: list[int] = []
+    plain = type(energy).prepare
+
+    def watched(self: SetEnergy, code: Tensor, size: int) -> Any:
+        seen.append(len(code))
+        return plain(self, code, size)
+
+    monkeypatch.setattr(type(energy), "prepare", watched)
+    monkeypatch.setattr("desp.samplers.base.ROWS_AT_ONCE", 6)
+    with torch.set_grad_enabled(trained):
+        eager_gradient(energy, energy_code(energy, 7), 3)(torch.rand(7, 3, 2))
+    assert len(seen) == parts
+    assert sum(seen) == 7

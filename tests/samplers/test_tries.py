@@ -1,0 +1,44 @@
+"""The mean of several tries, by hand."""
+
+from itertools import permutations
+
+import torch
+from torch import Tensor
+
+from desp.distances import huber_pairs
+from desp.samplers import ChainInfo, combine_tries
+from desp.sets import ZeroPadding
+
+TRIES, ROWS = 9, 10
+
+
+def arranged(item: Tensor, like: Tensor) -> Tensor:
+    """The elements of one set (N, C) in the order that is nearest to `like`, by trying all."""
+    costs = huber_pairs(like.unsqueeze(0), item.unsqueeze(0))[0].tolist()
+    orders = permutations(range(len(item)))
+    best = min(orders, key=lambda order: sum(costs[row][place] for row, place in enumerate(order)))
+    return item[list(best)]
+
+
+def mean_matched_with(like: Tensor, ends: Tensor) -> Tensor:
+    """The mean of sets (K, B, N, C), element by element as they match those of `like` (B, N, C)."""
+    of_rows = zip(ends.unbind(1), like, strict=True)
+    return torch.stack([torch.stack([arranged(end, row) for end in some]).mean(dim=0) for some, row in of_rows])
+
+
+def test_elements_are_matched_with_the_lowest_set_and_once_more_with_the_mean() -> None:
+    ends = torch.rand(TRIES, ROWS, 4, 2, generator=torch.Generator().manual_seed(0))
+    left, scores = iter(ends), iter(range(TRIES))
+    found, _ = combine_tries(
+        lambda: (next(left), ChainInfo()),
+        lambda sets: torch.full((len(sets),), float(next(scores))),
+        TRIES,
+        "mean",
+        ZeroPadding(threshold=-1),
+    )
+    lower = ends[:5]  # of nine
+    once = mean_matched_with(ends[0], lower)
+    twice = mean_matched_with(once, lower)
+    torch.testing.assert_close(found, twice)
+    for other in (once, mean_matched_with(twice, lower)):
+        assert not torch.allclose(found, other)

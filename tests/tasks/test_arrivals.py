@@ -1,0 +1,203 @@
+"""Which data, which seed and which sampler arrive where, for every task."""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.data.idx import read_idx
+from desp.data.mnist_files import TEST_IMAGES, TRAIN_IMAGES
+from desp.settings import LangevinSettings, TrainingSettings
+from desp.tasks import Task, digits, polygons
+
+OTHER = LangevinSettings(noise_scale=0.003)
+TASKS = ("polygons", "digits", "files", "mnist")
+Pixels = list[list[int]]
+
+every_task = pytest.mark.parametrize("problem", TASKS, indirect=True)
+every_generated_task = pytest.mark.parametrize("problem", ["polygons", "digits"], indirect=True)
+on_files = pytest.mark.parametrize("problem", ["files"], indirect=True)
+on_mnist = pytest.mark.parametrize("problem", ["mnist"], indirect=True)
+
+
+def train(task: Task, seed: int = 3, batches: int = 3, attempt: int = 0, **training: Any) -> list[Any]:
+    """The first batches of training."""
+    shape, _ = task.shape(None, True)
+    source = task.source(shape, TrainingSettings(**{"batch_size": 30, **training}), seed, Accelerator(cpu=True))
+    return list(islice(source.batches(0, attempt), batches))
+
+
+# -- samplers ------------------------------------------------------------------------------------------
+
+
+@every_task
+@pytest.mark.parametrize("sampler", [OTHER, None])
+def test_a_sampler_that_is_tried_makes_all_predictions(problem: Any, sampler: LangevinSettings | None) -> None:
+    """Those of calibration and of the distribution too: a row would else mix two samplers."""
+    problem.task.evaluate(problem.predictor, seed=3, samples=2, sampler=sampler)
+    assert problem.predictor.asked
+    assert {call.sampler for call in problem.predictor.asked} == {sampler}
+
+
+@every_task
+def test_samplers_are_compared_by_their_own_predictions(problem: Any) -> None:
+    scores = problem.task.sampler_scores(problem.predictor, 3)
+    noisier = LangevinSettings(noise_scale=0.3)
+    assert scores.score(OTHER) < scores.score(noisier)
+    assert [call.sampler for call in problem.predictor.asked] == [OTHER, noisier]
+    first, second = problem.predictor.asked
+    assert first.seed == second.seed
+    assert torch.equal(first.x, second.x)
+
+
+@every_task
+def test_weights_are_chosen_with_the_predictors_own_sampler(problem: Any) -> None:
+    problem.task.validation(3)(problem.predictor)
+    assert [call.sampler for call in problem.predictor.asked] == [None]
+
+
+# -- seeds ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], list[int]]:
+    """Tells the seeds of the generators that data are drawn with while something is done."""
+    seeds: list[int] = []
+
+    def noted(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawing(count: int, generator: torch.Generator, *more: Any) -> Any:
+            seeds.append(generator.initial_seed())
+            return draw(count, generator, *more)
+
+        return drawing
+
+    monkeypatch.setattr(polygons, "draw_polygons", noted(polygons.draw_polygons))
+    monkeypatch.setattr(digits, "draw_digits", noted(digits.draw_digits))
+
+    def during(action: Callable[[], Any]) -> list[int]:
+        seeds.clear()
+        action()
+        return list(seeds)
+
+    return during
+
+
+@every_generated_task
+def test_data_of_every_use_are_drawn_apart(problem: Any, drawn: Callable[[Callable[[], Any]], list[int]]) -> None:
+    """What is validated, scored or shown must never have been trained on, nor chosen by."""
+    task, predictor = problem
+    uses = {
+        "training": drawn(lambda: train(task)),
+        "second attempt": drawn(lambda: train(task, attempt=1)),
+        "validation": drawn(lambda: task.validation(3)),
+        "examples": drawn(lambda: task.examples(3)),
+        "scoring": drawn(lambda: task.evaluate(predictor, seed=3, samples=1)),
+    }
+    assert len(uses["training"]) == len(uses["second attempt"]) == 3
+    assert all(uses.values())
+    # Samplers are tuned on what weights are chosen by.
+    assert drawn(lambda: task.sampler_scores(predictor, 3)) == uses["validation"]
+    chains = {call.seed for call in predictor.asked}
+    every = [*chains, *(seed for seeds in uses.values() for seed in seeds)]
+    assert len(set(every)) == len(every)
+
+
+@every_generated_task
+def test_data_follow_the_seed(problem: Any, drawn: Callable[[Callable[[], Any]], list[int]]) -> None:
+    task, predictor = problem
+    uses: list[Callable[[int], Any]] = [
+        lambda seed: train(task, seed),
+        task.validation,
+        lambda seed: task.sampler_scores(predictor, seed),
+        task.examples,
+    ]
+    for use in uses:
+        three, again, four = (drawn(lambda use=use, seed=seed: use(seed)) for seed in (3, 3, 4))  # type: ignore[misc]
+        assert three == again
+        assert not set(three) & set(four)
+    # Truths that are ranked follow it; the real data that are compared with are always the same.
+    three, four = (
+        drawn(lambda seed=seed: task.evaluate(predictor, seed=seed, samples=1))  # type: ignore[misc]
+        for seed in (3, 4)
+    )
+    assert len(set(three) - set(four)) == 1
+
+
+@every_task
+def test_chains_follow_the_seed(problem: Any) -> None:
+    task, predictor = problem
+    uses: list[Callable[[int], Any]] = [
+        lambda seed: task.evaluate(predictor, seed=seed, samples=2),
+        lambda seed: task.validation(seed)(predictor),
+        lambda seed: task.sampler_scores(predictor, seed).score(OTHER),
+    ]
+    for use in uses:
+        seeds: list[set[int]] = []
+        for seed in (3, 4):
+            predictor.asked.clear()
+            use(seed)
+            seeds.append({call.seed for call in predictor.asked})
+        assert not seeds[0] & seeds[1]
+
+
+# -- data of files -------------------------------------------------------------------------------------
+
+
+@on_files
+def test_examples_of_a_file_keep_to_their_part(problem: Any) -> None:
+    task, predictor = problem
+
+    def asked(use: Callable[[], Any]) -> set[float]:
+        predictor.asked.clear()
+        use()
+        return {number for call in predictor.asked for number in call.x[:, 0].tolist()}
+
+    trained = {number for batch in train(task, batches=9) for number in batch.x[:, 0].tolist()}
+    scored = asked(lambda: task.evaluate(predictor, seed=3, samples=2))
+    chosen_by = asked(lambda: task.validation(3)(predictor))
+    assert (len(scored), len(chosen_by), len(trained)) == (60, 36, 144)
+    assert len(scored | chosen_by | trained) == 240
+    assert asked(lambda: task.sampler_scores(predictor, 3).score(OTHER)) == chosen_by
+    assert {item.input[0] for item in task.examples(3)} < scored
+
+
+def pixels(images: np.ndarray) -> list[Pixels]:
+    """Rows and columns of the bright pixels of each image."""
+    return [np.argwhere(image >= 34).tolist() for image in images]
+
+
+def as_pixels(sets: Iterable[Tensor]) -> list[Pixels]:
+    """The same of sets, with or without presence, in the order of an image."""
+    return [sorted((item[:, :2] * 27).round().int().tolist()) for item in sets]
+
+
+def inputs(x: Tensor) -> list[Tensor]:
+    """Padded inputs as sets."""
+    return [row[row[:, 2] == 1] for row in x]
+
+
+@on_mnist
+def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path) -> None:
+    task, predictor = problem
+    folder = tiny_mnist / "mnist"
+    training, test = (pixels(read_idx(folder / name, (None, 28, 28))) for name in (TRAIN_IMAGES, TEST_IMAGES))
+    to_train, to_choose = ([training[index] for index in part] for part in task.data.split)
+    task.evaluate(predictor, seed=3, samples=1)
+    whole, *_ = predictor.asked  # what comes after it is a part of it, from rounded codes
+    assert as_pixels(inputs(whole.x)) == test[:20]
+    shown = task.examples(3)
+    assert as_pixels(item.truth[0] for item in shown) == as_pixels(inputs(torch.stack([e.x for e in shown])))
+    assert as_pixels(item.truth[0] for item in shown) == test[:4]
+    predictor.asked.clear()
+    task.validation(3)(predictor)
+    task.sampler_scores(predictor, 3).score(OTHER)
+    assert [as_pixels(inputs(call.x)) for call in predictor.asked] == [to_choose[:6]] * 2
+    assert as_pixels(inputs(task.validation_batch(3, 4).x)) == to_choose[:4]
+    batches = train(task, batches=60, batch_size=64)
+    assert {str(item) for batch in batches for item in as_pixels(inputs(batch.x))} == {str(x) for x in to_train}

@@ -1,0 +1,120 @@
+"""All numbers of every task, for predictors that are near the truth, as text.
+
+They change only when what is measured, or on which data, does. After a wanted change, write them anew and look at
+the difference::
+
+    DESP_GOLDEN=write python -m pytest tests/tasks/test_golden.py
+"""
+
+import json
+import os
+from dataclasses import asdict, astuple, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from desp.settings import LangevinSettings, TrainingSettings
+from desp.tasks import digits, files, judgement, make_task, mnist, polygons
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SEED = 3
+OTHER = LangevinSettings(noise_scale=0.02)
+
+
+def digest(values: Tensor) -> list[float]:
+    """How many numbers, their sum, and one that tells their order."""
+    numbers = values.double().flatten()
+    return [len(numbers), float(numbers.sum()), float((numbers * torch.linspace(0, 1, len(numbers))).sum())]
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Numbers and words by their path; tensors by their digest."""
+    if isinstance(value, dict):
+        return {key: item for part in value for key, item in flat(value[part], f"{name}/{part}").items()}
+    if isinstance(value, list | tuple) and value and isinstance(value[0], list) and isinstance(value[0][0], float):
+        value = torch.tensor(value)  # the points of a set
+    if isinstance(value, Tensor):
+        value = digest(value)
+    if isinstance(value, list | tuple):
+        return {key: item for i, part in enumerate(value) for key, item in flat(part, f"{name}/{i}").items()}
+    return {name: value}
+
+
+def numbers(problem: Any) -> dict[str, Any]:
+    task, predictor = problem
+    shape, statistics = task.shape(None, True)
+    training = TrainingSettings(batch_size=8)
+    batches = list(islice(task.source(shape, training, SEED, Accelerator(cpu=True)).batches(0), 2))
+    examples = task.examples(SEED)
+    chosen_by = task.validation_batch(SEED, 9)
+    scores = task.sampler_scores(predictor, SEED)
+    return flat(
+        {
+            "shape": [*shape.input_shape, shape.features, shape.max_size, shape.input_kind],
+            "scaling": [*shape.scaling.offset, *shape.scaling.span],
+            "inputs": [] if statistics is None else [statistics.mean, statistics.deviation],
+            "training": [item for batch in batches for item in (batch.x, batch.sets.elements, batch.sets.sizes)],
+            "validation batch": [chosen_by.x, chosen_by.sets.elements, chosen_by.sets.sizes],
+            "examples": {item.label: {"input": item.input, "x": [item.x, *item.truth]} for item in examples},
+            "evaluation": asdict(task.evaluate(predictor, seed=SEED, samples=3)),
+            "with another sampler": asdict(task.evaluate(predictor, seed=SEED, samples=1, sampler=OTHER)),
+            "validation": task.validation(SEED)(predictor),
+            "sampler score": [scores.examples, scores.score(OTHER)],
+            "words": [task.name, task.data_label, task.score_name, task.compares_collections, task.axes],
+        }
+    )
+
+
+def compare(name: str, found: dict[str, Any]) -> None:
+    """Numbers to three digits and words as they are; or write them, if that is asked for."""
+    file = GOLDEN / f"{name}.json"
+    if os.environ.get("DESP_GOLDEN") == "write":
+        file.write_text(json.dumps(found, indent=1) + "\n")
+    expected = json.loads(file.read_text())
+    assert found.keys() == expected.keys()
+    for path, value in expected.items():
+        wanted = pytest.approx(value, rel=5e-4, abs=1e-10) if isinstance(value, int | float) else value
+        assert found[path] == wanted, path
+
+
+@pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist"], indirect=True)
+def test_numbers_are_those_on_file(problem: Any) -> None:
+    compare(f"task-{problem.task.name}", numbers(problem))
+
+
+@pytest.mark.parametrize("problem", ["polygons", "digits"], indirect=True)
+def test_distributions_by_assignment_are_those_on_file(problem: Any) -> None:
+    task, predictor = problem
+    task.compared_by = "hungarian"
+    evaluation = task.evaluate(predictor, seed=SEED, samples=1)
+    found = {name: value for name, value in evaluation.returned.items() if name.endswith("_hungarian")}
+    compare(f"task-{task.name}-hungarian", flat([found, evaluation.details["distribution"]]))
+
+
+@pytest.mark.parametrize("problem", ["mnist"], indirect=True)
+def test_batches_of_digits_by_size_and_moved_are_those_on_file(problem: Any) -> None:
+    shape, _ = problem.task.shape(None, True)
+    moving = make_task(replace(problem.task.settings, shifted=0.5))
+    source = moving.source(shape, TrainingSettings(batch_size=8, size_groups=3), SEED, Accelerator(cpu=True))
+    batches = [[batch.x, batch.sets.elements] for batch in islice(source.batches(0), 2)]
+    found = {"batches": batches, "groups": [list(astuple(group)) for group in source.groups]}
+    compare("task-set-mnist-by-size", flat(found))
+
+
+def test_as_many_are_scored_as_in_recorded_results() -> None:
+    assert (polygons.TESTS, polygons.ANGLES) == (4000, 1000)
+    assert (digits.TESTS, digits.STYLES) == (4000, 1000)
+    assert mnist.TESTS == {"cuda": (1000, None), "cpu": (100, 200)}
+    assert mnist.PUBLISHED_TESTS == 1000
+    assert mnist.VALIDATION_EXAMPLES == {"cuda": 500, "cpu": 50}
+    assert files.VALIDATION_EXAMPLES == 200
+    assert judgement.COMPARED == {"cuda": 1000, "cpu": 200}
+    assert judgement.COMPARED_BY_ASSIGNMENT == 200
+    assert judgement.CALIBRATED == {"cuda": 500, "cpu": 200}
+    assert (judgement.CALIBRATION_SAMPLES, judgement.FEWEST_CALIBRATED) == (9, 50)
+    assert judgement.VALIDATED == 200

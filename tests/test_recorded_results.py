@@ -1,0 +1,96 @@
+"""The project's own result files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from desp.recipes import Recipe, all_recipes, get_recipe
+from desp.results import read_results, table_rows
+from desp.settings import RunSettings, from_json, to_json
+
+RESULTS = Path(__file__).parents[1] / "results"
+OWN = sorted(RESULTS.glob("*-seed*.json"))
+each_result = pytest.mark.parametrize("path", OWN, ids=[path.stem for path in OWN])
+
+
+@each_result
+def test_a_recorded_result_is_of_an_unchanged_recipe(path: Path) -> None:
+    result = json.loads(path.read_text())
+    recipe = get_recipe(result["recipe"])
+    assert path.name == f"{recipe.name}-seed{result['seed']}.json"
+    assert (result["table"], result["task"], result["system"], result["protocol"]) == (
+        recipe.table,
+        recipe.task,
+        recipe.system,
+        recipe.protocol,
+    )
+    assert result["changed_settings"] == []
+    saved, expected = from_json(RunSettings, result["settings"]), recipe.build()
+    length = saved.training.steps
+    if length < expected.training.steps and expected.training.may_end_at(length):
+        expected = replace(expected, training=replace(expected.training, steps=length))
+    assert result["training"]["steps"] == length or result["training"]["stopped_early"]
+    for part in ("task", "predictor", "training", "matmul_precision"):
+        assert getattr(saved, part) == getattr(expected, part)
+    assert to_json(saved)["recipe"] == recipe.name
+
+
+@each_result
+def test_a_recorded_result_says_where_it_comes_from(path: Path) -> None:
+    result = json.loads(path.read_text())
+    for part in ("training", "evaluation"):
+        facts = result[part]
+        assert len(facts["commit"]) == 40
+        assert int(facts["commit"], 16) >= 0
+        assert facts["device"]
+        assert facts["versions"]["torch"]
+        assert facts["versions"]["python"]
+        assert facts["seconds"] > 0
+        assert facts["peak_memory_mb"] > 0
+    assert f"train {result['recipe']}" in result["training"]["command"]
+    assert "evaluate" in result["evaluation"]["command"]
+    for scoring in ("raw", "returned"):
+        assert 0 < result["scores"][scoring]["score"] < 1
+    real = result["real_data"]["score"]
+    assert (real == 0) == (result["task"] == "set-mnist")  # where one answer is right
+    assert 0 <= real < result["scores"]["returned"]["score"]
+
+
+def test_the_projects_tables_have_one_row_for_each_cell() -> None:
+    rows = table_rows(read_results(RESULTS))
+    cells = [(row["task"], row["system"], row["protocol"], row["metric"]) for row in rows]
+    assert len(set(cells)) == len(cells)
+    assert OWN, "the project should hold results"
+
+
+@pytest.mark.parametrize(
+    "recipe", [recipe for recipe in all_recipes() if recipe.table], ids=lambda recipe: recipe.name
+)
+def test_a_recipe_tells_the_score_that_was_recorded(recipe: Recipe) -> None:
+    scoring = "raw" if recipe.protocol == "paper" else "returned"
+    steps = recipe.build().training.steps
+    scores = [
+        result["scores"][scoring]["score"]
+        for result in read_results(RESULTS)
+        if result["recipe"] == recipe.name and result["settings"]["training"]["steps"] == steps
+    ]
+    if scores:
+        assert recipe.expected == pytest.approx(sum(scores) / len(scores), rel=0.05)  # rounded
+    else:
+        assert recipe.expected is None
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("ablations/*.json")), ids=lambda path: path.stem)
+def test_a_recorded_ablation(path: Path) -> None:
+    ablation = json.loads(path.read_text())
+    assert path.name == f"{ablation['recipe']}-seed{ablation['seed']}.json"
+    assert get_recipe(ablation["recipe"]).system == "desp"
+    assert ablation["steps"] == get_recipe(ablation["recipe"]).build().predictor.sampler.steps
+    assert {0.0, 0.8, 1.0} <= {row["ratio"] for row in ablation["rows"]}
+    for row in ablation["rows"]:
+        assert row["stochastic_steps"] == round(row["ratio"] * ablation["steps"])
+        assert row["score"] > 0
+    assert ablation["commit"]
+    assert ablation["device"]

@@ -1,0 +1,166 @@
+"""What one of several processes makes of what the others say; the others are made up.
+
+`test_distributed.py` starts real ones.
+"""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from tiny_problem import (
+    RICH,
+    SHORT,
+    ActingSource,
+    Recorder,
+    Scores,
+    assert_same,
+    make_predictor,
+    make_trainer,
+    polygons,
+    spared_trainer,
+    weights_of,
+)
+from torch import Tensor
+
+from desp.errors import NonFiniteError, TrainingError, TrainingInterrupted
+from desp.training import Trainer
+from desp.training.processes import Processes
+
+SELDOM = replace(SHORT, log_every=100, checkpoint_every=100)
+
+
+class OneOfTwo(Accelerator):
+    """One of two processes; the other one's part in what they exchange is given.
+
+    Args:
+        index: which of the two this is.
+        bad_step: the other's first bad step, or -1.
+        number: what the other adds to a sum, and has for every number of which the mean is taken.
+    """
+
+    def __init__(self, index: int = 0, *, bad_step: int = -1, number: float = 0.0) -> None:
+        super().__init__(cpu=True)
+        self.index, self.bad_step, self.number = index, bad_step, number
+
+    num_processes = 2
+    process_index = property(lambda self: self.index)
+    is_main_process = property(lambda self: self.index == 0)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        return torch.cat([tensor, torch.full_like(tensor, self.bad_step)])
+
+    def reduce(self, tensor: Tensor, reduction: str = "sum") -> Tensor:
+        total = tensor + self.number
+        return total if reduction == "sum" else total / 2
+
+
+def trainer_of(accelerator: Accelerator, settings: object = SHORT, **options: object) -> Trainer:
+    """On data that do not depend on the process."""
+    source = options.pop("source", polygons())
+    return make_trainer(make_predictor(), settings, accelerator=accelerator, source=source, **options)
+
+
+def test_each_process_has_noise_of_its_own() -> None:
+    alone, first, second = (
+        trainer_of(accelerator).fit().weights for accelerator in (Accelerator(cpu=True), OneOfTwo(0), OneOfTwo(1))
+    )
+    assert_same(alone, first)
+    assert not all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("settings", [SHORT, replace(SELDOM, log_every=4), replace(SELDOM, checkpoint_every=4)])
+def test_a_step_that_is_bad_for_another_process_is_bad_here(settings: object, tmp_path: Path) -> None:
+    trainer = trainer_of(OneOfTwo(bad_step=0), settings, folder=tmp_path)
+    with pytest.raises(NonFiniteError, match=r"at step 0\."):
+        trainer.fit()
+    assert trainer.state.step == (1 if settings is SHORT else 4)
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def stopped_by_signal(at: int) -> ActingSource:
+    return ActingSource(at, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+
+def test_a_stop_request_does_not_save_what_is_bad_for_another_process(tmp_path: Path) -> None:
+    accelerator = OneOfTwo(bad_step=2, number=1.0)
+    with pytest.raises(NonFiniteError, match=r"at step 2\."):
+        trainer_of(accelerator, SELDOM, folder=tmp_path, source=stopped_by_signal(2)).fit()
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_training_stops_when_another_process_is_asked_to() -> None:
+    with pytest.raises(TrainingInterrupted, match="after step 1 of 6"):
+        trainer_of(OneOfTwo(number=1.0)).fit()
+
+
+@pytest.mark.parametrize(("share", "rollbacks"), [(1.0, 0), (1.1, 1)])
+def test_all_processes_judge_by_the_mean_of_all(share: float, rollbacks: int) -> None:
+    """Here no sample runs away; if all of the other's do, half of all did, which is as many as may."""
+    accelerator = OneOfTwo(number=share)
+    trainer = spared_trainer(lambda *_: 0.0, replace(SHORT, steps=2, log_every=100), accelerator=accelerator)
+    trainer.processes.any = lambda flag: flag  # type: ignore[method-assign]  # nobody asks to stop
+    if rollbacks:
+        with pytest.raises(TrainingError, match=r"By step 2, 55\.0% of the samples run away"):
+            trainer.fit()
+    else:
+        assert trainer.fit().steps == 2
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_all_wait_until_a_checkpoint_is_written(index: int, tmp_path: Path) -> None:
+    """Or one might end, or look for it, before it is there."""
+
+    class Waiting(OneOfTwo):
+        def wait_for_everyone(self) -> None:
+            steps.append([path.name for path in (tmp_path / "checkpoints").glob("step-*")][-1:])
+
+    steps: list[list[str]] = []
+    trainer_of(Waiting(index), replace(SHORT, steps=2), folder=tmp_path).fit()
+    assert steps == [["step-00000002.safetensors"] if index == 0 else []]
+
+
+def test_only_the_first_process_writes(tmp_path: Path) -> None:
+    """Also when it validates, resumes and goes back."""
+    for index in range(2):
+        scores = iter(range(100))
+        trainer = trainer_of(
+            OneOfTwo(index), RICH, folder=tmp_path / str(index), validate=lambda scores=scores: float(next(scores))
+        )
+        trainer.fit()
+    assert {path.name for path in (tmp_path / "0").iterdir()} == {"checkpoints", "log.jsonl"}
+    assert not (tmp_path / "1").exists()
+
+
+def test_the_second_process_neither_sweeps_nor_rewinds(tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted):
+        trainer_of(Accelerator(cpu=True), RICH, folder=tmp_path, source=stopped_by_signal(4)).fit()
+    (tmp_path / "checkpoints" / ".step-00000009.safetensors.x.tmp").write_bytes(b"being written")
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"step": 9}\n')
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    listener = Recorder()
+    trainer_of(OneOfTwo(1), RICH, folder=tmp_path, listener=listener).fit(resume=True)
+    assert listener.starts == [(5, 12)]
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_alone_every_question_answers_itself() -> None:
+    processes = Processes(Accelerator(cpu=True))
+    assert (processes.any(True), processes.any(False)) == (True, False)
+    assert processes.mean({"a": 0.1}) == {"a": 0.1}
+    assert processes.first(0.1) == 0.1
+
+
+def test_scores_are_passed_on_as_they_are() -> None:
+    """In double precision, or a score would be no improvement on itself."""
+    assert Processes(OneOfTwo(1)).first(0.1) == 0.1
+    scores = Scores(0.3, 0.1, 0.2)
+    scores.trainer = trainer_of(OneOfTwo(1), replace(SHORT, steps=3, validate_every=1), validate=scores)
+    outcome = scores.trainer.fit()
+    assert (outcome.best_score, outcome.best_step) == (0.1, 2)
+    assert_same(outcome.weights, scores.seen[1])
+    assert not all(torch.equal(outcome.weights[name], value) for name, value in weights_of(scores.trainer).items())
