@@ -42,7 +42,7 @@ lint: $(DEV_READY) ## style and types
 	$(BIN)/mypy
 
 docs: $(DEV_READY) ## build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs site
 
 format: $(DEV_READY) ## repair style where a tool can
 	$(BIN)/ruff check --fix .
