@@ -25,10 +25,9 @@ NO_ENERGY = (
 )
 NO_DENSITY = (
     "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: "
-    "'attention', or 'pooled-layers' with pooling 'mean' or 'sum'. The gradients of others jump where elements "
-    "change their order, which the divergence does not see; energies of other methods are known only up to a "
-    "constant for each input. Train with DenoisingSettings(energy=PooledLayersSettings(pooling='mean')), on the "
-    "command line --method.energy.pooling mean."
+    "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump where "
+    "elements change their order, which the divergence does not see; energies of other methods are known only up "
+    "to a constant for each input. Train with DenoisingSettings(), on the command line --use-method denoising."
 )
 
 
@@ -174,7 +173,7 @@ class Method(nn.Module, ABC):
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch to eval mode for a while: no dropout, running statistics for batch norm; then each part to its own."""
+    """Switch to eval mode for a while: no dropout, running statistics of batch norm; then each part to its own."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

@@ -135,7 +135,7 @@ def _denoising(
     return RunSettings(
         recipe=name,
         task=task,
-        method=DenoisingSettings(energy=PooledLayersSettings(hidden=hidden), p_mean=p_mean),
+        method=DenoisingSettings(energy=PooledLayersSettings(hidden=hidden, pooling="fspool"), p_mean=p_mean),
         representation=RepresentationSettings(scaling="none"),
         training=TrainingSettings(
             steps=steps,

@@ -156,8 +156,9 @@ class PooledLayersSettings(EnergySettings):
     """Width of all layers."""
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
-    pooling: Pooling = "fspool"
-    """How element features become set features. With mean or sum, sets have densities (`log_prob`)."""
+    pooling: Pooling = "softmax"
+    """How element features become set features. FSPool and max have gradients that jump where elements change
+    their order, so that sets have no density (`log_prob`)."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
