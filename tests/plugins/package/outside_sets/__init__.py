@@ -1,0 +1,1 @@
+"""A package that adds variants to desp, as an installed one would."""
