@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 import torch
+from desp.estimators import DenoisingEstimator
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.data import draw_polygons
 from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
 from desp.errors import DataError
-from desp.estimators import DenoisingEstimator
 from desp.nn import LEVEL_FEATURES, SizeHead
 from desp.samplers import eager_gradient
 from desp.sets import PresencePadding, SizeGroup

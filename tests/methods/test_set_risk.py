@@ -4,12 +4,12 @@ from typing import Literal
 
 import pytest
 import torch
+from desp.estimators import SetRiskEstimator
 from torch import Tensor, nn
 
 from desp.data import draw_polygons
 from desp.distances import SET_DISTANCES, chamfer
 from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
-from desp.estimators import SetRiskEstimator
 from desp.nn import SizeHead, first_rows
 from desp.samplers import UnrolledDescent
 from desp.settings import DeepSetsSettings, Distance, SetEncoderSettings, SetRiskSettings

@@ -1,11 +1,11 @@
 """Direct risk of the transformer: masked Chamfer and the likelihood of sizes."""
 
 import torch
+from desp.estimators import DirectEstimator
 from torch import Tensor
 
 from desp.distances import chamfer
 from desp.energies import default_input_encoder
-from desp.estimators import DirectEstimator
 from desp.nn import SizeHead, TransformerDecoder, first_rows
 from desp.settings import DirectSettings, TransformerSettings
 
