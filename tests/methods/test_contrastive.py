@@ -234,3 +234,14 @@ def test_training_lowers_the_loss_and_draws_chains_to_the_data() -> None:
     # Energies part first; then the chains follow the lower energy, and the loss comes back.
     assert losses[15] < losses[0]
     assert distance_of_samples() < 0.5 * before
+
+
+def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None:
+    method = build(ContrastiveSettings(energy=CASES["deep-sets"], chain=CHAIN))
+    assert method.training_engine_used == "eager"
+    method.plan(1000)
+    assert method.training_engine.gradients == 4000
+    method.resume_engine("graph")  # what a CPU has not
+    assert method.training_engine.settled is None
+    method.resume_engine("compiled")
+    assert method.training_engine.settled == "compiled"

@@ -1,18 +1,19 @@
 """Direct risk: the distance of the descent's end."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
-from desp.estimators import SetRiskEstimator
 from torch import Tensor, nn
 
 from desp.data import draw_polygons
 from desp.distances import SET_DISTANCES, chamfer
-from desp.energies import SetEnergy, Tables, default_input_encoder, make_energy
-from desp.nn import SizeHead, first_rows
-from desp.samplers import UnrolledDescent
-from desp.settings import DeepSetsSettings, Distance, SetEncoderSettings, SetRiskSettings
+from desp.energies import SetEnergy
+from desp.methods import SetRisk, SetSpec, build_method
+from desp.nn import Cache, prefix_mask
+from desp.sets import Padding, PresencePadding, ZeroPadding
+from desp.settings import DeepSetsSettings, DescentSettings, Distance, SetEncoderSettings, SetRiskSettings
+from small_methods import Given
 
 every_distance = pytest.mark.parametrize("distance", SET_DISTANCES)
 
@@ -21,54 +22,67 @@ class QuadraticEnergy(SetEnergy):
     """E = k/2 |y|^2: a descent of size s keeps (1 - k s)^T of its start."""
 
     def __init__(self, stiffness: float) -> None:
-        super().__init__(nn.Identity())
+        super().__init__()
         self.stiffness = nn.Parameter(torch.tensor(stiffness, dtype=torch.float64))
 
-    def score(self, code: Tensor, y: Tensor, tables: Tables | None = None) -> Tensor:
-        del code, tables
+    def score(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
+        del code, cache
         return 0.5 * self.stiffness * y.square().sum(dim=(1, 2))
+
+
+def make(
+    settings: SetRiskSettings,
+    size: int,
+    input_shape: tuple[int, ...] = (5,),
+    padding: Padding | None = None,
+    encoder: nn.Module | None = None,
+) -> SetRisk:
+    sets = SetSpec(size, 2, padding or ZeroPadding())
+    method = build_method(settings, sets, "vector", input_shape, encoder)
+    assert isinstance(method, SetRisk)
+    return method
 
 
 @every_distance
 def test_loss_is_the_distance_of_the_descents_end(distance: Distance) -> None:
-    energy, descent = QuadraticEnergy(0.2), UnrolledDescent(4, 2, steps=3, step_size=0.5).double()
-    estimator = SetRiskEstimator(energy, descent, SetRiskSettings(distance=distance, steps=3, step_size=0.5))
+    energy = QuadraticEnergy(0.2)
+    settings = SetRiskSettings(energy=Given(energy), distance=distance, descent=DescentSettings(3, 0.5))
+    method = make(settings, 4, (1,), encoder=nn.Identity()).double()
+    start_of = method.descent.start
     x, y = torch.randn(6, 1).double(), torch.rand(6, 4, 2).double()
-    loss, statistics = estimator(x, y, torch.Generator())
+    loss, statistics = method(x, y, torch.Generator())
 
     stiffness = torch.tensor(0.2, dtype=torch.float64, requires_grad=True)
-    start = descent.start.detach().requires_grad_()
+    start = start_of.detach().requires_grad_()
     end = (1 - 0.5 * stiffness) ** 3 * start
     expected = SET_DISTANCES[distance](end.expand(6, 4, 2), y).mean()
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(statistics["risk"], expected.detach())
     assert not statistics["risk"].requires_grad
 
-    found = torch.autograd.grad(loss, [energy.stiffness, descent.start])
+    found = torch.autograd.grad(loss, [energy.stiffness, start_of])
     torch.testing.assert_close(found, torch.autograd.grad(expected, [stiffness, start]))
 
 
-def build(distance: Distance) -> SetRiskEstimator:
-    settings = DeepSetsSettings(hidden=32)
-    energy = make_energy(settings, 2, (5,), default_input_encoder("vector", (5,), settings))
-    risk = SetRiskSettings(distance=distance, steps=4)
-    return SetRiskEstimator(energy, UnrolledDescent(8, 2, risk.steps, risk.step_size), risk)
+def build(distance: Distance) -> SetRisk:
+    descent = DescentSettings(steps=4)
+    return make(SetRiskSettings(energy=DeepSetsSettings(hidden=32), distance=distance, descent=descent), 8)
 
 
 @every_distance
 def test_nothing_is_random(distance: Distance, generator: torch.Generator) -> None:
-    estimator, batch = build(distance), draw_polygons(8, generator)
-    seeds = [estimator(batch.x, batch.sets.elements, torch.Generator().manual_seed(k))[0] for k in (1, 2)]
+    method, batch = build(distance), draw_polygons(8, generator)
+    seeds = [method(batch.x, batch.sets.elements, torch.Generator().manual_seed(k))[0] for k in (1, 2)]
     assert torch.equal(*seeds)
 
 
 @every_distance
 def test_training_lowers_the_risk(distance: Distance, generator: torch.Generator) -> None:
-    estimator, batch = build(distance), draw_polygons(16, generator)
-    optimiser = torch.optim.Adam(estimator.parameters(), lr=1e-2)
+    method, batch = build(distance), draw_polygons(16, generator)
+    optimiser = torch.optim.Adam(method.parameters(), lr=1e-2)
     losses = []
     for _ in range(30):
-        loss, _ = estimator(batch.x, batch.sets.elements, generator)
+        loss, _ = method(batch.x, batch.sets.elements, generator)
         losses.append(loss.item())
         optimiser.zero_grad()
         loss.backward()
@@ -87,57 +101,54 @@ def padded_sets(sizes: list[int]) -> Tensor:
     return torch.cat([torch.rand(len(sizes), 4, 2), torch.ones(len(sizes), 4, 1)], dim=-1) * there.unsqueeze(-1)
 
 
-def system(risk: SetRiskSettings) -> SetRiskEstimator:
-    energy = make_energy(ENERGY, 3, (5,), default_input_encoder("vector", (5,), ENERGY))
-    sizes = SizeHead(6, 4, 8, layers=2) if risk.sizes == "first" else None
-    descent = UnrolledDescent(4, 3, risk.steps, risk.step_size, risk.sizes)
-    return SetRiskEstimator(energy, descent, risk, sizes).double()
+def system(steps: int, **settings: Any) -> SetRisk:
+    descent = DescentSettings(steps, 25.0)
+    risk = SetRiskSettings(energy=ENERGY, descent=descent, cardinality_hidden=8, **settings)
+    return make(risk, 4, padding=PresencePadding()).double()
 
 
 @every_distance
-@pytest.mark.parametrize("scored", ["last", "all"])
-def test_the_loss_of_dspn(distance: Distance, scored: Literal["last", "all"]) -> None:
-    risk = SetRiskSettings(
-        distance=distance, steps=3, step_size=25.0, scored=scored, sizes="clamped", representation_weight=0.1
-    )
-    estimator, x, y = system(risk), torch.randn(5, 5).double(), padded_sets([0, 1, 2, 3, 4]).double()
-    loss, statistics = estimator(x, y, torch.Generator())
-    code = estimator.energy.encode(x)
-    _, info = estimator.descent(estimator.energy, code, "trajectory")
-    sets = list(info.trajectory) if scored == "all" else [info.trajectory[-1]]
-    assert len(sets) == (4 if scored == "all" else 1)
+@pytest.mark.parametrize("supervise", ["last", "all"])
+def test_the_loss_of_dspn(distance: Distance, supervise: Literal["last", "all"]) -> None:
+    method = system(3, distance=distance, supervise=supervise, cardinality="clamped", representation_weight=0.1)
+    x, y = torch.randn(5, 5).double(), padded_sets([0, 1, 2, 3, 4]).double()
+    loss, statistics = method(x, y, torch.Generator())
+    code = method.encode(x)
+    _, info = method.descent(method.energy, code, DescentSettings(3, 25.0), "trajectory")
+    sets = list(info.trajectory) if supervise == "all" else [info.trajectory[-1]]
+    assert len(sets) == (4 if supervise == "all" else 1)
     mean = sum(SET_DISTANCES[distance](item, y).mean() for item in sets) / len(sets)
-    true = estimator.energy.score(code, y).mean()
+    true = method.energy.score(code, y).mean()
     torch.testing.assert_close(statistics["risk"], mean)
     torch.testing.assert_close(statistics["representation"], true.detach())
     torch.testing.assert_close(loss, mean + 0.1 * true)
 
 
 def test_the_loss_of_c_dspn() -> None:
-    """Ragged sets by themselves, one by one; the size that is descended is the true one."""
-    risk = SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="first", size_weight=0.5)
-    estimator, x, y = system(risk), torch.randn(5, 5).double(), padded_sets([0, 1, 2, 3, 4]).double()
-    loss, statistics = estimator(x, y, torch.Generator())
-    code, there = estimator.energy.encode(x), first_rows(torch.arange(5), 4)
-    sets = estimator.descent.all_sets(estimator.energy, code, there)
+    """Ragged sets by themselves, one by one; the cardinality that is descended is the true one."""
+    method = system(3, supervise="all", cardinality="predicted", cardinality_weight=0.5)
+    x, y = torch.randn(5, 5).double(), padded_sets([0, 1, 2, 3, 4]).double()
+    loss, statistics = method(x, y, torch.Generator())
+    code, mask = method.encode(x), prefix_mask(torch.arange(5), 4)
+    sets = method.descent.all_sets(method.energy, code, DescentSettings(3, 25.0), mask)
     distances = [
         chamfer(item[row : row + 1, :row, :-1], y[row : row + 1, 4 - row :, :-1])[0]
         for item in sets
         for row in range(5)
     ]
-    log_p = estimator.sizes(code)[torch.arange(5), torch.arange(5)]
+    log_p = method.cardinality(code)[torch.arange(5), torch.arange(5)]
     torch.testing.assert_close(statistics["risk"], torch.stack(distances).mean().detach())
-    torch.testing.assert_close(statistics["size"], -log_p.mean().detach())
+    torch.testing.assert_close(statistics["cardinality"], -log_p.mean().detach())
     torch.testing.assert_close(loss, torch.stack(distances).mean() - 0.5 * log_p.mean())
 
 
-@pytest.mark.parametrize("sizes", ["clamped", "first"])
-def test_a_system_learns_sets_of_several_sizes(sizes: Literal["clamped", "first"]) -> None:
-    estimator = system(SetRiskSettings(steps=5, step_size=25.0, scored="all", sizes=sizes))
+@pytest.mark.parametrize("cardinality", ["clamped", "predicted"])
+def test_a_system_learns_sets_of_several_cardinalities(cardinality: Literal["clamped", "predicted"]) -> None:
+    method = system(5, supervise="all", cardinality=cardinality)
     x, y = torch.eye(5).double(), padded_sets([0, 1, 2, 3, 4]).double()
-    optimiser, losses = torch.optim.Adam(estimator.parameters(), lr=1e-2), []
+    optimiser, losses = torch.optim.Adam(method.parameters(), lr=1e-2), []
     for _ in range(60):
-        loss, statistics = estimator(x, y, torch.Generator())
+        loss, statistics = method(x, y, torch.Generator())
         losses.append(statistics["risk"].item())
         optimiser.zero_grad()
         loss.backward()
@@ -148,3 +159,19 @@ def test_a_system_learns_sets_of_several_sizes(sizes: Literal["clamped", "first"
 def test_assignments_cannot_be_captured() -> None:
     assert build("chamfer").capturable
     assert not build("hungarian").capturable
+
+
+@pytest.mark.parametrize("cardinality", ["clamped", "predicted"])
+def test_prediction_may_descend_otherwise_than_training(cardinality: Literal["clamped", "predicted"]) -> None:
+    longer = DescentSettings(7, 5.0)
+    method, x = system(3, cardinality=cardinality, sampler=longer), torch.randn(5, 5).double()
+    code, noise = method.encode(x), torch.Generator()
+    mask = None if method.cardinality is None else prefix_mask(method.cardinality.mode(code), 4)
+    for given, used in ((None, longer), (DescentSettings(2, 1.0), DescentSettings(2, 1.0))):
+        sets, info = method.sample(code, noise, given, "trajectory")
+        with torch.no_grad():
+            expected, _ = method.descent(method.energy, code, used, presence=mask)
+        torch.testing.assert_close(sets, expected)
+        assert len(info.trajectory) == used.steps + 1
+    plain = system(3, cardinality=cardinality)
+    assert len(plain.sample(plain.encode(x), noise, record="trace")[1].energies) == 3
