@@ -6,24 +6,36 @@ import pytest
 
 from desp.settings import (
     AttentionSettings,
+    AutoEncoderSettings,
     ContrastiveSettings,
+    ConvEncoderSettings,
     DeepSetsSettings,
+    DenoiserSettings,
     DenoisingSettings,
+    DescentSettings,
     DigitsSettings,
-    DirectSettings,
+    EDMSettings,
+    EncoderSettings,
+    EnergySettings,
     FilesSettings,
+    FSPoolSetEncoderSettings,
+    IdentityEncoderSettings,
     LangevinSettings,
+    MethodSettings,
+    MLPEncoderSettings,
     MnistSettings,
-    PaddingSettings,
+    PaddedSetEncoderSettings,
     PolygonsSettings,
     PooledLayersSettings,
-    PredictorSettings,
+    RepresentationSettings,
     RunSettings,
+    SamplerSettings,
     SetEncoderSettings,
     SetRiskSettings,
-    SolverSettings,
+    SumPooledSetEncoderSettings,
+    TaskSettings,
     TrainingSettings,
-    TransformerSettings,
+    TSPNSettings,
     from_json,
     to_json,
 )
@@ -32,43 +44,58 @@ LANGEVIN = {
     "steps": 60,
     "stochastic_steps": 48,
     "noise_scale": 0.015,
-    "last_noise": None,
+    "final_noise_scale": None,
     "step_size": 1.0,
     "noise_first": True,
     "momentum": 0.0,
-    "largest_step": None,
-    "tries": 1,
-    "from_tries": "lowest",
+    "max_step": None,
+    "restarts": 1,
+    "aggregate": "lowest",
     "kind": "langevin",
 }
-SOLVER = {
-    "kind": "solver",
+EDM = {
+    "kind": "edm",
     "steps": 20,
     "order": 2,
-    "highest": 20.0,
-    "lowest": 0.002,
-    "spacing": 7.0,
-    "stochasticity": 0.0,
-    "refinement": 0,
-    "matching": 0,
-    "sizes": "drawn",
+    "sigma_max": 20.0,
+    "sigma_min": 0.002,
+    "rho": 7.0,
+    "churn": 0.0,
+    "cardinality": "sampled",
 }
 POOLED_LAYERS = {"kind": "pooled-layers", "hidden": 128, "layers": 2, "pooling": "fspool"}
-DENOISING = {
-    "kind": "denoising",
-    "sizes": "first",
-    "mean_log_level": -1.2,
-    "deviation_log_level": 1.5,
-    "data_deviation": 0.5,
-    "energy_level": 0.05,
-    "size_weight": 1.0,
-    "size_head": "free",
+AUTO = {"kind": "auto"}
+DIFFUSION = {
+    "encoder": AUTO,
+    "cardinality": "predicted",
+    "cardinality_weight": 1.0,
+    "p_mean": -1.2,
+    "p_std": 1.5,
+    "sigma_data": 0.5,
+    "sampler": EDM,
 }
-PADDING = {"kind": "presence", "threshold": None, "rule": "every"}
+DENOISING = {"kind": "denoising", **DIFFUSION, "energy": POOLED_LAYERS, "energy_sigma": 0.05}
+REPRESENTATION = {
+    "padding": "presence",
+    "threshold": None,
+    "zero_rule": "every",
+    "max_size": None,
+    "scaling": "auto",
+    "categories": (),
+}
+DESCENT = {"kind": "descent", "steps": 20, "step_size": 1.0}
+DEEP_SETS = {
+    "kind": "deep-sets",
+    "hidden": 128,
+    "element_layers": 3,
+    "set_layers": 3,
+    "pooling": "fspool",
+    "divide_by_size": True,
+}
+ATTENTION = {"kind": "attention", "hidden": 128, "layers": 3, "heads": 4, "fourier_features": 8}
 TRAINING = {
     "steps": 2000,
     "batch_size": 64,
-    "size_groups": 1,
     "learning_rate": 1e-3,
     "betas": (0.9, 0.999),
     "warmup_steps": 100,
@@ -84,32 +111,17 @@ TRAINING = {
     "data_workers": 0,
     "tensorboard": False,
 }
-PREDICTOR = {
-    "energy": POOLED_LAYERS,
-    "estimator": DENOISING,
-    "sampler": SOLVER,
-    "padding": PADDING,
-    "scaling": "auto",
-    "max_size": None,
-    "code": None,
-    "categories": (),
-}
 DEFAULTS: dict[type, dict[str, Any]] = {
     LangevinSettings: LANGEVIN,
-    SolverSettings: SOLVER,
+    EDMSettings: EDM,
+    DescentSettings: DESCENT,
     PooledLayersSettings: POOLED_LAYERS,
     DenoisingSettings: DENOISING,
-    PaddingSettings: PADDING,
+    DenoiserSettings: {"kind": "denoiser", **DIFFUSION, "network": ATTENTION},
+    RepresentationSettings: REPRESENTATION,
     TrainingSettings: TRAINING,
-    PredictorSettings: PREDICTOR,
-    DeepSetsSettings: {
-        "kind": "deep-sets",
-        "hidden": 128,
-        "element_layers": 3,
-        "set_layers": 3,
-        "pooling": "fspool",
-        "divide_by_size": True,
-    },
+    DeepSetsSettings: DEEP_SETS,
+    AttentionSettings: ATTENTION,
     SetEncoderSettings: {
         "kind": "set-encoder",
         "hidden": 256,
@@ -121,48 +133,70 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "negative_slope": 0.01,
         "initialisation": "default",
     },
-    AttentionSettings: {
-        "kind": "attention",
-        "hidden": 128,
-        "layers": 3,
-        "heads": 4,
-        "waves": 8,
-        "field": False,
-    },
-    TransformerSettings: {
-        "kind": "transformer",
+    TSPNSettings: {
+        "kind": "tspn",
+        "encoder": AUTO,
         "hidden": 256,
         "layers": 3,
         "heads": 4,
         "feedforward": 1024,
         "latent": 64,
+        "cardinality_weight": 1.0,
+        "cardinality_hidden": 128,
     },
     ContrastiveSettings: {
         "kind": "contrastive",
+        "encoder": AUTO,
+        "energy": DEEP_SETS,
         "chain": {**LANGEVIN, "stochastic_steps": 60},
+        "sampler": LANGEVIN,
         "data_noise": 0.02,
-        "energy_penalty": 0.0,
-        "spare_runaways": False,
-        "most_runaways": 0.05,
-        "replay": 0.0,
-        "replay_capacity": 4096,
+        "mask_divergent": False,
+        "max_divergent_fraction": 0.05,
     },
     SetRiskSettings: {
         "kind": "set-risk",
+        "encoder": AUTO,
+        "energy": DEEP_SETS,
         "distance": "chamfer",
-        "steps": 20,
-        "step_size": 1.0,
-        "scored": "last",
-        "sizes": "descended",
-        "size_weight": 1.0,
-        "size_hidden": 128,
+        "descent": DESCENT,
+        "sampler": None,
+        "supervise": "last",
+        "cardinality": "descended",
+        "cardinality_weight": 1.0,
+        "cardinality_hidden": 128,
         "representation_weight": 0.0,
     },
-    DirectSettings: {"kind": "direct", "size_weight": 1.0, "size_hidden": 128},
+    AutoEncoderSettings: AUTO,
+    IdentityEncoderSettings: {"kind": "identity"},
+    PaddedSetEncoderSettings: {"kind": "padded-set"},
+    MLPEncoderSettings: {
+        "kind": "mlp",
+        "hidden": 128,
+        "out": 128,
+        "standardise": False,
+        "initialisation": "default",
+    },
+    ConvEncoderSettings: {
+        "kind": "conv",
+        "hidden": 128,
+        "out": 128,
+        "standardise": False,
+        "initialisation": "default",
+    },
+    SumPooledSetEncoderSettings: {"kind": "sum-pooled-set", "hidden": 128, "out": 128, "fourier_features": 8},
+    FSPoolSetEncoderSettings: {
+        "kind": "fspool-set",
+        "hidden": 256,
+        "out": 64,
+        "presence_as_feature": False,
+        "standardise": False,
+        "initialisation": "default",
+    },
     PolygonsSettings: {"kind": "polygons", "corners": (4, 5, 6, 7, 8)},
     DigitsSettings: {"kind": "digits"},
     FilesSettings: {"kind": "files", "path": "", "held_out": 0.1},
-    MnistSettings: {"kind": "mnist", "variant": "mnist", "data_dir": "", "shifted": 0.0},
+    MnistSettings: {"kind": "mnist", "variant": "mnist", "data_dir": "", "translate": 0.0},
 }
 
 
@@ -171,26 +205,25 @@ def test_defaults_stay_as_they_are(cls: type) -> None:
     assert to_json(cls()) == DEFAULTS[cls]
 
 
-def test_defaults_of_a_run_and_of_the_contrastive_predictor() -> None:
+def test_all_variants_have_their_defaults_here() -> None:
+    families = (MethodSettings, EnergySettings, SamplerSettings, EncoderSettings, TaskSettings)
+    variants = {variant for family in families for variant in family.kinds().values()}
+    own = {variant for variant in variants if variant.__module__.startswith("desp.")}
+    assert set(DEFAULTS) == own | {RepresentationSettings, TrainingSettings}
+
+
+def test_defaults_of_a_run() -> None:
     run = to_json(RunSettings(recipe="mine", task=DigitsSettings()))
     assert run == {
         "recipe": "mine",
         "task": {"kind": "digits"},
-        "predictor": PREDICTOR,
+        "method": DENOISING,
+        "representation": REPRESENTATION,
         "training": TRAINING,
         "engine": "auto",
         "device": "auto",
         "matmul_precision": "high",
     }
-    contrastive = to_json(PredictorSettings.contrastive())
-    assert contrastive == {
-        **PREDICTOR,
-        "energy": DEFAULTS[DeepSetsSettings],
-        "estimator": DEFAULTS[ContrastiveSettings],
-        "sampler": LANGEVIN,
-        "padding": contrastive["padding"],
-    }
-    assert contrastive["padding"] == PADDING
 
 
 def test_whole_numbers_become_those_that_are_asked_for() -> None:

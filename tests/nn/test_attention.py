@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.nn import SelfAttention, squares_apart
+from desp.nn import SelfAttention, squared_distances
 
 
 def example(near: bool) -> tuple[SelfAttention, Tensor, Tensor]:
@@ -14,15 +14,15 @@ def example(near: bool) -> tuple[SelfAttention, Tensor, Tensor]:
     return SelfAttention(8, 2, near=near).double(), values, places
 
 
-def test_squares_apart() -> None:
+def test_squared_distances() -> None:
     _, _, places = example(near=False)
     expected = torch.stack([torch.cdist(some, some).square() for some in places])
-    torch.testing.assert_close(squares_apart(places), expected)
+    torch.testing.assert_close(squared_distances(places), expected)
 
 
 def test_distances_are_taken_off_the_scores() -> None:
     attention, values, places = example(near=True)
-    apart = squares_apart(places)
+    apart = squared_distances(places)
     assert attention.nearness is not None
     assert attention.nearness.tolist() == [2.5]
     parts = attention.queries_keys_values(values).view(3, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
@@ -38,15 +38,15 @@ def test_a_head_that_looks_near_does_not_see_what_is_far() -> None:
     attention.from_heads = torch.nn.Identity()  # the second half of what is seen is the second head's
     far = places.clone()
     far[:, 5] = 100.0
-    seen = attention(values, None, squares_apart(far))
-    without = attention(values[:, :5], None, squares_apart(places[:, :5]))
+    seen = attention(values, None, squared_distances(far))
+    without = attention(values[:, :5], None, squared_distances(places[:, :5]))
     torch.testing.assert_close(seen[:, :5, 4:], without[..., 4:])
     assert (seen[:, :5, :4] != without[..., :4]).all()
 
 
 def test_how_near_to_look_is_learned() -> None:
     attention, values, places = example(near=True)
-    apart, nearness = squares_apart(places), attention.nearness
+    apart, nearness = squared_distances(places), attention.nearness
     assert nearness is not None
 
     def seen(nearness: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ def test_set_encoder_ignores_absent_rows(pooling: Pooling, assert_invariant: Cal
 
 
 def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Callable[..., None]) -> None:
-    encoder = PooledSetEncoder(2, 8, 5, size=4, waves=3)
+    encoder = PooledSetEncoder(2, 8, 5, size=4, frequencies=3)
 
     def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
         return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))
@@ -66,7 +66,7 @@ def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Call
 
 
 def test_pooled_set_encoder_sees_how_many_there_are() -> None:
-    encoder = PooledSetEncoder(2, 8, 5, size=4, waves=3)
+    encoder = PooledSetEncoder(2, 8, 5, size=4, frequencies=3)
     twice = torch.tensor([[0.3, 0.7, 1.0], [0.3, 0.7, 1.0]])
     once = torch.tensor([[0.3, 0.7, 1.0], [0.0, 0.0, 0.0]])
     one, two = encoder(torch.stack([once, twice]))
@@ -83,9 +83,9 @@ def test_set_encoder_of_empty_sets(pooling: Pooling) -> None:
 
 
 @every_pooling
-def test_set_encoder_with_tables(pooling: Pooling) -> None:
+def test_set_encoder_with_a_cache(pooling: Pooling) -> None:
     encoder, sets = SetEncoder(2, 8, 5, pooling=pooling), torch.rand(3, 4, 2)
-    assert torch.equal(encoder(sets, tables=encoder.pool.tables(4)), encoder(sets))
+    assert torch.equal(encoder(sets, cache=encoder.pool.cache(4)), encoder(sets))
 
 
 def test_set_encoder_divides_by_the_padded_size() -> None:

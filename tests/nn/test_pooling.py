@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from desp.nn import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
+from desp.nn.pooling import SoftmaxPool
 from desp.settings import Pooling
 
 KINDS = typing.get_args(Pooling)
@@ -37,7 +38,7 @@ def fspool_reference(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
 
 
 def test_make_pool_builds_what_it_is_asked_for() -> None:
-    classes = {"fspool": FSPool, "mean": MeanPool, "max": MaxPool, "sum": SumPool}
+    classes = {"fspool": FSPool, "softmax": SoftmaxPool, "mean": MeanPool, "max": MaxPool, "sum": SumPool}
     assert set(classes) == set(KINDS)
     for kind, expected in classes.items():
         assert type(make_pool(kind, 3)) is expected
@@ -85,9 +86,9 @@ def test_masked_gradients_are_those_of_present_elements(kind: Pooling) -> None:
 
 
 @every_pool
-def test_tables_given_or_not(kind: Pooling) -> None:
+def test_cache_given_or_not(kind: Pooling) -> None:
     pool, values = make_pool(kind, 3), torch.randn(4, 5, 3)
-    assert torch.equal(pool(values, tables=pool.tables(5)), pool(values))
+    assert torch.equal(pool(values, cache=pool.cache(5)), pool(values))
 
 
 @every_pool
@@ -146,7 +147,7 @@ def test_fspool_breaks_ties_by_index(masked: bool) -> None:
     presence = torch.ones(1, 6, dtype=torch.bool) if masked else None
     pool(values, presence).sum().backward()
     # The gradient of a value is the weight of its rank: row i has rank i, and all ranks occur once.
-    torch.testing.assert_close(values.grad[0], pool.tables(6)[0].detach(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(values.grad[0], pool.cache(6)[0].detach(), rtol=1e-6, atol=1e-6)
     assert len(values.grad[0, :, 0].unique()) == 6
 
 
@@ -157,9 +158,9 @@ def test_fspool_of_one_element_uses_the_first_knot() -> None:
     torch.testing.assert_close(pool(values, presence), values[:, 0] * pool.knots[:, 0])
 
 
-def test_fspool_tables_end_at_the_outer_knots() -> None:
+def test_fspool_cache_ends_at_the_outer_knots() -> None:
     pool = FSPool(3)
-    (table,) = pool.tables(5)
+    (table,) = pool.cache(5)
     torch.testing.assert_close(table[0], pool.knots[:, 0])
     torch.testing.assert_close(table[2], pool.knots[:, 10])
     torch.testing.assert_close(table[4], pool.knots[:, 20])
@@ -169,3 +170,64 @@ def test_fspool_trains_its_knots() -> None:
     pool: Pool = FSPool(3)
     pool(torch.randn(2, 21, 3)).sum().backward()
     assert all((parameter.grad != 0).any() for parameter in pool.parameters())
+
+
+# -- softmax -----------------------------------------------------------------------------------------------
+
+
+def softmax_pool(*inverse_temperatures: float) -> SoftmaxPool:
+    pool = SoftmaxPool(len(inverse_temperatures)).double()
+    with torch.no_grad():
+        pool.inverse_temperature.copy_(torch.tensor(inverse_temperatures))
+    return pool
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+def test_softmax_against_numpy(masked: bool) -> None:
+    pool, values = softmax_pool(-2.0, 0.5, 3.0), draw(4, 5, 3)
+    found = pool(values, PRESENCE) if masked else pool(values)
+    for row, mask, pooled in zip(values.numpy(), PRESENCE.numpy(), found.detach().numpy(), strict=True):
+        rows = row[mask] if masked else row
+        weights = np.exp(np.array([-2.0, 0.5, 3.0]) * rows)
+        expected = len(rows) * (weights * rows).sum(axis=0) / weights.sum(axis=0) if len(rows) else np.zeros(3)
+        np.testing.assert_allclose(pooled, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("presence", [None, PRESENCE], ids=["full", "masked"])
+def test_softmax_lies_between_the_sum_and_as_many_times_an_extreme(presence: Tensor | None) -> None:
+    values = draw(4, 5, 3)
+    count = torch.full((4, 1), 5) if presence is None else presence.sum(dim=1, keepdim=True)
+    torch.testing.assert_close(softmax_pool(0.0, 0.0, 0.0)(values, presence), SumPool()(values, presence))
+    largest, smallest = count * MaxPool()(values, presence), -count * MaxPool()(-values, presence)
+    torch.testing.assert_close(softmax_pool(1e6, 1e6, 1e6)(values, presence), largest)
+    torch.testing.assert_close(softmax_pool(-1e6, -1e6, -1e6)(values, presence), smallest)
+    between = softmax_pool(2.0, 2.0, 2.0)(values, presence)
+    several = count.squeeze(1) > 1
+    assert (between > SumPool()(values, presence))[several].all()
+    assert (between < largest)[several].all()
+
+
+def test_softmax_starts_with_different_temperatures_of_both_signs() -> None:
+    inverse = SoftmaxPool(5000).inverse_temperature
+    assert inverse.shape == (5000,)
+    assert inverse.mean().item() == pytest.approx(0, abs=0.15)
+    assert inverse.std().item() == pytest.approx(3, rel=0.05)
+
+
+def jump_at_a_swap(pool: Pool, distance: float) -> float:
+    """How much the gradient changes while two elements, `distance` apart, change their order."""
+    slopes = []
+    for shift in (distance / 2, -distance / 2):
+        values = torch.tensor([[[0.3 + shift], [0.3 - shift], [0.9]]], dtype=torch.float64, requires_grad=True)
+        (slope,) = torch.autograd.grad(pool(values).sum(), values)
+        slopes.append(slope)
+    return float((slopes[0] - slopes[1]).abs().max())
+
+
+def test_the_gradient_of_softmax_is_continuous_where_elements_swap_and_that_of_fspool_is_not() -> None:
+    smooth, sorted_ = softmax_pool(3.0), FSPool(1).double()
+    jumps = [jump_at_a_swap(smooth, distance) for distance in (1e-2, 1e-4, 1e-6)]
+    assert jumps[0] > 0
+    assert [jumps[0] / jumps[1], jumps[1] / jumps[2]] == pytest.approx([100, 100], rel=0.05)
+    assert jump_at_a_swap(sorted_, 1e-6) == pytest.approx(jump_at_a_swap(sorted_, 1e-2))
+    assert jump_at_a_swap(sorted_, 1e-6) > 0.01

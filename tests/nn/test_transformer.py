@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.nn import SizeHead, TransformerDecoder, first_rows
-from desp.settings import TransformerSettings
+from desp.nn import TransformerDecoder, prefix_mask
+from desp.settings import TSPNSettings
 
-SETTINGS = TransformerSettings(hidden=8, layers=2, heads=2, feedforward=16, latent=5)
+SETTINGS = TSPNSettings(hidden=8, layers=2, heads=2, feedforward=16, latent=5)
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def example(sizes: list[int], rows: int = 6) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
     code = torch.randn(len(sizes), 5, generator=generator, dtype=torch.float64)
     noise = torch.randn(len(sizes), rows, 2, generator=generator, dtype=torch.float64)
-    return code, noise, first_rows(torch.tensor(sizes), rows)
+    return code, noise, prefix_mask(torch.tensor(sizes), rows)
 
 
 def test_permuted_points_give_permuted_elements(decoder: TransformerDecoder) -> None:
@@ -89,17 +89,8 @@ def test_points_come_from_the_learned_normal_distribution(decoder: TransformerDe
 
 def test_the_attention_is_torchs() -> None:
     attention = TransformerDecoder(5, 2, SETTINGS).blocks[0].attention
-    values, heard = torch.randn(3, 6, 8), first_rows(torch.tensor([6, 4, 1]), 6)
+    values, heard = torch.randn(3, 6, 8), prefix_mask(torch.tensor([6, 4, 1]), 6)
     parts = attention.queries_keys_values(values).view(3, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
     expected = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=heard[:, None, None, :])
     expected = attention.from_heads(expected.transpose(1, 2).reshape(3, 6, 8))
     torch.testing.assert_close(attention(values, heard), expected)
-
-
-def test_sizes() -> None:
-    head = SizeHead(4, 6, 8, layers=2)
-    assert [layer.out_features for layer in head.logits.linears] == [8, 7]
-    code = torch.randn(50, 4)
-    found = head.most_probable(code)
-    assert torch.equal(found, head(code).argmax(dim=1))
-    assert first_rows(torch.tensor([0, 2, 3]), 3).tolist() == [[False] * 3, [True, True, False], [True] * 3]

@@ -7,39 +7,39 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.samplers import Diffusion, Gradient, LogDensity, density, log_density
-from desp.settings import DenoisingSettings, SolverSettings
+from desp.samplers import Gradient, LogDensity, Preconditioning, density, log_density
+from desp.settings import EDMSettings
 
-SETTINGS = DenoisingSettings(sizes="denoised", data_deviation=0.5)
-FLOW = SolverSettings(steps=100, highest=20.0, lowest=0.002)
+EDM = Preconditioning(sigma_data=0.5, known_presence=False)
+FLOW = EDMSettings(steps=100, sigma_max=20.0, sigma_min=0.002)
 CENTRES = torch.tensor([[[-0.6, 0.4]], [[0.5, -0.2]]], dtype=torch.float64)  # in [-1, 1]
 WIDTH = 0.15
 
 
 def flat(code: Tensor) -> Gradient:
-    """The gradient of a constant energy: one normal distribution of the settings' deviation."""
+    """The gradient of a constant energy: one normal distribution of deviation sigma_data."""
     del code
     return lambda u: (u.new_zeros(len(u)), 0 * u)
 
 
-def mixture(level_of_code: Tensor) -> Gradient:
+def mixture(sigma_of_code: Tensor) -> Gradient:
     """The exact gradient for elements that all come from the same one of two normal distributions.
 
-    F = (denoised - skip u) / out must come out of it, with the level read from the code that carries it.
+    F = (denoised - c_skip u) / c_out must come out of it, with sigma read from the code that carries it.
     """
-    level = (4 * level_of_code[:, 1]).exp().view(-1, 1, 1)  # the first number of `level_features`
-    deviation = SETTINGS.data_deviation
-    total = level.square() + deviation**2
-    skip, out = deviation**2 / total, level * deviation * total.rsqrt()
+    sigma = (4 * sigma_of_code[:, 1]).exp().view(-1, 1, 1)  # the first number of `sigma_features`
+    deviation = EDM.sigma_data
+    total = sigma.square() + deviation**2
+    c_skip, c_out = deviation**2 / total, sigma * deviation * total.rsqrt()
 
     def gradient(scaled: Tensor) -> tuple[Tensor, Tensor]:
         u = scaled * total.sqrt()
-        spread = level.square() + WIDTH**2
+        spread = sigma.square() + WIDTH**2
         logs = -(u.unsqueeze(1) - CENTRES).square().sum(dim=(2, 3)) / (2 * spread.view(-1, 1))
         shares = logs.softmax(dim=1)
         centre = torch.einsum("bk,knd->bnd", shares, CENTRES)
-        clean = u + level.square() / spread * (centre - u)
-        return u.new_zeros(len(u)), -(clean - skip * u) / out
+        clean = u + sigma.square() / spread * (centre - u)
+        return u.new_zeros(len(u)), -(clean - c_skip * u) / c_out
 
     return gradient
 
@@ -55,17 +55,17 @@ def sets(batch: int = 6, size: int = 3) -> Tensor:
 def follow(
     gradient: object,
     y: Tensor,
-    flow: SolverSettings = FLOW,
+    flow: EDMSettings = FLOW,
     probes: int = 8,
-    settings: DenoisingSettings = SETTINGS,
+    preconditioning: Preconditioning = EDM,
 ) -> LogDensity:
     code = torch.zeros(len(y), 1, dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
-    return log_density(Diffusion(settings), gradient, code, y, generator, settings=flow, probes=probes)
+    return log_density(preconditioning, gradient, code, y, generator, settings=flow, probes=probes)
 
 
 def normal(u: Tensor, deviation: float) -> Tensor:
-    return torch.distributions.Normal(0.0, math.hypot(deviation, FLOW.lowest)).log_prob(u).sum(dim=(1, 2))
+    return torch.distributions.Normal(0.0, math.hypot(deviation, FLOW.sigma_min)).log_prob(u).sum(dim=(1, 2))
 
 
 def exact_mixture(y: Tensor) -> Tensor:
@@ -77,15 +77,15 @@ def exact_mixture(y: Tensor) -> Tensor:
 def test_a_normal_distribution() -> None:
     y = sets()
     found = follow(flat, y)
-    expected = normal(2 * y - 1, SETTINGS.data_deviation) + y[0].numel() * math.log(2)
+    expected = normal(2 * y - 1, EDM.sigma_data) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
     assert ((found.value - expected).abs() <= 3 * found.error).all()
 
 
-def test_a_normal_distribution_is_known_at_every_level() -> None:
+def test_a_normal_distribution_is_known_at_every_sigma() -> None:
     """Also where noise does not drown the data: there all depends on their deviation."""
     y = sets()
-    found = follow(flat, y, replace(FLOW, highest=0.5), settings=replace(SETTINGS, data_deviation=0.4))
+    found = follow(flat, y, replace(FLOW, sigma_max=0.5), preconditioning=replace(EDM, sigma_data=0.4))
     expected = normal(2 * y - 1, 0.4) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
 
@@ -103,7 +103,7 @@ def test_it_integrates_to_one() -> None:
     # A grid over more than all of the mass of single elements.
     axis = torch.linspace(-1, 2, 61, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis).unsqueeze(1)
-    found = follow(mixture, grid, SolverSettings(steps=60, highest=20.0, lowest=0.002))
+    found = follow(mixture, grid, EDMSettings(steps=60, sigma_max=20.0, sigma_min=0.002))
     assert float(found.value.exp().sum() * (axis[1] - axis[0]) ** 2) == pytest.approx(1.0, abs=0.02)
 
 
@@ -120,29 +120,29 @@ def test_probes_estimate_the_exact_divergence(monkeypatch: pytest.MonkeyPatch) -
 
 def test_errors_fall_with_more_steps() -> None:
     y = sets()
-    few = follow(mixture, y, SolverSettings(steps=20, highest=20.0, lowest=0.002))
+    few = follow(mixture, y, EDMSettings(steps=20, sigma_max=20.0, sigma_min=0.002))
     assert (few.error > 3 * follow(mixture, y).error).all()
 
 
 def test_without_probes_the_error_is_the_difference_to_half_as_many_steps() -> None:
     y = sets()
     whole, half = (
-        follow(mixture, y, SolverSettings(steps=steps, highest=20.0, lowest=0.002)) for steps in (40, 20)
+        follow(mixture, y, EDMSettings(steps=steps, sigma_max=20.0, sigma_min=0.002)) for steps in (40, 20)
     )
     torch.testing.assert_close(whole.error, (whole.value - half.value).abs())
 
 
 def test_it_takes_as_many_steps_as_the_settings_say_and_half_as_many_for_the_error() -> None:
-    levels: list[float] = []
+    sigmas: list[float] = []
 
     def counted(code: Tensor) -> Gradient:
-        levels.append(float((4 * code[0, 1]).exp()))
+        sigmas.append(float((4 * code[0, 1]).exp()))
         return flat(code)
 
     follow(counted, sets(), replace(FLOW, steps=4))
-    assert len(levels) == 2 * 4 + 2 * 2  # two gradients a step
-    assert levels[0] == levels[8] == pytest.approx(0.002)
-    assert levels[7] == levels[-1] == pytest.approx(20.0)
+    assert len(sigmas) == 2 * 4 + 2 * 2  # two gradients a step
+    assert sigmas[0] == sigmas[8] == pytest.approx(0.002)
+    assert sigmas[7] == sigmas[-1] == pytest.approx(20.0)
 
 
 def test_the_divergence_is_exact_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from desp.settings.choices import Sizes
 from torch import Tensor, nn
 
 from desp.energies import SetEncoderEnergy, SetEnergy, default_input_encoder, make_energy
 from desp.samplers import LangevinSampler, UnrolledDescent
 from desp.samplers.base import eager_gradient
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
-from desp.settings.choices import Sizes
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),

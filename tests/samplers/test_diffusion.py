@@ -6,13 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.nn.levels import with_level
-from desp.samplers import Diffusion, Gradient
-from desp.samplers.diffusion import Flow
-from desp.settings import DenoisingSettings
+from desp.nn import with_sigma
+from desp.samplers import Gradient, Preconditioning, ProbabilityFlow
 
-DEVIATION, ENERGY_LEVEL = 0.3, 0.2
-SETTINGS = DenoisingSettings(sizes="first", data_deviation=DEVIATION, energy_level=ENERGY_LEVEL)
+SIGMA_DATA, ENERGY_SIGMA = 0.3, 0.2
+EDM = Preconditioning(SIGMA_DATA, known_presence=True)
 CODE = torch.zeros(2, 1, dtype=torch.float64)
 
 
@@ -36,46 +34,46 @@ class Seen:
         return gradient
 
 
-def scaled(u: Tensor, free: Tensor, level: float) -> Tensor:
-    return torch.where(free, u / math.hypot(level, DEVIATION), u)
+def scaled(u: Tensor, mask: Tensor, sigma: float) -> Tensor:
+    return torch.where(mask, u / math.hypot(sigma, SIGMA_DATA), u)
 
 
-@pytest.mark.parametrize("level", [0.1, 2.0])
-def test_what_is_denoised(level: float) -> None:
+@pytest.mark.parametrize("sigma", [0.1, 2.0])
+def test_what_is_denoised(sigma: float) -> None:
     """Inputs have unit variance; what is left of the noised set and of the network is Karras et al.'s."""
-    diffusion, seen, y = Diffusion(SETTINGS), Seen(), example()
-    free, u = diffusion.free(y), 2 * y - 1
-    assert free[..., :2].sum() == 2 * 4
-    assert not free[..., 2].any()
-    levels = torch.full((2,), level, dtype=torch.float64)
-    energies, clean = diffusion.denoised(seen, CODE, u, free, levels)
-    inner = scaled(u, free, level)
+    seen, y = Seen(), example()
+    mask, u = EDM.noise_mask(y), 2 * y - 1
+    assert mask[..., :2].sum() == 2 * 4
+    assert not mask[..., 2].any()
+    sigmas = torch.full((2,), sigma, dtype=torch.float64)
+    energies, clean = EDM.denoise(seen, CODE, u, mask, sigmas)
+    inner = scaled(u, mask, sigma)
     torch.testing.assert_close(seen.y, inner)
-    torch.testing.assert_close(seen.code, with_level(CODE, levels))
+    torch.testing.assert_close(seen.code, with_sigma(CODE, sigmas))
     torch.testing.assert_close(energies, 0.5 * inner.square().sum(dim=(1, 2)))
-    total = level**2 + DEVIATION**2
-    expected = DEVIATION**2 / total * u - level * DEVIATION / math.sqrt(total) * inner
-    torch.testing.assert_close(clean, torch.where(free, expected, u))
-    flow = Flow(diffusion, seen, CODE, free)
-    torch.testing.assert_close(flow.slope(u, level)[1], torch.where(free, (u - expected) / level, 0.0))
+    total = sigma**2 + SIGMA_DATA**2
+    expected = SIGMA_DATA**2 / total * u - sigma * SIGMA_DATA / math.sqrt(total) * inner
+    torch.testing.assert_close(clean, torch.where(mask, expected, u))
+    flow = ProbabilityFlow(EDM, seen, CODE, mask)
+    torch.testing.assert_close(flow.derivative(u, sigma)[1], torch.where(mask, (u - expected) / sigma, 0.0))
 
 
-def test_the_energy_of_sets_is_that_at_its_level() -> None:
-    diffusion, seen, y = Diffusion(SETTINGS), Seen(), example()
-    found = diffusion.negative_log_density(seen, CODE, y)
-    free, u = diffusion.free(y), 2 * y - 1
-    square = (u.square() * free).sum(dim=(1, 2)) / (2 * (ENERGY_LEVEL**2 + DEVIATION**2))
-    inner = scaled(u, free, ENERGY_LEVEL)
-    torch.testing.assert_close(found, square + DEVIATION / ENERGY_LEVEL * 0.5 * inner.square().sum(dim=(1, 2)))
-    levels = torch.full((2,), ENERGY_LEVEL, dtype=torch.float64)
-    torch.testing.assert_close(seen.code, with_level(CODE, levels))
+def test_the_energy_of_sets_is_that_at_its_sigma() -> None:
+    seen, y = Seen(), example()
+    found = EDM.negative_log_density(seen, CODE, y, ENERGY_SIGMA)
+    mask, u = EDM.noise_mask(y), 2 * y - 1
+    square = (u.square() * mask).sum(dim=(1, 2)) / (2 * (ENERGY_SIGMA**2 + SIGMA_DATA**2))
+    inner = scaled(u, mask, ENERGY_SIGMA)
+    torch.testing.assert_close(found, square + SIGMA_DATA / ENERGY_SIGMA * 0.5 * inner.square().sum(dim=(1, 2)))
+    sigmas = torch.full((2,), ENERGY_SIGMA, dtype=torch.float64)
+    torch.testing.assert_close(seen.code, with_sigma(CODE, sigmas))
 
 
-def test_each_set_gets_noise_of_its_own_level_where_it_is_free() -> None:
-    diffusion, y = Diffusion(SETTINGS), example()
-    free, u = diffusion.free(y), diffusion.moved(y)
-    levels = torch.tensor([0.5, 3.0], dtype=torch.float64)
-    found = diffusion.noised(u, free, levels, torch.Generator().manual_seed(4))
+def test_each_set_gets_noise_of_its_own_sigma_where_it_is_masked_for_noise() -> None:
+    y = example()
+    mask, u = EDM.noise_mask(y), EDM.to_symmetric(y)
+    sigmas = torch.tensor([0.5, 3.0], dtype=torch.float64)
+    found = EDM.add_noise(u, mask, sigmas, torch.Generator().manual_seed(4))
     noise = torch.randn(u.shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    torch.testing.assert_close(found, u + levels.view(2, 1, 1) * noise * free)
-    torch.testing.assert_close(diffusion.moved_back(u), y)
+    torch.testing.assert_close(found, u + sigmas.view(2, 1, 1) * noise * mask)
+    torch.testing.assert_close(EDM.from_symmetric(u), y)

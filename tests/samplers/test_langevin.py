@@ -27,7 +27,7 @@ def sample(
     record: Record = "trajectory",
     gradient: Gradient = quadratic,
 ) -> tuple[Tensor, Tensor]:
-    y, info = LangevinSampler(settings).sample(gradient, start, torch.Generator().manual_seed(seed), record)
+    y, info = LangevinSampler(settings).run(gradient, start, torch.Generator().manual_seed(seed), record)
     return y, info.trajectory
 
 
@@ -68,29 +68,29 @@ def test_noise_knows_no_momentum() -> None:
     assert torch.equal(sample(plain, start)[0], sample(dataclasses.replace(plain, momentum=0.9), start)[0])
 
 
-def test_no_element_goes_farther_than_the_largest_step() -> None:
+def test_no_element_goes_farther_than_the_longest_step() -> None:
     start = torch.tensor([[[10.0, 0.0], [0.3, 0.4], [0.0, 0.0]]])
-    y, _ = sample(LangevinSettings(steps=1, stochastic_steps=0, largest_step=0.5), start)
+    y, _ = sample(LangevinSettings(steps=1, stochastic_steps=0, max_step=0.5), start)
     torch.testing.assert_close(y, torch.tensor([[[9.5, 0.0], [0.27, 0.36], [0.0, 0.0]]]))
 
 
-def test_the_largest_step_holds_for_the_whole_step_momentum_included() -> None:
+def test_the_longest_step_holds_for_the_whole_step_momentum_included() -> None:
     """The slope is 1 everywhere: without a limit the second step would be 1.5 long."""
     level: Gradient = lambda y: (y.sum(dim=(1, 2)), torch.ones_like(y))  # noqa: E731
-    settings = LangevinSettings(steps=3, stochastic_steps=0, momentum=0.5, largest_step=1.2)
+    settings = LangevinSettings(steps=3, stochastic_steps=0, momentum=0.5, max_step=1.2)
     _, trajectory = sample(settings, torch.zeros(1, 1, 1), gradient=level)
     # 1, then 1 + 0.5 * 1 held at 1.2, then 1 + 0.5 * 1.2, where 1.2 is the step that was taken, held again.
     torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -1.0, -2.2, -3.4]))
-    longer = dataclasses.replace(settings, largest_step=1.55)
+    longer = dataclasses.replace(settings, max_step=1.55)
     _, trajectory = sample(longer, torch.zeros(1, 1, 1), gradient=level)
     torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -1.0, -2.5, -4.05]))
-    shorter = dataclasses.replace(settings, steps=2, momentum=0.9, largest_step=0.4)
+    shorter = dataclasses.replace(settings, steps=2, momentum=0.9, max_step=0.4)
     _, trajectory = sample(shorter, torch.zeros(1, 1, 1), gradient=lambda y: (y.sum(dim=(1, 2)), 0.3 + 0 * y))
     torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -0.3, -0.7]))
 
 
-def test_the_largest_step_is_for_the_gradient_and_not_for_noise() -> None:
-    settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=50.0, largest_step=0.1)
+def test_the_longest_step_is_for_the_gradient_and_not_for_noise() -> None:
+    settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=50.0, max_step=0.1)
     start = torch.zeros(4, 3, 2)
     y, _ = sample(settings, start)
     noised = 50.0 * torch.randn(start.shape, generator=torch.Generator().manual_seed(0))
@@ -111,8 +111,8 @@ def test_momentum_begins_with_the_last_step_of_the_noisy_part() -> None:
 
 
 @pytest.mark.parametrize("slope", [1e30, float("inf")])
-def test_the_largest_step_holds_for_any_slope(slope: float) -> None:
-    settings = LangevinSettings(steps=1, stochastic_steps=0, largest_step=0.5)
+def test_the_longest_step_holds_for_any_slope(slope: float) -> None:
+    settings = LangevinSettings(steps=1, stochastic_steps=0, max_step=0.5)
     y, _ = sample(
         settings, torch.zeros(1, 1, 2), gradient=lambda y: (y.sum(dim=(1, 2)), torch.full_like(y, slope))
     )
@@ -120,7 +120,7 @@ def test_the_largest_step_holds_for_any_slope(slope: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("momentum", -0.1), ("momentum", 1.0), ("largest_step", 0.0), ("largest_step", -1.0)]
+    ("name", "value"), [("momentum", -0.1), ("momentum", 1.0), ("max_step", 0.0), ("max_step", -1.0)]
 )
 def test_settings_of_steps_are_checked(name: str, value: float) -> None:
     with pytest.raises(SettingsError, match=f"{name} must be"):
@@ -150,7 +150,7 @@ def test_a_quadratic_energy_has_its_known_stationary_variance(noise_first: bool)
 
 
 def test_noise_falls_evenly_in_its_logarithm_and_ends_with_the_stochastic_steps() -> None:
-    settings = LangevinSettings(steps=5, stochastic_steps=3, noise_scale=0.04, last_noise=0.01)
+    settings = LangevinSettings(steps=5, stochastic_steps=3, noise_scale=0.04, final_noise_scale=0.01)
     assert [settings.noise_at(step) for step in range(5)] == pytest.approx([0.04, 0.02, 0.01, 0, 0])
     start, generator = torch.zeros(4, 3, 2), torch.Generator().manual_seed(3)
     end, _ = sample(settings, start, seed=3, gradient=lambda y: (y.sum(dim=(1, 2)), torch.zeros_like(y)))
@@ -158,10 +158,10 @@ def test_noise_falls_evenly_in_its_logarithm_and_ends_with_the_stochastic_steps(
     torch.testing.assert_close(end, expected)
 
 
-@pytest.mark.parametrize("last_noise", [0.0, 0.02, -0.01])
-def test_last_noise_is_above_zero_and_not_above_the_first(last_noise: float) -> None:
-    with pytest.raises(SettingsError, match="last_noise"):
-        LangevinSettings(noise_scale=0.01, last_noise=last_noise)
+@pytest.mark.parametrize("final_noise_scale", [0.0, 0.02, -0.01])
+def test_the_final_noise_is_above_zero_and_not_above_the_first(final_noise_scale: float) -> None:
+    with pytest.raises(SettingsError, match="final_noise_scale"):
+        LangevinSettings(noise_scale=0.01, final_noise_scale=final_noise_scale)
 
 
 def test_noise_scale_is_a_standard_deviation() -> None:
@@ -188,8 +188,8 @@ def test_global_randomness_is_neither_used_nor_moved() -> None:
 
 def test_a_generator_goes_on_where_it_was(generator: torch.Generator) -> None:
     sampler, start = LangevinSampler(LangevinSettings(steps=6, stochastic_steps=4)), torch.zeros(3, 4, 2)
-    first, _ = sampler.sample(quadratic, start, generator)
-    second, _ = sampler.sample(quadratic, start, generator)
+    first, _ = sampler.run(quadratic, start, generator)
+    second, _ = sampler.run(quadratic, start, generator)
     assert not torch.isclose(first, second).any()
 
 
@@ -214,7 +214,7 @@ def test_records() -> None:
     settings, start = LangevinSettings(steps=5, stochastic_steps=3), torch.rand(3, 4, 2)
     sampler, results = LangevinSampler(settings), {}
     for record in ("nothing", "trace", "trajectory"):
-        results[record] = sampler.sample(quadratic, start, torch.Generator().manual_seed(0), record)
+        results[record] = sampler.run(quadratic, start, torch.Generator().manual_seed(0), record)
     ends = [y for y, _ in results.values()]
     assert torch.equal(ends[0], ends[1])
     assert torch.equal(ends[0], ends[2])
@@ -231,7 +231,7 @@ def test_records() -> None:
 
 def test_recorded_norms_are_displacements_and_energies_are_those_before() -> None:
     settings, start = LangevinSettings(steps=5, stochastic_steps=0), torch.rand(3, 4, 2)
-    _, info = LangevinSampler(settings).sample(quadratic, start, torch.Generator(), "trajectory")
+    _, info = LangevinSampler(settings).run(quadratic, start, torch.Generator(), "trajectory")
     moved = (info.trajectory[1:] - info.trajectory[:-1]).flatten(2).norm(dim=2)
     torch.testing.assert_close(info.gradient_norms, moved)
     expected = torch.stack([quadratic(sets)[0] for sets in info.trajectory[:-1]])

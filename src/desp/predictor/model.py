@@ -184,7 +184,10 @@ class PredictorModel(SavedModel):
                 "from_pretrained(folder, input_encoder=MyEncoder())."
             )
         try:
-            values = migrate_predictor(config)
+            try:
+                values = migrate_predictor(config)
+            except SettingsError as error:  # of another version, and not damaged
+                raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
             method = from_json(MethodSettings, values["method"])
             representation = from_json(RepresentationSettings, values["representation"])
             shape = DataShape.from_json(config["shape"])

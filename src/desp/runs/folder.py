@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from desp.errors import CheckpointError, RunError
+from desp.errors import CheckpointError, RunError, SettingsError
 from desp.predictor import SetPredictor
 from desp.settings import SCHEMA, RunSettings, TaskSettings, from_json, migrate_run, to_json
 from desp.storage import write_json
@@ -142,11 +142,15 @@ class RunFolder:
         """The settings and the seed.
 
         Raises:
-            RunError: not a run folder, or damaged.
+            RunError: not a run folder, of a version whose settings are no longer known, or damaged.
         """
         values = self._read(self.settings_file)
         try:
-            return from_json(RunSettings, migrate_run(values["settings"])), int(values["seed"])
+            try:
+                current = migrate_run(values["settings"])
+            except SettingsError as error:  # of another version, and not damaged
+                raise RunError(f"{self.settings_file} cannot be used: {error}") from error
+            return from_json(RunSettings, current), int(values["seed"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{self.settings_file} is damaged ({error}). Train again in another folder.") from error
 

@@ -78,7 +78,7 @@ def _parts_from_1(parts: Values) -> Values:
 
 
 def _contrastive_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
-    _without(estimator, "estimator", energy_penalty=0.0, replay=0.0, replay_capacity=...)
+    _without(estimator, "estimator", energy_penalty=0.0, tame_runaways=False, replay=0.0, replay_capacity=...)
     names = {"spare_runaways": "mask_divergent", "most_runaways": "max_divergent_fraction"}
     method = _renamed(estimator, names) | {"energy": _energy_from_1(energy, "deep-sets")}
     if "chain" in method:

@@ -1,4 +1,4 @@
-"""The mean of several tries, by hand."""
+"""The mean of several restarts, by hand."""
 
 from itertools import permutations
 
@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from desp.distances import huber_pairs
-from desp.samplers import ChainInfo, combine_tries
+from desp.samplers import ChainInfo, sample_restarts
 from desp.sets import ZeroPadding
 
-TRIES, ROWS = 9, 10
+RESTARTS, ROWS = 9, 10
 
 
 def arranged(item: Tensor, like: Tensor) -> Tensor:
@@ -27,12 +27,12 @@ def mean_matched_with(like: Tensor, ends: Tensor) -> Tensor:
 
 
 def test_elements_are_matched_with_the_lowest_set_and_once_more_with_the_mean() -> None:
-    ends = torch.rand(TRIES, ROWS, 4, 2, generator=torch.Generator().manual_seed(0))
-    left, scores = iter(ends), iter(range(TRIES))
-    found, _ = combine_tries(
+    ends = torch.rand(RESTARTS, ROWS, 4, 2, generator=torch.Generator().manual_seed(0))
+    left, scores = iter(ends), iter(range(RESTARTS))
+    found, _ = sample_restarts(
         lambda: (next(left), ChainInfo()),
         lambda sets: torch.full((len(sets),), float(next(scores))),
-        TRIES,
+        RESTARTS,
         "mean",
         ZeroPadding(threshold=-1),
     )

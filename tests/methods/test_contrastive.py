@@ -1,0 +1,247 @@
+"""Maximum likelihood by contrast, recomputed by hand and in closed form."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from desp.data import draw_polygons
+from desp.distances import chamfer
+from desp.energies import SetEnergy
+from desp.errors import SettingsError
+from desp.methods import Contrastive, SetSpec, build_method
+from desp.nn import Cache
+from desp.samplers import LangevinSampler
+from desp.samplers.base import eager_gradient
+from desp.sets import ZeroPadding
+from desp.settings import (
+    ContrastiveSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    LangevinSettings,
+    PooledLayersSettings,
+    SetEncoderSettings,
+)
+from small_methods import Given
+
+CHAIN = LangevinSettings(steps=4, stochastic_steps=4, noise_scale=0.05)
+CASES: dict[str, EnergySettings] = {
+    "deep-sets": DeepSetsSettings(hidden=8),
+    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+}
+every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
+
+
+def seeded(seed: int = 5) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def build(
+    settings: ContrastiveSettings, input_shape: tuple[int, ...] = (3,), size: int = 4, *, identity: bool = False
+) -> Contrastive:
+    sets = SetSpec(size, 2, ZeroPadding())
+    encoder = nn.Identity() if identity else None
+    method = build_method(settings, sets, "vector", input_shape, encoder, engine="eager")
+    assert isinstance(method, Contrastive)
+    return method
+
+
+def score(method: Contrastive, x: Tensor, y: Tensor) -> Tensor:
+    return method.energy(method.encode(x), y)
+
+
+def example() -> tuple[Tensor, Tensor]:
+    generator = seeded(1)
+    return torch.randn(6, 3, generator=generator), torch.rand(6, 4, 2, generator=generator)
+
+
+def by_hand(method: Contrastive, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The noised data and the samples that the method must have used."""
+    generator, settings = seeded(), method.settings
+    noised = y + settings.data_noise * torch.randn(y.shape, generator=generator)
+    gradient = eager_gradient(method.energy, method.encode(x).detach(), y.shape[1])
+    sampled, _ = LangevinSampler(settings.chain).run(gradient, torch.zeros_like(y), generator)
+    return noised, sampled
+
+
+@every_energy
+def test_loss_is_the_difference_of_mean_energies(settings: EnergySettings) -> None:
+    method, (x, y) = build(ContrastiveSettings(energy=settings, chain=CHAIN, data_noise=0.02)), example()
+    loss, statistics = method(x, y, seeded())
+    noised, sampled = by_hand(method, x, y)
+    real, fake = score(method, x, noised).mean(), score(method, x, sampled).mean()
+    torch.testing.assert_close(loss, real - fake)
+    assert statistics["energy_real"].item() == pytest.approx(real.item(), rel=1e-5)
+    assert statistics["energy_sampled"].item() == pytest.approx(fake.item(), rel=1e-5)
+    assert not any(value.requires_grad for value in statistics.values())
+
+
+@every_energy
+def test_samples_carry_no_gradient_but_codes_do(settings: EnergySettings) -> None:
+    method, (x, y) = build(ContrastiveSettings(energy=settings, chain=CHAIN, data_noise=0.02)), example()
+    noised, sampled = by_hand(method, x, y)
+    weights = list(method.parameters())
+    difference = score(method, x, noised).mean() - score(method, x, sampled).mean()
+    expected = torch.autograd.grad(difference, weights)
+    loss, _ = method(x, y, seeded())
+    torch.testing.assert_close(torch.autograd.grad(loss, weights), expected)
+
+
+class LinearEnergy(SetEnergy):
+    """E = theta * sum of all numbers of the set: chains fall by theta a step."""
+
+    def __init__(self, theta: float) -> None:
+        super().__init__()
+        self.theta = nn.Parameter(torch.tensor(theta))
+
+    def score(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
+        del code, cache
+        return self.theta * y.sum(dim=(1, 2))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_gradient_of_a_linear_energy(noise: float) -> None:
+    theta, steps = 0.3, 7
+    chain = LangevinSettings(steps=steps, stochastic_steps=steps, noise_scale=noise)
+    energy = LinearEnergy(theta)
+    method = build(ContrastiveSettings(energy=Given(energy), chain=chain, data_noise=noise))
+    x, y = example()
+    loss, _ = method(x, y, seeded())
+    loss.backward()
+    generator = seeded()
+    real = y + noise * torch.randn(y.shape, generator=generator)
+    pushes = [noise * torch.randn(y.shape, generator=generator) for _ in range(steps)]
+    sampled = sum(pushes) - steps * theta
+    expected = real.sum(dim=(1, 2)).mean() - sampled.sum(dim=(1, 2)).mean()
+    torch.testing.assert_close(energy.theta.grad, expected)
+    torch.testing.assert_close(loss.detach(), theta * expected)
+
+
+class SlopedEnergy(SetEnergy):
+    """E = theta times the sum of set times input, which has the shape of a set and so is the slope."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theta = nn.Parameter(torch.tensor(1.0))
+
+    def score(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
+        del cache
+        return self.theta * (code * y).sum(dim=(1, 2))
+
+
+# One element of each set, or all; the largest step is .1 and slopes count half.
+SLOPES = {
+    "level": (torch.zeros(3, 2), False),
+    "one element is too steep": (torch.tensor([[0.15, 0.15], [0.0, 0.0], [0.0, 0.0]]), True),
+    "as steep a set, none of its elements": (torch.full((3, 2), 0.12), False),
+    "too steep if steps were of size 1": (torch.tensor([[0.11, 0.11], [0.0, 0.0], [0.0, 0.0]]), False),
+}
+MASKED = ContrastiveSettings(
+    energy=Given(SlopedEnergy()),
+    chain=LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.01, max_step=0.1, step_size=0.5),
+    data_noise=0.02,
+    mask_divergent=True,
+)
+
+
+def sloped_example() -> tuple[Tensor, Tensor]:
+    return torch.stack([slope for slope, _ in SLOPES.values()]), torch.rand(4, 3, 2, generator=seeded(1))
+
+
+def sloped_method(**changes: float) -> tuple[Contrastive, nn.Parameter]:
+    energy = SlopedEnergy()
+    return build(replace(MASKED, energy=Given(energy), **changes), (3, 2), 3, identity=True), energy.theta
+
+
+def test_divergent_samples_are_not_raised() -> None:
+    (method, theta), (x, y) = sloped_method(), sloped_example()
+    loss, statistics = method(x, y, seeded())
+    noised, sampled = by_hand(method, x, y)
+    real, fake = score(method, x, noised), score(method, x, sampled)
+    masked = torch.tensor([masked for _, masked in SLOPES.values()])
+    assert statistics["divergent"].item() == 0.25
+    torch.testing.assert_close(loss, real.mean() - fake.mean())
+    expected = real.mean() - fake[~masked].sum() / 4
+    torch.testing.assert_close(torch.autograd.grad(loss, theta), torch.autograd.grad(expected, theta))
+
+
+@pytest.mark.parametrize(("most", "share", "failed"), [(0.05, 0.05, False), (0.05, 0.06, True), (1.0, 1.0, False)])
+def test_more_divergent_samples_than_allowed_are_a_failure(most: float, share: float, failed: bool) -> None:
+    method, _ = sloped_method(max_divergent_fraction=most)
+    divergence = method.divergence({"divergent": share})
+    assert (divergence is not None) == failed
+    assert divergence is None or divergence.startswith("6.0% of the samples diverge")
+
+
+@pytest.mark.parametrize("most", [0.0, -0.1, 1.1, float("nan")])
+def test_the_fraction_that_may_diverge_is_checked(most: float) -> None:
+    with pytest.raises(SettingsError, match="max_divergent_fraction"):
+        ContrastiveSettings(max_divergent_fraction=most)
+
+
+def test_masking_divergent_samples_needs_a_longest_step() -> None:
+    with pytest.raises(SettingsError, match="max_step"):
+        ContrastiveSettings(mask_divergent=True)
+
+
+def test_energies_without_a_lower_bound_have_no_divergent_samples_to_mask() -> None:
+    with pytest.raises(SettingsError, match="deep-sets or set-encoder"):
+        replace(MASKED, energy=PooledLayersSettings(hidden=8))
+
+
+def test_the_generator_decides() -> None:
+    method, (x, y) = build(ContrastiveSettings(energy=CASES["deep-sets"], chain=CHAIN)), example()
+    assert torch.equal(method(x, y, seeded(1))[0], method(x, y, seeded(1))[0])
+    assert not torch.equal(method(x, y, seeded(1))[0], method(x, y, seeded(2))[0])
+
+
+def test_codes_for_each_element() -> None:
+    """The same for all elements they are one code; chains keep to the code of their row."""
+    torch.manual_seed(0)
+    energy = build(ContrastiveSettings(energy=CASES["deep-sets"]), (4, 3), identity=True).energy
+    x, y = torch.randn(6, 4, 3), torch.rand(6, 4, 2)
+
+    def loss(codes: Tensor, sets: Tensor, noise: float) -> Tensor:
+        chain = replace(CHAIN, noise_scale=noise)
+        settings = ContrastiveSettings(energy=Given(energy), chain=chain, data_noise=noise)
+        return build(settings, (4, 3), identity=True)(codes, sets, seeded())[0]
+
+    torch.testing.assert_close(loss(x[:, :1].expand(6, 4, 3), y, 0.02), loss(x[:, 0], y, 0.02))
+    order = [1, 2, 0, 3]
+    torch.testing.assert_close(loss(x[:, order], y[:, order], 0.0), loss(x, y, 0.0))
+    assert not torch.isclose(loss(x[:, order], y, 0.0), loss(x, y, 0.0))
+
+
+def test_training_lowers_the_loss_and_draws_chains_to_the_data() -> None:
+    chain = LangevinSettings(steps=10, stochastic_steps=10)
+    method = build(ContrastiveSettings(energy=DeepSetsSettings(hidden=32), chain=chain), (5,), 8)
+    generator = seeded()
+    optimiser = torch.optim.Adam(method.parameters(), lr=1e-3)
+    batch = draw_polygons(32, generator)
+
+    def distance_of_samples() -> float:
+        sampled, _ = method.training_engine.run(LangevinSampler(chain), batch.x, torch.zeros(32, 8, 2), seeded())
+        return chamfer(sampled, batch.sets.elements).mean().item()
+
+    before, losses = distance_of_samples(), []
+    for _ in range(30):
+        loss, _ = method(batch.x, batch.sets.elements, generator)
+        losses.append(loss.item())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    # Energies part first; then the chains follow the lower energy, and the loss comes back.
+    assert losses[15] < losses[0]
+    assert distance_of_samples() < 0.5 * before
+
+
+def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None:
+    method = build(ContrastiveSettings(energy=CASES["deep-sets"], chain=CHAIN))
+    assert method.training_engine_used == "eager"
+    method.plan(1000)
+    assert method.training_engine.gradients == 4000
+    method.resume_engine("graph")  # what a CPU has not
+    assert method.training_engine.settled is None
+    method.resume_engine("compiled")
+    assert method.training_engine.settled == "compiled"

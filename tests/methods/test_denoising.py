@@ -1,0 +1,253 @@
+"""Denoising, of an energy and without one: what carries noise, the loss, and the energy it leads to."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from desp.data import draw_polygons
+from desp.energies import SetEnergy
+from desp.methods import Denoiser, EnergyDenoising, SetSpec, build_method
+from desp.nn import Cache, prefix_mask
+from desp.samplers import eager_gradient
+from desp.sets import PresencePadding
+from desp.settings import (
+    AttentionSettings,
+    DeepSetsSettings,
+    DenoiserSettings,
+    DenoisingSettings,
+    DiffusionSettings,
+    EDMSettings,
+    PooledLayersSettings,
+)
+from small_methods import Given
+
+ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1)
+METHODS: dict[str, DiffusionSettings] = {
+    "pooled-layers": DenoisingSettings(energy=PooledLayersSettings(hidden=8)),
+    "pooled-layers, softmax": DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="softmax")),
+    "deep-sets": DenoisingSettings(energy=DeepSetsSettings(hidden=8)),
+    "attention": DenoisingSettings(energy=ATTENTION),
+    "denoiser": DenoiserSettings(network=ATTENTION),
+}
+each_method = pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
+each_cardinality = pytest.mark.parametrize("cardinality", ["predicted", "denoised"])
+
+
+class ZeroEnergy(SetEnergy):
+    """The same energy everywhere: its gradient predicts nothing."""
+
+    def score(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
+    ) -> Float[Tensor, " b"]:
+        del code, cache
+        return (0 * y).sum(dim=(1, 2))
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    drawn = draw_polygons(batch, seeded(seed))
+    return drawn.x, PresencePadding().encode(drawn.sets)
+
+
+def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoising | Denoiser:
+    torch.manual_seed(0)
+    sets = SetSpec(8, 2, PresencePadding())
+    method = build_method(replace(settings, **changes), sets, "vector", (5,), engine="eager")
+    assert isinstance(method, EnergyDenoising if settings.has_energy else Denoiser)
+    return method
+
+
+def constant(**changes: object) -> EnergyDenoising:
+    """A method with a constant energy, for inputs of one number."""
+    settings = DenoisingSettings(energy=Given(ZeroEnergy()), **changes)
+    sets = SetSpec(8, 2, PresencePadding())
+    method = build_method(settings, sets, "vector", (1,), encoder=nn.Identity(), engine="eager")
+    assert isinstance(method, EnergyDenoising)
+    return method
+
+
+@each_method
+@each_cardinality
+def test_every_weight_is_trained(settings: DiffusionSettings, cardinality: str) -> None:
+    method = make_method(settings, cardinality=cardinality)
+    loss, statistics = method(*polygons(32), seeded())
+    loss.backward()
+    still = [name for name, weight in method.named_parameters() if weight.grad is None or not weight.grad.any()]
+    assert still == []
+    predicted = cardinality == "predicted"
+    assert statistics.keys() == ({"denoising", "cardinality"} if predicted else {"denoising"})
+    assert (method.cardinality is not None) == predicted
+
+
+def test_cardinalities_are_weighted() -> None:
+    method = make_method(next(iter(METHODS.values())), cardinality_weight=0.1)
+    loss, statistics = method(*polygons(32), seeded())
+    torch.testing.assert_close(loss.detach(), statistics["denoising"] + 0.1 * statistics["cardinality"])
+
+
+@each_method
+def test_the_same_generator_gives_the_same_loss(settings: DiffusionSettings) -> None:
+    method, (x, y) = make_method(settings), polygons(16)
+    first, second, other = (method(x, y, seeded(seed))[0] for seed in (3, 3, 4))
+    assert first == second
+    assert first != other
+
+
+def test_without_a_prediction_the_loss_is_that_of_unit_targets() -> None:
+    # Targets (clean - c_skip u) / c_out have variance 1 at every sigma where the data's variance is as it is set.
+    method = constant(cardinality="denoised", sigma_data=0.5)
+    clean = 0.5 * torch.randn(4000, 5, 2, generator=seeded(), dtype=torch.float64)
+    loss, _ = method(torch.zeros(4000, 1), (clean + 1) / 2, seeded(1))
+    assert float(loss) == pytest.approx(1.0, abs=0.02)
+
+
+def test_sigmas_are_log_normal() -> None:
+    method = constant(p_mean=0.3, p_std=0.7)
+    logs = method._sigmas(torch.zeros(1000, 1, 1, dtype=torch.float64), seeded()).log()
+    assert float(logs.mean()) == pytest.approx(0.3, abs=0.01)
+    assert float(logs.std()) == pytest.approx(0.7, abs=0.01)
+    # One in each thousandth of the distribution: far steadier than independent draws.
+    places = torch.special.ndtr((logs - 0.3) / 0.7)
+    gaps = places.sort().values.diff()
+    assert float(gaps.max()) < 2.1 / 1000
+    # And the first of a batch is not always the one with the least noise.
+    firsts = torch.stack([method._sigmas(torch.zeros(50, 1, 1), seeded(seed))[0] for seed in range(200)]).log()
+    assert float(firsts.std()) == pytest.approx(0.7, abs=0.12)
+
+
+def test_a_predicted_cardinality_leaves_absent_elements_and_presence_alone() -> None:
+    edm = make_method(METHODS["deep-sets"]).preconditioning
+    _, y = polygons(20)
+    mask, u = edm.noise_mask(y), edm.to_symmetric(y)
+    noised = edm.add_noise(u, mask, torch.full((20,), 3.0), seeded())
+    present = y[..., 2] > 0.5
+    assert torch.equal(mask.any(dim=-1), present)
+    assert not mask[..., 2].any()
+    assert torch.equal(noised[~mask], u[~mask])
+    assert (noised[mask] != u[mask]).all()
+    assert torch.equal(edm.from_symmetric(edm.to_symmetric(y)), y)
+    everything = make_method(METHODS["deep-sets"], cardinality="denoised").preconditioning
+    assert everything.noise_mask(y).all()
+
+
+def test_absent_elements_do_not_enter_the_loss() -> None:
+    method, x = constant(), torch.zeros(64, 1)
+    _, y = polygons(64)
+    more = torch.cat([y, torch.zeros(64, 5, 3)], dim=1)
+    # The same noise on the present elements: more rows change nothing but the noise's order, so only means agree.
+    losses = [
+        torch.stack([method(x, sets, seeded(seed))[1]["denoising"] for seed in range(100)]).mean()
+        for sets in (y, more)
+    ]
+    assert float(losses[0]) == pytest.approx(float(losses[1]), rel=0.02)
+
+
+@each_cardinality
+@each_method
+def test_the_order_of_elements_does_not_matter(
+    settings: DiffusionSettings, cardinality: str, assert_invariant: Callable[..., None]
+) -> None:
+    method = make_method(settings, cardinality=cardinality).double()
+    x, y = polygons(6)
+    code, y = method.encode(x.double()), y.double()
+    edm, gradient = method.preconditioning, partial(eager_gradient, method.field, size=8)
+    assert method.field.conservative == settings.has_energy
+    if settings.has_energy:
+        assert_invariant(lambda sets: method.energies(code, sets), y, tolerance=1e-9)
+    else:
+        assert method.energies(code, y).isnan().all()
+    sigma, order = torch.full((6,), 0.3, dtype=torch.float64), torch.randperm(8, generator=seeded())
+    # Absent elements are equal, and of those FSPool tells one from the other.
+    mask, noised = edm.noise_mask(y), y + 0.3 * torch.rand(y.shape, generator=seeded()).double()
+    clean = edm.denoise(gradient, code, noised, mask, sigma)[1]
+    mixed = edm.denoise(gradient, code, noised[:, order], mask[:, order], sigma)[1]
+    torch.testing.assert_close(mixed, clean[:, order], rtol=1e-9, atol=1e-9)
+
+
+def test_energy_and_denoised_set_agree() -> None:
+    # (denoised - u) / sigma^2 must be minus the gradient of what is called -log p.
+    method = make_method(METHODS["pooled-layers"], energy_sigma=0.3).double()
+    x, y = polygons(4)
+    code, y = method.encode(x.double()), y.double()
+    edm, gradient = method.preconditioning, partial(eager_gradient, method.field, size=8)
+    leaf = y.clone().requires_grad_()
+    values = edm.negative_log_density(gradient, code, leaf, 0.3)
+    (slope,) = torch.autograd.grad(values.sum(), leaf)
+    torch.testing.assert_close(method.energies(code, y), values.detach())
+    mask, u = edm.noise_mask(y), edm.to_symmetric(y)
+    sigma = torch.full((4,), 0.3, dtype=torch.float64)
+    _, clean = edm.denoise(gradient, code, u, mask, sigma)
+    # 2 y - 1 doubles the gradient
+    torch.testing.assert_close((u - clean) / 0.3**2 * 2, slope * mask, rtol=1e-8, atol=1e-8)
+
+
+def test_the_density_of_a_normal_distribution() -> None:
+    # With a constant energy the model is a normal distribution of the data's deviation.
+    method = constant(cardinality="denoised")
+    y = torch.rand(3, 4, 2, generator=seeded(), dtype=torch.float64)
+    energies = method.energies(y[:, 0], y)
+    variance = method.settings.sigma_data**2 + method.settings.energy_sigma**2
+    normal = torch.distributions.Normal(0.0, math.sqrt(variance))
+    expected = -normal.log_prob(2 * y - 1).sum(dim=(1, 2))
+    torch.testing.assert_close(energies - energies[0], expected - expected[0])
+
+
+def test_training_lowers_the_loss() -> None:
+    method = make_method(DenoisingSettings(energy=PooledLayersSettings(hidden=16)))
+    optimizer = torch.optim.Adam(method.parameters(), 1e-2)
+
+    def held_out() -> float:
+        return float(method(*polygons(500, seed=99), seeded(99))[1]["denoising"])
+
+    before = held_out()
+    for step in range(120):
+        loss, _ = method(*polygons(32, seed=step), seeded(step))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert held_out() < 0.9 * before
+
+
+@each_method
+def test_a_batch_of_empty_sets_teaches_cardinalities_alone(settings: DiffusionSettings) -> None:
+    method = make_method(settings)
+    loss, statistics = method(torch.eye(5), torch.zeros(5, 8, 3), seeded())
+    assert statistics["denoising"] == 0
+    torch.testing.assert_close(loss.detach(), statistics["cardinality"])
+
+
+def test_no_sigma_is_zero_or_infinite_whatever_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uniform numbers may be exactly zero, whose quantile of a normal distribution is infinite."""
+    method = constant()
+    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.zeros(shape))
+    sigmas = method._sigmas(torch.zeros(4, 1, 1), seeded())
+    assert (sigmas > 0).all()
+    logs = (sigmas.log() - method.settings.p_mean) / method.settings.p_std
+    assert logs.tolist() == pytest.approx([-4.7534, -0.6745, 0.0, 0.6745], abs=1e-3)
+
+
+@each_method
+def test_sets_are_sampled_with_the_predicted_cardinality(settings: DiffusionSettings) -> None:
+    method = make_method(settings)
+    code = method.encode(torch.eye(5).repeat(20, 1))
+    presence = {}
+    for cardinality in ("mode", "sampled"):
+        sampler = EDMSettings(steps=3, cardinality=cardinality)
+        sets, _ = method.sample(code, seeded(), sampler)
+        assert torch.equal(sets, method.sample(code, seeded(), sampler)[0])
+        presence[cardinality] = sets[..., 2]
+        counted = sets[..., 2].sum(dim=1).long()
+        assert torch.equal(sets[..., 2], prefix_mask(counted, 8).float())
+        assert not sets[..., :2][sets[..., 2] == 0].any()
+    assert torch.equal(presence["mode"].sum(dim=1).long(), method.cardinality.mode(code))
+    assert torch.equal(presence["sampled"].sum(dim=1).long(), method.cardinality.sample(code, seeded()))
+    assert method.engine_used == "eager"

@@ -1,0 +1,47 @@
+"""Small methods, which tests take energies and encoders from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from desp.energies import SetEnergy
+from desp.methods import Contrastive, SetSpec, build_method
+from desp.sets import ZeroPadding
+from desp.settings import ContrastiveSettings, EnergySettings, InputKind
+
+
+def with_energy(
+    energy: EnergySettings,
+    *,
+    size: int = 5,
+    channels: int = 2,
+    input_kind: InputKind = "vector",
+    input_shape: tuple[int, ...] = (3,),
+    encoder: nn.Module | None = None,
+) -> Contrastive:
+    """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
+    sets = SetSpec(size, channels, ZeroPadding())
+    settings = ContrastiveSettings(energy=energy)
+    method = build_method(settings, sets, input_kind, input_shape, encoder, engine="eager")
+    assert isinstance(method, Contrastive)
+    return method
+
+
+@dataclass(frozen=True)
+class Given(EnergySettings):
+    """Settings that stand for an energy made by hand."""
+
+    noise_conditional: ClassVar[bool] = True
+    bounded_chains: ClassVar[bool] = True
+    energy: SetEnergy
+
+    @property
+    def width(self) -> int:
+        """Of layers beside it."""
+        return 4
+
+    def load(self) -> Callable[..., SetEnergy]:
+        """A function that gives the energy, whatever it is asked for."""
+        return lambda *_: self.energy

@@ -1,0 +1,174 @@
+"""Files that older versions saved: all at hand migrate, lose nothing, and stay the same from then on."""
+
+import copy
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.errors import CheckpointError, RunError, SettingsError
+from desp.predictor import SetPredictor
+from desp.runs import RunFolder
+from desp.settings import (
+    SCHEMA,
+    DenoiserSettings,
+    MethodSettings,
+    RepresentationSettings,
+    RunSettings,
+    SetRiskSettings,
+    TSPNSettings,
+    from_json,
+    migrate_predictor,
+    migrate_run,
+    to_json,
+)
+
+ROOT = Path(__file__).parents[1]
+RUNS = sorted((ROOT / "tests/golden/runs").glob("*/settings.json"))
+# Trained with replay, which was removed.
+REPLAY = sorted((ROOT / "results/robust/until-80-replay").glob("*.json"))
+ALL = sorted((ROOT / "results").rglob("*.json"))
+RESULTS = [path for path in ALL if path not in REPLAY and '"settings": {' in path.read_text()]
+each_file = pytest.mark.parametrize(
+    "path", [*RUNS, *RESULTS], ids=lambda path: str(path.relative_to(ROOT).with_suffix(""))
+)
+
+
+def saved(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())["settings"]
+
+
+def golden(case: str) -> RunSettings:
+    return from_json(RunSettings, migrate_run(saved(ROOT / f"tests/golden/runs/{case}/settings.json")))
+
+
+def leaves(values: Any) -> Iterator[str]:
+    """All single values, as JSON writes them."""
+    if isinstance(values, dict):
+        for value in values.values():
+            yield from leaves(value)
+    elif isinstance(values, list):
+        for value in values:
+            yield from leaves(value)
+    else:
+        yield json.dumps(values)
+
+
+def test_there_are_files_of_every_method() -> None:
+    assert len(RUNS) >= 9
+    assert len(RESULTS) >= 90
+    found = {golden(path.parent.name).method.kind for path in RUNS}
+    assert found == {"contrastive", "denoising", "denoiser", "set-risk", "tspn"}
+
+
+@each_file
+def test_a_saved_file_migrates_and_survives_json_from_then_on(path: Path) -> None:
+    values = saved(path)
+    before = copy.deepcopy(values)
+    settings = from_json(RunSettings, migrate_run(values))
+    assert values == before  # what is read is not changed
+    again = json.loads(json.dumps({"schema": SCHEMA, **to_json(settings)}, allow_nan=False))
+    assert migrate_run(again) == {name: again[name] for name in again if name != "schema"}
+    assert from_json(RunSettings, migrate_run(again)) == settings
+
+
+GONE = {
+    "predictor": ("code",),
+    "training": ("size_groups",),
+    "estimator": ("energy_penalty", "tame_runaways", "replay", "replay_capacity", "size_head", "kind"),
+    "sampler": ("refinement", "matching", "kind"),
+    "padding": (),
+}
+RENAMED = {'"first"': '"predicted"', '"drawn"': '"sampled"', '"likeliest"': '"mode"'}
+
+
+@each_file
+def test_no_value_of_a_saved_file_is_lost(path: Path) -> None:
+    """Whatever they are called now, all values are there, but for what was removed or never did anything."""
+    values = copy.deepcopy(saved(path))
+    predictor = values["predictor"]
+    for part, names in GONE.items():
+        group = predictor if part == "predictor" else values[part] if part == "training" else predictor[part]
+        for name in names:
+            group.pop(name, None)
+    settings = from_json(RunSettings, migrate_run(saved(path)))
+    if settings.method.prediction_sampler is None or isinstance(settings.method, SetRiskSettings):
+        del predictor["sampler"]  # direct risk never used it
+    if isinstance(settings.method, TSPNSettings):
+        del predictor["energy"]["kind"]
+    if isinstance(settings.method, DenoiserSettings):
+        del predictor["estimator"]["energy_level"]
+    predictor["energy"].pop("field", None)
+    wanted = Counter(RENAMED.get(leaf, leaf) for leaf in leaves(values))
+    assert not wanted - Counter(leaves(json.loads(json.dumps(to_json(settings)))))
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.parent.name)
+def test_a_saved_model_migrates_to_the_method_of_its_run(path: Path) -> None:
+    config = json.loads((path.parent / "model" / "config.json").read_text())["desp"]
+    before = copy.deepcopy(config)
+    values = migrate_predictor(config)
+    assert config == before
+    run = golden(path.parent.name)
+    assert from_json(MethodSettings, values["method"]) == run.method
+    assert from_json(RepresentationSettings, values["representation"]) == run.representation
+    assert (values["shape"], values["own_encoder"]) == (config["shape"], config["own_encoder"])
+    assert "settings" not in values
+
+
+@pytest.mark.parametrize("path", REPLAY, ids=lambda path: path.stem)
+def test_results_with_replay_stay_readable_and_cannot_be_used(path: Path) -> None:
+    message = "estimator.replay = 0.5 was removed from desp, so this run can no longer be used"
+    with pytest.raises(SettingsError, match=message):
+        migrate_run(saved(path))
+
+
+def change(file: Path, *place: str, value: Any) -> None:
+    """Write another value to a JSON file."""
+    content = json.loads(file.read_text())
+    *way, last = place
+    group = content
+    for name in way:
+        group = group[name]
+    group[last] = value
+    file.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A saved run of schema 1."""
+    return Path(shutil.copytree(ROOT / "tests/golden/runs/denoising", tmp_path / "run"))
+
+
+OTHERS = {
+    "removed": (("sampler", "matching"), 2, "sampler.matching = 2 was removed from desp"),
+    "newer": (("schema",), SCHEMA + 1, f"schema {SCHEMA + 1}; this version of desp knows up to {SCHEMA}"),
+}
+each_other = pytest.mark.parametrize(("place", "value", "message"), OTHERS.values(), ids=OTHERS)
+
+
+@each_other
+def test_a_run_of_another_version_is_not_called_damaged(
+    place: tuple[str, ...], value: object, message: str, run: Path
+) -> None:
+    assert RunFolder(run).load_settings()[0] == golden("denoising")
+    change(run / "settings.json", "settings", *(("predictor",) if len(place) > 1 else ()), *place, value=value)
+    with pytest.raises(RunError, match=message) as caught:
+        RunFolder(run).load_settings()
+    assert "damaged" not in str(caught.value)
+
+
+@each_other
+def test_a_model_of_another_version_is_not_called_damaged(
+    place: tuple[str, ...], value: object, message: str, run: Path
+) -> None:
+    assert SetPredictor.from_pretrained(run / "model").settings == golden("denoising").method
+    config = run / "model" / "config.json"
+    change(config, "desp", *(("settings",) if len(place) > 1 else ()), *place, value=value)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        SetPredictor.from_pretrained(run / "model")
+    assert "damaged" not in str(caught.value)

@@ -1,0 +1,251 @@
+"""Settings of older versions: every name has its new one, and what cannot be used is named."""
+
+from typing import Any
+
+import pytest
+
+from desp.errors import SettingsError
+from desp.settings import (
+    SCHEMA,
+    AttentionSettings,
+    ContrastiveSettings,
+    DeepSetsSettings,
+    DenoiserSettings,
+    DenoisingSettings,
+    DescentSettings,
+    EDMSettings,
+    LangevinSettings,
+    MethodSettings,
+    MnistSettings,
+    PooledLayersSettings,
+    RepresentationSettings,
+    RunSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+    TSPNSettings,
+    from_json,
+    migrate_predictor,
+    migrate_run,
+    migrate_weights,
+)
+
+EVERY_LANGEVIN = {
+    "kind": "langevin",
+    "steps": 7,
+    "stochastic_steps": 3,
+    "noise_scale": 0.5,
+    "last_noise": 0.2,
+    "step_size": 2.0,
+    "noise_first": False,
+    "momentum": 0.5,
+    "largest_step": 0.1,
+    "tries": 3,
+    "from_tries": "mean",
+}
+LANGEVIN = LangevinSettings(7, 3, 0.5, 0.2, 2.0, False, 0.5, 0.1, 3, "mean")
+EVERY_SOLVER = {
+    "kind": "solver",
+    "steps": 3,
+    "order": 1,
+    "highest": 9.0,
+    "lowest": 0.1,
+    "spacing": 1.0,
+    "stochasticity": 0.2,
+    "refinement": 0,
+    "matching": 0,
+    "sizes": "likeliest",
+}
+EDM = EDMSettings(3, 1, 9.0, 0.1, 1.0, 0.2, "mode")
+EVERY_DENOISING = {
+    "kind": "denoising",
+    "sizes": "first",
+    "mean_log_level": 0.5,
+    "deviation_log_level": 2.0,
+    "data_deviation": 0.3,
+    "energy_level": 0.1,
+    "size_weight": 0.5,
+    "size_head": "free",
+}
+DIFFUSION: dict[str, Any] = {
+    "p_mean": 0.5,
+    "p_std": 2.0,
+    "sigma_data": 0.3,
+    "cardinality_weight": 0.5,
+    "sampler": EDM,
+}
+WAVES = {"kind": "attention", "hidden": 8, "layers": 1, "heads": 2, "waves": 3}
+ATTENTION = AttentionSettings(8, 1, 2, 3)
+METHODS: dict[str, tuple[dict[str, Any], MethodSettings]] = {
+    "contrastive": (
+        {
+            "energy": {"kind": "deep-sets", "hidden": 7},
+            "estimator": {
+                "kind": "contrastive",
+                "chain": {**EVERY_LANGEVIN, "tries": 1},
+                "data_noise": 0.1,
+                "energy_penalty": 0.0,
+                "tame_runaways": False,
+                "spare_runaways": True,
+                "most_runaways": 0.5,
+                "replay": 0.0,
+                "replay_capacity": 7,
+            },
+            "sampler": EVERY_LANGEVIN,
+        },
+        ContrastiveSettings(
+            energy=DeepSetsSettings(hidden=7),
+            chain=LangevinSettings(7, 3, 0.5, 0.2, 2.0, False, 0.5, 0.1, 1, "mean"),
+            sampler=LANGEVIN,
+            data_noise=0.1,
+            mask_divergent=True,
+            max_divergent_fraction=0.5,
+        ),
+    ),
+    "samplers of before there were two kinds": (
+        {
+            "energy": {"kind": "deep-sets"},
+            "estimator": {"kind": "contrastive"},
+            "sampler": {"steps": 100, "stochastic_steps": 80},
+        },
+        ContrastiveSettings(sampler=LangevinSettings(steps=100, stochastic_steps=80)),
+    ),
+    "denoising": (
+        {"energy": WAVES | {"field": False}, "estimator": EVERY_DENOISING, "sampler": EVERY_SOLVER},
+        DenoisingSettings(**DIFFUSION, energy=ATTENTION, energy_sigma=0.1),
+    ),
+    "denoising, sizes too": (
+        {"estimator": {"kind": "denoising", "sizes": "denoised"}, "sampler": {"kind": "solver", "sizes": "drawn"}},
+        DenoisingSettings(cardinality="denoised"),
+    ),
+    "denoising, nothing said": ({}, DenoisingSettings(energy=PooledLayersSettings())),
+    "denoiser": (
+        {"energy": WAVES | {"field": True}, "estimator": EVERY_DENOISING, "sampler": EVERY_SOLVER},
+        DenoiserSettings(**DIFFUSION, network=ATTENTION),
+    ),
+    "set-risk": (
+        {
+            "energy": {"kind": "set-encoder", "hidden": 7},
+            "estimator": {
+                "kind": "set-risk",
+                "distance": "chamfer",
+                "steps": 3,
+                "step_size": 0.5,
+                "scored": "all",
+                "sizes": "first",
+                "size_weight": 0.5,
+                "size_hidden": 9,
+                "representation_weight": 0.1,
+            },
+            "sampler": EVERY_SOLVER | {"matching": 4},  # it was saved, and never ran
+        },
+        SetRiskSettings(
+            energy=SetEncoderSettings(hidden=7),
+            descent=DescentSettings(3, 0.5),
+            supervise="all",
+            cardinality="predicted",
+            cardinality_weight=0.5,
+            cardinality_hidden=9,
+            representation_weight=0.1,
+        ),
+    ),
+    "tspn": (
+        {
+            "energy": {
+                "kind": "transformer",
+                "hidden": 6,
+                "layers": 2,
+                "heads": 3,
+                "feedforward": 5,
+                "latent": 7,
+            },
+            "estimator": {"kind": "direct", "size_weight": 0.5, "size_hidden": 9},
+            "sampler": EVERY_LANGEVIN,
+        },
+        TSPNSettings(
+            hidden=6, layers=2, heads=3, feedforward=5, latent=7, cardinality_weight=0.5, cardinality_hidden=9
+        ),
+    ),
+}
+each_method = pytest.mark.parametrize(("old", "new"), METHODS.values(), ids=METHODS)
+
+
+@each_method
+def test_every_name_of_a_method_has_its_new_one(old: dict[str, Any], new: MethodSettings) -> None:
+    run = migrate_run({"recipe": "r", "task": {"kind": "digits"}, "predictor": old})
+    assert from_json(MethodSettings, run["method"]) == new
+    assert from_json(RunSettings, run).method == new
+    assert from_json(MethodSettings, migrate_predictor({"settings": old})["method"]) == new
+
+
+def test_padding_and_what_belongs_to_it_become_the_representation() -> None:
+    predictor = {
+        "padding": {"kind": "zero", "threshold": 0.1, "rule": "any"},
+        "scaling": "none",
+        "max_size": 12,
+        "code": None,
+        "categories": [[0, 2], [3, 5]],
+    }
+    task = {"kind": "mnist", "variant": "fashion", "data_dir": "here", "shifted": 0.5}
+    run = from_json(RunSettings, migrate_run({"recipe": "r", "task": task, "predictor": predictor}))
+    assert run.representation == RepresentationSettings("zero", 0.1, "any", 12, "none", ((0, 2), (3, 5)))
+    assert run.task == MnistSettings("fashion", "here", 0.5)
+
+
+def contrastive(**changes: Any) -> dict[str, Any]:
+    return {"predictor": {"estimator": {"kind": "contrastive", **changes}}}
+
+
+REMOVED: dict[str, tuple[dict[str, Any], str]] = {
+    "training.size_groups": ({"training": {"size_groups": 4}}, "4"),
+    "predictor.code": ({"predictor": {"code": 5}}, "5"),
+    "estimator.energy_penalty": (
+        {"predictor": {"estimator": {"kind": "contrastive", "energy_penalty": 0.5}}},
+        "0.5",
+    ),
+    "estimator.replay": ({"predictor": {"estimator": {"kind": "contrastive", "replay": 0.9}}}, "0.9"),
+    "estimator.size_head": ({"predictor": {"estimator": {"size_head": "ordered"}}}, "'ordered'"),
+    "sampler.refinement": ({"predictor": {"sampler": {"kind": "solver", "refinement": 3}}}, "3"),
+    "sampler.matching": ({"predictor": {"sampler": {"kind": "solver", "matching": 2}}}, "2"),
+}
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_what_was_removed_is_named(name: str) -> None:
+    values, value = REMOVED[name]
+    message = f"{name} = {value} was removed from desp, so this run can no longer be used"
+    with pytest.raises(SettingsError) as caught:
+        migrate_run({"recipe": "r", "task": {"kind": "digits"}, **values})
+    assert str(caught.value).startswith(message)
+    assert "install the version that saved it" in str(caught.value)
+    if "predictor" in values:
+        with pytest.raises(SettingsError) as caught:
+            migrate_predictor({"settings": values["predictor"]})
+        assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("migrate", [migrate_run, migrate_predictor])
+@pytest.mark.parametrize("schema", [SCHEMA + 1, 0])
+def test_other_schemas_are_refused(migrate: Any, schema: int) -> None:
+    known = f"have schema {schema}; this version of desp knows up to {SCHEMA}"
+    with pytest.raises(SettingsError, match=known):
+        migrate({"schema": schema, "recipe": "r", "task": {"kind": "digits"}})
+
+
+@pytest.mark.parametrize(("kind", "network"), [("denoising", "energy.network"), ("denoiser", "field.network")])
+def test_weights_have_their_new_names(kind: str, network: str) -> None:
+    names = {
+        "energy.input_encoder.0.mean": "encoder.0.mean",
+        "input_encoder.1.weight": "encoder.1.weight",
+        "sizes.logits.weight": "cardinality.logits.weight",
+        "energy.worth.0.bias": f"{network}.head.0.bias",
+        "energy.from_code.0.bias": f"{network}.from_code.0.bias",
+        "energy.from_element.bias": f"{network}.from_element.bias",
+        "energy.layers.0.out.bias": f"{network}.layers.0.out.bias",
+        "energy.set_encoder.pool.knots": "energy.set_encoder.pool.knots",
+        "energy.lower": "energy.lower",
+        "decoder.mean": "decoder.mean",
+        "descent.start": "descent.start",
+    }
+    weights = {name: index for index, name in enumerate(names)}
+    assert migrate_weights(weights, 1, {"kind": kind}) == {new: weights[old] for old, new in names.items()}
+    assert migrate_weights(weights, SCHEMA, {"kind": kind}) == weights

@@ -1,0 +1,210 @@
+"""Families of settings: what is registered, how it is found, and what packages outside may add."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp import plugins
+from desp.energies import SetEnergy
+from desp.errors import SettingsError
+from desp.methods import SetSpec, build_method
+from desp.sets import ZeroPadding
+from desp.settings import (
+    AttentionSettings,
+    AutoEncoderSettings,
+    ContrastiveSettings,
+    DeepSetsSettings,
+    DenoisingSettings,
+    DescentSettings,
+    DiffusionSettings,
+    EDMSettings,
+    EncoderSettings,
+    EnergySettings,
+    InputKind,
+    LangevinSettings,
+    MethodSettings,
+    PooledLayersSettings,
+    SamplerSettings,
+    SetRiskSettings,
+    TaskSettings,
+    TSPNSettings,
+    Variant,
+    base,
+    from_json,
+    to_json,
+)
+
+FAMILIES: dict[type[Variant], set[str]] = {
+    MethodSettings: {"contrastive", "denoising", "denoiser", "set-risk", "tspn"},
+    EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
+    SamplerSettings: {"langevin", "edm", "descent"},
+    EncoderSettings: {"auto", "identity", "mlp", "conv", "sum-pooled-set", "fspool-set", "padded-set"},
+    TaskSettings: {"polygons", "digits", "files", "mnist"},
+}
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers is forgotten afterwards, and so is which plugins are loaded."""
+    monkeypatch.setattr(base, "_FAMILIES", {family: dict(known) for family, known in base._FAMILIES.items()})
+    plugins.load_plugins.cache_clear()
+    yield
+    plugins.load_plugins.cache_clear()
+
+
+@dataclass(frozen=True)
+class OwnSettings(EnergySettings):
+    """An energy of a package outside."""
+
+    strength: float = 1.0
+
+    @property
+    def width(self) -> int:
+        return 4
+
+
+class OwnEnergy(SetEnergy):
+    """The squared distance of all elements from the code."""
+
+    def __init__(self, settings: OwnSettings, channels: int, code_shape: tuple[int, ...]) -> None:
+        super().__init__()
+        assert channels == code_shape[0]
+        self.strength = torch.nn.Parameter(torch.tensor(settings.strength))
+
+    def score(self, code: Tensor, y: Tensor, cache: tuple[Tensor, ...] | None = None) -> Tensor:
+        del cache
+        return self.strength * (y - code.unsqueeze(1)).square().sum(dim=(1, 2))
+
+
+@pytest.mark.parametrize(("family", "kinds"), FAMILIES.items(), ids=lambda item: getattr(item, "__name__", ""))
+def test_every_variant_is_found_by_its_kind(family: type[Variant], kinds: set[str]) -> None:
+    known = family.kinds()
+    assert set(known) == kinds
+    for kind, variant in known.items():
+        assert variant.kind == kind
+        assert variant.family() is family
+        if variant is AutoEncoderSettings:  # stands for one of the others
+            continue
+        assert callable(variant().load())
+
+
+def test_a_class_between_finds_those_below_it() -> None:
+    assert set(DiffusionSettings.kinds()) == {"denoising", "denoiser"}
+    assert LangevinSettings.kinds() == {"langevin": LangevinSettings}
+    assert DiffusionSettings.family() is MethodSettings
+
+
+@pytest.mark.usefixtures("registry")
+def test_what_is_registered_is_read_written_and_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("own_package")
+    package.OwnEnergy = OwnEnergy  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "own_package", package)
+    assert EnergySettings.register("own", "own_package:OwnEnergy")(OwnSettings) is OwnSettings
+    assert EnergySettings.kinds()["own"] is OwnSettings
+    method = ContrastiveSettings(energy=OwnSettings(strength=2.0))
+    assert to_json(method)["energy"] == {"kind": "own", "strength": 2.0}
+    assert from_json(MethodSettings, to_json(method)) == method
+    module = build_method(method, SetSpec(3, 2, ZeroPadding()), "vector", (2,))
+    x, y = torch.rand(4, 2), torch.rand(4, 3, 2)
+    expected = 2 * (y - x.unsqueeze(1)).square().sum(dim=(1, 2))
+    torch.testing.assert_close(module.energies(module.encode(x), y), expected)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_kind_that_is_taken_is_refused() -> None:
+    message = "^There is a EnergySettings 'deep-sets' already: DeepSetsSettings.$"
+    with pytest.raises(SettingsError, match=message):
+        EnergySettings.register("deep-sets", "own_package:OwnEnergy")(OwnSettings)
+    assert EnergySettings.kinds()["deep-sets"] is DeepSetsSettings
+    assert DeepSetsSettings.target == "desp.energies.deep_sets:DeepSetsEnergy"
+    assert OwnSettings not in EnergySettings.kinds().values()
+
+
+@pytest.mark.usefixtures("registry")
+def test_the_same_class_may_be_registered_again_and_families_do_not_share_kinds() -> None:
+    again = EnergySettings.register("deep-sets", DeepSetsSettings.target)(DeepSetsSettings)  # a module read twice
+    assert EnergySettings.kinds()["deep-sets"] is again
+    EnergySettings.register("edm", "own_package:OwnEnergy")(OwnSettings)
+    assert EnergySettings.kinds()["edm"] is OwnSettings
+    assert SamplerSettings.kinds()["edm"] is EDMSettings
+
+
+@pytest.mark.usefixtures("registry")
+def test_installed_packages_register_when_kinds_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def load() -> None:
+        loaded.append("own")
+        EnergySettings.register("own", "own_package:OwnEnergy")(OwnSettings)
+
+    def found(group: str) -> list[SimpleNamespace]:
+        assert group == "desp.plugins"
+        return [SimpleNamespace(name="own", load=load)]
+
+    monkeypatch.setattr(plugins, "entry_points", found)
+    values = {"kind": "contrastive", "energy": {"kind": "own"}}
+    assert from_json(MethodSettings, values) == ContrastiveSettings(energy=OwnSettings())
+    EnergySettings.kinds()
+    assert loaded == ["own"]
+    assert plugins.load_plugins() == ("own",)
+
+
+# -- what methods say of themselves ----------------------------------------------------------------------
+
+
+def test_parts_are_exchanged_where_there_are_any() -> None:
+    energy, chain, descent = AttentionSettings(hidden=8), LangevinSettings(steps=100), DescentSettings(steps=3)
+    assert DenoisingSettings().with_energy(energy) == DenoisingSettings(energy=energy)
+    assert ContrastiveSettings().with_sampler(chain).prediction_sampler == chain
+    assert SetRiskSettings().prediction_sampler == DescentSettings()
+    assert SetRiskSettings(descent=descent).prediction_sampler == descent
+    other = SetRiskSettings().with_sampler(descent)
+    assert (other.prediction_sampler, other.descent) == (descent, DescentSettings())
+    with pytest.raises(
+        SettingsError, match=r"^method.energy must be left out: the method tspn has none, got 'att"
+    ):
+        TSPNSettings().with_energy(energy)
+    with pytest.raises(SettingsError, match=r"^method.sampler must be left out: the method tspn has none"):
+        TSPNSettings().with_sampler(chain)
+    with pytest.raises(SettingsError, match=r"^energy must be pooled-layers, attention or deep-sets"):
+        DenoisingSettings().with_energy(EnergySettings.kinds()["set-encoder"]())
+
+
+@pytest.mark.parametrize(
+    ("method", "density"),
+    [
+        (DenoisingSettings(energy=AttentionSettings()), True),
+        (DenoisingSettings(energy=AttentionSettings(), cardinality="denoised"), False),
+        (DenoisingSettings(energy=PooledLayersSettings(pooling="mean")), True),
+        (DenoisingSettings(energy=PooledLayersSettings(pooling="sum")), True),
+        (DenoisingSettings(energy=PooledLayersSettings(pooling="softmax")), True),
+        (DenoisingSettings(energy=PooledLayersSettings(pooling="max")), False),
+        (DenoisingSettings(energy=PooledLayersSettings(pooling="fspool")), False),
+        (DenoisingSettings(energy=DeepSetsSettings()), False),
+        (ContrastiveSettings(), False),
+        (TSPNSettings(), False),
+    ],
+)
+def test_densities_need_a_smooth_energy_and_a_predicted_cardinality(method: MethodSettings, density: bool) -> None:
+    assert method.has_density is density
+
+
+@pytest.mark.parametrize("input_kind", ["vector", "set", "image"])
+@pytest.mark.parametrize("method", FAMILIES[MethodSettings])
+def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKind) -> None:
+    settings = MethodSettings.kinds()[method]()
+    chosen = AutoEncoderSettings().resolve(input_kind, settings.auto_encoder)
+    assert input_kind in chosen.input_kinds
+
+
+@pytest.mark.parametrize(("encoder", "input_kind"), [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector")])
+def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputKind) -> None:
+    settings = ContrastiveSettings(encoder=EncoderSettings.kinds()[encoder]())
+    shape = {"vector": (3,), "set": (4, 3), "image": (3, 8, 8)}[input_kind]
+    with pytest.raises(SettingsError, match=f"^encoder must be one for inputs that are a {input_kind}, got"):
+        build_method(settings, SetSpec(3, 2, ZeroPadding()), input_kind, shape)
