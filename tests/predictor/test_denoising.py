@@ -5,39 +5,39 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_predictors import Parts
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.predictors import DataShape, EnergyPredictor, Prediction
+from desp.predictor import DataShape, Prediction, SetPredictor
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
 from desp.settings import (
     DeepSetsSettings,
     DenoisingSettings,
+    EDMSettings,
     LangevinSettings,
     PooledLayersSettings,
-    PredictorSettings,
-    SolverSettings,
     TrainingSettings,
 )
 
 SETTINGS = PredictorSettings(
     energy=PooledLayersSettings(hidden=8, pooling="mean"),
     estimator=DenoisingSettings(),
-    sampler=SolverSettings(steps=3),
+    sampler=EDMSettings(steps=3),
 )
 SHAPE = DataShape(input_shape=(3,), features=2, max_size=4)
 
 
-def built(settings: PredictorSettings = SETTINGS, shape: DataShape = SHAPE) -> EnergyPredictor:
-    predictor = EnergyPredictor(settings, device="cpu")
+def built(settings: Parts = SETTINGS, shape: DataShape = SHAPE) -> SetPredictor:
+    predictor = settings.predictor(device="cpu")
     predictor.build(shape, seed=0)
     return predictor
 
 
-def always(predictor: EnergyPredictor, size: int) -> EnergyPredictor:
+def always(predictor: SetPredictor, size: int) -> SetPredictor:
     """Make a size certain."""
-    head = predictor.network.sizes
+    head = predictor.method.cardinality
     assert head is not None
     last = head.logits.linears[-1]
     with torch.no_grad():
@@ -55,7 +55,7 @@ def one(prediction: Prediction | list[Prediction]) -> Prediction:
 @pytest.mark.parametrize("size", range(5))
 def test_as_many_elements_as_were_drawn(size: int) -> None:
     predictor = always(built(), size)
-    prediction = one(predictor.predict(torch.zeros(3), samples=6))
+    prediction = predictor.predict_one(torch.zeros(3), samples=6)
     assert [len(item) for item in prediction.sets] == [size] * 6
     energies = predictor.energy(torch.zeros(6, 3), prediction.sets)
     torch.testing.assert_close(prediction.energies, energies, rtol=1e-4, atol=1e-5)
@@ -63,10 +63,10 @@ def test_as_many_elements_as_were_drawn(size: int) -> None:
 
 def test_sizes_come_from_their_distribution() -> None:
     predictor = always(built(), 1)
-    assert predictor.network.sizes is not None
+    assert predictor.method.cardinality is not None
     with torch.no_grad():
-        predictor.network.sizes.logits.linears[-1].bias[3] = 100.0 + math.log(3.0)  # p(1) = 1/4, p(3) = 3/4
-    sizes = [len(item) for item in one(predictor.predict(torch.zeros(3), samples=400)).sets]
+        predictor.method.cardinality.logits.linears[-1].bias[3] = 100.0 + math.log(3.0)  # p(1) = 1/4, p(3) = 3/4
+    sizes = [len(item) for item in predictor.predict_one(torch.zeros(3), samples=400).sets]
     assert set(sizes) == {1, 3}
     assert sizes.count(3) == pytest.approx(300, abs=35)
 
@@ -78,20 +78,20 @@ def test_learns_sizes(pairs: list[tuple[Tensor, Tensor]], short: TrainingSetting
     for _ in range(60):
         x = torch.randn(1, generator=generator)
         data.append((x, torch.rand(1 if float(x) < 0 else 3, 2, generator=generator)))
-    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor = SETTINGS.predictor(device="cpu")
     predictor.fit(data, replace(short, steps=150, batch_size=16))
     for value, size in ((-2.0, 1), (2.0, 3)):
-        prediction = one(predictor.predict(torch.tensor([value]), samples=20))
+        prediction = predictor.predict_one(torch.tensor([value]), samples=20)
         assert sum(len(item) == size for item in prediction.sets) >= 18
 
 
 def test_a_set_has_a_density_with_its_size() -> None:
     """The probability of the size is a factor, and the order of elements does not matter."""
     predictor = built()
-    assert predictor.network.sizes is not None
+    assert predictor.method.cardinality is not None
     x, y = torch.zeros(3), torch.rand(3, 2, generator=torch.Generator().manual_seed(0))
     first = predictor.log_prob(x, y, steps=20)
-    log_sizes = predictor.network.sizes(predictor.network.energy.encode(x.unsqueeze(0)))[0].detach()
+    log_sizes = predictor.method.cardinality(predictor.method.energy.encode(x.unsqueeze(0)))[0].detach()
     certain = always(predictor, 3).log_prob(x, y, steps=20)
     assert float(certain.value - first.value) == pytest.approx(-float(log_sizes[3]), abs=1e-4)
     assert float(first.error) >= 0
@@ -148,7 +148,7 @@ def test_only_sizes_first_has_a_density() -> None:
     ],
     ids=["fspool", "max", "deep-sets", "contrastive"],
 )
-def test_energies_whose_gradients_jump_have_no_density(settings: PredictorSettings) -> None:
+def test_energies_whose_gradients_jump_have_no_density(settings: Parts) -> None:
     with pytest.raises(SettingsError, match=r"--predictor\.energy\.pooling mean"):
         built(settings).log_prob(torch.zeros(3), torch.rand(2, 2))
 
@@ -170,23 +170,21 @@ def test_batches_padded_otherwise_are_the_same_sets() -> None:
 def test_the_best_is_of_the_usual_size_where_sizes_do_not_compare() -> None:
     sets, energies = [torch.zeros(n, 1) for n in (4, 1, 1, 1)], torch.tensor([-9.0, 3.0, 1.0, 2.0])
     assert len(Prediction(sets, energies).best) == 4
-    assert Prediction(sets, energies, sizes_compare=False).best is sets[2]
-    assert not one(always(built(), 2).predict(torch.zeros(3))).sizes_compare
+    assert Prediction(sets, energies, comparable_sizes=False).best is sets[2]
+    assert not always(built(), 2).predict_one(torch.zeros(3)).comparable_sizes
 
 
 def test_a_sampler_must_suit_the_energy() -> None:
     with pytest.raises(SettingsError, match="'langevin' does not suit this energy"):
         built().predict(torch.zeros(3), sampler=LangevinSettings())
     with pytest.raises(SettingsError, match="'solver' does not suit this energy"):
-        built(PredictorSettings.contrastive()).predict(torch.zeros(3), sampler=SolverSettings())
+        built(PredictorSettings.contrastive()).predict(torch.zeros(3), sampler=EDMSettings())
 
 
 def test_another_solver_can_be_asked_for() -> None:
     predictor = built()
-    plain, other = (
-        one(predictor.predict(torch.zeros(3), sampler=SolverSettings(steps=steps))) for steps in (3, 9)
-    )
-    assert torch.equal(plain.sets[0], one(predictor.predict(torch.zeros(3))).sets[0])
+    plain, other = (predictor.predict_one(torch.zeros(3), sampler=EDMSettings(steps=steps)) for steps in (3, 9))
+    assert torch.equal(plain.sets[0], predictor.predict_one(torch.zeros(3)).sets[0])
     assert plain.sets[0].shape != other.sets[0].shape or not torch.equal(plain.sets[0], other.sets[0])
 
 

@@ -4,20 +4,21 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_predictors import Parts
 from torch import Tensor, nn
 
 from desp.distances import chamfer
 from desp.errors import SettingsError
-from desp.predictors import DataShape, EnergyPredictor, Prediction
-from desp.predictors.shape import InputStatistics
+from desp.predictor import DataShape, Prediction, SetPredictor
+from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.recipes.compared import STEP_SIZE, c_dspn, compared_training, dspn, tspn
-from desp.settings import PredictorSettings, SetRiskSettings, TransformerSettings, from_json, to_json
+from desp.recipes.baselines import STEP_SIZE, baseline_training, c_dspn, dspn, tspn
+from desp.settings import SetRiskSettings, TransformerSettings, from_json, to_json
 
 ROWS = 4
 
 
-def small(settings: PredictorSettings) -> PredictorSettings:
+def small(settings: Parts) -> Parts:
     """The paper's system with narrow networks."""
     if isinstance(settings.energy, TransformerSettings):
         return replace(settings, energy=replace(settings.energy, hidden=8, layers=1, feedforward=8, latent=6))
@@ -33,9 +34,9 @@ PAPER = {
 every_system = pytest.mark.parametrize("settings", [small(item) for item in PAPER.values()], ids=PAPER)
 
 
-def built(settings: PredictorSettings, statistics: InputStatistics | None = None) -> EnergyPredictor:
+def built(settings: Parts, statistics: InputStatistics | None = None) -> SetPredictor:
     """An auto-encoder of sets of two features."""
-    predictor = EnergyPredictor(settings, device="cpu")
+    predictor = settings.predictor(device="cpu")
     shape = DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set")
     predictor.build(shape, statistics=statistics)
     return predictor
@@ -54,7 +55,7 @@ def inputs() -> Tensor:
 
 
 @every_system
-def test_the_order_of_an_input_set_does_not_matter(settings: PredictorSettings, inputs: Tensor) -> None:
+def test_the_order_of_an_input_set_does_not_matter(settings: Parts, inputs: Tensor) -> None:
     predictor = built(settings)
     expected, _ = predictor.sample(inputs, make_generator(0))
     for order in ([3, 1, 0, 2], [1, 0, 3, 2]):
@@ -63,7 +64,7 @@ def test_the_order_of_an_input_set_does_not_matter(settings: PredictorSettings, 
 
 
 @every_system
-def test_rows_hold_presence_between_zero_and_one(settings: PredictorSettings, inputs: Tensor) -> None:
+def test_rows_hold_presence_between_zero_and_one(settings: Parts, inputs: Tensor) -> None:
     raw, _ = built(settings).sample(inputs, make_generator(0))
     presence = raw[..., -1]
     assert ((presence >= 0) & (presence <= 1)).all()
@@ -76,7 +77,7 @@ def test_rows_hold_presence_between_zero_and_one(settings: PredictorSettings, in
 @pytest.mark.parametrize("size", [0, 1, ROWS])
 def test_sizes_are_the_most_probable_ones(name: str, size: int, inputs: Tensor) -> None:
     predictor = built(small(PAPER[name]))
-    last = predictor.network.sizes.logits.linears[-1]
+    last = predictor.method.cardinality.logits.linears[-1]
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(torch.arange(ROWS + 1) == size)  # p is far from certain
@@ -102,11 +103,11 @@ def test_the_encoder_of_tspn_ignores_what_absent_rows_hold(inputs: Tensor) -> No
 
 
 @pytest.fixture
-def transformer() -> EnergyPredictor:
+def transformer() -> SetPredictor:
     return built(small(PAPER["tspn"]))
 
 
-def test_it_has_no_energies(transformer: EnergyPredictor, inputs: Tensor) -> None:
+def test_it_has_no_energies(transformer: SetPredictor, inputs: Tensor) -> None:
     prediction = transformer.predict(inputs[2], samples=4)
     assert isinstance(prediction, Prediction)
     assert prediction.energies.isnan().all()
@@ -126,7 +127,7 @@ def test_one_energy_that_is_nan_is_a_failure_not_a_system_without() -> None:
         Prediction([torch.rand(2, 2)], torch.tensor([float("nan")])).modes()
 
 
-def test_many_sets_are_made_in_parts(transformer: EnergyPredictor, inputs: Tensor) -> None:
+def test_many_sets_are_made_in_parts(transformer: SetPredictor, inputs: Tensor) -> None:
     x = inputs[2].expand(1500, -1, -1)
     many, _ = transformer.sample(x, make_generator(1))
     few, _ = transformer.sample(x[:1000], make_generator(1))
@@ -135,7 +136,7 @@ def test_many_sets_are_made_in_parts(transformer: EnergyPredictor, inputs: Tenso
 
 
 def test_codes_for_each_element_do_not_suit_it() -> None:
-    predictor = EnergyPredictor(small(PAPER["tspn"]), input_encoder=nn.Linear(3, 6))
+    predictor = small.predictor((PAPER["tspn"]), input_encoder=nn.Linear(3, 6))
     with pytest.raises(SettingsError, match=r"codes \(B, H\)"):
         predictor.build(DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set"))
 
@@ -149,22 +150,22 @@ def test_the_papers_settings() -> None:
     assert (estimators["dspn-chamfer"].scored, estimators["dspn-hungarian"].scored) == ("all", "last")
     assert all(item.steps == 10 for name, item in estimators.items() if name != "tspn")
     for settings in PAPER.values():
-        assert from_json(PredictorSettings, to_json(settings)) == settings
-    training = compared_training(1e-2, 7)
+        assert from_json(Parts, to_json(settings)) == settings
+    training = baseline_training(1e-2, 7)
     assert (training.batch_size, training.learning_rate, training.steps) == (32, 1e-2, 7)
 
 
 def test_the_papers_networks() -> None:
     shape = DataShape((342, 3), features=2, max_size=342, input_kind="set")
     for name, settings in PAPER.items():
-        predictor = EnergyPredictor(settings, device="cpu")
+        predictor = settings.predictor(device="cpu")
         predictor.build(shape)
-        encoders = [item for item in predictor.network.modules() if type(item).__name__ == "SetEncoder"]
+        encoders = [item for item in predictor.method.modules() if type(item).__name__ == "SetEncoder"]
         assert len(encoders) == 1, name
         widths = [(layer.in_features, layer.out_features) for layer in encoders[0].mlp.linears]
         assert widths == [(3, 256), (256, 256), (256, 64)]
-        if predictor.network.sizes is not None:
-            layers = predictor.network.sizes.logits.linears
+        if predictor.method.cardinality is not None:
+            layers = predictor.method.cardinality.logits.linears
             assert [(item.in_features, item.out_features) for item in layers] == [(64, 128), (128, 343)]
 
 
@@ -181,9 +182,9 @@ def test_predictions_depend_on_inputs_and_not_on_their_sizes_alone(name: str, st
         return corner + 0.2 * torch.rand(size, 2, generator=generator)
 
     data = [some_set() for _ in range(500)]
-    predictor = EnergyPredictor(small(PAPER[name]), device="cpu")
+    predictor = small.predictor((PAPER[name]), device="cpu")
     pairs = [(as_input(points), points) for points in data]
-    predictor.fit(pairs, compared_training(1e-2, steps), input_kind="set")
+    predictor.fit(pairs, baseline_training(1e-2, steps), input_kind="set")
     x = torch.stack([as_input(some_set()) for _ in range(32)])
     raw, _ = predictor.sample(x, make_generator(1))
     own, others = (chamfer(raw[..., :2], to[..., :2]).mean() for to in (x, x.roll(1, dims=0)))
