@@ -9,13 +9,14 @@ from small_predictors import Pairs, Parts
 from torch import Tensor
 
 from desp.errors import DataError
-from desp.predictor import Prediction, SetPredictor, inspect_dataset
+from desp.predictor import SetPredictor, inspect_dataset
 from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
-    EstimatorSettings,
+    DescentSettings,
     LangevinSettings,
+    MethodSettings,
     SetRiskSettings,
     TrainingSettings,
 )
@@ -28,32 +29,30 @@ def fit(settings: Parts, data: Any, training: TrainingSettings) -> SetPredictor:
 
 
 def predicted(predictor: SetPredictor, x: Any, samples: int = 1) -> list[Tensor]:
-    prediction = predictor.predict(x, samples)
-    assert isinstance(prediction, Prediction)
-    return prediction.sets
+    return predictor.predict_one(x, samples).sets
 
 
 # -- units ---------------------------------------------------------------------------------------------
 
 
 CHAIN = LangevinSettings(steps=20, stochastic_steps=20, noise_scale=0.02)
-LEARNERS: dict[str, EstimatorSettings] = {
-    "contrastive": ContrastiveSettings(chain=CHAIN, data_noise=0.03),
-    "set-risk": SetRiskSettings(steps=5, distance="hungarian"),
+ENERGY = DeepSetsSettings(hidden=32)
+LEARNERS: dict[str, MethodSettings] = {
+    "contrastive": ContrastiveSettings(
+        energy=ENERGY, chain=CHAIN, sampler=replace(CHAIN, stochastic_steps=15), data_noise=0.03
+    ),
+    "set-risk": SetRiskSettings(energy=ENERGY, descent=DescentSettings(steps=5), distance="hungarian"),
 }
 
 
-@pytest.mark.parametrize("estimator", LEARNERS.values(), ids=LEARNERS)
-def test_learns_sets_of_different_sizes_in_metres(estimator: EstimatorSettings) -> None:
+@pytest.mark.parametrize("method", LEARNERS.values(), ids=LEARNERS)
+def test_learns_sets_of_different_sizes_in_metres(method: MethodSettings) -> None:
     """Negative numbers, thousands, one or two elements: what is predicted is what was there."""
     truth = {-1.0: [[-200.0, 3000.0]], 1.0: [[100.0, 2900.0], [300.0, 2000.0]]}
-    settings = PredictorSettings(
-        energy=DeepSetsSettings(hidden=32), estimator=estimator, sampler=replace(CHAIN, stochastic_steps=15)
-    )
     training = TrainingSettings(
         steps=200, batch_size=16, learning_rate=1e-3, clip_norm=0.1, warmup_steps=10, ema_decay=0.95
     )
-    predictor = fit(settings, [(x, torch.tensor(y)) for x, y in truth.items()], training)
+    predictor = fit(Parts(method), [(x, torch.tensor(y)) for x, y in truth.items()], training)
     for x, elements in truth.items():
         for item in predicted(predictor, x, 3):
             ordered = item[item[:, 0].argsort()]
@@ -78,7 +77,7 @@ def test_units_change_nothing_but_the_units(settings: Parts, pairs: Pairs, short
 
 def test_scaling_can_be_switched_off(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     data = [(x, y + 3) for x, y in pairs]
-    assert fit(replace(settings, scaling="none"), data, short).shape.scaling.is_identity
+    assert fit(settings.represented(scaling="none"), data, short).shape.scaling.is_identity
     assert not fit(settings, data, short).shape.scaling.is_identity
 
 
@@ -102,15 +101,15 @@ def test_encoding_and_decoding_sets_are_inverse(
 
 def test_a_set_above_the_largest_size_is_refused(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     with pytest.raises(DataError, match=r"set 2 has 3 elements, but at most 2.*max_size"):
-        fit(replace(settings, max_size=2), pairs, short)
-    assert fit(replace(settings, max_size=9), pairs, short).shape.max_size == 9
+        fit(settings.represented(max_size=2), pairs, short)
+    assert fit(settings.represented(max_size=9), pairs, short).shape.max_size == 9
 
 
 def test_energy_of_a_set_that_is_too_large_is_refused(fitted: SetPredictor, pairs: Pairs) -> None:
     with pytest.raises(DataError, match="5 elements, but at most 4"):
-        fitted.energy(pairs[0][0], torch.rand(5, 2))
+        fitted.energy(pairs[0][0][None], [torch.rand(5, 2)])
     with pytest.raises(DataError, match="3 features an element, expected 2"):
-        fitted.energy(pairs[0][0], torch.rand(1, 3))
+        fitted.energy(pairs[0][0][None], [torch.rand(1, 3)])
 
 
 X = torch.zeros(3)

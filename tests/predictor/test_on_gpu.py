@@ -27,10 +27,11 @@ def test_what_was_fitted_on_a_gpu_predicts_the_same_on_the_cpu(
     fitted.save_pretrained(tmp_path)
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
     x = torch.stack([x for x, _ in pairs])
-    if isinstance(variant.sampler, LangevinSettings):
-        quiet = replace(variant.sampler, stochastic_steps=0)  # noise differs between devices
-        there, _ = fitted.sample(x.to(DEVICE), make_generator(0, device=DEVICE), sampler=quiet)
-        here, _ = loaded.sample(x, make_generator(0), sampler=quiet)
+    sampler = variant.method.prediction_sampler
+    if isinstance(sampler, LangevinSettings):
+        quiet = replace(sampler, stochastic_steps=0)  # noise differs between devices
+        there, _ = fitted.sample(fitted.encode(x.to(DEVICE)), make_generator(0, device=DEVICE), sampler=quiet)
+        here, _ = loaded.sample(loaded.encode(x), make_generator(0), sampler=quiet)
         torch.testing.assert_close(there.cpu(), here, rtol=1e-3, atol=1e-3)
     if fitted.settings.has_energy:
         sets = [y for _, y in pairs]
@@ -52,8 +53,8 @@ def test_predictions_by_graphs_are_those_step_by_step(
     sets = []
     for engine in ("eager", "graph"):
         predictor = SetPredictor.from_pretrained(tmp_path, device=DEVICE, engine=engine)
-        generator = make_generator(5, device=DEVICE)
-        sets.append(torch.cat([predictor.sample(x, generator)[0] for _ in range(2)]))
+        code, generator = predictor.encode(x), make_generator(5, device=DEVICE)
+        sets.append(torch.cat([predictor.sample(code, generator)[0] for _ in range(2)]))
     # A rank may flip between values that are nearly equal.
     near = ((sets[0] - sets[1]).abs() < 1e-3).double().mean()
     assert near > 0.95

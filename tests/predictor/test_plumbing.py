@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 from small_predictors import Pairs, Parts
-from torch import Tensor
+from torch import Tensor, nn
 
-from desp.errors import DataError
+from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
 from desp.predictor import shape as shape_module
-from desp.settings import TrainingSettings, to_json
+from desp.settings import DenoisingSettings, RepresentationSettings, TrainingSettings, to_json
 from desp.training import TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
 
@@ -142,11 +142,13 @@ def test_a_fit_can_be_watched_resumed_and_validated(
 
 
 def test_predictions_have_seed_zero_and_one_sample_unless_told(fitted: SetPredictor, pairs: Pairs) -> None:
-    plain, named = fitted.predict(pairs[0][0]), fitted.predict(pairs[0][0], 1, seed=0)
-    assert isinstance(plain, Prediction)
-    assert isinstance(named, Prediction)
+    plain, named = fitted.predict_one(pairs[0][0]), fitted.predict_one(pairs[0][0], 1, seed=0)
     assert len(plain) == 1
     assert torch.equal(plain.sets[0], named.sets[0])
+    (of_batch,), (of_named,) = fitted.predict(pairs[0][0][None]), fitted.predict(pairs[0][0][None], 1, seed=0)
+    assert len(of_batch) == 1
+    assert torch.equal(of_batch.sets[0], of_named.sets[0])
+    assert torch.equal(of_batch.sets[0], plain.sets[0])
 
 
 def test_modes_of_a_prediction_take_distance_and_threshold() -> None:
@@ -164,9 +166,9 @@ def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None
     energies = torch.tensor([1.0, 0.5, -3.0])
     assert Prediction(sets, energies).best is sets[2]
     assert Prediction(sets, energies, comparable_sizes=False).best is sets[1]
-    assert Prediction(sets, energies, scored=False).best is sets[0]
+    assert Prediction(sets, energies, has_energy=False).best is sets[0]
     usual_last = [sets[2], *sets[:2]]
-    assert Prediction(usual_last, energies, comparable_sizes=False, scored=False).best is sets[0]
+    assert Prediction(usual_last, energies, comparable_sizes=False, has_energy=False).best is sets[0]
 
 
 # -- loading ---------------------------------------------------------------------------------------------
@@ -181,9 +183,41 @@ def test_engine_and_device_are_those_that_are_asked_for(fitted: SetPredictor, tm
 
 
 def test_a_predictor_without_settings_has_the_defaults() -> None:
-    predictor = EnergyPredictor()
-    assert (predictor.settings, predictor.engine, predictor.device_choice) == (PredictorSettings(), "auto", "auto")
-    assert predictor.engine_used is None
+    predictor = SetPredictor()
+    assert (predictor.settings, predictor.representation) == (DenoisingSettings(), RepresentationSettings())
+    assert (predictor.engine, predictor.device_choice, predictor.matmul_precision) == ("auto", "auto", None)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_settings_in_the_wrong_place_are_refused() -> None:
+    with pytest.raises(SettingsError, match="Expected MethodSettings, got RepresentationSettings"):
+        SetPredictor(RepresentationSettings())
+    with pytest.raises(SettingsError, match="Expected RepresentationSettings, got DenoisingSettings"):
+        SetPredictor(DenoisingSettings(), DenoisingSettings())
+
+
+@pytest.mark.parametrize(("given", "during"), [("medium", "medium"), ("high", "high"), (None, "highest")])
+def test_matmul_precision_is_that_of_the_predictor_while_it_works(
+    settings: Parts, pairs: Pairs, short: TrainingSettings, given: Any, during: str
+) -> None:
+    """In training and in prediction; afterwards it is the user's own again."""
+    seen: list[str] = []
+
+    class Noting(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            seen.append(torch.get_float32_matmul_precision())
+            return super().forward(input)
+
+    assert torch.get_float32_matmul_precision() == "highest"
+    predictor = predictor_of(settings, matmul_precision=given, input_encoder=Noting(3, 6))
+    predictor.fit(pairs, short)
+    assert seen[1:] == [during] * short.steps  # the first only asks for the shape of a code
+    seen.clear()
+    x, y = pairs[0][0][None], [pairs[0][1]]
+    predictor.predict(x)
+    predictor.energy(x, y)
+    assert seen == [during] * 2
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 # -- what is learned of data -----------------------------------------------------------------------------

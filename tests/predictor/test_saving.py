@@ -11,12 +11,20 @@ from small_predictors import Pairs, Parts
 from torch import Tensor, nn
 
 from desp.errors import CheckpointError, SettingsError
-from desp.predictor import Prediction, SetPredictor
-from desp.settings import SetEncoderSettings, TrainingSettings
+from desp.predictor import SetPredictor
+from desp.settings import (
+    SCHEMA,
+    ContrastiveSettings,
+    RepresentationSettings,
+    SetEncoderSettings,
+    TrainingSettings,
+    from_json,
+    to_json,
+)
 
 
 class OtherPredictor(SetPredictor):
-    """Another class, for files that belong to it."""
+    """A user's own class."""
 
 
 class Encoder(nn.Module):
@@ -37,8 +45,7 @@ def fit(settings: Parts, data: Pairs, training: TrainingSettings, **options: Any
 
 
 def sets_of(predictor: SetPredictor, x: Any) -> tuple[list[list[list[float]]], list[float]]:
-    prediction = predictor.predict(x, 3, seed=2)
-    assert isinstance(prediction, Prediction)
+    prediction = predictor.predict_one(x, 3, seed=2)
     # Without an energy they are NaN, which is not equal to itself.
     return [item.tolist() for item in prediction.sets], prediction.energies.nan_to_num().tolist()
 
@@ -57,7 +64,7 @@ def test_a_loaded_predictor_predicts_the_same(
     predictor = fit(variant, data, short)
     predictor.save_pretrained(tmp_path)
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
-    assert loaded.settings == predictor.settings
+    assert (loaded.settings, loaded.representation) == (predictor.settings, predictor.representation)
     assert loaded.shape == predictor.shape
     assert not loaded.shape.scaling.is_identity
     assert sets_of(loaded, data[0][0]) == sets_of(predictor, data[0][0])
@@ -72,11 +79,14 @@ def test_images_predict_the_same_after_loading(settings: Parts, short: TrainingS
     assert sets_of(loaded, data[0][0]) == sets_of(predictor, data[0][0])
 
 
-def test_files_are_json_and_safetensors(saved: Path) -> None:
+def test_files_are_json_and_safetensors(saved: Path, settings: Parts) -> None:
     names = {path.name for path in saved.iterdir()}
     assert names - {"README.md"} == {"config.json", "model.safetensors"}
     config = json.loads((saved / "config.json").read_text())["desp"]
-    assert config["class"] == "SetPredictor"
+    assert set(config) == {"schema", "method", "representation", "shape", "own_encoder"}
+    assert (config["schema"], config["own_encoder"]) == (SCHEMA, False)
+    assert config["method"] == to_json(settings.method)
+    assert from_json(RepresentationSettings, config["representation"]) == settings.representation
     assert config["shape"]["input_shape"] == [3]
     # safetensors begin with the length of a JSON header; pickles and zip files do not
     raw = (saved / "model.safetensors").read_bytes()
@@ -134,7 +144,7 @@ def test_own_encoder_serves_inputs_of_any_shape(short: TrainingSettings, setting
 
 
 def test_own_encoder_of_the_wrong_length_is_refused(pairs: Pairs, short: TrainingSettings) -> None:
-    settings = PredictorSettings.contrastive(energy=SetEncoderSettings(hidden=8, latent=4))
+    settings = Parts(ContrastiveSettings(energy=SetEncoderSettings(hidden=8, latent=4)))
     with pytest.raises(SettingsError, match="codes of 4 numbers"):
         fit(settings, pairs, short, input_encoder=Encoder(out=6))
 
@@ -173,10 +183,15 @@ def test_missing_weights_are_named(saved: Path) -> None:
         "3",
         '{"other": 1}',
         '{"desp": 3}',
-        '{"desp": {"class": "SetPredictor"}}',
-        '{"desp": {"class": "SetPredictor", "settings": {}, "shape": {}}}',
-        '{"desp": {"class": "SetPredictor", "settings": {"enrgy": 1}, "shape": {}}}',
-        '{"desp": {"class": "SetPredictor", "settings": 4, "shape": 5}}',
+        '{"desp": {"schema": 2}}',
+        '{"desp": {"schema": 2, "method": {}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 2, "method": {"kind": "denoising"}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 2, "method": {"kind": "denoising", "enrgy": 1}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 2, "method": 4, "representation": {}, "shape": 5}}',
+        '{"desp": {"class": "EnergyPredictor"}}',  # as they were before schemas had numbers
+        '{"desp": {"class": "EnergyPredictor", "settings": {}, "shape": {}}}',
+        '{"desp": {"class": "EnergyPredictor", "settings": {"enrgy": 1}, "shape": {}}}',
+        '{"desp": {"class": "EnergyPredictor", "settings": 4, "shape": 5}}',
     ],
 )
 def test_a_damaged_config_is_refused(saved: Path, text: str) -> None:
@@ -193,15 +208,24 @@ def test_a_config_that_is_no_text_is_refused(saved: Path) -> None:
 
 def test_weights_of_other_settings_are_refused(saved: Path) -> None:
     config = json.loads((saved / "config.json").read_text())
-    config["desp"]["settings"]["energy"]["hidden"] = 9
+    config["desp"]["method"]["energy"]["hidden"] = 9
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="do not fit"):
         SetPredictor.from_pretrained(saved)
 
 
-def test_a_folder_of_another_class_is_refused(saved: Path) -> None:
-    with pytest.raises(CheckpointError, match="saved by SetPredictor, not OtherPredictor"):
-        OtherPredictor.from_pretrained(saved)
+def test_a_folder_of_a_newer_version_is_refused(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    config["desp"]["schema"] = SCHEMA + 1
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=f"schema {SCHEMA + 1}; this version of desp knows up to {SCHEMA}"):
+        SetPredictor.from_pretrained(saved)
+
+
+def test_a_class_of_ones_own_loads_what_it_saved(saved: Path, fitted: SetPredictor, pairs: Pairs) -> None:
+    loaded = OtherPredictor.from_pretrained(saved, device="cpu")
+    assert type(loaded) is OtherPredictor
+    assert sets_of(loaded, pairs[0][0]) == sets_of(fitted, pairs[0][0])
 
 
 def test_a_folder_without_a_predictor_is_refused(tmp_path: Path) -> None:
