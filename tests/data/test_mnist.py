@@ -96,9 +96,7 @@ def test_all_sets_are_drawn_alike(table: PointTable, generator: torch.Generator)
     torch.testing.assert_close(shares, torch.full((6,), 1 / 6), atol=0.02, rtol=0)
 
 
-def test_some_drawn_sets_are_translated_and_else_the_same(
-    table: PointTable, generator: torch.Generator
-) -> None:
+def test_some_drawn_sets_are_translated_and_else_the_same(table: PointTable, generator: torch.Generator) -> None:
     moved = replace(table, translate=0.5).to("cpu")
     batch, same = moved.draw(4000, generator), 0
     places = set()
