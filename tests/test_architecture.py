@@ -12,14 +12,14 @@ ROOT = Path(__file__).parents[1] / "src" / "desp"
 # Low to high. A module may import from its own layer and from those below it. A new top-level module or
 # package gets its place here.
 LAYERS = (
-    {"errors", "extras", "storage", "randomness", "settings"},
-    {"sets", "scaling", "categories", "kernels", "capture", "constants"},
+    {"errors", "extras", "storage", "randomness", "plugins", "settings"},
+    {"sets", "scaling", "categories", "kernels", "capture", "constants", "precision"},
     {"distances", "nn", "data"},
     {"energies"},
     {"samplers"},
-    {"estimators"},
+    {"methods"},
     {"training"},
-    {"predictors"},
+    {"predictor"},
     {"metrics"},
     {"tasks"},
     {"recipes"},
@@ -37,6 +37,7 @@ LOADS_TORCH = {"torch", "accelerate", "torchvision", "torchmetrics"}
 
 MOST_LINES_IN_A_FILE = 350
 MOST_LINES_IN_A_FUNCTION = 60
+MOST_LINES_THAT_TEST_SETTINGS = 20
 
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -157,6 +158,40 @@ def large_functions(path: Path) -> Iterator[str]:
                 yield f"{named(path)}: {node.name} has {lines} lines"
 
 
+def lines_that_test_settings(path: Path) -> Iterator[str]:
+    """Where it is asked of which class settings are; they should rather say themselves what they are like."""
+    for node in ast.walk(tree_of(path)):
+        asked: ast.AST | None = None
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            asked = node.args[1]
+        elif isinstance(node, ast.MatchClass):
+            asked = node.cls
+        elif isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type("):
+            asked = node.comparators[0]
+        if asked is not None and any(names_settings(part) for part in ast.walk(asked)):
+            yield f"{named(path)}:{asked.lineno}: {ast.unparse(node)}"
+
+
+def names_settings(node: ast.AST) -> bool:
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name == "Variant" or name.endswith("Settings")
+
+
+def registered_targets(path: Path) -> Iterator[str]:
+    """What settings build, as `register` is told: ``module:name``."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "register":
+            yield from (item.value for item in node.args[1:] if isinstance(item, ast.Constant) and item.value)
+
+
+def defines(target: str) -> bool:
+    """Whether the module of a target has a class or function of that name at its top."""
+    module, _, name = target.partition(":")
+    path = ROOT.parent / Path(*module.split(".")).with_suffix(".py")
+    kinds = ast.ClassDef | ast.FunctionDef
+    return path.is_file() and name in {item.name for item in tree_of(path).body if isinstance(item, kinds)}
+
+
 def assert_none(offenders: Iterable[str], advice: str = "") -> None:
     """All of them are named, however long the list: pytest shortens comparisons of lists, but no messages."""
     found = list(offenders)
@@ -223,6 +258,25 @@ def test_files_stay_small() -> None:
 
 def test_functions_stay_small() -> None:
     assert_none(line for path in FILES for line in large_functions(path))
+
+
+def test_settings_are_seldom_asked_for_their_class() -> None:
+    """What differs between methods, energies and tasks is theirs to say: a new one needs no edits elsewhere."""
+    found = [line for path in FILES for line in lines_that_test_settings(path)]
+    assert len(found) > 1, "none is found, so the check itself is broken"
+    assert len(found) <= MOST_LINES_THAT_TEST_SETTINGS, "\n".join(found)
+
+
+def test_what_settings_build_is_there() -> None:
+    targets = [target for path in FILES for target in registered_targets(path)]
+    assert len(targets) > 15
+    assert_none(target for target in targets if not defines(target))
+
+
+def test_only_one_place_sets_the_precision_of_products() -> None:
+    setter = "torch.set_float32_matmul_precision"
+    assert setter in called_names(ROOT / "precision.py")
+    assert_none(named(path) for path in FILES if part_of(path) != "precision" and setter in called_names(path))
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -9,12 +9,17 @@ from torch import Tensor
 
 from desp.categories import are_one_hot, decided
 from desp.errors import DataError, SettingsError
-from desp.predictors import EnergyPredictor, Prediction
-from desp.settings import PooledLayersSettings, PredictorSettings, SolverSettings, TrainingSettings
-
-SETTINGS = PredictorSettings(
-    energy=PooledLayersSettings(hidden=24), sampler=SolverSettings(steps=8), categories=((1, 4),)
+from desp.predictor import SetPredictor
+from desp.settings import (
+    DenoisingSettings,
+    EDMSettings,
+    PooledLayersSettings,
+    RepresentationSettings,
+    TrainingSettings,
 )
+
+METHOD = DenoisingSettings(energy=PooledLayersSettings(hidden=24), sampler=EDMSettings(steps=8))
+ONE_HOT = RepresentationSettings(categories=((1, 4),))
 SHORT = TrainingSettings(steps=150, batch_size=16, learning_rate=3e-3, warmup_steps=10)
 
 
@@ -63,11 +68,10 @@ def test_what_is_not_one_hot(element: list[float]) -> None:
 
 def test_predictions_hold_one_kind_and_the_right_one() -> None:
     data = molecules()
-    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor = SetPredictor(METHOD, ONE_HOT, device="cpu")
     predictor.fit(data, SHORT)
     for kind in range(3):
-        prediction = predictor.predict(torch.eye(3)[kind], samples=10)
-        assert isinstance(prediction, Prediction)
+        prediction = predictor.predict_one(torch.eye(3)[kind], samples=10)
         elements = torch.cat(prediction.sets)
         assert are_one_hot(elements, [(1, 4)])
         assert float(elements[:, 1 + kind].mean()) > 0.8
@@ -75,20 +79,22 @@ def test_predictions_hold_one_kind_and_the_right_one() -> None:
 
 @pytest.mark.parametrize("groups", [((1, 2),), ((-1, 2),), ((0, 2), (1, 3)), ((3, 1),)])
 def test_groups_that_cannot_be(groups: Any) -> None:
-    with pytest.raises(SettingsError, match="categories must be separate column ranges"):
-        replace(SETTINGS, categories=groups)
+    with pytest.raises(
+        SettingsError, match=r"categories must be ranges of at least two columns, .* that do not overlap"
+    ):
+        replace(ONE_HOT, categories=groups)
 
 
 def test_groups_must_lie_within_the_features() -> None:
+    wide = replace(ONE_HOT, categories=((0, 9),))
     with pytest.raises(SettingsError, match="within the 4 features"):
-        EnergyPredictor(replace(SETTINGS, categories=((0, 9),)), device="cpu").fit(molecules(), SHORT)
+        SetPredictor(METHOD, wide, device="cpu").fit(molecules(), SHORT)
 
 
 def test_energies_are_those_of_what_is_returned() -> None:
-    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor = SetPredictor(METHOD, ONE_HOT, device="cpu")
     predictor.fit(molecules(), replace(SHORT, steps=5))
-    prediction = predictor.predict(torch.eye(3)[0], samples=4)
-    assert isinstance(prediction, Prediction)
+    prediction = predictor.predict_one(torch.eye(3)[0], samples=4)
     again = predictor.energy(torch.eye(3)[0].expand(4, -1), prediction.sets)
     torch.testing.assert_close(prediction.energies, again, rtol=1e-4, atol=1e-4)
 
@@ -97,11 +103,12 @@ def test_data_that_are_not_one_hot() -> None:
     data = molecules()
     data[7] = (data[7][0], data[7][1] * 0.5)
     with pytest.raises(DataError, match=r"columns \(\(1, 4\),\) \(categories\) must be one-hot"):
-        EnergyPredictor(SETTINGS, device="cpu").fit(data, SHORT)
+        SetPredictor(METHOD, ONE_HOT, device="cpu").fit(data, SHORT)
 
 
 def test_they_are_saved(tmp_path: Any) -> None:
-    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor = SetPredictor(METHOD, ONE_HOT, device="cpu")
     predictor.fit(molecules(), replace(SHORT, steps=1))
     predictor.save_pretrained(tmp_path)
-    assert EnergyPredictor.from_pretrained(tmp_path, device="cpu").settings == SETTINGS
+    loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
+    assert (loaded.settings, loaded.representation) == (METHOD, ONE_HOT)

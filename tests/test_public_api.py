@@ -30,8 +30,8 @@ def test_names_are_complete_and_sorted() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'EnergyPredicter'"):
-        desp.EnergyPredicter  # noqa: B018 - the access itself is the test
+    with pytest.raises(AttributeError, match="no attribute 'SetPredicter'"):
+        desp.SetPredicter  # noqa: B018 - the access itself is the test
 
 
 def test_version_is_the_installed_one() -> None:

@@ -1,8 +1,5 @@
 """Ragged sets, padded tensors, and the two ways to write absence."""
 
-import math
-from collections.abc import Sequence
-from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,17 +11,8 @@ from hypothesis.extra import numpy as hnp
 
 from desp.errors import DataError
 from desp.randomness import make_generator
-from desp.sets import (
-    Padding,
-    PresencePadding,
-    SetBatch,
-    SizeGroup,
-    ZeroPadding,
-    as_set,
-    make_padding,
-    size_groups,
-)
-from desp.settings import PaddingSettings
+from desp.sets import Padding, PresencePadding, SetBatch, ZeroPadding, as_set, make_padding
+from desp.settings import RepresentationSettings
 
 SHOWN = st.floats(0.125, 1.0, width=32)  # far enough from zero to count as present with zero padding
 
@@ -103,7 +91,7 @@ def test_zero_sets_elements_that_are_absent() -> None:
 )
 def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[bool]) -> None:
     values = torch.tensor([[[0.5, 0.5], [0.5, 0.01], [0.01, -0.01], [-0.2, 0.2]]])
-    padding = make_padding(PaddingSettings(kind="zero", threshold=threshold, rule=rule))
+    padding = make_padding(RepresentationSettings(padding="zero", threshold=threshold, zero_rule=rule))
     decoded = padding.decode(values)
     assert decoded.presence.tolist() == [expected]
     assert torch.equal(decoded.elements[decoded.presence], values[decoded.presence])
@@ -112,10 +100,10 @@ def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[boo
 
 def test_presence_padding_threshold_is_exclusive_and_drops_the_column() -> None:
     values = torch.tensor([[[1.0, 0.6], [2.0, 0.5], [3.0, 0.2]]])
-    decoded = make_padding(PaddingSettings(kind="presence", threshold=0.5)).decode(values)
+    decoded = make_padding(RepresentationSettings(padding="presence", threshold=0.5)).decode(values)
     assert decoded.presence.tolist() == [[True, False, False]]
     assert decoded.elements.tolist() == [[[1.0], [0.0], [0.0]]]
-    lower = make_padding(PaddingSettings(kind="presence", threshold=0.1)).decode(values)
+    lower = make_padding(RepresentationSettings(padding="presence", threshold=0.1)).decode(values)
     assert lower.presence.all()
 
 
@@ -230,7 +218,7 @@ def test_the_first_sets_are_the_first() -> None:
 
 def test_the_default_thresholds_of_presence() -> None:
     """Zero padding keeps what exceeds 0.015, presence what exceeds one half."""
-    zero, presence = (make_padding(PaddingSettings(kind=kind)) for kind in ("zero", "presence"))
+    zero, presence = (make_padding(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
     values = torch.tensor([[[0.016, 0.016], [0.0149, 0.5], [0.5, 0.0149]]])
     assert zero.decode(values).presence.tolist() == [[True, False, False]]
     values = torch.tensor([[[9.0, 0.51], [9.0, 0.5], [9.0, 0.49]]])
@@ -243,31 +231,3 @@ def test_the_default_thresholds_of_presence() -> None:
 def test_to_moves_both_tensors() -> None:
     moved = SetBatch.from_ragged([[[1.0]]]).to("meta")
     assert moved.elements.device.type == moved.presence.device.type == "meta"
-
-
-# -- groups of like size -----------------------------------------------------------------------------------
-
-
-def wasted(groups: Sequence[SizeGroup]) -> int:
-    return sum(group.count * group.rows**2 for group in groups)
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(1, 6), st.integers(1, 4))
-def test_groups_of_like_size_waste_least(sizes: list[int], batch_size: int, most: int) -> None:
-    groups = size_groups(sizes, batch_size, most)
-    assert 1 <= len(groups) <= most
-    assert sum(group.count for group in groups) == batch_size
-    assert min(group.count for group in groups) > 0
-    ordered = sorted(sizes)
-    parts = [ordered[: math.ceil((place + 1) * len(sizes) / batch_size)] for place in range(batch_size)]
-    rows = [max(part[-1], 1) for part in parts]
-    first = 0
-    for group in groups:
-        first += group.count
-        assert group.rows == rows[first - 1]
-    ways = [
-        [SizeGroup(b - a, rows[b - 1]) for a, b in pairwise((0, *cuts, batch_size))]
-        for count in range(most)
-        for cuts in combinations(range(1, batch_size), count)
-    ]
-    assert wasted(groups) == min(map(wasted, ways))

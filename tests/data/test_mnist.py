@@ -13,7 +13,6 @@ from desp.data.idx import read_idx
 from desp.data.mnist import points_of
 from desp.data.mnist_files import TEST_IMAGES, files_folder
 from desp.errors import DataError
-from desp.sets import size_groups
 
 # -- sets ------------------------------------------------------------------------------------------------
 
@@ -42,28 +41,6 @@ def test_sets_are_the_pixels_of_their_images(tiny_mnist: Path) -> None:
         assert batch.x[place, :, 2].tolist() == [1.0] * len(found) + [0.0] * (data.max_size - len(found))
     assert len(batch.sets.to_ragged()[1]) == 0  # the blank image
     assert not batch.x[batch.x[..., 2] == 0].any()
-
-
-@pytest.mark.parametrize(("sets", "batch"), [(12, 4), (10, 4), (3, 7), (50, 50)])
-def test_batches_spread_over_sorted_sets_fit_their_groups(sets: int, batch: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    sizes = torch.randint(0, 9, (sets,), generator=generator)
-    points = torch.zeros(sets, 9, 2, dtype=torch.uint8)
-    points[torch.arange(9) < sizes.unsqueeze(1)] = 1
-    points[..., 1] *= torch.arange(sets, dtype=torch.uint8).unsqueeze(1)  # which set it was
-    table = PointTable(points, sizes).by_size()
-    assert sorted(sizes.tolist()) == table.sizes.tolist()
-    groups = size_groups(sizes.tolist(), batch, 3)
-    rows = torch.tensor([group.rows for group in groups for _ in range(group.count)])
-    counts = torch.zeros(sets)
-    for _ in range(400):
-        drawn = table.draw_spread(batch, generator).sets
-        assert (drawn.sizes <= rows).all()
-        assert not drawn.presence[torch.arange(9) >= rows.unsqueeze(1)].any()
-        which = (drawn.elements[:, 0, 1] * 27).round().long()[drawn.sizes > 0]
-        counts += which.bincount(minlength=sets)
-    expected = 400 * batch / sets
-    assert (counts[sizes > 0] - expected).abs().max() < 6 * expected**0.5
 
 
 def test_the_largest_set_fits_exactly(tiny_mnist: Path) -> None:
@@ -119,8 +96,8 @@ def test_all_sets_are_drawn_alike(table: PointTable, generator: torch.Generator)
     torch.testing.assert_close(shares, torch.full((6,), 1 / 6), atol=0.02, rtol=0)
 
 
-def test_some_drawn_sets_are_moved_and_stay_what_they_are(table: PointTable, generator: torch.Generator) -> None:
-    moved = replace(table, shifted=0.5).to("cpu").by_size()
+def test_some_drawn_sets_are_translated_and_else_the_same(table: PointTable, generator: torch.Generator) -> None:
+    moved = replace(table, translate=0.5).to("cpu")
     batch, same = moved.draw(4000, generator), 0
     places = set()
     for item in batch.sets.to_ragged():
@@ -136,7 +113,7 @@ def test_some_drawn_sets_are_moved_and_stay_what_they_are(table: PointTable, gen
         same += int(first == 0 and int(pixels[0, 0]) == size)
         if size == 5:
             places.add((int(pixels[0, 0]), first))
-    # 28 rows, and 24 columns at which five points may begin; 667 tries of which half are moved find 250 or more.
+    # 28 rows, and 24 columns at which five points may begin; 667 draws, half of them translated, find 250 or more.
     assert len(places) > 200
     assert {row for row, _ in places} == set(range(28))
     assert {column for _, column in places} == set(range(24))
@@ -145,10 +122,10 @@ def test_some_drawn_sets_are_moved_and_stay_what_they_are(table: PointTable, gen
     torch.testing.assert_close(batch.x[..., :2], batch.sets.elements)
 
 
-def test_without_shifts_batches_are_as_before(table: PointTable) -> None:
-    """Where none is moved, a generator goes no farther than before; where some are, the rest is the same."""
+def test_without_translations_batches_are_as_before(table: PointTable) -> None:
+    """Where none is translated, a generator goes no farther than before; where some are, the rest is the same."""
     generators = [torch.Generator().manual_seed(5) for _ in range(3)]
-    plain, rare = table.draw(50, generators[0]), replace(table, shifted=1e-9).draw(50, generators[1])
+    plain, rare = table.draw(50, generators[0]), replace(table, translate=1e-9).draw(50, generators[1])
     torch.testing.assert_close(plain.x, rare.x)
     torch.randint(6, (50,), generator=generators[2])
     torch.rand(50, 7, generator=generators[2])

@@ -39,14 +39,7 @@ def train_run(
     if resume:  # before data are looked for
         folder.check_same(settings, seed)
     task = make_task(settings.task, seed)
-    parts = settings.representation
-    predictor = SetPredictor(
-        settings.method,
-        parts,
-        engine=settings.engine,
-        device=settings.device,
-        matmul_precision=settings.matmul_precision,
-    )
+    predictor, parts = _make_predictor(settings), settings.representation
     shape, statistics = task.shape(parts.max_size, parts.scaling == "auto", parts.categories)
     predictor.build(shape, seed=seed, statistics=statistics)
     _check_machine(settings)
@@ -81,6 +74,16 @@ def train_run(
         write_json(folder.summary_file, summary)
     accelerator.wait_for_everyone()
     return outcome
+
+
+def _make_predictor(settings: RunSettings) -> SetPredictor:
+    return SetPredictor(
+        settings.method,
+        settings.representation,
+        engine=settings.engine,
+        device=settings.device,
+        matmul_precision=settings.matmul_precision,
+    )
 
 
 def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:

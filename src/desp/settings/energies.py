@@ -42,6 +42,11 @@ class EnergySettings(Variant):
         """Width of its layers, which encoders and heads beside it take over."""
         raise NotImplementedError  # an abstract property, as a dataclass has no abstract fields
 
+    @property
+    def needs_presence(self) -> bool:
+        """Whether sets must be padded with a presence feature."""
+        return False
+
     def check_code(self, code_shape: tuple[int, ...], set_shape: tuple[int, int]) -> None:
         """Check that it can use codes of this shape for padded sets (N, C).
 
@@ -116,6 +121,11 @@ class SetEncoderSettings(EnergySettings):
     def width(self) -> int:
         """Of the hidden layers."""
         return self.hidden
+
+    @property
+    def needs_presence(self) -> bool:
+        """Inputs that are sets have it, and are encoded as sets are."""
+        return self.shared
 
     def check_code(self, code_shape: tuple[int, ...], set_shape: tuple[int, int]) -> None:
         """Check that codes are of the latent space, or padded like the sets to predict where the encoder is

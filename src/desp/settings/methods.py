@@ -97,6 +97,11 @@ class EnergyMethodSettings(MethodSettings):
         """That of the energy."""
         return self.energy.width
 
+    @property
+    def needs_presence(self) -> bool:
+        """Where the energy does."""
+        return self.energy.needs_presence
+
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """What suits the energy."""
         return self.energy.auto_encoder(kind)
@@ -276,8 +281,8 @@ class SetRiskSettings(EnergyMethodSettings):
 
     @property
     def needs_presence(self) -> bool:
-        """Unless everything is descended alike."""
-        return self.cardinality != "descended"
+        """Unless everything is descended alike, and inputs are encoded otherwise than sets."""
+        return super().needs_presence or self.cardinality != "descended"
 
     @property
     def predicts_cardinality(self) -> bool:

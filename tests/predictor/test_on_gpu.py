@@ -5,35 +5,35 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from small_predictors import Pairs, Parts
 
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.settings import LangevinSettings, PredictorSettings, TrainingSettings
+from desp.settings import LangevinSettings, TrainingSettings
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 DEVICE = "cuda"
-Pairs = list[tuple[Tensor, Tensor]]
 
 
 def test_what_was_fitted_on_a_gpu_predicts_the_same_on_the_cpu(
-    variant: PredictorSettings, pairs: Pairs, short: TrainingSettings, tmp_path: Path
+    variant: Parts, pairs: Pairs, short: TrainingSettings, tmp_path: Path
 ) -> None:
-    fitted = EnergyPredictor(variant, device=DEVICE)
+    fitted = variant.predictor(device=DEVICE)
     fitted.fit(pairs, short)
     assert fitted.device.type == DEVICE
     fitted.save_pretrained(tmp_path)
-    loaded = EnergyPredictor.from_pretrained(tmp_path, device="cpu")
+    loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
     x = torch.stack([x for x, _ in pairs])
-    if isinstance(variant.sampler, LangevinSettings):
-        quiet = replace(variant.sampler, stochastic_steps=0)  # noise differs between devices
-        there, _ = fitted.sample(x.to(DEVICE), make_generator(0, device=DEVICE), sampler=quiet)
-        here, _ = loaded.sample(x, make_generator(0), sampler=quiet)
+    sampler = variant.method.prediction_sampler
+    if isinstance(sampler, LangevinSettings):
+        quiet = replace(sampler, stochastic_steps=0)  # noise differs between devices
+        there, _ = fitted.sample(fitted.encode(x.to(DEVICE)), make_generator(0, device=DEVICE), sampler=quiet)
+        here, _ = loaded.sample(loaded.encode(x), make_generator(0), sampler=quiet)
         torch.testing.assert_close(there.cpu(), here, rtol=1e-3, atol=1e-3)
-    if fitted.network.scores_sets:
+    if fitted.settings.has_energy:
         sets = [y for _, y in pairs]
         torch.testing.assert_close(fitted.energy(x, sets), loaded.energy(x, sets), rtol=1e-3, atol=1e-3)
     predictions = fitted.predict(x, samples=2, seed=1)
@@ -44,17 +44,17 @@ def test_what_was_fitted_on_a_gpu_predicts_the_same_on_the_cpu(
 
 
 def test_predictions_by_graphs_are_those_step_by_step(
-    variant: PredictorSettings, pairs: Pairs, short: TrainingSettings, tmp_path: Path
+    variant: Parts, pairs: Pairs, short: TrainingSettings, tmp_path: Path
 ) -> None:
-    fitted = EnergyPredictor(variant, device=DEVICE)
+    fitted = variant.predictor(device=DEVICE)
     fitted.fit(pairs, short)
     fitted.save_pretrained(tmp_path)
     x = torch.stack([x for x, _ in pairs]).to(DEVICE)
     sets = []
     for engine in ("eager", "graph"):
-        predictor = EnergyPredictor.from_pretrained(tmp_path, device=DEVICE, engine=engine)
-        generator = make_generator(5, device=DEVICE)
-        sets.append(torch.cat([predictor.sample(x, generator)[0] for _ in range(2)]))
+        predictor = SetPredictor.from_pretrained(tmp_path, device=DEVICE, engine=engine)
+        code, generator = predictor.encode(x), make_generator(5, device=DEVICE)
+        sets.append(torch.cat([predictor.sample(code, generator)[0] for _ in range(2)]))
     # A rank may flip between values that are nearly equal.
     near = ((sets[0] - sets[1]).abs() < 1e-3).double().mean()
     assert near > 0.95

@@ -7,17 +7,24 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 import torch
+from small_predictors import Pairs, Parts
 from torch import Tensor, nn
 
 from desp.errors import CheckpointError, SettingsError
-from desp.predictors import EnergyPredictor, Prediction
-from desp.settings import PredictorSettings, SetEncoderSettings, TrainingSettings
+from desp.predictor import SetPredictor
+from desp.settings import (
+    SCHEMA,
+    ContrastiveSettings,
+    RepresentationSettings,
+    SetEncoderSettings,
+    TrainingSettings,
+    from_json,
+    to_json,
+)
 
-Pairs = list[tuple[Tensor, Tensor]]
 
-
-class OtherPredictor(EnergyPredictor):
-    """Another class, for files that belong to it."""
+class OtherPredictor(SetPredictor):
+    """A user's own class."""
 
 
 class Encoder(nn.Module):
@@ -31,55 +38,55 @@ class Encoder(nn.Module):
         return self.layer(x).tanh()
 
 
-def fit(settings: PredictorSettings, data: Pairs, training: TrainingSettings, **options: Any) -> EnergyPredictor:
-    predictor = EnergyPredictor(settings, device="cpu", **options)
+def fit(settings: Parts, data: Pairs, training: TrainingSettings, **options: Any) -> SetPredictor:
+    predictor = settings.predictor(device="cpu", **options)
     predictor.fit(data, training)
     return predictor
 
 
-def sets_of(predictor: EnergyPredictor, x: Any) -> tuple[list[list[list[float]]], list[float]]:
-    prediction = predictor.predict(x, 3, seed=2)
-    assert isinstance(prediction, Prediction)
+def sets_of(predictor: SetPredictor, x: Any) -> tuple[list[list[list[float]]], list[float]]:
+    prediction = predictor.predict_one(x, 3, seed=2)
     # Without an energy they are NaN, which is not equal to itself.
     return [item.tolist() for item in prediction.sets], prediction.energies.nan_to_num().tolist()
 
 
 @pytest.fixture
-def saved(fitted: EnergyPredictor, tmp_path: Path) -> Path:
+def saved(fitted: SetPredictor, tmp_path: Path) -> Path:
     """A folder with a saved predictor."""
     fitted.save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
 
 def test_a_loaded_predictor_predicts_the_same(
-    variant: PredictorSettings, pairs: Pairs, short: TrainingSettings, tmp_path: Path
+    variant: Parts, pairs: Pairs, short: TrainingSettings, tmp_path: Path
 ) -> None:
     data = [(1000 * x, 2000 * y - 500) for x, y in pairs]  # both scalings must be saved too
     predictor = fit(variant, data, short)
     predictor.save_pretrained(tmp_path)
-    loaded = EnergyPredictor.from_pretrained(tmp_path, device="cpu")
-    assert loaded.settings == predictor.settings
+    loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
+    assert (loaded.settings, loaded.representation) == (predictor.settings, predictor.representation)
     assert loaded.shape == predictor.shape
     assert not loaded.shape.scaling.is_identity
     assert sets_of(loaded, data[0][0]) == sets_of(predictor, data[0][0])
-    assert EnergyPredictor.from_pretrained(str(tmp_path)).shape == predictor.shape
+    assert SetPredictor.from_pretrained(str(tmp_path)).shape == predictor.shape
 
 
-def test_images_predict_the_same_after_loading(
-    settings: PredictorSettings, short: TrainingSettings, tmp_path: Path
-) -> None:
+def test_images_predict_the_same_after_loading(settings: Parts, short: TrainingSettings, tmp_path: Path) -> None:
     data = [(torch.rand(1, 8, 8), torch.rand(2, 2)) for _ in range(4)]
     predictor = fit(settings, data, short)
     predictor.save_pretrained(tmp_path)
-    loaded = EnergyPredictor.from_pretrained(tmp_path, device="cpu")
+    loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
     assert sets_of(loaded, data[0][0]) == sets_of(predictor, data[0][0])
 
 
-def test_files_are_json_and_safetensors(saved: Path) -> None:
+def test_files_are_json_and_safetensors(saved: Path, settings: Parts) -> None:
     names = {path.name for path in saved.iterdir()}
     assert names - {"README.md"} == {"config.json", "model.safetensors"}
     config = json.loads((saved / "config.json").read_text())["desp"]
-    assert config["class"] == "EnergyPredictor"
+    assert set(config) == {"schema", "method", "representation", "shape", "own_encoder"}
+    assert (config["schema"], config["own_encoder"]) == (SCHEMA, False)
+    assert config["method"] == to_json(settings.method)
+    assert from_json(RepresentationSettings, config["representation"]) == settings.representation
     assert config["shape"]["input_shape"] == [3]
     # safetensors begin with the length of a JSON header; pickles and zip files do not
     raw = (saved / "model.safetensors").read_bytes()
@@ -87,21 +94,21 @@ def test_files_are_json_and_safetensors(saved: Path) -> None:
     assert "energy.lower" in header
 
 
-def test_saving_again_replaces(saved: Path, settings: PredictorSettings, short: TrainingSettings) -> None:
+def test_saving_again_replaces(saved: Path, settings: Parts, short: TrainingSettings) -> None:
     other = fit(settings, [(torch.zeros(2), torch.rand(1, 1))] * 4, short)
     other.save_pretrained(saved)
-    assert EnergyPredictor.from_pretrained(saved).shape == other.shape
+    assert SetPredictor.from_pretrained(saved).shape == other.shape
 
 
 def test_loading_goes_to_the_device_that_is_asked_for(saved: Path) -> None:
-    assert EnergyPredictor.from_pretrained(saved, device="cpu").device == torch.device("cpu")
+    assert SetPredictor.from_pretrained(saved, device="cpu").device == torch.device("cpu")
 
 
 def test_a_loaded_predictor_can_be_fitted_again(
-    saved: Path, contrastive: EnergyPredictor, pairs: Pairs, short: TrainingSettings
+    saved: Path, contrastive: SetPredictor, pairs: Pairs, short: TrainingSettings
 ) -> None:
     """From the beginning, like any other."""
-    loaded = EnergyPredictor.from_pretrained(saved, device="cpu")
+    loaded = SetPredictor.from_pretrained(saved, device="cpu")
     before = sets_of(loaded, pairs[0][0])
     loaded.fit(pairs, short, seed=1)
     contrastive.fit(pairs, short, seed=1)
@@ -112,7 +119,7 @@ def test_a_loaded_predictor_can_be_fitted_again(
 
 
 def test_own_encoder_is_trained_saved_and_asked_for(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings, tmp_path: Path
+    settings: Parts, pairs: Pairs, short: TrainingSettings, tmp_path: Path
 ) -> None:
     encoder = Encoder()
     before = encoder.layer.weight.detach().clone()
@@ -120,14 +127,14 @@ def test_own_encoder_is_trained_saved_and_asked_for(
     assert not torch.equal(encoder.layer.weight, before)
     predictor.save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match=r"from_pretrained\(folder, input_encoder=MyEncoder\(\)\)"):
-        EnergyPredictor.from_pretrained(tmp_path)
-    loaded = EnergyPredictor.from_pretrained(tmp_path, input_encoder=Encoder(), device="cpu")
+        SetPredictor.from_pretrained(tmp_path)
+    loaded = SetPredictor.from_pretrained(tmp_path, input_encoder=Encoder(), device="cpu")
     assert sets_of(loaded, pairs[0][0]) == sets_of(predictor, pairs[0][0])
     with pytest.raises(CheckpointError, match="do not fit"):
-        EnergyPredictor.from_pretrained(tmp_path, input_encoder=Encoder(out=9))
+        SetPredictor.from_pretrained(tmp_path, input_encoder=Encoder(out=9))
 
 
-def test_own_encoder_serves_inputs_of_any_shape(short: TrainingSettings, settings: PredictorSettings) -> None:
+def test_own_encoder_serves_inputs_of_any_shape(short: TrainingSettings, settings: Parts) -> None:
     words = [(torch.rand(4, 3), torch.rand(2, 2)) for _ in range(4)]
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
     predictor = fit(settings, words, short, input_encoder=encoder)
@@ -137,7 +144,7 @@ def test_own_encoder_serves_inputs_of_any_shape(short: TrainingSettings, setting
 
 
 def test_own_encoder_of_the_wrong_length_is_refused(pairs: Pairs, short: TrainingSettings) -> None:
-    settings = PredictorSettings.contrastive(energy=SetEncoderSettings(hidden=8, latent=4))
+    settings = Parts(ContrastiveSettings(energy=SetEncoderSettings(hidden=8, latent=4)))
     with pytest.raises(SettingsError, match="codes of 4 numbers"):
         fit(settings, pairs, short, input_encoder=Encoder(out=6))
 
@@ -149,7 +156,7 @@ def test_cut_weights_are_refused(saved: Path) -> None:
     weights = saved / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(CheckpointError, match="damaged"):
-        EnergyPredictor.from_pretrained(saved)
+        SetPredictor.from_pretrained(saved)
 
 
 def test_a_changed_byte_is_noticed(saved: Path) -> None:
@@ -158,13 +165,13 @@ def test_a_changed_byte_is_noticed(saved: Path) -> None:
     raw[-3] ^= 255
     weights.write_bytes(bytes(raw))
     with pytest.raises(CheckpointError, match="checksum"):
-        EnergyPredictor.from_pretrained(saved)
+        SetPredictor.from_pretrained(saved)
 
 
 def test_missing_weights_are_named(saved: Path) -> None:
     (saved / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):
-        EnergyPredictor.from_pretrained(saved)
+        SetPredictor.from_pretrained(saved)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +183,12 @@ def test_missing_weights_are_named(saved: Path) -> None:
         "3",
         '{"other": 1}',
         '{"desp": 3}',
-        '{"desp": {"class": "EnergyPredictor"}}',
+        '{"desp": {"schema": 2}}',
+        '{"desp": {"schema": 2, "method": {}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 2, "method": {"kind": "denoising"}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 2, "method": {"kind": "denoising", "enrgy": 1}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 2, "method": 4, "representation": {}, "shape": 5}}',
+        '{"desp": {"class": "EnergyPredictor"}}',  # as they were before schemas had numbers
         '{"desp": {"class": "EnergyPredictor", "settings": {}, "shape": {}}}',
         '{"desp": {"class": "EnergyPredictor", "settings": {"enrgy": 1}, "shape": {}}}',
         '{"desp": {"class": "EnergyPredictor", "settings": 4, "shape": 5}}',
@@ -185,37 +197,46 @@ def test_missing_weights_are_named(saved: Path) -> None:
 def test_a_damaged_config_is_refused(saved: Path, text: str) -> None:
     (saved / "config.json").write_text(text)
     with pytest.raises(CheckpointError, match="damaged"):
-        EnergyPredictor.from_pretrained(saved)
+        SetPredictor.from_pretrained(saved)
 
 
 def test_a_config_that_is_no_text_is_refused(saved: Path) -> None:
     (saved / "config.json").write_bytes(b"\x80\xff\x00")
     with pytest.raises(CheckpointError, match="damaged"):
-        EnergyPredictor.from_pretrained(saved)
+        SetPredictor.from_pretrained(saved)
 
 
 def test_weights_of_other_settings_are_refused(saved: Path) -> None:
     config = json.loads((saved / "config.json").read_text())
-    config["desp"]["settings"]["energy"]["hidden"] = 9
+    config["desp"]["method"]["energy"]["hidden"] = 9
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="do not fit"):
-        EnergyPredictor.from_pretrained(saved)
+        SetPredictor.from_pretrained(saved)
 
 
-def test_a_folder_of_another_class_is_refused(saved: Path) -> None:
-    with pytest.raises(CheckpointError, match="saved by EnergyPredictor, not OtherPredictor"):
-        OtherPredictor.from_pretrained(saved)
+def test_a_folder_of_a_newer_version_is_refused(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    config["desp"]["schema"] = SCHEMA + 1
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=f"schema {SCHEMA + 1}; this version of desp knows up to {SCHEMA}"):
+        SetPredictor.from_pretrained(saved)
+
+
+def test_a_class_of_ones_own_loads_what_it_saved(saved: Path, fitted: SetPredictor, pairs: Pairs) -> None:
+    loaded = OtherPredictor.from_pretrained(saved, device="cpu")
+    assert type(loaded) is OtherPredictor
+    assert sets_of(loaded, pairs[0][0]) == sets_of(fitted, pairs[0][0])
 
 
 def test_a_folder_without_a_predictor_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"holds no predictor: config\.json is missing"):
-        EnergyPredictor.from_pretrained(tmp_path)
+        SetPredictor.from_pretrained(tmp_path)
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckpointError, match="There is no folder"):
-        EnergyPredictor.from_pretrained(tmp_path / "nothing")
+        SetPredictor.from_pretrained(tmp_path / "nothing")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     for name in ("nothing/here", "nothing"):  # could be a name on the hub
         with pytest.raises(CheckpointError, match=f"no folder {name}.*hub"):
-            EnergyPredictor.from_pretrained(name)
+            SetPredictor.from_pretrained(name)

@@ -6,25 +6,24 @@ from typing import Any
 
 import pytest
 import torch
+from small_predictors import Pairs, Parts
 from torch import Tensor
 
 from desp.data.base import Batch
 from desp.distances import assign, huber_pairs, hungarian
 from desp.errors import SettingsError
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.samplers import ChainInfo, LangevinSampler, combine_tries
+from desp.samplers import ChainInfo, LangevinSampler, sample_restarts
 from desp.sets import Padding, PresencePadding, SetBatch, ZeroPadding
-from desp.settings import ContrastiveSettings, LangevinSettings, PredictorSettings
-
-Pairs = list[tuple[Tensor, Tensor]]
+from desp.settings import ContrastiveSettings, LangevinSettings
 
 
-def test_chains_beyond_a_thousand_run_in_parts(fitted: EnergyPredictor, pairs: Pairs) -> None:
+def test_chains_beyond_a_thousand_run_in_parts(fitted: SetPredictor, pairs: Pairs) -> None:
     """The first thousand of 1,500 use the same noise as a run of exactly a thousand, and then it goes on."""
-    x = pairs[0][0].expand(1500, -1)
-    long, info = fitted.sample(x, make_generator(1), record="trace")
-    short, _ = fitted.sample(x[:1000], make_generator(1))
+    code = fitted.encode(pairs[0][0].expand(1500, -1))
+    long, info = fitted.sample(code, make_generator(1), record="trace")
+    short, _ = fitted.sample(code[:1000], make_generator(1))
     assert long.shape == (1500, 4, 2)
     assert info.energies is not None
     assert info.energies.shape == (4, 1500)
@@ -32,70 +31,69 @@ def test_chains_beyond_a_thousand_run_in_parts(fitted: EnergyPredictor, pairs: P
     assert not torch.equal(long[1000:], short[:500])
 
 
-def test_the_parts_of_many_inputs_stay_in_order(fitted: EnergyPredictor) -> None:
+def test_the_parts_of_many_inputs_stay_in_order(fitted: SetPredictor) -> None:
     """Without noise a set depends on its input alone, so the 1,203rd of many is what it is by itself."""
     quiet = LangevinSettings(steps=3, stochastic_steps=0)
-    x = torch.linspace(-3, 3, 1204).unsqueeze(1).repeat(1, 3)
-    together, _ = fitted.sample(x, make_generator(0), sampler=quiet)
+    code = fitted.encode(torch.linspace(-3, 3, 1204).unsqueeze(1).repeat(1, 3))
+    together, _ = fitted.sample(code, make_generator(0), sampler=quiet)
     for index in (0, 999, 1000, 1203):
-        alone, _ = fitted.sample(x[index : index + 1], make_generator(0), sampler=quiet)
+        alone, _ = fitted.sample(code[index : index + 1], make_generator(0), sampler=quiet)
         torch.testing.assert_close(together[index : index + 1], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_of_several_tries_the_lowest_end_is_kept_with_its_record(fitted: EnergyPredictor, pairs: Pairs) -> None:
-    x = torch.stack([x for x, _ in pairs])
+def test_of_several_restarts_the_lowest_end_is_kept_with_its_record(fitted: SetPredictor, pairs: Pairs) -> None:
+    code = fitted.encode(torch.stack([x for x, _ in pairs]))
     once = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.3)
     generator = make_generator(4)
-    draws = [fitted.sample(x, generator, sampler=once, record="trajectory") for _ in range(3)]
-    energies = torch.stack([fitted.raw_energy(x, sets) for sets, _ in draws])
+    samples = [fitted.sample(code, generator, sampler=once, record="trajectory") for _ in range(3)]
+    energies = torch.stack([fitted.raw_energy(code, sets) for sets, _ in samples])
     lowest = energies.argmin(dim=0)
     assert len(lowest.unique()) > 1
-    sets, info = fitted.sample(x, make_generator(4), sampler=replace(once, tries=3), record="trajectory")
+    sets, info = fitted.sample(code, make_generator(4), sampler=replace(once, restarts=3), record="trajectory")
     for row, index in enumerate(lowest.tolist()):
-        torch.testing.assert_close(sets[row], draws[index][0][row])
-        torch.testing.assert_close(info.trajectory[:, row], draws[index][1].trajectory[:, row])
-        torch.testing.assert_close(info.energies[:, row], draws[index][1].energies[:, row])
-        torch.testing.assert_close(info.gradient_norms[:, row], draws[index][1].gradient_norms[:, row])
+        torch.testing.assert_close(sets[row], samples[index][0][row])
+        torch.testing.assert_close(info.trajectory[:, row], samples[index][1].trajectory[:, row])
+        torch.testing.assert_close(info.energies[:, row], samples[index][1].energies[:, row])
+        torch.testing.assert_close(info.gradient_norms[:, row], samples[index][1].gradient_norms[:, row])
 
 
-@pytest.mark.parametrize(("inputs", "tries", "engine"), [(999, 1, "few"), (1000, 1, "many"), (250, 4, "many")])
-def test_many_chains_are_worth_an_engine(fitted: EnergyPredictor, inputs: int, tries: int, engine: str) -> None:
-    x, settings = torch.zeros(inputs, 3), LangevinSettings(steps=1, stochastic_steps=1, tries=tries)
-    row_shape = fitted.sample(x[:1], make_generator(0), sampler=settings)[0].shape[1:]
-    drawer = fitted.network.make_drawer((row_shape[0], row_shape[1]), fitted.padding, "auto")
+@pytest.mark.parametrize(("inputs", "restarts", "engine"), [(999, 1, "few"), (1000, 1, "many"), (250, 4, "many")])
+def test_many_chains_are_worth_an_engine(fitted: SetPredictor, inputs: int, restarts: int, engine: str) -> None:
+    settings = LangevinSettings(steps=1, stochastic_steps=1, restarts=restarts)
+    code, engines = fitted.encode(torch.zeros(inputs, 3)), fitted.method.engines
     ran: list[str] = []
 
     def noted(name: str) -> Any:
-        run = getattr(drawer, name).run
+        run = getattr(engines, name).run
         return lambda *args: (ran.append(name), run(*args))[1]
 
     for name in ("few", "many"):
-        getattr(drawer, name).run = noted(name)
-    drawer.draw_part(x, make_generator(0), settings, "nothing")
-    assert ran == [engine] * tries
+        getattr(engines, name).run = noted(name)
+    fitted.method.sample_part(code, make_generator(0), settings, "nothing")
+    assert ran == [engine] * restarts
 
 
-def test_without_noise_one_try_is_enough(fitted: EnergyPredictor, pairs: Pairs) -> None:
+def test_without_noise_one_chain_is_enough(fitted: SetPredictor, pairs: Pairs) -> None:
     """The generator is not asked, and no gradient is taken twice."""
     taken = 0
-    once = fitted.network.energy.value_and_gradient
+    once = fitted.method.energy.value_and_gradient
 
     def counted(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         nonlocal taken
         taken += 1
         return once(*args, **kwargs)
 
-    quiet = LangevinSettings(steps=5, stochastic_steps=0, tries=4)
+    quiet = LangevinSettings(steps=5, stochastic_steps=0, restarts=4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted.network.energy, "value_and_gradient", counted)
-        fitted.sample(pairs[0][0].unsqueeze(0), make_generator(0), sampler=quiet)
+        patch.setattr(fitted.method.energy, "value_and_gradient", counted)
+        fitted.sample(fitted.encode(pairs[0][0].unsqueeze(0)), make_generator(0), sampler=quiet)
     assert taken == 5
 
 
 def test_a_number_is_kept_before_nan() -> None:
     ends = iter([torch.full((2, 1, 1), 1.0), torch.full((2, 1, 1), 2.0)])
     scores = iter([torch.tensor([torch.nan, 3.0]), torch.tensor([5.0, torch.nan])])
-    sets, info = combine_tries(
+    sets, info = sample_restarts(
         lambda: (next(ends), ChainInfo()), lambda _: next(scores), 2, "lowest", ZeroPadding()
     )
     assert sets.flatten().tolist() == [2, 1]
@@ -112,11 +110,11 @@ def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = (), padding: Paddi
     def score(sets: Tensor) -> Tensor:
         return torch.full((len(sets),), float(next(scores)))
 
-    return combine_tries(lambda: (next(left), ChainInfo()), score, len(ends), "mean", padding)[0]
+    return sample_restarts(lambda: (next(left), ChainInfo()), score, len(ends), "mean", padding)[0]
 
 
-def test_the_mean_of_tries_is_that_of_matching_elements() -> None:
-    """Of five tries the lowest three count, and the order is that of the lowest."""
+def test_the_mean_of_restarts_is_that_of_matching_elements() -> None:
+    """Of five restarts the lowest three count, and the order is that of the lowest."""
     generator = make_generator(0)
     places = 5 * torch.randn(6, 4, 2, generator=generator)
     shifts = torch.randn(5, 6, 4, 2, generator=generator) / 10
@@ -144,14 +142,14 @@ def test_absent_rows_are_not_told_apart(monkeypatch: pytest.MonkeyPatch) -> None
         seen.append(costs)
         return assign(costs)
 
-    monkeypatch.setattr("desp.samplers.tries.assign", listening)
+    monkeypatch.setattr("desp.samplers.restarts.assign", listening)
     mean_of_ends(first, second, first, padding=PresencePadding())
     pairs = huber_pairs(first, second)
     pairs[:, [0, 0, 2, 2], [1, 3, 1, 3]] = 0
     torch.testing.assert_close(seen[1], pairs)  # the first is of the lowest set with itself
 
 
-def test_an_element_that_is_half_there_in_some_tries_is_not_lost() -> None:
+def test_an_element_that_is_half_there_in_some_restarts_is_not_lost() -> None:
     there, half = torch.tensor([0.6, 0.2, 0.9]), torch.tensor([0.6, 0.2, 0.45])
     ends = [torch.zeros(1, 3, 3) for _ in range(5)]
     for end, row, place in zip(ends, (half, half, there, there, there), (0, 1, 2, 0, 1), strict=True):
@@ -178,7 +176,7 @@ def test_the_mean_of_present_elements_does_not_depend_on_absent_rows() -> None:
     torch.testing.assert_close(hungarian(sets.packed().elements[:, :5], best[..., :2]), torch.zeros(3))
 
 
-def test_tries_that_are_lost_do_not_count() -> None:
+def test_restarts_that_are_lost_do_not_count() -> None:
     good, lost = torch.tensor([[[1.0], [3.0]]]), torch.tensor([[[torch.nan], [2.0]]])
     nan = math.nan
     assert mean_of_ends(good, lost, lost, energies=(0, nan, nan)).flatten().tolist() == [1, 3]
@@ -188,50 +186,49 @@ def test_tries_that_are_lost_do_not_count() -> None:
     assert mean_of_ends(lost, lost, lost, energies=(nan, nan, nan)).isnan().any()
 
 
-def test_predictions_may_be_means_of_tries(fitted: EnergyPredictor, pairs: Pairs) -> None:
-    x = torch.stack([x for x, _ in pairs[:5]])
+def test_predictions_may_be_means_of_restarts(fitted: SetPredictor, pairs: Pairs) -> None:
+    code = fitted.encode(torch.stack([x for x, _ in pairs[:5]]))
     once = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.3)
     generator = make_generator(4)
-    ends = [fitted.sample(x, generator, sampler=once)[0] for _ in range(4)]
-    energies = torch.stack([fitted.raw_energy(x, end) for end in ends])
-    sampler = replace(once, tries=4, from_tries="mean")
-    sets, _ = fitted.sample(x, make_generator(4), sampler=sampler)
-    for row in range(len(x)):
+    ends = [fitted.sample(code, generator, sampler=once)[0] for _ in range(4)]
+    energies = torch.stack([fitted.raw_energy(code, end) for end in ends])
+    sampler = replace(once, restarts=4, aggregate="mean")
+    sets, _ = fitted.sample(code, make_generator(4), sampler=sampler)
+    for row in range(len(code)):
         of_row, scores = [end[row : row + 1] for end in ends], tuple(energies[:, row].tolist())
         expected = mean_of_ends(*of_row, energies=scores, padding=fitted.padding)
         torch.testing.assert_close(sets[row : row + 1], expected)
 
 
 def test_one_chain_does_not_pretend_to_be_several() -> None:
-    with pytest.raises(SettingsError, match="tries"):
-        LangevinSampler(LangevinSettings(tries=2))
+    with pytest.raises(SettingsError, match="restarts"):
+        LangevinSampler(LangevinSettings(restarts=2))
 
 
-def test_tries_are_not_for_training() -> None:
-    with pytest.raises(SettingsError, match=r"estimator\.chain\.tries"):
-        ContrastiveSettings(chain=LangevinSettings(tries=2))
-    with pytest.raises(SettingsError, match="tries"):
-        LangevinSettings(tries=0)
+def test_restarts_are_not_for_training() -> None:
+    with pytest.raises(SettingsError, match=r"chain\.restarts must be 1"):
+        ContrastiveSettings(chain=LangevinSettings(restarts=2))
+    with pytest.raises(SettingsError, match="restarts"):
+        LangevinSettings(restarts=0)
 
 
-def test_record_of_a_prediction_chain(
-    variant: PredictorSettings, fitted_variant: EnergyPredictor, pairs: Pairs
-) -> None:
+def test_record_of_a_prediction_chain(variant: Parts, fitted_variant: SetPredictor, pairs: Pairs) -> None:
     predictor = fitted_variant
-    steps, channels = 4 if variant.estimator.kind == "contrastive" else 3, predictor.padding.channels(2)
-    raw, info = predictor.sample(torch.stack([x for x, _ in pairs[:2]]), make_generator(0), record="trajectory")
-    if variant.estimator.kind == "direct":  # sets are made in one pass
+    steps, channels = 4 if variant.method.kind == "contrastive" else 3, predictor.padding.channels(2)
+    code = predictor.encode(torch.stack([x for x, _ in pairs[:2]]))
+    raw, info = predictor.sample(code, make_generator(0), record="trajectory")
+    if variant.method.kind == "tspn":  # sets are made in one pass
         assert info == ChainInfo()
         return
     assert info.trajectory is not None
     assert info.energies is not None
     assert info.trajectory.shape == (steps + 1, 2, 4, channels)
     assert info.energies.shape == (steps, 2)
-    assert info.energies.isnan().all() == info.energies.isnan().any() == (not predictor.network.scores_sets)
+    assert info.energies.isnan().all() == info.energies.isnan().any() == (not predictor.settings.has_energy)
     torch.testing.assert_close(info.trajectory[-1], raw)
 
 
-def test_prepare_brings_a_batch_to_the_networks_tensors(fitted: EnergyPredictor, pairs: Pairs) -> None:
+def test_prepare_brings_a_batch_to_the_networks_tensors(fitted: SetPredictor, pairs: Pairs) -> None:
     batch = Batch(torch.stack([x for x, _ in pairs]).double(), SetBatch.from_ragged([y for _, y in pairs]))
     x, y = fitted.prepare(batch, torch.device("cpu"))
     assert (x.dtype, y.dtype) == (torch.float32, torch.float32)

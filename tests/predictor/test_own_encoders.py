@@ -9,21 +9,20 @@ import torch
 from torch import Tensor, nn
 
 from desp.errors import SettingsError
-from desp.predictors import DataShape, EnergyPredictor, Prediction
+from desp.predictor import DataShape, Prediction, SetPredictor
 from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     LangevinSettings,
-    PaddingSettings,
-    PredictorSettings,
+    RepresentationSettings,
     TrainingSettings,
 )
 
 CHAIN = LangevinSettings(steps=3, stochastic_steps=3)
-SETTINGS = PredictorSettings.contrastive(
+SETTINGS = ContrastiveSettings(
     energy=DeepSetsSettings(hidden=8),
-    estimator=ContrastiveSettings(chain=CHAIN),
+    chain=CHAIN,
     sampler=LangevinSettings(steps=3, stochastic_steps=2),
 )
 SHORT = TrainingSettings(steps=3, batch_size=4)
@@ -44,22 +43,20 @@ SPECIAL: dict[str, Callable[[], nn.Module]] = {
 every_special = pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
 
 
-def with_encoder(special: Callable[[], nn.Module]) -> EnergyPredictor:
+def with_encoder(special: Callable[[], nn.Module]) -> SetPredictor:
     """A predictor whose encoder acts differently while it is trained."""
-    return EnergyPredictor(SETTINGS, input_encoder=nn.Sequential(nn.Linear(3, 6), special()), device="cpu")
+    return SetPredictor(SETTINGS, input_encoder=nn.Sequential(nn.Linear(3, 6), special()), device="cpu")
 
 
-def modes(predictor: EnergyPredictor) -> set[bool]:
-    return {part.training for part in predictor.network.modules()}
+def modes(predictor: SetPredictor) -> set[bool]:
+    return {part.training for part in predictor.method.modules()}
 
 
-def answers(predictor: EnergyPredictor, x: Tensor) -> Prediction:
-    prediction = predictor.predict(x, samples=2)
-    assert isinstance(prediction, Prediction)
-    return prediction
+def answers(predictor: SetPredictor, x: Tensor) -> Prediction:
+    return predictor.predict_one(x, samples=2)
 
 
-def assert_evaluates(predictor: EnergyPredictor) -> None:
+def assert_evaluates(predictor: SetPredictor) -> None:
     """Nothing is left to chance but the sampler's own noise, and the batch around an input does not matter."""
     x = torch.ones(3)
     before = torch.random.get_rng_state()
@@ -67,7 +64,7 @@ def assert_evaluates(predictor: EnergyPredictor) -> None:
     assert torch.equal(first.energies, second.energies)
     points = torch.rand(2, 2, generator=torch.Generator().manual_seed(1))
     together = predictor.energy(torch.stack([x, -x]), [points, points])
-    assert torch.allclose(together[0], predictor.energy(x, points))
+    assert torch.allclose(together[0], predictor.energy(x[None], [points])[0])
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -77,7 +74,7 @@ def test_predictions_are_made_in_evaluation_mode(special: Callable[[], nn.Module
     predictor.fit(pairs(), SHORT)
     assert modes(predictor) == {False}
     assert_evaluates(predictor)
-    predictor.network.train()  # a user may have looked at something else in between
+    predictor.method.train()  # a user may have looked at something else in between
     assert_evaluates(predictor)
     assert modes(predictor) == {True}
 
@@ -88,7 +85,7 @@ def test_a_loaded_predictor_is_in_evaluation_mode(special: Callable[[], nn.Modul
     predictor.fit(pairs(), SHORT)
     predictor.save_pretrained(tmp_path)
     encoder = nn.Sequential(nn.Linear(3, 6), special())
-    loaded = EnergyPredictor.from_pretrained(tmp_path, input_encoder=encoder, device="cpu")
+    loaded = SetPredictor.from_pretrained(tmp_path, input_encoder=encoder, device="cpu")
     assert modes(loaded) == {False}
     assert not any(part.training for part in encoder.modules())
     assert_evaluates(loaded)
@@ -119,20 +116,20 @@ class Noting(nn.Linear):
 
 def test_training_is_done_in_training_mode() -> None:
     encoder = Noting()
-    EnergyPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
+    SetPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
     assert encoder.seen == [False, True, True, True]  # the first only asks for the shape of a code
 
 
 def test_validation_is_done_in_evaluation_mode_and_training_goes_on_in_its_own() -> None:
     encoder = Noting()
 
-    def validation(predictor: EnergyPredictor) -> float:
-        predictor.predict(torch.ones(3))  # draws, and scores what was drawn
+    def validation(predictor: SetPredictor) -> float:
+        predictor.predict_one(torch.ones(3))  # encodes once, samples, and scores what was sampled
         return 0.0
 
-    predictor = EnergyPredictor(SETTINGS, input_encoder=encoder)
+    predictor = SetPredictor(SETTINGS, input_encoder=encoder)
     each = replace(SHORT, validate_every=1)
-    step = [True, False, False]
+    step = [True, False]
     for _ in range(2):  # and when it is fitted again
         encoder.seen.clear()
         predictor.fit(pairs(), each, validation=validation)
@@ -144,30 +141,30 @@ def test_a_part_keeps_the_mode_that_a_user_gave_it() -> None:
     """Predicting in between does not thaw what was frozen."""
     predictor = with_encoder(SPECIAL["batch norm"])
     predictor.fit(pairs(), SHORT)
-    predictor.network.train()
-    frozen = [part for part in predictor.network.modules() if isinstance(part, nn.BatchNorm1d)]
+    predictor.method.train()
+    frozen = [part for part in predictor.method.modules() if isinstance(part, nn.BatchNorm1d)]
     frozen[0].eval()
-    predictor.predict(torch.ones(3))
-    assert (predictor.network.training, frozen[0].training) == (True, False)
+    predictor.predict_one(torch.ones(3))
+    assert (predictor.method.training, frozen[0].training) == (True, False)
 
 
 def test_asking_for_the_shape_leaves_running_statistics_alone() -> None:
     norm = nn.BatchNorm1d(3)
-    predictor = EnergyPredictor(SETTINGS, input_encoder=norm)
+    predictor = SetPredictor(SETTINGS, input_encoder=norm)
     predictor.fit(pairs(), SHORT)
     assert int(norm.num_batches_tracked) == 3
-    assert predictor.network.energy.input_encoder is norm
+    assert predictor.method.encoder is norm
 
 
 def test_an_encoder_can_be_used_again() -> None:
     """What a fit leaves behind in it is its weights: another fit goes on from there as it would from a copy."""
     encoder = nn.Linear(3, 6)
-    EnergyPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
+    SetPredictor(SETTINGS, input_encoder=encoder).fit(pairs(), SHORT)
     copied = nn.Linear(3, 6)
     copied.load_state_dict(encoder.state_dict())
     before = encoder.weight.detach().clone()
     for one in (encoder, copied):
-        EnergyPredictor(SETTINGS, input_encoder=one).fit(pairs(), SHORT)
+        SetPredictor(SETTINGS, input_encoder=one).fit(pairs(), SHORT)
     assert not torch.equal(encoder.weight, before)
     assert torch.equal(encoder.weight, copied.weight)
     assert torch.equal(encoder.bias, copied.bias)
@@ -175,13 +172,13 @@ def test_an_encoder_can_be_used_again() -> None:
 
 def test_an_encoder_that_does_not_fit() -> None:
     with pytest.raises(SettingsError, match=r"cannot take a batch of inputs of shape \(1, 3\)"):
-        EnergyPredictor(SETTINGS, input_encoder=nn.Linear(4, 6)).fit(pairs(), SHORT)
+        SetPredictor(SETTINGS, input_encoder=nn.Linear(4, 6)).fit(pairs(), SHORT)
 
 
 @pytest.mark.parametrize("kind", ["zero", "presence"])
 def test_either_padding_gives_true_sets_back_by_default(kind: str) -> None:
-    settings = PredictorSettings.contrastive(energy=DeepSetsSettings(hidden=8), padding=PaddingSettings(kind=kind))
-    predictor = EnergyPredictor(settings)
+    settings = ContrastiveSettings(energy=DeepSetsSettings(hidden=8))
+    predictor = SetPredictor(settings, RepresentationSettings(padding=kind))
     data = [(x, 0.1 + 0.8 * y) for x, y in pairs()]
     predictor.fit(data, SHORT)
     sets = SetBatch.from_ragged([y for _, y in data], predictor.shape.max_size, predictor.shape.features)

@@ -5,57 +5,54 @@ from typing import Any
 
 import pytest
 import torch
+from small_predictors import Pairs, Parts
 from torch import Tensor
 
 from desp.errors import DataError
-from desp.predictors import EnergyPredictor, Prediction, inspect_dataset
+from desp.predictor import SetPredictor, inspect_dataset
 from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
-    EstimatorSettings,
+    DescentSettings,
     LangevinSettings,
-    PredictorSettings,
+    MethodSettings,
     SetRiskSettings,
     TrainingSettings,
 )
 
-Pairs = list[tuple[Tensor, Tensor]]
 
-
-def fit(settings: PredictorSettings, data: Any, training: TrainingSettings) -> EnergyPredictor:
-    predictor = EnergyPredictor(settings, device="cpu")
+def fit(settings: Parts, data: Any, training: TrainingSettings) -> SetPredictor:
+    predictor = settings.predictor(device="cpu")
     predictor.fit(data, training)
     return predictor
 
 
-def predicted(predictor: EnergyPredictor, x: Any, samples: int = 1) -> list[Tensor]:
-    prediction = predictor.predict(x, samples)
-    assert isinstance(prediction, Prediction)
-    return prediction.sets
+def predicted(predictor: SetPredictor, x: Any, samples: int = 1) -> list[Tensor]:
+    return predictor.predict_one(x, samples).sets
 
 
 # -- units ---------------------------------------------------------------------------------------------
 
 
 CHAIN = LangevinSettings(steps=20, stochastic_steps=20, noise_scale=0.02)
-LEARNERS: dict[str, EstimatorSettings] = {
-    "contrastive": ContrastiveSettings(chain=CHAIN, data_noise=0.03),
-    "set-risk": SetRiskSettings(steps=5, distance="hungarian"),
+ENERGY = DeepSetsSettings(hidden=32)
+LEARNERS: dict[str, MethodSettings] = {
+    "contrastive": ContrastiveSettings(
+        energy=ENERGY, chain=CHAIN, sampler=replace(CHAIN, stochastic_steps=15), data_noise=0.03
+    ),
+    "set-risk": SetRiskSettings(energy=ENERGY, descent=DescentSettings(steps=5), distance="hungarian"),
 }
 
 
-@pytest.mark.parametrize("estimator", LEARNERS.values(), ids=LEARNERS)
-def test_learns_sets_of_different_sizes_in_metres(estimator: EstimatorSettings) -> None:
+@pytest.mark.parametrize("method", LEARNERS.values(), ids=LEARNERS)
+def test_learns_sets_of_different_sizes_in_metres(method: MethodSettings) -> None:
     """Negative numbers, thousands, one or two elements: what is predicted is what was there."""
     truth = {-1.0: [[-200.0, 3000.0]], 1.0: [[100.0, 2900.0], [300.0, 2000.0]]}
-    settings = PredictorSettings(
-        energy=DeepSetsSettings(hidden=32), estimator=estimator, sampler=replace(CHAIN, stochastic_steps=15)
-    )
     training = TrainingSettings(
         steps=200, batch_size=16, learning_rate=1e-3, clip_norm=0.1, warmup_steps=10, ema_decay=0.95
     )
-    predictor = fit(settings, [(x, torch.tensor(y)) for x, y in truth.items()], training)
+    predictor = fit(Parts(method), [(x, torch.tensor(y)) for x, y in truth.items()], training)
     for x, elements in truth.items():
         for item in predicted(predictor, x, 3):
             ordered = item[item[:, 0].argsort()]
@@ -65,9 +62,7 @@ def test_learns_sets_of_different_sizes_in_metres(estimator: EstimatorSettings) 
             assert float(error[1]) < 250
 
 
-def test_units_change_nothing_but_the_units(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
-) -> None:
+def test_units_change_nothing_but_the_units(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     """The same sets, written in metres from elsewhere, give the same predictions written so."""
     corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # so that the range of the plain data is exactly [0, 1]
     plain = [*pairs, (pairs[0][0], corners)]
@@ -80,14 +75,14 @@ def test_units_change_nothing_but_the_units(
         torch.testing.assert_close((right - offset) / span, left, rtol=1e-2, atol=1e-3)
 
 
-def test_scaling_can_be_switched_off(settings: PredictorSettings, pairs: Pairs, short: TrainingSettings) -> None:
+def test_scaling_can_be_switched_off(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     data = [(x, y + 3) for x, y in pairs]
-    assert fit(replace(settings, scaling="none"), data, short).shape.scaling.is_identity
+    assert fit(settings.represented(scaling="none"), data, short).shape.scaling.is_identity
     assert not fit(settings, data, short).shape.scaling.is_identity
 
 
 def test_encoding_and_decoding_sets_are_inverse(
-    with_presence: PredictorSettings, pairs: Pairs, short: TrainingSettings
+    with_presence: Parts, pairs: Pairs, short: TrainingSettings
 ) -> None:
     data = [(x, 300 * y - 50) for x, y in pairs]
     predictor = fit(with_presence, data, short)
@@ -104,19 +99,17 @@ def test_encoding_and_decoding_sets_are_inverse(
 # -- broken datasets -----------------------------------------------------------------------------------
 
 
-def test_a_set_above_the_largest_size_is_refused(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
-) -> None:
+def test_a_set_above_the_largest_size_is_refused(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     with pytest.raises(DataError, match=r"set 2 has 3 elements, but at most 2.*max_size"):
-        fit(replace(settings, max_size=2), pairs, short)
-    assert fit(replace(settings, max_size=9), pairs, short).shape.max_size == 9
+        fit(settings.represented(max_size=2), pairs, short)
+    assert fit(settings.represented(max_size=9), pairs, short).shape.max_size == 9
 
 
-def test_energy_of_a_set_that_is_too_large_is_refused(fitted: EnergyPredictor, pairs: Pairs) -> None:
+def test_energy_of_a_set_that_is_too_large_is_refused(fitted: SetPredictor, pairs: Pairs) -> None:
     with pytest.raises(DataError, match="5 elements, but at most 4"):
-        fitted.energy(pairs[0][0], torch.rand(5, 2))
+        fitted.energy(pairs[0][0][None], [torch.rand(5, 2)])
     with pytest.raises(DataError, match="3 features an element, expected 2"):
-        fitted.energy(pairs[0][0], torch.rand(1, 3))
+        fitted.energy(pairs[0][0][None], [torch.rand(1, 3)])
 
 
 X = torch.zeros(3)
@@ -136,16 +129,16 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken_datasets_are_refused(settings: PredictorSettings, short: TrainingSettings, case: str) -> None:
+def test_broken_datasets_are_refused(settings: Parts, short: TrainingSettings, case: str) -> None:
     data, message = BROKEN[case]
     with pytest.raises(DataError, match=message):
         fit(settings, data, short)
 
 
-def test_a_refused_dataset_leaves_no_folder(settings: PredictorSettings, tmp_path: Any) -> None:
+def test_a_refused_dataset_leaves_no_folder(settings: Parts, tmp_path: Any) -> None:
     folder = tmp_path / "run"
     with pytest.raises(DataError):
-        EnergyPredictor(settings, device="cpu").fit([(X, [[float("nan")]])], folder=folder)
+        settings.predictor(device="cpu").fit([(X, [[float("nan")]])], folder=folder)
     assert not folder.exists()
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from desp.distances import SET_DISTANCES
 from desp.errors import DataError, SettingsError
-from desp.predictors.modes import SQUARES, Mode, group_modes
+from desp.predictor.modes import SQUARES, Mode, group_modes
 from desp.settings import Distance
 
 both_distances = pytest.mark.parametrize("distance", SET_DISTANCES)

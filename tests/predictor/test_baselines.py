@@ -1,4 +1,4 @@
-"""DSPN, C-DSPN and TSPN behind the common interface: symmetry, odd sizes, and a system without energy."""
+"""DSPN, C-DSPN and TSPN behind the common interface: symmetry, odd sizes, and a method without energy."""
 
 from dataclasses import replace
 
@@ -8,34 +8,34 @@ from torch import Tensor, nn
 
 from desp.distances import chamfer
 from desp.errors import SettingsError
-from desp.predictors import DataShape, EnergyPredictor, Prediction
-from desp.predictors.shape import InputStatistics
+from desp.predictor import DataShape, Prediction, SetPredictor
+from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.recipes.compared import STEP_SIZE, c_dspn, compared_training, dspn, tspn
-from desp.settings import PredictorSettings, SetRiskSettings, TransformerSettings, from_json, to_json
+from desp.recipes.baselines import STEP_SIZE, baseline_training, c_dspn, dspn, tspn
+from desp.settings import MethodSettings, SetRiskSettings, TSPNSettings, from_json, to_json
 
 ROWS = 4
 
 
-def small(settings: PredictorSettings) -> PredictorSettings:
-    """The paper's system with narrow networks."""
-    if isinstance(settings.energy, TransformerSettings):
-        return replace(settings, energy=replace(settings.energy, hidden=8, layers=1, feedforward=8, latent=6))
+def small(settings: SetRiskSettings | TSPNSettings) -> SetRiskSettings | TSPNSettings:
+    """The paper's baseline with narrow networks."""
+    if isinstance(settings, TSPNSettings):
+        return replace(settings, hidden=8, layers=1, feedforward=8, latent=6)
     return replace(settings, energy=replace(settings.energy, hidden=8, latent=6))
 
 
-PAPER = {
+PAPER: dict[str, SetRiskSettings | TSPNSettings] = {
     "dspn-chamfer": dspn("chamfer"),
     "dspn-hungarian": dspn("hungarian"),
     "c-dspn": c_dspn(),
     "tspn": tspn(),
 }
-every_system = pytest.mark.parametrize("settings", [small(item) for item in PAPER.values()], ids=PAPER)
+every_baseline = pytest.mark.parametrize("settings", [small(item) for item in PAPER.values()], ids=PAPER)
 
 
-def built(settings: PredictorSettings, statistics: InputStatistics | None = None) -> EnergyPredictor:
+def built(settings: MethodSettings, statistics: InputStatistics | None = None) -> SetPredictor:
     """An auto-encoder of sets of two features."""
-    predictor = EnergyPredictor(settings, device="cpu")
+    predictor = SetPredictor(settings, device="cpu")
     shape = DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set")
     predictor.build(shape, statistics=statistics)
     return predictor
@@ -53,36 +53,36 @@ def inputs() -> Tensor:
     return torch.stack([as_input(torch.rand(size, 2)) for size in range(ROWS + 1)])
 
 
-@every_system
-def test_the_order_of_an_input_set_does_not_matter(settings: PredictorSettings, inputs: Tensor) -> None:
+@every_baseline
+def test_the_order_of_an_input_set_does_not_matter(settings: MethodSettings, inputs: Tensor) -> None:
     predictor = built(settings)
-    expected, _ = predictor.sample(inputs, make_generator(0))
+    expected, _ = predictor.sample(predictor.encode(inputs), make_generator(0))
     for order in ([3, 1, 0, 2], [1, 0, 3, 2]):
-        found, _ = predictor.sample(inputs[:, order], make_generator(0))
+        found, _ = predictor.sample(predictor.encode(inputs[:, order]), make_generator(0))
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@every_system
-def test_rows_hold_presence_between_zero_and_one(settings: PredictorSettings, inputs: Tensor) -> None:
-    raw, _ = built(settings).sample(inputs, make_generator(0))
+@every_baseline
+def test_rows_hold_presence_between_zero_and_one(settings: MethodSettings, inputs: Tensor) -> None:
+    predictor = built(settings)
+    raw, _ = predictor.sample(predictor.encode(inputs), make_generator(0))
     presence = raw[..., -1]
     assert ((presence >= 0) & (presence <= 1)).all()
-    if not isinstance(settings.estimator, SetRiskSettings) or settings.estimator.sizes == "first":
+    if settings.predicts_cardinality:
         assert ((presence == 0) | (presence == 1)).all()
         assert not raw[presence == 0].any()
 
 
 @pytest.mark.parametrize("name", ["c-dspn", "tspn"])
 @pytest.mark.parametrize("size", [0, 1, ROWS])
-def test_sizes_are_the_most_probable_ones(name: str, size: int, inputs: Tensor) -> None:
+def test_cardinalities_are_the_most_probable_ones(name: str, size: int, inputs: Tensor) -> None:
     predictor = built(small(PAPER[name]))
-    last = predictor.network.sizes.logits.linears[-1]
+    last = predictor.method.cardinality.logits.linears[-1]
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(torch.arange(ROWS + 1) == size)  # p is far from certain
     predictions = predictor.predict(inputs, samples=3)
-    assert isinstance(predictions, list)
-    raw, _ = predictor.sample(inputs.repeat_interleave(3, dim=0), make_generator(0, "predict"))
+    raw, _ = predictor.sample(predictor.encode(inputs.repeat_interleave(3, dim=0)), make_generator(0, "predict"))
     for rows, prediction in zip(raw.split(3), predictions, strict=True):
         assert [len(item) for item in prediction.sets] == [size] * 3
         torch.testing.assert_close(torch.stack(prediction.sets), rows[:, :size, :2])
@@ -92,33 +92,32 @@ def test_the_encoder_of_tspn_ignores_what_absent_rows_hold(inputs: Tensor) -> No
     statistics = InputStatistics(torch.tensor([0.3, 0.5, 0.0]), torch.tensor([0.2, 2.0, 1.0]))
     predictor = built(small(PAPER["tspn"]), statistics)
     rubbish = torch.where(inputs[..., -1:] > 0, inputs, torch.tensor([9.0, 9.0, 0.0]))
-    expected, _ = predictor.sample(inputs, make_generator(0))
-    assert torch.equal(predictor.sample(rubbish, make_generator(0))[0], expected)
-    encoded = predictor.network.input_encoder[0](inputs)
+    expected, _ = predictor.sample(predictor.encode(inputs), make_generator(0))
+    assert torch.equal(predictor.sample(predictor.encode(rubbish), make_generator(0))[0], expected)
+    encoded = predictor.method.encoder[0](inputs)
     assert torch.equal(encoded[..., -1], inputs[..., -1])
 
 
-# -- a system without energy ---------------------------------------------------------------------------
+# -- a method without energy ---------------------------------------------------------------------------
 
 
 @pytest.fixture
-def transformer() -> EnergyPredictor:
+def transformer() -> SetPredictor:
     return built(small(PAPER["tspn"]))
 
 
-def test_it_has_no_energies(transformer: EnergyPredictor, inputs: Tensor) -> None:
-    prediction = transformer.predict(inputs[2], samples=4)
-    assert isinstance(prediction, Prediction)
+def test_it_has_no_energies(transformer: SetPredictor, inputs: Tensor) -> None:
+    prediction = transformer.predict_one(inputs[2], samples=4)
     assert prediction.energies.isnan().all()
     assert torch.equal(prediction.best, prediction.sets[0])
     assert sum(mode.share for mode in prediction.modes()) == pytest.approx(1)
-    with pytest.raises(SettingsError, match="makes sets without an energy"):
-        transformer.energy(inputs[2], torch.rand(2, 2))
-    with pytest.raises(SettingsError, match="makes sets without an energy"):
-        transformer.log_prob(inputs[2], torch.rand(2, 2))
+    with pytest.raises(SettingsError, match="has no energy"):
+        transformer.energy(inputs[2:3], [torch.rand(2, 2)])
+    with pytest.raises(SettingsError, match="has no energy"):
+        transformer.log_prob(inputs[2:3], [torch.rand(2, 2)])
 
 
-def test_one_energy_that_is_nan_is_a_failure_not_a_system_without() -> None:
+def test_one_energy_that_is_nan_is_a_failure_not_a_method_without() -> None:
     prediction = Prediction([torch.rand(2, 2), torch.rand(2, 2)], torch.tensor([float("nan"), 1.0]))
     with pytest.raises(Exception, match="NaN"):
         prediction.modes()
@@ -126,16 +125,16 @@ def test_one_energy_that_is_nan_is_a_failure_not_a_system_without() -> None:
         Prediction([torch.rand(2, 2)], torch.tensor([float("nan")])).modes()
 
 
-def test_many_sets_are_made_in_parts(transformer: EnergyPredictor, inputs: Tensor) -> None:
-    x = inputs[2].expand(1500, -1, -1)
-    many, _ = transformer.sample(x, make_generator(1))
-    few, _ = transformer.sample(x[:1000], make_generator(1))
+def test_many_sets_are_made_in_parts(transformer: SetPredictor, inputs: Tensor) -> None:
+    code = transformer.encode(inputs[2].expand(1500, -1, -1))
+    many, _ = transformer.sample(code, make_generator(1))
+    few, _ = transformer.sample(code[:1000], make_generator(1))
     assert torch.equal(many[:1000], few)
-    assert transformer.engine_used == "eager"
+    assert transformer.method.engine_used == "eager"
 
 
 def test_codes_for_each_element_do_not_suit_it() -> None:
-    predictor = EnergyPredictor(small(PAPER["tspn"]), input_encoder=nn.Linear(3, 6))
+    predictor = SetPredictor(small(PAPER["tspn"]), input_encoder=nn.Linear(3, 6))
     with pytest.raises(SettingsError, match=r"codes \(B, H\)"):
         predictor.build(DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set"))
 
@@ -145,26 +144,26 @@ def test_codes_for_each_element_do_not_suit_it() -> None:
 
 def test_the_papers_settings() -> None:
     assert STEP_SIZE == 25
-    estimators = {name: item.estimator for name, item in PAPER.items()}
-    assert (estimators["dspn-chamfer"].scored, estimators["dspn-hungarian"].scored) == ("all", "last")
-    assert all(item.steps == 10 for name, item in estimators.items() if name != "tspn")
+    assert (PAPER["dspn-chamfer"].supervise, PAPER["dspn-hungarian"].supervise) == ("all", "last")
+    assert all(item.descent.steps == 10 for name, item in PAPER.items() if name != "tspn")
     for settings in PAPER.values():
-        assert from_json(PredictorSettings, to_json(settings)) == settings
-    training = compared_training(1e-2, 7)
+        assert from_json(MethodSettings, to_json(settings)) == settings
+    training = baseline_training(1e-2, 7)
     assert (training.batch_size, training.learning_rate, training.steps) == (32, 1e-2, 7)
 
 
 def test_the_papers_networks() -> None:
     shape = DataShape((342, 3), features=2, max_size=342, input_kind="set")
     for name, settings in PAPER.items():
-        predictor = EnergyPredictor(settings, device="cpu")
+        predictor = SetPredictor(settings, device="cpu")
         predictor.build(shape)
-        encoders = [item for item in predictor.network.modules() if type(item).__name__ == "SetEncoder"]
+        encoders = [item for item in predictor.method.modules() if type(item).__name__ == "SetEncoder"]
         assert len(encoders) == 1, name
         widths = [(layer.in_features, layer.out_features) for layer in encoders[0].mlp.linears]
         assert widths == [(3, 256), (256, 256), (256, 64)]
-        if predictor.network.sizes is not None:
-            layers = predictor.network.sizes.logits.linears
+        assert (predictor.method.cardinality is not None) == (name in ("c-dspn", "tspn"))
+        if predictor.method.cardinality is not None:
+            layers = predictor.method.cardinality.logits.linears
             assert [(item.in_features, item.out_features) for item in layers] == [(64, 128), (128, 343)]
 
 
@@ -181,10 +180,10 @@ def test_predictions_depend_on_inputs_and_not_on_their_sizes_alone(name: str, st
         return corner + 0.2 * torch.rand(size, 2, generator=generator)
 
     data = [some_set() for _ in range(500)]
-    predictor = EnergyPredictor(small(PAPER[name]), device="cpu")
+    predictor = SetPredictor(small(PAPER[name]), device="cpu")
     pairs = [(as_input(points), points) for points in data]
-    predictor.fit(pairs, compared_training(1e-2, steps), input_kind="set")
+    predictor.fit(pairs, baseline_training(1e-2, steps), input_kind="set")
     x = torch.stack([as_input(some_set()) for _ in range(32)])
-    raw, _ = predictor.sample(x, make_generator(1))
+    raw, _ = predictor.sample(predictor.encode(x), make_generator(1))
     own, others = (chamfer(raw[..., :2], to[..., :2]).mean() for to in (x, x.roll(1, dims=0)))
     assert own < others / 3

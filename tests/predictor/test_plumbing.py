@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from small_predictors import Pairs, Parts
+from torch import Tensor, nn
 
-from desp.errors import DataError
-from desp.predictors import DataShape, EnergyPredictor, Prediction, inspect_dataset
-from desp.predictors import shape as shape_module
-from desp.settings import PredictorSettings, TrainingSettings, to_json
+from desp.errors import DataError, SettingsError
+from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
+from desp.predictor import shape as shape_module
+from desp.settings import DenoisingSettings, RepresentationSettings, TrainingSettings, to_json
 from desp.training import TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
 
-Pairs = list[tuple[Tensor, Tensor]]
 
-
-def predictor_of(settings: PredictorSettings, **options: Any) -> EnergyPredictor:
-    return EnergyPredictor(settings, device="cpu", **options)
+def predictor_of(settings: Parts, **options: Any) -> SetPredictor:
+    return settings.predictor(device="cpu", **options)
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
@@ -43,22 +42,22 @@ class Ordered(list[Any]):
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_the_seed_of_a_fit_decides_the_first_weights(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings, seed: int
+    settings: Parts, pairs: Pairs, short: TrainingSettings, seed: int
 ) -> None:
     """With hardly any learning, what comes out is what was drawn."""
     still = replace(short, steps=1, learning_rate=1e-30)
     predictor, built = predictor_of(settings), predictor_of(settings)
     predictor.fit(pairs, still, seed=seed)
     built.build(predictor.shape, seed=seed)
-    for name, parameter in predictor.network.named_parameters():
+    for name, parameter in predictor.method.named_parameters():
         assert torch.equal(parameter, built.weights()[name])
     other = predictor_of(settings)
     other.build(predictor.shape, seed=seed + 1)
-    assert not same(dict(other.network.named_parameters()), dict(predictor.network.named_parameters()))
+    assert not same(dict(other.method.named_parameters()), dict(predictor.method.named_parameters()))
 
 
 def test_the_seed_of_a_fit_decides_the_order_of_data(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
+    settings: Parts, pairs: Pairs, short: TrainingSettings
 ) -> None:
     orders = []
     for seed in (1, 1, 2):
@@ -69,9 +68,7 @@ def test_the_seed_of_a_fit_decides_the_order_of_data(
     assert len(orders[0]) >= short.steps * short.batch_size
 
 
-def test_the_seed_of_a_training_decides_its_noise(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings
-) -> None:
+def test_the_seed_of_a_training_decides_its_noise(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     """From the same weights, on a single example."""
     weights = []
     for seed in (1, 1, 2):
@@ -90,18 +87,18 @@ def handed_on(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What `fit` hands on to `train`; nothing is trained."""
     given: dict[str, Any] = {}
 
-    def train(self: EnergyPredictor, source: Any, training: Any, accelerator: Any, **options: Any) -> Any:
+    def train(self: SetPredictor, source: Any, training: Any, accelerator: Any, **options: Any) -> Any:
         given.update(options, training=training, source=source)
         return TrainingOutcome({}, 0, None, None, 0.0, "eager", stopped_early=False, rollbacks=0)
 
-    monkeypatch.setattr(EnergyPredictor, "train", train)
+    monkeypatch.setattr(SetPredictor, "train", train)
     return given
 
 
 def test_a_fit_hands_on_all_it_was_given(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings, handed_on: dict[str, Any], tmp_path: Path
+    settings: Parts, pairs: Pairs, short: TrainingSettings, handed_on: dict[str, Any], tmp_path: Path
 ) -> None:
-    def validation(predictor: EnergyPredictor) -> float:
+    def validation(predictor: SetPredictor) -> float:
         return 0.0
 
     listener = TrainingListener()
@@ -116,7 +113,7 @@ def test_a_fit_hands_on_all_it_was_given(
 
 
 def test_a_fit_can_be_watched_resumed_and_validated(
-    settings: PredictorSettings, pairs: Pairs, short: TrainingSettings, tmp_path: Path
+    settings: Parts, pairs: Pairs, short: TrainingSettings, tmp_path: Path
 ) -> None:
     seen: list[tuple[int, int]] = []
 
@@ -124,9 +121,9 @@ def test_a_fit_can_be_watched_resumed_and_validated(
         def started(self, first_step: int, steps: int) -> None:
             seen.append((first_step, steps))
 
-    scored: list[EnergyPredictor] = []
+    scored: list[SetPredictor] = []
 
-    def validation(predictor: EnergyPredictor) -> float:
+    def validation(predictor: SetPredictor) -> float:
         scored.append(predictor)
         return float(len(scored))
 
@@ -144,12 +141,14 @@ def test_a_fit_can_be_watched_resumed_and_validated(
 # -- predictions -----------------------------------------------------------------------------------------
 
 
-def test_predictions_have_seed_zero_and_one_sample_unless_told(fitted: EnergyPredictor, pairs: Pairs) -> None:
-    plain, named = fitted.predict(pairs[0][0]), fitted.predict(pairs[0][0], 1, seed=0)
-    assert isinstance(plain, Prediction)
-    assert isinstance(named, Prediction)
+def test_predictions_have_seed_zero_and_one_sample_unless_told(fitted: SetPredictor, pairs: Pairs) -> None:
+    plain, named = fitted.predict_one(pairs[0][0]), fitted.predict_one(pairs[0][0], 1, seed=0)
     assert len(plain) == 1
     assert torch.equal(plain.sets[0], named.sets[0])
+    (of_batch,), (of_named,) = fitted.predict(pairs[0][0][None]), fitted.predict(pairs[0][0][None], 1, seed=0)
+    assert len(of_batch) == 1
+    assert torch.equal(of_batch.sets[0], of_named.sets[0])
+    assert torch.equal(of_batch.sets[0], plain.sets[0])
 
 
 def test_modes_of_a_prediction_take_distance_and_threshold() -> None:
@@ -166,27 +165,59 @@ def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None
     sets = [torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(2, 2)]
     energies = torch.tensor([1.0, 0.5, -3.0])
     assert Prediction(sets, energies).best is sets[2]
-    assert Prediction(sets, energies, sizes_compare=False).best is sets[1]
-    assert Prediction(sets, energies, scored=False).best is sets[0]
+    assert Prediction(sets, energies, comparable_sizes=False).best is sets[1]
+    assert Prediction(sets, energies, has_energy=False).best is sets[0]
     usual_last = [sets[2], *sets[:2]]
-    assert Prediction(usual_last, energies, sizes_compare=False, scored=False).best is sets[0]
+    assert Prediction(usual_last, energies, comparable_sizes=False, has_energy=False).best is sets[0]
 
 
 # -- loading ---------------------------------------------------------------------------------------------
 
 
-def test_engine_and_device_are_those_that_are_asked_for(fitted: EnergyPredictor, tmp_path: Path) -> None:
+def test_engine_and_device_are_those_that_are_asked_for(fitted: SetPredictor, tmp_path: Path) -> None:
     fitted.save_pretrained(tmp_path)
-    loaded = EnergyPredictor.from_pretrained(tmp_path, engine="eager", device="cpu")
+    loaded = SetPredictor.from_pretrained(tmp_path, engine="eager", device="cpu")
     assert (loaded.engine, loaded.device_choice) == ("eager", "cpu")
-    plain = EnergyPredictor.from_pretrained(tmp_path)
+    plain = SetPredictor.from_pretrained(tmp_path)
     assert (plain.engine, plain.device_choice) == ("auto", "auto")
 
 
 def test_a_predictor_without_settings_has_the_defaults() -> None:
-    predictor = EnergyPredictor()
-    assert (predictor.settings, predictor.engine, predictor.device_choice) == (PredictorSettings(), "auto", "auto")
-    assert predictor.engine_used is None
+    predictor = SetPredictor()
+    assert (predictor.settings, predictor.representation) == (DenoisingSettings(), RepresentationSettings())
+    assert (predictor.engine, predictor.device_choice, predictor.matmul_precision) == ("auto", "auto", None)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_settings_in_the_wrong_place_are_refused() -> None:
+    with pytest.raises(SettingsError, match="Expected MethodSettings, got RepresentationSettings"):
+        SetPredictor(RepresentationSettings())
+    with pytest.raises(SettingsError, match="Expected RepresentationSettings, got DenoisingSettings"):
+        SetPredictor(DenoisingSettings(), DenoisingSettings())
+
+
+@pytest.mark.parametrize(("given", "during"), [("medium", "medium"), ("high", "high"), (None, "highest")])
+def test_matmul_precision_is_that_of_the_predictor_while_it_works(
+    settings: Parts, pairs: Pairs, short: TrainingSettings, given: Any, during: str
+) -> None:
+    """In training and in prediction; afterwards it is the user's own again."""
+    seen: list[str] = []
+
+    class Noting(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            seen.append(torch.get_float32_matmul_precision())
+            return super().forward(input)
+
+    assert torch.get_float32_matmul_precision() == "highest"
+    predictor = predictor_of(settings, matmul_precision=given, input_encoder=Noting(3, 6))
+    predictor.fit(pairs, short)
+    assert seen[1:] == [during] * short.steps  # the first only asks for the shape of a code
+    seen.clear()
+    x, y = pairs[0][0][None], [pairs[0][1]]
+    predictor.predict(x)
+    predictor.energy(x, y)
+    assert seen == [during] * 2
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 # -- what is learned of data -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Denoising predictors: sizes first, densities, modes."""
+"""Denoising predictors: predicted cardinality, densities, modes."""
 
 import math
 from dataclasses import replace
@@ -8,36 +8,37 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.predictors import DataShape, EnergyPredictor, Prediction
+from desp.predictor import DataShape, Prediction, SetPredictor
+from desp.samplers import LogDensity
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
 from desp.settings import (
+    ContrastiveSettings,
     DeepSetsSettings,
+    DenoiserSettings,
     DenoisingSettings,
+    DescentSettings,
+    EDMSettings,
     LangevinSettings,
+    MethodSettings,
     PooledLayersSettings,
-    PredictorSettings,
-    SolverSettings,
+    SetRiskSettings,
     TrainingSettings,
 )
 
-SETTINGS = PredictorSettings(
-    energy=PooledLayersSettings(hidden=8, pooling="mean"),
-    estimator=DenoisingSettings(),
-    sampler=SolverSettings(steps=3),
-)
+SETTINGS = DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="mean"), sampler=EDMSettings(steps=3))
 SHAPE = DataShape(input_shape=(3,), features=2, max_size=4)
 
 
-def built(settings: PredictorSettings = SETTINGS, shape: DataShape = SHAPE) -> EnergyPredictor:
-    predictor = EnergyPredictor(settings, device="cpu")
+def built(settings: MethodSettings = SETTINGS, shape: DataShape = SHAPE) -> SetPredictor:
+    predictor = SetPredictor(settings, device="cpu")
     predictor.build(shape, seed=0)
     return predictor
 
 
-def always(predictor: EnergyPredictor, size: int) -> EnergyPredictor:
-    """Make a size certain."""
-    head = predictor.network.sizes
+def always(predictor: SetPredictor, size: int) -> SetPredictor:
+    """Make a cardinality certain."""
+    head = predictor.method.cardinality
     assert head is not None
     last = head.logits.linears[-1]
     with torch.no_grad():
@@ -47,55 +48,57 @@ def always(predictor: EnergyPredictor, size: int) -> EnergyPredictor:
     return predictor
 
 
-def one(prediction: Prediction | list[Prediction]) -> Prediction:
-    assert isinstance(prediction, Prediction)
-    return prediction
+def log_prob(predictor: SetPredictor, x: Tensor, y: Tensor, **options: int) -> LogDensity:
+    """Of one set for one input."""
+    density = predictor.log_prob(x[None], [y], **options)
+    assert density.value.shape == density.error.shape == (1,)
+    return density
 
 
 @pytest.mark.parametrize("size", range(5))
-def test_as_many_elements_as_were_drawn(size: int) -> None:
+def test_as_many_elements_as_were_sampled(size: int) -> None:
     predictor = always(built(), size)
-    prediction = one(predictor.predict(torch.zeros(3), samples=6))
+    prediction = predictor.predict_one(torch.zeros(3), samples=6)
     assert [len(item) for item in prediction.sets] == [size] * 6
     energies = predictor.energy(torch.zeros(6, 3), prediction.sets)
     torch.testing.assert_close(prediction.energies, energies, rtol=1e-4, atol=1e-5)
 
 
-def test_sizes_come_from_their_distribution() -> None:
+def test_cardinalities_come_from_their_distribution() -> None:
     predictor = always(built(), 1)
-    assert predictor.network.sizes is not None
+    assert predictor.method.cardinality is not None
     with torch.no_grad():
-        predictor.network.sizes.logits.linears[-1].bias[3] = 100.0 + math.log(3.0)  # p(1) = 1/4, p(3) = 3/4
-    sizes = [len(item) for item in one(predictor.predict(torch.zeros(3), samples=400)).sets]
+        predictor.method.cardinality.logits.linears[-1].bias[3] = 100.0 + math.log(3.0)  # p(1) = 1/4, p(3) = 3/4
+    sizes = [len(item) for item in predictor.predict_one(torch.zeros(3), samples=400).sets]
     assert set(sizes) == {1, 3}
     assert sizes.count(3) == pytest.approx(300, abs=35)
 
 
-def test_learns_sizes(pairs: list[tuple[Tensor, Tensor]], short: TrainingSettings) -> None:
-    """The size is given by the sign of the input."""
+def test_learns_cardinalities(pairs: list[tuple[Tensor, Tensor]], short: TrainingSettings) -> None:
+    """The cardinality is given by the sign of the input."""
     generator = torch.Generator().manual_seed(0)
     data = []
     for _ in range(60):
         x = torch.randn(1, generator=generator)
         data.append((x, torch.rand(1 if float(x) < 0 else 3, 2, generator=generator)))
-    predictor = EnergyPredictor(SETTINGS, device="cpu")
+    predictor = SetPredictor(SETTINGS, device="cpu")
     predictor.fit(data, replace(short, steps=150, batch_size=16))
     for value, size in ((-2.0, 1), (2.0, 3)):
-        prediction = one(predictor.predict(torch.tensor([value]), samples=20))
+        prediction = predictor.predict_one(torch.tensor([value]), samples=20)
         assert sum(len(item) == size for item in prediction.sets) >= 18
 
 
-def test_a_set_has_a_density_with_its_size() -> None:
-    """The probability of the size is a factor, and the order of elements does not matter."""
+def test_a_set_has_a_density_with_its_cardinality() -> None:
+    """The probability of the cardinality is a factor, and the order of elements does not matter."""
     predictor = built()
-    assert predictor.network.sizes is not None
+    assert predictor.method.cardinality is not None
     x, y = torch.zeros(3), torch.rand(3, 2, generator=torch.Generator().manual_seed(0))
-    first = predictor.log_prob(x, y, steps=20)
-    log_sizes = predictor.network.sizes(predictor.network.energy.encode(x.unsqueeze(0)))[0].detach()
-    certain = always(predictor, 3).log_prob(x, y, steps=20)
+    first = log_prob(predictor, x, y, steps=20)
+    log_sizes = predictor.method.cardinality(predictor.encode(x.unsqueeze(0)))[0].detach()
+    certain = log_prob(always(predictor, 3), x, y, steps=20)
     assert float(certain.value - first.value) == pytest.approx(-float(log_sizes[3]), abs=1e-4)
     assert float(first.error) >= 0
-    shuffled = predictor.log_prob(x, y.flip(0), steps=20)
+    shuffled = log_prob(predictor, x, y.flip(0), steps=20)
     assert float(shuffled.value) == pytest.approx(float(certain.value), abs=1e-3)
 
 
@@ -117,8 +120,8 @@ def test_densities_are_in_the_users_units() -> None:
     plain, scaled = built(), built(shape=shape)
     y = torch.rand(2, 2, generator=torch.Generator().manual_seed(0))
     units = y * torch.tensor([5.0, 2.0]) + torch.tensor([10.0, 0.0])
-    found = scaled.log_prob(torch.zeros(3), units, steps=20).value
-    expected = plain.log_prob(torch.zeros(3), y, steps=20).value - 2 * math.log(5.0 * 2.0)
+    found = log_prob(scaled, torch.zeros(3), units, steps=20).value
+    expected = log_prob(plain, torch.zeros(3), y, steps=20).value - 2 * math.log(5.0 * 2.0)
     assert float(found) == pytest.approx(float(expected), abs=1e-3)
 
 
@@ -128,35 +131,36 @@ def test_densities_of_a_batch_are_those_of_its_sets() -> None:
     together = predictor.log_prob(x, sets, steps=10)
     assert together.value.shape == together.error.shape == (3,)
     for index in range(3):
-        alone = predictor.log_prob(x[index], sets[index], steps=10)
+        alone = log_prob(predictor, x[index], sets[index], steps=10)
         assert float(alone.value) == pytest.approx(float(together.value[index]), abs=1e-3)
 
 
-def test_only_sizes_first_has_a_density() -> None:
-    other = replace(SETTINGS, estimator=DenoisingSettings(sizes="denoised"))
-    with pytest.raises(SettingsError, match="needs the estimator 'denoising' with sizes 'first'"):
-        built(other).log_prob(torch.zeros(3), torch.rand(2, 2))
+def test_only_predicted_cardinality_has_a_density() -> None:
+    other = replace(SETTINGS, cardinality="denoised")
+    with pytest.raises(SettingsError, match="needs the method 'denoising' with predicted cardinality"):
+        log_prob(built(other), torch.zeros(3), torch.rand(2, 2))
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        PredictorSettings(),
+        DenoisingSettings(),
         replace(SETTINGS, energy=PooledLayersSettings(pooling="max")),
         replace(SETTINGS, energy=DeepSetsSettings(pooling="mean")),
-        PredictorSettings.contrastive(),
+        ContrastiveSettings(),
+        SetRiskSettings(),
     ],
-    ids=["fspool", "max", "deep-sets", "contrastive"],
+    ids=["fspool", "max", "deep-sets", "contrastive", "set-risk"],
 )
-def test_energies_whose_gradients_jump_have_no_density(settings: PredictorSettings) -> None:
-    with pytest.raises(SettingsError, match=r"--predictor\.energy\.pooling mean"):
-        built(settings).log_prob(torch.zeros(3), torch.rand(2, 2))
+def test_energies_whose_gradients_jump_have_no_density(settings: MethodSettings) -> None:
+    with pytest.raises(SettingsError, match=r"--method\.energy\.pooling mean"):
+        log_prob(built(settings), torch.zeros(3), torch.rand(2, 2))
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 1}, {"probes": 1}])
 def test_what_could_not_tell_its_error_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(SettingsError, match="at least 2"):
-        built().log_prob(torch.zeros(3), torch.rand(2, 2), **wrong)
+        log_prob(built(), torch.zeros(3), torch.rand(2, 2), **wrong)
 
 
 def test_batches_padded_otherwise_are_the_same_sets() -> None:
@@ -170,23 +174,35 @@ def test_batches_padded_otherwise_are_the_same_sets() -> None:
 def test_the_best_is_of_the_usual_size_where_sizes_do_not_compare() -> None:
     sets, energies = [torch.zeros(n, 1) for n in (4, 1, 1, 1)], torch.tensor([-9.0, 3.0, 1.0, 2.0])
     assert len(Prediction(sets, energies).best) == 4
-    assert Prediction(sets, energies, sizes_compare=False).best is sets[2]
-    assert not one(always(built(), 2).predict(torch.zeros(3))).sizes_compare
+    assert Prediction(sets, energies, comparable_sizes=False).best is sets[2]
+    assert not always(built(), 2).predict_one(torch.zeros(3)).comparable_sizes
 
 
-def test_a_sampler_must_suit_the_energy() -> None:
-    with pytest.raises(SettingsError, match="'langevin' does not suit this energy"):
-        built().predict(torch.zeros(3), sampler=LangevinSettings())
-    with pytest.raises(SettingsError, match="'solver' does not suit this energy"):
-        built(PredictorSettings.contrastive()).predict(torch.zeros(3), sampler=SolverSettings())
+def test_a_sampler_must_suit_the_method() -> None:
+    for method in (SETTINGS, DenoiserSettings()):
+        with pytest.raises(SettingsError, match="sampler must be of kind 'edm' for this method, got 'langevin'"):
+            built(method).predict_one(torch.zeros(3), sampler=LangevinSettings())
+    with pytest.raises(SettingsError, match="sampler must be of kind 'langevin' for this method, got 'edm'"):
+        built(ContrastiveSettings()).predict_one(torch.zeros(3), sampler=EDMSettings())
+    with pytest.raises(SettingsError, match="sampler must be of kind 'descent' for this method, got 'langevin'"):
+        built(SetRiskSettings()).predict_one(torch.zeros(3), sampler=LangevinSettings())
 
 
-def test_another_solver_can_be_asked_for() -> None:
+def test_another_descent_can_be_asked_for() -> None:
+    """To predict by; training goes on with its own."""
+    method = SetRiskSettings(descent=DescentSettings(steps=3))
+    predictor, x = built(method), torch.zeros(3)
+    longer = predictor.predict_one(x, sampler=DescentSettings(steps=30)).sets[0]
+    assert torch.equal(built(replace(method, sampler=DescentSettings(steps=30))).predict_one(x).sets[0], longer)
+    own = predictor.predict_one(x).sets[0]
+    assert torch.equal(predictor.predict_one(x, sampler=DescentSettings(steps=3)).sets[0], own)
+    assert own.shape != longer.shape or not torch.equal(own, longer)
+
+
+def test_another_edm_sampler_can_be_asked_for() -> None:
     predictor = built()
-    plain, other = (
-        one(predictor.predict(torch.zeros(3), sampler=SolverSettings(steps=steps))) for steps in (3, 9)
-    )
-    assert torch.equal(plain.sets[0], one(predictor.predict(torch.zeros(3))).sets[0])
+    plain, other = (predictor.predict_one(torch.zeros(3), sampler=EDMSettings(steps=steps)) for steps in (3, 9))
+    assert torch.equal(plain.sets[0], predictor.predict_one(torch.zeros(3)).sets[0])
     assert plain.sets[0].shape != other.sets[0].shape or not torch.equal(plain.sets[0], other.sets[0])
 
 
