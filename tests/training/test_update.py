@@ -241,7 +241,7 @@ def point_table(device: str = "cpu") -> PointTable:
     return PointTable(points * present.unsqueeze(-1), sizes, translate=0.5).to(device)
 
 
-@pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw, point_table().draw_spread])
+@pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw])
 def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator], Batch]) -> None:
     scaling = FeatureScaling((0.1, 0.2), (2.0, 3.0))
 
@@ -297,11 +297,10 @@ def test_recorded_training_ends_where_plain_training_does(kind: Kind, source: Ba
 
 @pytest.mark.gpu
 @on_gpu
-@pytest.mark.parametrize("draw", [PointTable.draw, PointTable.draw_spread])
-def test_points_are_drawn_inside_a_recording(draw: Callable[[PointTable, int, torch.Generator], Batch]) -> None:
-    table, generator = point_table("cuda").by_size(), torch.Generator(device="cuda")
-    expected = [draw(table, 16, generator.manual_seed(seed)).x for seed in (3, 4)]
-    recorded = CapturedCall(lambda: draw(table, 16, generator).x, [generator])
+def test_points_are_drawn_inside_a_recording() -> None:
+    table, generator = point_table("cuda"), torch.Generator(device="cuda")
+    expected = [table.draw(16, generator.manual_seed(seed)).x for seed in (3, 4)]
+    recorded = CapturedCall(lambda: table.draw(16, generator).x, [generator])
     for seed, x in zip((3, 4), expected, strict=True):
         generator.manual_seed(seed)
         assert torch.equal(recorded(), x)
