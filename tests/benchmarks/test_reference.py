@@ -16,12 +16,13 @@ from desp.benchmarks.reference import (
     reference_training_step,
 )
 from desp.distances import chamfer, hungarian
-from desp.energies import SetEnergy, make_energy
+from desp.energies import SetEnergy
 from desp.errors import SettingsError
-from desp.estimators import ContrastiveEstimator
+from desp.methods import Contrastive, SetSpec
 from desp.samplers import LangevinSampler, langevin_step
 from desp.samplers.base import eager_gradient
-from desp.settings import ContrastiveSettings, DeepSetsSettings, SetEncoderSettings
+from desp.sets import make_padding
+from desp.settings import ContrastiveSettings, DeepSetsSettings, RepresentationSettings, SetEncoderSettings
 
 CPU = torch.device("cpu")
 
@@ -92,7 +93,7 @@ def test_one_step_is_the_same(case: ChainCase, dtype: torch.dtype, allowed: floa
 def test_whole_chains_use_the_same_noise(case: ChainCase) -> None:
     energy, code, y = problem(case, torch.float64)
     with torch.no_grad():
-        ours, _ = LangevinSampler(case.chain(5)).sample(
+        ours, _ = LangevinSampler(case.chain(5)).run(
             eager_gradient(energy, code, case.size), torch.zeros_like(y), torch.Generator().manual_seed(3)
         )
     reference = reference_chain(
@@ -107,13 +108,16 @@ def test_whole_chains_use_the_same_noise(case: ChainCase) -> None:
 
 
 def test_training_step_descends_the_contrastive_loss() -> None:
-    """Without any noise nothing is random, so loss and gradients are those of the estimator."""
+    """Without any noise nothing is random, so loss and gradients are those of the method."""
     case = SMALL[0]
     energy, code, y = problem(case, torch.float64)
     chain = replace(case.chain(3), noise_scale=0.0)
-    settings = ContrastiveSettings(chain=chain, data_noise=0.0)
-    estimator = ContrastiveEstimator(energy, settings, "eager")
-    expected, _ = estimator(code, y, torch.Generator())
+    settings = ContrastiveSettings(energy=case.energy, chain=chain, data_noise=0.0)
+    sets = SetSpec(case.size, case.channels, make_padding(RepresentationSettings(padding="zero")))
+    method = Contrastive(settings, torch.nn.Identity(), case.code_shape, sets, "eager").double()
+    method.energy.load_state_dict(energy.state_dict())
+    energy = method.energy
+    expected, _ = method(code, y, torch.Generator())
     expected.backward()
     gradients = [item.grad.clone() for item in energy.parameters() if item.grad is not None]
     before = [item.detach().clone() for item in energy.parameters()]
@@ -134,7 +138,7 @@ def test_reference_distances(generator: torch.Generator) -> None:
 @pytest.mark.parametrize("pooling", ["mean", "max", "sum"])
 def test_other_poolings_have_no_reference(pooling: str) -> None:
     settings = DeepSetsSettings(hidden=4, pooling=pooling)  # type: ignore[arg-type]
-    energy = make_energy(settings, 2, (1,), torch.nn.Identity())
+    energy = settings.load()(settings, 2, (1,))
     with pytest.raises(SettingsError, match="no pooling"):
         reference_energy(energy, torch.zeros(1, 1), torch.zeros(1, 3, 2))
 

@@ -28,8 +28,9 @@ from desp.benchmarks import (
     train_rows,
     write_record,
 )
-from desp.benchmarks.timing import Timing, matmul_precision, measure
+from desp.benchmarks.timing import Timing, measure
 from desp.errors import SettingsError
+from desp.precision import matmul_precision
 from desp.report.figures.scaling import scaling_picture
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.energies import SetEnergy
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
@@ -18,18 +18,19 @@ pytestmark = pytest.mark.usefixtures("recordings")
 CHAIN = LangevinSettings(steps=5, stochastic_steps=3, noise_scale=0.05)
 SAMPLER = LangevinSampler(CHAIN)
 DEEP_SETS = DeepSetsSettings(hidden=16)
+CODE = 8  # numbers of a code
 
 
 def make(settings: EnergySettings = DEEP_SETS) -> SetEnergy:
-    return make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).double()
+    return settings.load()(settings, 2, (CODE,)).double()
 
 
-def given(energy: SetEnergy, seed: int, batch: int = 4, size: int = 6) -> tuple[Tensor, Tensor]:
+def given(seed: int, batch: int = 4, size: int = 6) -> tuple[Tensor, Tensor]:
     """Codes and a start, both drawn."""
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(batch, 3, generator=generator, dtype=torch.float64)
+    code = torch.randn(batch, CODE, generator=generator, dtype=torch.float64)
     start = torch.rand(batch, size, 2, generator=generator, dtype=torch.float64)
-    return energy.encode(x).detach(), start
+    return code, start
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -43,7 +44,7 @@ def assert_same(found: tuple[Tensor, ChainInfo], expected: tuple[Tensor, ChainIn
 
 
 @pytest.mark.parametrize(
-    "settings", [DEEP_SETS, SetEncoderSettings(hidden=16, latent=8)], ids=lambda item: item.kind
+    "settings", [DEEP_SETS, SetEncoderSettings(hidden=16, latent=CODE)], ids=lambda item: item.kind
 )
 def test_every_replay_is_the_eager_chain_of_its_own_input_start_and_seed(
     settings: EnergySettings, recordings: list[PretendGraph]
@@ -51,9 +52,9 @@ def test_every_replay_is_the_eager_chain_of_its_own_input_start_and_seed(
     energy = make(settings)
     graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
     for inputs, noise in ((0, 0), (1, 0), (1, 1)):
-        found = graph.run(SAMPLER, *given(energy, inputs), seeded(noise), "trajectory")
-        assert_same(found, eager.run(SAMPLER, *given(energy, inputs), seeded(noise), "trajectory"))
-    code, start = given(energy, 1)
+        found = graph.run(SAMPLER, *given(inputs), seeded(noise), "trajectory")
+        assert_same(found, eager.run(SAMPLER, *given(inputs), seeded(noise), "trajectory"))
+    code, start = given(1)
     found = graph.run(SAMPLER, code, 2 * start, seeded(1), "trajectory")  # a new start alone
     assert_same(found, eager.run(SAMPLER, code, 2 * start, seeded(1), "trajectory"))
     assert [item.replays for item in recordings] == [4]
@@ -63,7 +64,7 @@ def test_every_replay_is_the_eager_chain_of_its_own_input_start_and_seed(
 def test_the_callers_tensors_are_not_kept() -> None:
     """Between recording and replay a caller may do with them what it likes."""
     energy = make()
-    graph, (code, start) = ChainEngine(energy, "graph"), given(energy, 0)
+    graph, (code, start) = ChainEngine(energy, "graph"), given(0)
     first, _ = graph.run(SAMPLER, code, start, seeded(0))
     again, other = code.clone(), start.clone()
     code.fill_(float("nan"))
@@ -76,9 +77,9 @@ def test_the_callers_tensors_are_not_kept() -> None:
 def test_what_one_run_returned_outlasts_the_next() -> None:
     energy = make()
     graph = ChainEngine(energy, "graph")
-    y, info = graph.run(SAMPLER, *given(energy, 0), seeded(0), "trajectory")
+    y, info = graph.run(SAMPLER, *given(0), seeded(0), "trajectory")
     before = y.clone(), ChainInfo(info.energies.clone(), info.gradient_norms.clone(), info.trajectory.clone())
-    graph.run(SAMPLER, *given(energy, 1), seeded(1), "trajectory")
+    graph.run(SAMPLER, *given(1), seeded(1), "trajectory")
     assert_same((y, info), before)
 
 
@@ -88,7 +89,7 @@ def test_a_generator_goes_on_where_it_was_and_is_brought_forward() -> None:
     for engine in ("graph", "eager"):
         chains, generator = ChainEngine(energy, engine), seeded(3)
         torch.rand(7, generator=generator)  # not at its beginning
-        sets = [chains.run(SAMPLER, *given(energy, 0), generator)[0] for _ in range(2)]
+        sets = [chains.run(SAMPLER, *given(0), generator)[0] for _ in range(2)]
         after[engine] = [*sets, torch.rand(5, generator=generator)]
     assert not torch.equal(*after["graph"][:2])
     torch.testing.assert_close(after["graph"], after["eager"], rtol=1e-12, atol=1e-13)
@@ -97,7 +98,7 @@ def test_a_generator_goes_on_where_it_was_and_is_brought_forward() -> None:
 def test_replays_follow_weights_trained_in_place(recordings: list[PretendGraph]) -> None:
     energy = make()
     graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
-    code, start = given(energy, 0)
+    code, start = given(0)
     before, _ = graph.run(SAMPLER, code, start, seeded(0))
     with torch.no_grad():
         for weight in energy.parameters():
@@ -109,26 +110,26 @@ def test_replays_follow_weights_trained_in_place(recordings: list[PretendGraph])
 
 
 def other_batch(energy: SetEnergy) -> tuple[Sampler, Tensor, Tensor]:
-    return SAMPLER, *given(energy, 0, batch=3)
+    return SAMPLER, *given(0, batch=3)
 
 
 def other_size(energy: SetEnergy) -> tuple[Sampler, Tensor, Tensor]:
-    return SAMPLER, *given(energy, 0, size=7)
+    return SAMPLER, *given(0, size=7)
 
 
 def other_steps(energy: SetEnergy) -> tuple[Sampler, Tensor, Tensor]:
-    return LangevinSampler(replace(CHAIN, noise_scale=0.1)), *given(energy, 0)
+    return LangevinSampler(replace(CHAIN, noise_scale=0.1)), *given(0)
 
 
 def other_type(energy: SetEnergy) -> tuple[Sampler, Tensor, Tensor]:
-    code, start = given(energy, 0)
+    code, start = given(0)
     energy.float()
     return SAMPLER, code.float(), start.float()
 
 
 def other_mode(energy: SetEnergy) -> tuple[Sampler, Tensor, Tensor]:
     energy.train(not energy.training)
-    return SAMPLER, *given(energy, 0)
+    return SAMPLER, *given(0)
 
 
 @pytest.mark.parametrize("change", [other_batch, other_size, other_steps, other_type, other_mode])
@@ -137,7 +138,7 @@ def test_a_chain_that_differs_is_recorded_anew(
 ) -> None:
     energy = make()
     graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
-    graph.run(SAMPLER, *given(energy, 0), seeded(0))
+    graph.run(SAMPLER, *given(0), seeded(0))
     what = change(energy)
     found, _ = graph.run(*what, seeded(0))
     torch.testing.assert_close(found, eager.run(*what, seeded(0))[0])
@@ -146,7 +147,7 @@ def test_a_chain_that_differs_is_recorded_anew(
 
 def test_another_record_or_precision_is_recorded_anew(recordings: list[PretendGraph]) -> None:
     energy = make()
-    graph, what = ChainEngine(energy, "graph"), (SAMPLER, *given(energy, 0))
+    graph, what = ChainEngine(energy, "graph"), (SAMPLER, *given(0))
     _, plain = graph.run(*what, seeded(0))
     assert plain.trajectory is None
     _, full = graph.run(*what, seeded(0), "trajectory")
@@ -172,19 +173,19 @@ def test_recordings_not_used_for_longest_are_dropped(
     graph = ChainEngine(energy, "graph")
     made = []
     for batch in (1, 2, 1, 3, 1, 2):  # the third drops the second: the first was used again
-        graph.run(SAMPLER, *given(energy, 0, batch=batch), seeded(0))
+        graph.run(SAMPLER, *given(0, batch=batch), seeded(0))
         made.append(len(recordings))
     assert made == [1, 2, 2, 3, 3, 4]
 
 
 def test_chains_inside_of_a_larger_recording_are_not_recorded_alone(recordings: list[PretendGraph]) -> None:
     energy = make()
-    expected = ChainEngine(energy, "eager").run(SAMPLER, *given(energy, 0), seeded(0), "trajectory")
+    expected = ChainEngine(energy, "eager").run(SAMPLER, *given(0), seeded(0), "trajectory")
     graph = ChainEngine(energy, "auto")
     with inline_chains():
-        assert_same(graph.run(SAMPLER, *given(energy, 0), seeded(0), "trajectory"), expected)
+        assert_same(graph.run(SAMPLER, *given(0), seeded(0), "trajectory"), expected)
     assert recordings == []
-    assert_same(graph.run(SAMPLER, *given(energy, 0), seeded(0), "trajectory"), expected)
+    assert_same(graph.run(SAMPLER, *given(0), seeded(0), "trajectory"), expected)
     assert len(recordings) == 1
 
 
@@ -197,7 +198,7 @@ def test_gradients_are_warmed_up_on_a_side_stream_before_recording(monkeypatch: 
         return graph(*args, **options)
 
     monkeypatch.setattr("torch.cuda.graph", noted)
-    ChainEngine(energy, "graph").run(SAMPLER, *given(energy, 0), seeded(0))
+    ChainEngine(energy, "graph").run(SAMPLER, *given(0), seeded(0))
     once = ["side waits for main", "side begins", "side ends", "main waits for side"]
     assert PretendStream.events == [*once, *once, "records"]
 
@@ -211,15 +212,15 @@ def test_what_cannot_be_recorded_runs_step_by_step(
 ) -> None:
     energy = make()
     monkeypatch.setattr("torch.cuda.graph", refuse)
-    expected, _ = ChainEngine(energy, "eager").run(SAMPLER, *given(energy, 0), seeded(0))
+    expected, _ = ChainEngine(energy, "eager").run(SAMPLER, *given(0), seeded(0))
     engine = ChainEngine(energy)
     for _ in range(2):
-        assert torch.equal(engine.run(SAMPLER, *given(energy, 0), seeded(0))[0], expected)
+        assert torch.equal(engine.run(SAMPLER, *given(0), seeded(0))[0], expected)
     message = "chains run step by step, as engine graph failed: operation not permitted when stream is capturing"
     assert caplog.messages == [message]
     assert engine.used == "eager"
     with pytest.raises(RuntimeError, match="not permitted"):
-        ChainEngine(energy, "graph").run(SAMPLER, *given(energy, 0), seeded(0))
+        ChainEngine(energy, "graph").run(SAMPLER, *given(0), seeded(0))
 
 
 def test_a_failure_inside_of_a_larger_recording_is_that_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +228,7 @@ def test_a_failure_inside_of_a_larger_recording_is_that_recordings(monkeypatch: 
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "compiled_gradient", refuse)
     with inline_chains(), pytest.raises(RuntimeError, match="not permitted"):
-        engine.run(SAMPLER, *given(energy, 0), seeded(0))
+        engine.run(SAMPLER, *given(0), seeded(0))
     assert engine.requested == "auto"
 
 
@@ -236,7 +237,7 @@ def test_one_line_says_that_chains_are_recorded(caplog: pytest.LogCaptureFixture
     caplog.set_level("INFO", logger="desp")
     engine = ChainEngine(energy)
     for _ in range(2):
-        engine.run(SAMPLER, *given(energy, 0), seeded(0))
+        engine.run(SAMPLER, *given(0), seeded(0))
     assert [line for line in caplog.messages if "capturing" not in line] == [
         "chains run with engine graph: one launch for the whole chain"
     ]

@@ -51,8 +51,8 @@ def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
     return {
         "x": x,
         "y": y.contiguous(),
-        **{f"quiet/{name}": value.grad for name, value in quiet.estimator.named_parameters()},
-        **{f"noisy/{name}": value.grad for name, value in noisy.estimator.named_parameters()},
+        **{f"quiet/{name}": value.grad for name, value in quiet.method.named_parameters()},
+        **{f"noisy/{name}": value.grad for name, value in noisy.method.named_parameters()},
     }
 
 

@@ -49,7 +49,7 @@ def own_gradients(launched: Launched, rank: int, noise_of: int) -> dict[str, Ten
     trainer = make_trainer(make_predictor(launched.kind))
     x, y = (launched.tensors[rank][name] for name in ("x", "y"))
     trainer.gradients(x, y, make_generator(0, "train", 0, 0, noise_of))
-    return {name: value.grad for name, value in trainer.estimator.named_parameters()}
+    return {name: value.grad for name, value in trainer.method.named_parameters()}
 
 
 def check_gradients_are_the_mean_of_those_with_each_process_s_own_noise(launched: Launched) -> None:
@@ -72,7 +72,7 @@ def check_gradients_are_those_of_the_joined_batch(launched: Launched) -> None:
     x, y = (torch.cat([tensors[name] for tensors in launched.tensors]) for name in ("x", "y"))
     trainer.gradients(x, y, torch.Generator())
     averaged = [launched.group(rank, "quiet/") for rank in range(2)]
-    parameters = dict(trainer.estimator.named_parameters())
+    parameters = dict(trainer.method.named_parameters())
     assert averaged[0].keys() == averaged[1].keys() == parameters.keys()
     for name, parameter in parameters.items():
         assert torch.equal(averaged[0][name], averaged[1][name]), name
@@ -85,7 +85,7 @@ def check_gradients_are_those_of_the_joined_batch(launched: Launched) -> None:
 
 def check_weights_agree_after_training_on_different_data(launched: Launched) -> None:
     first, second = (launched.group(rank, "weight/") for rank in range(2))
-    start = make_predictor(launched.kind).network.state_dict()
+    start = make_predictor(launched.kind).method.state_dict()
     assert first.keys() == second.keys() == start.keys()
     assert [name for name in first if not torch.equal(first[name], second[name])] == []
     assert not all(torch.equal(first[name], start[name]) for name in first)

@@ -7,16 +7,13 @@ from torch import Tensor
 
 from desp.training import Trainer
 
-# One that remembers gives another loss for the same batch.
-FORGETFUL = [kind for kind in KINDS if kind != "replay"]
-
 
 def gradients_of(trainer: Trainer, batch: int = 8, step: int = 0) -> dict[str, Tensor]:
     """Loss, statistics and gradients of one batch of the stream."""
     device = trainer.accelerator.device
     x, y = trainer.prepare(next(polygons(batch=batch).batches(step)))
     loss, statistics = trainer.gradients(x, y, torch.Generator(device).manual_seed(step))
-    weights = trainer.estimator.named_parameters()
+    weights = trainer.method.named_parameters()
     return {
         "loss": loss.clone(),
         **{name: value.clone() for name, value in statistics.items()},
@@ -24,7 +21,7 @@ def gradients_of(trainer: Trainer, batch: int = 8, step: int = 0) -> dict[str, T
     }
 
 
-@pytest.mark.parametrize("kind", FORGETFUL)
+@pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_replaced_not_added(kind: Kind) -> None:
     trainer = make_trainer(make_predictor(kind))
     first = gradients_of(trainer)
@@ -34,14 +31,14 @@ def test_gradients_are_replaced_not_added(kind: Kind) -> None:
     assert all(value.abs().sum() > 0 for name, value in first.items() if name.startswith("gradient/"))
 
 
-@pytest.mark.parametrize("kind", FORGETFUL)
+@pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_the_loss(kind: Kind) -> None:
-    """Through the wrapper or not: backward of the estimator's own loss."""
+    """Through the wrapper or not: backward of the method's own loss."""
     trainer = make_trainer(make_predictor(kind))
     found = gradients_of(trainer)
     x, y = trainer.prepare(next(polygons().batches(0)))
-    loss, _ = trainer.estimator(x, y, torch.Generator().manual_seed(0))
-    parameters = dict(trainer.estimator.named_parameters())
+    loss, _ = trainer.method(x, y, torch.Generator().manual_seed(0))
+    parameters = dict(trainer.method.named_parameters())
     expected = torch.autograd.grad(loss, list(parameters.values()))
     assert torch.equal(found["loss"], loss.detach())
     for name, value in zip(parameters, expected, strict=True):

@@ -1,4 +1,4 @@
-"""Training whose samples run away: all is finite, and in vain. It stops with advice, or goes back."""
+"""Training whose samples diverge: all is finite, and in vain. It stops with advice, or goes back."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tiny_problem import (
     Recorder,
     Scores,
     assert_same,
-    spared_trainer,
+    diverging_trainer,
 )
 
 from desp.errors import NonFiniteError, TrainingError, TrainingInterrupted
@@ -24,32 +24,32 @@ from desp.training.checkpoints import load_checkpoint
 from desp.training.loop import MAX_ROLLBACKS
 
 
-def at_first(**shares: float) -> Callable[[int, int], float]:
-    """These shares at steps of the first attempt (`s3=.5`), and none else."""
-    return lambda attempt, step: 0.0 if attempt else shares.get(f"s{step}", 0.0)
+def at_first(**fractions: float) -> Callable[[int, int], float]:
+    """These fractions at steps of the first attempt (`s3=.5`), and none else."""
+    return lambda attempt, step: 0.0 if attempt else fractions.get(f"s{step}", 0.0)
 
 
 @pytest.mark.parametrize("log_every", [1, 3, 100])
 def test_training_goes_back_however_often_it_logs(tmp_path: Path, log_every: int) -> None:
     listener, settings = Recorder(), replace(GOING_BACK, log_every=log_every)
-    trainer = spared_trainer(at_first(s2=0.95, s3=0.1), settings, folder=tmp_path, listener=listener)
+    trainer = diverging_trainer(at_first(s2=0.95, s3=0.1), settings, folder=tmp_path, listener=listener)
     assert trainer.fit().rollbacks == 1
     assert listener.rollbacks == [(4, 2)]
     assert listener.steps[:6] == [1, 2, 3, 4, 3, 4]
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["learning_rate"] for line in lines if line["step"] == 6] == [5e-3]
-    assert all(line["runaways"] == 0 for line in lines)
+    assert all(line["divergent"] == 0 for line in lines)
 
 
-def test_as_many_as_the_settings_allow_may_run_away_since_the_last_checkpoint() -> None:
-    assert spared_trainer(at_first(s2=1.0, s3=0.0)).fit().rollbacks == 0
+def test_as_many_as_the_settings_allow_may_diverge_since_the_last_checkpoint() -> None:
+    assert diverging_trainer(at_first(s2=1.0, s3=0.0)).fit().rollbacks == 0
 
 
 def test_the_best_weights_go_back_too(tmp_path: Path) -> None:
-    """Step 3 scores 1 and is lost, as most samples ran away before step 4 was saved."""
+    """Step 3 scores 1 and is lost, as most samples diverged before step 4 was saved."""
     settings = replace(EVERY_STEP, on_nonfinite="rollback", checkpoint_every=2, ema_decay=0.9)
     scores = Scores(5, 4, 1, 9, 9, 9, 9)
-    trainer = spared_trainer(at_first(s2=1.0, s3=1.0), settings, folder=tmp_path, validate=scores)
+    trainer = diverging_trainer(at_first(s2=1.0, s3=1.0), settings, folder=tmp_path, validate=scores)
     scores.trainer = trainer
     outcome = trainer.fit()
     assert (outcome.best_score, outcome.best_step, outcome.rollbacks) == (4, 2, 1)
@@ -57,18 +57,18 @@ def test_the_best_weights_go_back_too(tmp_path: Path) -> None:
 
 
 def test_it_stops_with_advice(tmp_path: Path) -> None:
-    trainer = spared_trainer(at_first(s2=0.6, s3=0.6), SHORT, folder=tmp_path)
-    with pytest.raises(TrainingError, match=r"By step 4, 60\.0% of the samples run away") as caught:
+    trainer = diverging_trainer(at_first(s2=0.6, s3=0.6), SHORT, folder=tmp_path)
+    with pytest.raises(TrainingError, match=r"By step 4, 60\.0% of the samples diverge") as caught:
         trainer.fit()
     assert not isinstance(caught.value, NonFiniteError)
-    for words in ("step-00000002", "largest_step", "--training.learning-rate", "--training.on-nonfinite rollback"):
+    for words in ("step-00000002", "max_step", "--training.learning-rate", "--training.on-nonfinite rollback"):
         assert words in str(caught.value)
 
 
 def test_it_gives_up() -> None:
     listener = Recorder()
     with pytest.raises(TrainingError, match=r"By step 2, 100\.0% .* going back 5 times did not help"):
-        spared_trainer(lambda *_: 1.0, listener=listener).fit()
+        diverging_trainer(lambda *_: 1.0, listener=listener).fit()
     assert len(listener.rollbacks) == MAX_ROLLBACKS
 
 
@@ -78,10 +78,10 @@ def stopped_at(step: int) -> ActingSource:
 
 def test_what_was_in_vain_is_not_saved_by_a_stop_request(tmp_path: Path) -> None:
     settings = replace(GOING_BACK, steps=8, checkpoint_every=4, log_every=100)
-    shares = at_first(s4=0.9, s5=0.9)
+    fractions = at_first(s4=0.9, s5=0.9)
     with pytest.raises(TrainingInterrupted, match="Stopped after step 5 of 8"):
-        spared_trainer(shares, settings, folder=tmp_path, source=stopped_at(6)).fit()
-    assert spared_trainer(shares, settings, folder=tmp_path).fit(resume=True).rollbacks == 1
+        diverging_trainer(fractions, settings, folder=tmp_path, source=stopped_at(6)).fit()
+    assert diverging_trainer(fractions, settings, folder=tmp_path).fit(resume=True).rollbacks == 1
 
 
 @pytest.mark.parametrize(("before", "rollbacks"), [(0.3, [(8, 6)]), (0.0, [])])
@@ -89,9 +89,9 @@ def test_a_resumed_run_looks_at_all_steps_since_the_checkpoint(
     tmp_path: Path, before: float, rollbacks: list[tuple[int, int]]
 ) -> None:
     settings = replace(GOING_BACK, steps=8, checkpoint_every=4, log_every=3)
-    shares = at_first(s4=before, s5=before, s6=0.8, s7=0.8)
+    fractions = at_first(s4=before, s5=before, s6=0.8, s7=0.8)
     with pytest.raises(TrainingInterrupted, match="Stopped after step 6 of 8"):
-        spared_trainer(shares, settings, folder=tmp_path, source=stopped_at(6)).fit()
+        diverging_trainer(fractions, settings, folder=tmp_path, source=stopped_at(6)).fit()
     listener = Recorder()
-    spared_trainer(shares, settings, folder=tmp_path, listener=listener).fit(resume=True)
+    diverging_trainer(fractions, settings, folder=tmp_path, listener=listener).fit(resume=True)
     assert listener.rollbacks == rollbacks

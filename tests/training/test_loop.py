@@ -48,13 +48,12 @@ SMALL_STEPS = replace(SHORT, steps=15, learning_rate=1e-3)
 ENERGIES = {"energy_real", "energy_sampled"}
 NUMBERS: dict[Kind, set[str]] = {
     "contrastive": ENERGIES,
-    "replay": ENERGIES,
-    "spared": ENERGIES | {"runaways"},
+    "masked": ENERGIES | {"divergent"},
     "set-risk": {"risk"},
     "dspn": {"risk"},
-    "c-dspn": {"risk", "size"},
-    "tspn": {"risk", "size"},
-    **{kind: {"denoising", "size"} for kind in DENOISED},
+    "c-dspn": {"risk", "cardinality"},
+    "tspn": {"risk", "cardinality"},
+    **{kind: {"denoising", "cardinality"} for kind in DENOISED},
 }
 
 
@@ -66,7 +65,7 @@ def test_training_lowers_the_held_out_risk(kind: Kind, seed: int) -> None:
     Steps are small: a contrastive loss compares with samples that move as the energy does, so it need not fall
     while they go far. Nor may a run end early because first weights happen to be steep.
     """
-    predictor = make_predictor(kind, seed=seed, most_runaways=1.0)
+    predictor = make_predictor(kind, seed=seed, max_divergent_fraction=1.0)
     score = held_out_loss(predictor)
     before = score()
     trainer = make_trainer(predictor, SMALL_STEPS)
@@ -264,7 +263,7 @@ def test_a_folder_is_not_used_twice(tmp_path: Path) -> None:
         (lambda: make_predictor("set-risk"), SHORT),
         (make_predictor, replace(SHORT, ema_decay=0.9)),
     ],
-    ids=["width", "estimator", "average"],
+    ids=["width", "method", "average"],
 )
 def test_resuming_with_other_settings(tmp_path: Path, other: Callable[[], object], settings: object) -> None:
     make_trainer(make_predictor(), folder=tmp_path).fit()
@@ -275,7 +274,7 @@ def test_resuming_with_other_settings(tmp_path: Path, other: Callable[[], object
 def test_a_run_made_longer_goes_on_with_its_engine(tmp_path: Path) -> None:
     make_trainer(make_predictor(), folder=tmp_path).fit()
     longer = make_trainer(make_predictor(), replace(SHORT, steps=8), folder=tmp_path)
-    longer.estimator.engine.gradients = 10**9  # enough to compile for, were it a new run
+    longer.method.training_engine.gradients = 10**9  # enough to compile for, were it a new run
     assert longer.fit(resume=True).engine == "eager"
 
 

@@ -18,10 +18,10 @@ from tiny_problem import (
     Recorder,
     Scores,
     assert_same,
+    diverging_trainer,
     make_predictor,
     make_trainer,
     polygons,
-    spared_trainer,
     weights_of,
 )
 from torch import Tensor
@@ -97,14 +97,14 @@ def test_training_stops_when_another_process_is_asked_to() -> None:
         trainer_of(OneOfTwo(number=1.0)).fit()
 
 
-@pytest.mark.parametrize(("share", "rollbacks"), [(1.0, 0), (1.1, 1)])
-def test_all_processes_judge_by_the_mean_of_all(share: float, rollbacks: int) -> None:
-    """Here no sample runs away; if all of the other's do, half of all did, which is as many as may."""
-    accelerator = OneOfTwo(number=share)
-    trainer = spared_trainer(lambda *_: 0.0, replace(SHORT, steps=2, log_every=100), accelerator=accelerator)
+@pytest.mark.parametrize(("fraction", "rollbacks"), [(1.0, 0), (1.1, 1)])
+def test_all_processes_judge_by_the_mean_of_all(fraction: float, rollbacks: int) -> None:
+    """Here no sample diverges; if all of the other's do, half of all did, which is as many as may."""
+    accelerator = OneOfTwo(number=fraction)
+    trainer = diverging_trainer(lambda *_: 0.0, replace(SHORT, steps=2, log_every=100), accelerator=accelerator)
     trainer.processes.any = lambda flag: flag  # type: ignore[method-assign]  # nobody asks to stop
     if rollbacks:
-        with pytest.raises(TrainingError, match=r"By step 2, 55\.0% of the samples run away"):
+        with pytest.raises(TrainingError, match=r"By step 2, 55\.0% of the samples diverge"):
             trainer.fit()
     else:
         assert trainer.fit().steps == 2

@@ -150,9 +150,7 @@ def test_recording_itself_changes_nothing_and_replays_overwrite(recordings: list
 )
 def test_which_steps_are_recorded(engine: Engine, processes: int, capturable: bool, captures: bool) -> None:
     predictor = make_predictor(engine=engine)
-    estimator = predictor.make_estimator()
-    estimator.capturable = capturable
-    predictor.make_estimator = lambda: estimator
+    predictor.method.capturable = capturable
     trainer = make_trainer(predictor, accelerator=PretendAccelerator(processes), source=polygons(device="cuda"))
     assert trainer.update.captures == captures
     assert trainer.update.draws == captures

@@ -16,7 +16,6 @@ from tiny_problem import (
     GOING_BACK,
     SHORT,
     ActingSource,
-    Kind,
     Poisoned,
     Recorder,
     Scores,
@@ -29,7 +28,6 @@ from tiny_problem import (
 )
 
 from desp.errors import TrainingInterrupted
-from desp.estimators import Estimator
 from desp.settings import Engine
 from desp.training import TrainingListener
 from desp.training.checkpoints import CheckpointStore, load_checkpoint
@@ -65,11 +63,11 @@ def test_the_time_of_what_was_lost_counts() -> None:
 def test_modules_are_in_training_mode_whatever_they_were_in() -> None:
     class Watching(TrainingListener):
         def advanced(self, step: int) -> None:  # noqa: ARG002
-            modes.extend(module.training for module in trainer.estimator.modules())
+            modes.extend(module.training for module in trainer.method.modules())
 
     modes: list[bool] = []
     trainer = make_trainer(make_predictor(), listener=Watching())
-    trainer.estimator.eval()
+    trainer.method.eval()
     trainer.fit()
     assert modes
     assert all(modes)
@@ -131,15 +129,14 @@ def test_roll_backs_are_counted_across_an_interruption(tmp_path: Path) -> None:
     assert_same(outcome.weights, whole.weights)
 
 
-@pytest.mark.parametrize("kind", ["contrastive", "replay"])
-def test_a_roll_back_forgets_everything_since(tmp_path: Path, kind: Kind) -> None:
+def test_a_roll_back_forgets_everything_since(tmp_path: Path) -> None:
     """What comes after it is what a run from there, of another attempt, would give."""
     settings = replace(GOING_BACK, ema_decay=0.9, log_every=3, checkpoint_every=3)
-    start = make_trainer(make_predictor(kind), settings)._snapshot()
+    start = make_trainer(make_predictor(), settings)._snapshot()
     start.state["attempt"] = 1
     CheckpointStore(tmp_path / "checkpoints").save(0, start)
-    found = make_trainer(make_predictor(kind), settings, source=Poisoned((0, 2))).fit()
-    fresh = make_trainer(make_predictor(kind), settings, folder=tmp_path).fit(resume=True)
+    found = make_trainer(make_predictor(), settings, source=Poisoned((0, 2))).fit()
+    fresh = make_trainer(make_predictor(), settings, folder=tmp_path).fit(resume=True)
     assert found.rollbacks == fresh.rollbacks == 1
     assert_same(found.weights, fresh.weights)
 
@@ -151,7 +148,7 @@ def test_an_engine_is_settled_only_by_chains_that_ran() -> None:
 
     class Watching(Recorder):
         def rolled_back(self, step: int, to_step: int) -> None:  # noqa: ARG002
-            settled.append((to_step, trainer.estimator.engine.settled))
+            settled.append((to_step, trainer.method.training_engine.settled))
 
     trainer.listener = Watching()
     trainer.fit()
@@ -169,8 +166,9 @@ def test_an_engine_is_settled_only_by_chains_that_ran() -> None:
 )
 def test_an_engine_is_chosen_by_all_gradients_of_a_training(engine: Engine, steps: int, expected: str) -> None:
     """Chains of three steps: compiling pays from a hundred thousand gradients on."""
-    estimator = make_predictor(engine=engine).make_estimator(steps)
-    assert estimator.engine.name(torch.device("cpu")) == expected
+    method = make_predictor(engine=engine).method
+    method.plan(steps)
+    assert method.training_engine.name(torch.device("cpu")) == expected
 
 
 @pytest.mark.parametrize(
@@ -183,20 +181,21 @@ def test_a_run_goes_on_with_the_engine_of_its_checkpoint(tmp_path: Path, before:
     CheckpointStore(tmp_path / "checkpoints").save(6, saved)
     trainer = make_trainer(make_predictor(), folder=tmp_path)
     trainer.fit(resume=True)
-    assert trainer.estimator.engine.name(torch.device("cpu")) == expected
+    assert trainer.method.training_engine.name(torch.device("cpu")) == expected
 
 
-def test_the_length_of_a_training_reaches_its_estimator(monkeypatch: pytest.MonkeyPatch) -> None:
-    predictor, asked = make_predictor(), []
-    make = predictor.make_estimator
+def test_the_length_of_a_training_reaches_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor, planned = make_predictor(), []
+    plan = predictor.method.plan
 
-    def watched(steps: int = 0) -> Estimator:
-        asked.append(steps)
-        return make(steps)
+    def watched(steps: int) -> None:
+        planned.append(steps)
+        plan(steps)
 
-    monkeypatch.setattr(predictor, "make_estimator", watched)
+    monkeypatch.setattr(predictor.method, "plan", watched)
     predictor.train(polygons(), replace(SHORT, steps=2), Accelerator(cpu=True))
-    assert asked == [2]
+    assert planned == [2]
+    assert predictor.method.training_engine.gradients == 2 * 3  # chains of three steps
 
 
 def test_what_an_old_checkpoint_does_not_say_begins_anew() -> None:

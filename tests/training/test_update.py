@@ -78,7 +78,7 @@ class GradientsSeen(TrainingListener):
         self.norms: list[float] = []
 
     def advanced(self, step: int) -> None:  # noqa: ARG002
-        parameters = list(self.trainer.estimator.parameters())
+        parameters = list(self.trainer.method.parameters())
         self.gradients.append(torch.cat([item.grad.flatten() for item in parameters]).double())
         self.weights.append(torch.cat([item.detach().flatten() for item in parameters]).double())
 
@@ -208,12 +208,12 @@ def test_rolled_back_steps_are_recorded_anew(reruns: list[Rerun]) -> None:
     saved = trainer._snapshot()
     for step in range(3):
         trainer.update(step, noise=step, step=step, rate=1e-3)
-    first = {name: value.clone() for name, value in trainer.estimator.state_dict().items()}
+    first = {name: value.clone() for name, value in trainer.method.state_dict().items()}
     trainer._restore(saved)
     for step in range(3):
         trainer.update(step, noise=step, step=step, rate=1e-3)
     assert len(reruns) == 2
-    for name, value in trainer.estimator.state_dict().items():
+    for name, value in trainer.method.state_dict().items():
         assert torch.equal(value, first[name])
 
 
@@ -238,10 +238,10 @@ def point_table(device: str = "cpu") -> PointTable:
     points = (torch.arange(5 * 9 * 2, dtype=torch.uint8) % 28).view(5, 9, 2)
     sizes = torch.tensor([1, 9, 4, 7, 0])
     present = torch.arange(9) < sizes.unsqueeze(1)
-    return PointTable(points * present.unsqueeze(-1), sizes, shifted=0.5).to(device)
+    return PointTable(points * present.unsqueeze(-1), sizes, translate=0.5).to(device)
 
 
-@pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw, point_table().draw_spread])
+@pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw])
 def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator], Batch]) -> None:
     scaling = FeatureScaling((0.1, 0.2), (2.0, 3.0))
 
@@ -260,7 +260,7 @@ def test_losses_of_direct_risk_leave_nothing_to_the_host(kind: Kind) -> None:
     """What the CPU can tell of whether forward and backward can be recorded on a GPU."""
     trainer = make_trainer(make_predictor(kind))
     x, y = trainer.prepare(next(polygons().batches(0)))
-    assert trainer.estimator.capturable
+    assert trainer.method.capturable
     with HostWork() as host:
         trainer.gradients(x, y, torch.Generator().manual_seed(0))
     assert host.found == []
@@ -297,11 +297,10 @@ def test_recorded_training_ends_where_plain_training_does(kind: Kind, source: Ba
 
 @pytest.mark.gpu
 @on_gpu
-@pytest.mark.parametrize("draw", [PointTable.draw, PointTable.draw_spread])
-def test_points_are_drawn_inside_a_recording(draw: Callable[[PointTable, int, torch.Generator], Batch]) -> None:
-    table, generator = point_table("cuda").by_size(), torch.Generator(device="cuda")
-    expected = [draw(table, 16, generator.manual_seed(seed)).x for seed in (3, 4)]
-    recorded = CapturedCall(lambda: draw(table, 16, generator).x, [generator])
+def test_points_are_drawn_inside_a_recording() -> None:
+    table, generator = point_table("cuda"), torch.Generator(device="cuda")
+    expected = [table.draw(16, generator.manual_seed(seed)).x for seed in (3, 4)]
+    recorded = CapturedCall(lambda: table.draw(16, generator).x, [generator])
     for seed, x in zip((3, 4), expected, strict=True):
         generator.manual_seed(seed)
         assert torch.equal(recorded(), x)

@@ -11,41 +11,40 @@ from torch import Tensor
 
 from desp.data import GeneratedSource, draw_polygons
 from desp.data.base import Batch, BatchSource
-from desp.predictors import DataShape, EnergyPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
-    DirectSettings,
+    DenoiserSettings,
+    DenoisingSettings,
+    DescentSettings,
+    EDMSettings,
     Engine,
-    EstimatorSettings,
     LangevinSettings,
-    NetworkSettings,
-    PredictorSettings,
+    MethodSettings,
     SetEncoderSettings,
     SetRiskSettings,
-    SolverSettings,
     TrainingSettings,
-    TransformerSettings,
+    TSPNSettings,
 )
 from desp.training import Trainer, TrainingListener
 
 Kind = Literal[
     "contrastive",
     "set-risk",
-    "replay",
-    "spared",
+    "masked",
     "default",
     "denoising",
     "attention",
-    "field",
+    "denoiser",
     "dspn",
     "c-dspn",
     "tspn",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-DENOISED: tuple[Kind, ...] = ("default", "denoising", "attention", "field")  # sizes first
-SPARING_STEP = 0.003  # short enough to hold some samples back, and at no step more than may be
+DENOISED: tuple[Kind, ...] = ("default", "denoising", "attention", "denoiser")  # with predicted cardinality
+MASKING_STEP = 0.003  # short enough that some samples are masked, and at no step more than may be
 BATCH = 8
 SHORT = TrainingSettings(
     steps=6,
@@ -73,46 +72,49 @@ RICH = replace(
 )
 
 
-def estimator_settings(kind: Kind, noise: float = 0.02, most_runaways: float = 0.5) -> EstimatorSettings:
-    """Chains or descents of three steps; with `noise` 0 nothing is random."""
-    if kind == "set-risk":
-        return SetRiskSettings(steps=3)
+def method_settings(
+    kind: Kind, hidden: int = 8, noise: float = 0.02, max_divergent_fraction: float = 0.5
+) -> MethodSettings:
+    """Chains or descents of three steps; with `noise` 0 those of chains are not random."""
     if kind in DENOISED:
-        return PredictorSettings().estimator
-    if kind == "dspn":
-        return SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="clamped")
-    if kind == "c-dspn":
-        return SetRiskSettings(steps=3, step_size=25.0, scored="all", sizes="first", size_hidden=8)
+        return denoising_settings(kind, hidden)
     if kind == "tspn":
-        return DirectSettings(size_hidden=8)
-    chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
-    if kind == "spared":
-        return ContrastiveSettings(
-            chain=replace(chain, largest_step=SPARING_STEP),
-            data_noise=noise,
-            spare_runaways=True,
-            most_runaways=most_runaways,
-        )
-    if kind == "replay":
-        return ContrastiveSettings(
-            chain=chain, data_noise=noise, energy_penalty=0.1, replay=0.9, replay_capacity=20
-        )
-    return ContrastiveSettings(chain=chain, data_noise=noise)
-
-
-def energy_settings(kind: Kind, hidden: int) -> NetworkSettings:
-    """The network that goes with the estimator."""
-    if kind == "tspn":
-        return TransformerSettings(hidden=hidden, layers=1, heads=2, feedforward=hidden, latent=6)
+        return TSPNSettings(hidden=hidden, layers=1, heads=2, feedforward=hidden, latent=6, cardinality_hidden=8)
     if kind in ("dspn", "c-dspn"):
-        return SetEncoderSettings(
+        encoder = SetEncoderSettings(
             hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
         )
-    if kind in ("attention", "field"):
-        return AttentionSettings(hidden=hidden, layers=1, heads=2, waves=2, field=kind == "field")
-    if kind == "default":
-        return replace(PredictorSettings().energy, hidden=hidden)
-    return DeepSetsSettings(hidden=hidden)
+        descent = DescentSettings(steps=3, step_size=25.0)
+        settings = SetRiskSettings(energy=encoder, descent=descent, supervise="all", cardinality="clamped")
+        if kind == "dspn":
+            return settings
+        return replace(settings, cardinality="predicted", cardinality_hidden=8)
+    energy = DeepSetsSettings(hidden=hidden)
+    if kind == "set-risk":
+        return SetRiskSettings(energy=energy, descent=DescentSettings(steps=3))
+    chain = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=noise)
+    if kind == "masked":
+        return ContrastiveSettings(
+            energy=energy,
+            chain=replace(chain, max_step=MASKING_STEP),
+            data_noise=noise,
+            mask_divergent=True,
+            max_divergent_fraction=max_divergent_fraction,
+        )
+    return ContrastiveSettings(energy=energy, chain=chain, data_noise=noise)
+
+
+def denoising_settings(kind: Kind, hidden: int) -> DenoisingSettings | DenoiserSettings:
+    """Those without chains in training."""
+    attention = AttentionSettings(hidden=hidden, layers=1, heads=2, fourier_features=2)
+    if kind == "denoiser":
+        return DenoiserSettings(network=attention, sampler=EDMSettings(steps=2))
+    energies = {
+        "default": replace(DenoisingSettings().energy, hidden=hidden),
+        "denoising": DeepSetsSettings(hidden=hidden),
+        "attention": attention,
+    }
+    return DenoisingSettings(energy=energies[kind], sampler=EDMSettings(steps=2))
 
 
 def make_predictor(
@@ -122,13 +124,10 @@ def make_predictor(
     seed: int = 0,
     noise: float = 0.02,
     engine: Engine = "auto",
-    most_runaways: float = 0.5,
-) -> EnergyPredictor:
+    max_divergent_fraction: float = 0.5,
+) -> SetPredictor:
     """A built predictor of polygons."""
-    energy, estimator = energy_settings(kind, hidden), estimator_settings(kind, noise, most_runaways)
-    sampler = SolverSettings(steps=2) if kind in DENOISED else LangevinSettings()
-    settings = PredictorSettings(energy=energy, estimator=estimator, sampler=sampler)
-    predictor = EnergyPredictor(settings, engine=engine)
+    predictor = SetPredictor(method_settings(kind, hidden, noise, max_divergent_fraction), engine=engine)
     predictor.build(DataShape(input_shape=(5,), features=2, max_size=8), seed=seed)
     return predictor
 
@@ -209,21 +208,20 @@ class ActingSource(BatchSource):
             yield batch
 
 
-def held_out_loss(predictor: EnergyPredictor) -> Callable[[], float]:
+def held_out_loss(predictor: SetPredictor) -> Callable[[], float]:
     """A validation function: the loss on a batch that is always the same."""
     batch = draw_polygons(16, torch.Generator().manual_seed(77))
 
     def score() -> float:
-        estimator = predictor.make_estimator()  # a new one: some remember
         x, y = predictor.prepare(batch, predictor.device)
-        loss, _ = estimator(x, y, torch.Generator(predictor.device).manual_seed(78))
+        loss, _ = predictor.method(x, y, torch.Generator(predictor.device).manual_seed(78))
         return float(loss.detach())
 
     return score
 
 
 def make_trainer(
-    predictor: EnergyPredictor,
+    predictor: SetPredictor,
     settings: TrainingSettings = SHORT,
     *,
     accelerator: Accelerator | None = None,
@@ -235,7 +233,7 @@ def make_trainer(
     """A trainer of this problem."""
     accelerator = accelerator or Accelerator(cpu=True)
     return Trainer(
-        predictor.make_estimator(),
+        predictor.method,
         source or polygons(accelerator.process_index, device=accelerator.device),
         lambda batch: predictor.prepare(batch, accelerator.device),
         settings,
@@ -271,7 +269,7 @@ def rich_trainer(
 
 def weights_of(trainer: Trainer) -> dict[str, Tensor]:
     """The weights as they are now, whatever the outcome would choose."""
-    return {name: value.detach().clone() for name, value in trainer.estimator.state_dict().items()}
+    return {name: value.detach().clone() for name, value in trainer.method.state_dict().items()}
 
 
 EVERY_STEP = replace(SHORT, validate_every=1)
@@ -304,14 +302,14 @@ def scored(scores: Scores, settings: object, **options: object) -> Trainer:
 GOING_BACK = replace(SHORT, on_nonfinite="rollback")
 
 
-def spared_trainer(shares: Callable[[int, int], float], settings: Any = GOING_BACK, **more: Any) -> Trainer:
-    """A trainer to which a share of samples runs away that depends on the attempt and the step."""
-    trainer = make_trainer(make_predictor("spared"), settings, **more)
+def diverging_trainer(fractions: Callable[[int, int], float], settings: Any = GOING_BACK, **more: Any) -> Trainer:
+    """A trainer of which a fraction of samples diverges that depends on the attempt and the step."""
+    trainer = make_trainer(make_predictor("masked"), settings, **more)
     add = trainer.monitor.add
 
     def added(step: int, loss: Any, norm: Any, statistics: dict[str, Any]) -> None:
-        share = torch.tensor(float(shares(trainer.state.attempt, step)))
-        add(step, loss, norm, {**statistics, "runaways": share})
+        fraction = torch.tensor(float(fractions(trainer.state.attempt, step)))
+        add(step, loss, norm, {**statistics, "divergent": fraction})
 
     trainer.monitor.add = added  # type: ignore[method-assign]
     return trainer
