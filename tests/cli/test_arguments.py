@@ -112,8 +112,8 @@ def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
 
 def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: Path) -> None:
     calls = spy("evaluate_run")
-    short = ["--training.steps", 1, "--training.batch-size", 2, "--predictor.energy.hidden", 4, "--device", "cpu"]
-    desp("train", "custom", "--data", vectors, "--run", "run", *short, "--predictor.sampler.steps", 2)
+    short = ["--training.steps", 1, "--training.batch-size", 2, "--method.energy.hidden", 4, "--device", "cpu"]
+    desp("train", "custom", "--data", vectors, "--run", "run", *short, "--method.sampler.steps", 2)
     assert only(calls) == {"folder": Path("run"), "samples": 10, "seed": None, "distance": "chamfer"}
 
 

@@ -73,8 +73,8 @@ def test_the_same_seed_gives_the_same_weights(desp: Desp, tiny: list[str], polyg
 
 @pytest.mark.parametrize("recipe", ["polygons-risk-chamfer", "digits-risk-hungarian"])
 def test_direct_risk_trains(desp: Desp, recipe: str) -> None:
-    short = ["--training.steps", 2, "--training.batch-size", 4, "--predictor.energy.hidden", 8]
-    arguments = [*short, "--predictor.estimator.steps", 2, "--device", "cpu"]
+    short = ["--training.steps", 2, "--training.batch-size", 4, "--method.energy.hidden", 8]
+    arguments = [*short, "--method.steps", 2, "--device", "cpu"]
     assert desp("train", recipe, "--run", "run", *arguments).status == 0
     assert settings_of(Path("run"))["predictor"]["estimator"]["kind"] == "set-risk"
     finished = desp("ablate", "run", "--ratios", 0.5)
@@ -110,8 +110,8 @@ def test_a_longer_run_is_noted(desp: Desp, tiny: list[str], polygons: Path) -> N
 
 
 def test_another_energy_than_the_recipes(desp: Desp) -> None:
-    short = ("--training.steps", 2, "--training.batch-size", 4, "--predictor.energy.hidden", 8)
-    own = ("--energy", "attention", "--predictor.energy.heads", 2)
+    short = ("--training.steps", 2, "--training.batch-size", 4, "--method.energy.hidden", 8)
+    own = ("--energy", "attention", "--method.energy.heads", 2)
     assert desp("train", "polygons-denoising", "--run", "seen", *own, *short).status == 0
     saved = json.loads(Path("seen/settings.json").read_text())["settings"]["predictor"]["energy"]
     assert (saved["kind"], saved["hidden"], saved["heads"]) == ("attention", 8, 2)
@@ -264,7 +264,7 @@ def test_misspelt_settings_are_suggested(desp: Desp) -> None:
     [
         ("--training.steps", "0", "training.steps must be positive, got 0"),
         ("--training.steps", "many", "many"),
-        ("--predictor.sampler.stochastic-steps", "200", "between 0 and the steps of the same chain (100)"),
+        ("--method.sampler.stochastic-steps", "200", "between 0 and the steps of the same chain (100)"),
         ("--device", "tpu", "tpu"),
         ("--task.corners", "2", "3 or more"),
     ],
