@@ -192,7 +192,7 @@ def test_data_and_recipe_must_fit(desp: Desp, vectors: Path, tiny: list[str]) ->
 def test_the_held_out_share_is_checked(desp: Desp, vectors: Path, tiny: list[str]) -> None:
     finished = desp("train", "custom", "--data", vectors, "--run", "run", *tiny, "--task.held-out", 1.5)
     assert finished.status == 2
-    assert "task.held_out must be between 0 and 1" in finished.message
+    assert "held_out must be between 0 and 1" in finished.message
 
 
 def test_evaluate_needs_samples(desp: Desp, vectors: Path, tiny: list[str]) -> None:

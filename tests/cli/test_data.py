@@ -14,7 +14,7 @@ from desp.data import mnist_files
 from desp.data.mnist import load_mnist
 from desp.recipes import registry
 from desp.recipes.registry import Recipe
-from desp.settings import MnistSettings, PredictorSettings, RunSettings, TrainingSettings
+from desp.settings import ContrastiveSettings, DenoisingSettings, MnistSettings, RunSettings, TrainingSettings
 from desp.tasks import mnist as mnist_task
 
 Desp = Callable[..., Any]
@@ -23,9 +23,9 @@ RECIPES = ("tiny-mnist", "tiny-mnist-contrastive")
 
 def settings_of(name: str) -> RunSettings:
     """Command: ``desp train NAME``."""
-    predictor = PredictorSettings.contrastive() if name.endswith("contrastive") else PredictorSettings()
+    method = ContrastiveSettings() if name.endswith("contrastive") else DenoisingSettings()
     training = TrainingSettings(steps=3, batch_size=4, validate_every=3, warmup_steps=0)
-    return RunSettings(recipe=name, task=MnistSettings(), predictor=predictor, training=training)
+    return RunSettings(recipe=name, task=MnistSettings(), method=method, training=training)
 
 
 TINY = [

@@ -84,6 +84,7 @@ class KnowingPredictor(SetPredictor):
 
 
 ZERO = RepresentationSettings(padding="zero", threshold=0.015)
+PRESENCE = RepresentationSettings(padding="presence")
 
 
 def draw_true_polygons(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -173,7 +174,7 @@ def remembering(path: Path) -> Problem:
         sets = [rows[int(index)]["set"] for index in x[:, 0]]
         return predictor.encode_sets(SetBatch.from_ragged(sets, 3, 2))
 
-    predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], RepresentationSettings(padding="presence"))
+    predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PRESENCE)
     return Problem(task, predictor)
 
 
@@ -196,4 +197,4 @@ def make_problem(request: pytest.FixtureRequest, tmp_path: Path) -> Problem:
         return remembering(write_examples(tmp_path / "data.jsonl"))
     task = make_task(MnistSettings(data_dir=str(request.getfixturevalue("tiny_mnist"))))
     same = imperfect(lambda x, _: x)
-    return Problem(task, KnowingPredictor(same, task.shape(None, True)[0], RepresentationSettings(padding="presence")))
+    return Problem(task, KnowingPredictor(same, task.shape(None, True)[0], PRESENCE))
