@@ -101,7 +101,15 @@ def test_page_shows_score_beside_its_references(make_run: MakeRun) -> None:
 def test_page_has_every_section(make_run: MakeRun) -> None:
     page = page_of(make_run())
     assert 'class="missing"' not in page.replace('<noscript><p class="missing">', "")
-    for text in ("size RMSE", "method", "representation", "energy.kind", "0123abc", "desp train polygons", "1 min 32 s"):
+    for text in (
+        "size RMSE",
+        "method",
+        "representation",
+        "energy.kind",
+        "0123abc",
+        "desp train polygons",
+        "1 min 32 s",
+    ):
         assert text in page
     assert "120.5 MB" in page
     assert page.count('role="img"') == 6

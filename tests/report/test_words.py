@@ -241,7 +241,13 @@ def test_provenance_has_every_fact_beside_its_name(make_run: MakeRun) -> None:
 
 def test_settings_are_grouped(make_run: MakeRun) -> None:
     part = section(page_of(make_run()), "settings")
-    assert re.findall(r"<summary>(\w+)</summary>", part) == ["task", "method", "representation", "training", "other"]
+    assert re.findall(r"<summary>(\w+)</summary>", part) == [
+        "task",
+        "method",
+        "representation",
+        "training",
+        "other",
+    ]
     assert ["energy.hidden", "8"] in table(part[part.index("<summary>method") :])
     assert table(part[part.index("<summary>other") :]) == [["engine", "auto"]]
 

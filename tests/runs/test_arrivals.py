@@ -14,11 +14,12 @@ from torch import Tensor
 
 import desp.runs.evaluate
 from desp.data.base import BatchSource
-from desp.errors import DataError
+from desp.errors import DataError, RunError
 from desp.methods import Contrastive
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.runs import RunFolder, sample_run, train_run
+from desp.runs.loaded import LoadedRun
 from desp.settings import FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
@@ -185,6 +186,18 @@ def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, fold
     assert unscaled.load_predictor().shape.scaling.span == (1.0, 1.0, 1.0)
     with pytest.raises(DataError, match=r"columns \(\(0, 2\),\) \(categories\) must be one-hot"):
         train_run(on_file(file, categories=((0, 2),)), SEED, RunFolder(folder.path.with_name("wrong")))
+
+
+def test_a_run_is_opened_with_the_data_it_was_trained_on(file: Path, folder: RunFolder) -> None:
+    settings = on_file(file)
+    train_run(settings, SEED, folder)
+    run = LoadedRun.open(folder)
+    assert (run.settings, run.seed, run.task.name) == (settings, SEED, "files")
+    assert same(run.predictor.weights(), folder.load_predictor().weights())
+    file.write_text(file.read_text() + file.read_text())
+    with pytest.raises(RunError, match="has changed since"):
+        LoadedRun.open(folder)
+    assert LoadedRun.open(folder, data=False).seed == SEED  # to predict, no data are needed
 
 
 # -- what else training is told --------------------------------------------------------------------------
