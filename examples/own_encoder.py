@@ -7,8 +7,7 @@ picture may also be read upside down, so there are two right answers.
 import torch
 from torch import Tensor, nn
 
-from desp import DeepSetsSettings, EnergyPredictor, PredictorSettings, TrainingSettings
-from desp.predictors import Prediction
+from desp import DeepSetsSettings, DenoisingSettings, Prediction, SetPredictor, TrainingSettings
 
 PIXELS = 8
 
@@ -41,13 +40,12 @@ def main(steps: int = 1500) -> Prediction:
     """Train, and show three predictions for one image."""
     generator = torch.Generator().manual_seed(0)
     dataset = [draw(generator) for _ in range(2000)]
-    predictor = EnergyPredictor(PredictorSettings(energy=DeepSetsSettings(hidden=64)), input_encoder=Encoder())
+    method = DenoisingSettings(energy=DeepSetsSettings(hidden=64))
+    predictor = SetPredictor(method, input_encoder=Encoder())
     predictor.fit(dataset, TrainingSettings(steps=steps))
     image, points = draw(generator)
-    prediction = predictor.predict(image, samples=3)
+    prediction = predictor.predict_one(image, samples=3)
     print("true:", points.tolist())
-    if not isinstance(prediction, Prediction):
-        raise TypeError("one image gives one prediction")
     for points, energy in zip(prediction.sets, prediction.energies, strict=True):
         print(f"energy {energy:.3f}:", [[round(v, 2) for v in point] for point in points.tolist()])
     return prediction

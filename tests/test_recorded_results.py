@@ -8,7 +8,7 @@ import pytest
 
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.results import read_results, table_rows
-from desp.settings import RunSettings, from_json, to_json
+from desp.settings import LangevinSettings, RunSettings, from_json, migrate_run, to_json
 
 RESULTS = Path(__file__).parents[1] / "results"
 OWN = sorted(RESULTS.glob("*-seed*.json"))
@@ -27,12 +27,12 @@ def test_a_recorded_result_is_of_an_unchanged_recipe(path: Path) -> None:
         recipe.protocol,
     )
     assert result["changed_settings"] == []
-    saved, expected = from_json(RunSettings, result["settings"]), recipe.build()
+    saved, expected = from_json(RunSettings, migrate_run(result["settings"])), recipe.build()
     length = saved.training.steps
     if length < expected.training.steps and expected.training.may_end_at(length):
         expected = replace(expected, training=replace(expected.training, steps=length))
     assert result["training"]["steps"] == length or result["training"]["stopped_early"]
-    for part in ("task", "predictor", "training", "matmul_precision"):
+    for part in ("task", "method", "representation", "training", "matmul_precision"):
         assert getattr(saved, part) == getattr(expected, part)
     assert to_json(saved)["recipe"] == recipe.name
 
@@ -87,7 +87,9 @@ def test_a_recorded_ablation(path: Path) -> None:
     ablation = json.loads(path.read_text())
     assert path.name == f"{ablation['recipe']}-seed{ablation['seed']}.json"
     assert get_recipe(ablation["recipe"]).system == "desp"
-    assert ablation["steps"] == get_recipe(ablation["recipe"]).build().predictor.sampler.steps
+    sampler = get_recipe(ablation["recipe"]).build().method.prediction_sampler
+    assert isinstance(sampler, LangevinSettings)
+    assert ablation["steps"] == sampler.steps
     assert {0.0, 0.8, 1.0} <= {row["ratio"] for row in ablation["rows"]}
     for row in ablation["rows"]:
         assert row["stochastic_steps"] == round(row["ratio"] * ablation["steps"])

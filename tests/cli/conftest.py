@@ -20,11 +20,11 @@ from desp.cli import main
 TINY = [
     *("--training.steps", "6"),
     *("--training.batch-size", "8"),
-    *("--predictor.energy.hidden", "8"),
-    *("--predictor.estimator.chain.steps", "3"),
-    *("--predictor.estimator.chain.stochastic-steps", "3"),
-    *("--predictor.sampler.steps", "3"),
-    *("--predictor.sampler.stochastic-steps", "2"),
+    *("--method.energy.hidden", "8"),
+    *("--method.chain.steps", "3"),
+    *("--method.chain.stochastic-steps", "3"),
+    *("--method.sampler.steps", "3"),
+    *("--method.sampler.stochastic-steps", "2"),
     *("--device", "cpu"),
 ]
 

@@ -15,7 +15,7 @@ from desp.cli.bench import COLUMNS
 from desp.errors import RunError
 from desp.recipes import get_recipe
 from desp.runs import RunFolder
-from desp.settings import AttentionSettings, RunSettings
+from desp.settings import AttentionSettings, ContrastiveSettings, RunSettings
 
 Desp = Callable[..., Any]
 Spy = Callable[[str], list[dict[str, Any]]]
@@ -68,10 +68,20 @@ def test_train(desp: Desp, spy: Spy) -> None:
 def test_train_with_another_energy(desp: Desp, spy: Spy, option: list[str]) -> None:
     calls = spy("train_run")
     desp("train", "polygons-denoising", *option)
-    energy = only(calls)["settings"].predictor.energy
-    width = get_recipe("polygons-denoising").build().predictor.energy.hidden
+    method = only(calls)["settings"].method
+    width = get_recipe("polygons-denoising").build().method.width
     assert width != AttentionSettings().hidden
-    assert energy == AttentionSettings(hidden=width)  # as wide as the recipe's
+    assert method.energy == AttentionSettings(hidden=width)  # as wide as the recipe's
+    assert method == get_recipe("polygons-denoising").build().method.with_energy(method.energy)
+
+
+@pytest.mark.parametrize("option", [["--use-method", "contrastive"], ["--use-method=contrastive"]])
+def test_train_with_another_method(desp: Desp, spy: Spy, option: list[str]) -> None:
+    calls = spy("train_run")
+    desp("train", "polygons-denoising", *option, "--method.data-noise", 0.03)
+    settings = only(calls)["settings"]
+    recipe = get_recipe("polygons-denoising").build()
+    assert settings == replace(recipe, method=ContrastiveSettings(data_noise=0.03))
 
 
 def test_train_on_own_data(desp: Desp, spy: Spy, vectors: Path) -> None:
@@ -112,8 +122,8 @@ def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
 
 def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: Path) -> None:
     calls = spy("evaluate_run")
-    short = ["--training.steps", 1, "--training.batch-size", 2, "--predictor.energy.hidden", 4, "--device", "cpu"]
-    desp("train", "custom", "--data", vectors, "--run", "run", *short, "--predictor.sampler.steps", 2)
+    short = ["--training.steps", 1, "--training.batch-size", 2, "--method.energy.hidden", 4, "--device", "cpu"]
+    desp("train", "custom", "--data", vectors, "--run", "run", *short, "--method.sampler.steps", 2)
     assert only(calls) == {"folder": Path("run"), "samples": 10, "seed": None, "distance": "chamfer"}
 
 

@@ -83,7 +83,7 @@ def test_evaluating_twice_gives_the_same(desp: Desp, polygons: Path) -> None:
 def test_only_unchanged_recipes_are_recorded(desp: Desp, polygons: Path) -> None:
     finished = desp("evaluate", polygons, "--record", "results")
     assert finished.status == 2
-    assert "predictor.energy.hidden: 256 in the recipe, 8 in this run" in finished.err
+    assert "method.energy.hidden: 256 in the recipe, 8 in this run" in finished.err
     assert not Path("results").exists()
 
 

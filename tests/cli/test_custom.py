@@ -17,8 +17,8 @@ Write = Callable[..., Path]
 @pytest.fixture
 def tiny() -> list[str]:
     """Arguments that make training short."""
-    shorter = {"training.steps": 6, "training.batch-size": 8, "predictor.energy.hidden": 8}
-    shorter |= {"predictor.sampler.steps": 3}
+    shorter = {"training.steps": 6, "training.batch-size": 8, "method.energy.hidden": 8}
+    shorter |= {"method.sampler.steps": 3}
     return [*(part for name, value in shorter.items() for part in (f"--{name}", str(value))), "--device", "cpu"]
 
 
@@ -83,8 +83,8 @@ def test_predictions_come_in_the_units_of_the_file(desp: Desp, vectors: Path, wr
         *("--training.warmup-steps", 10),
         *("--training.learning-rate", 2e-3),
         *("--training.validate-every", 0),
-        *("--predictor.energy.hidden", 32),
-        *("--predictor.sampler.steps", 20),
+        *("--method.energy.hidden", 32),
+        *("--method.sampler.steps", 20),
         *("--device", "cpu"),
     ]
     assert desp("train", "custom", "--data", vectors, "--run", "run", *arguments).status == 0
@@ -192,7 +192,7 @@ def test_data_and_recipe_must_fit(desp: Desp, vectors: Path, tiny: list[str]) ->
 def test_the_held_out_share_is_checked(desp: Desp, vectors: Path, tiny: list[str]) -> None:
     finished = desp("train", "custom", "--data", vectors, "--run", "run", *tiny, "--task.held-out", 1.5)
     assert finished.status == 2
-    assert "task.held_out must be between 0 and 1" in finished.message
+    assert "held_out must be between 0 and 1" in finished.message
 
 
 def test_evaluate_needs_samples(desp: Desp, vectors: Path, tiny: list[str]) -> None:

@@ -14,7 +14,7 @@ from desp.data import mnist_files
 from desp.data.mnist import load_mnist
 from desp.recipes import registry
 from desp.recipes.registry import Recipe
-from desp.settings import MnistSettings, PredictorSettings, RunSettings, TrainingSettings
+from desp.settings import ContrastiveSettings, DenoisingSettings, MnistSettings, RunSettings, TrainingSettings
 from desp.tasks import mnist as mnist_task
 
 Desp = Callable[..., Any]
@@ -23,20 +23,20 @@ RECIPES = ("tiny-mnist", "tiny-mnist-contrastive")
 
 def settings_of(name: str) -> RunSettings:
     """Command: ``desp train NAME``."""
-    predictor = PredictorSettings.contrastive() if name.endswith("contrastive") else PredictorSettings()
+    method = ContrastiveSettings() if name.endswith("contrastive") else DenoisingSettings()
     training = TrainingSettings(steps=3, batch_size=4, validate_every=3, warmup_steps=0)
-    return RunSettings(recipe=name, task=MnistSettings(), predictor=predictor, training=training)
+    return RunSettings(recipe=name, task=MnistSettings(), method=method, training=training)
 
 
 TINY = [
-    *("--predictor.energy.hidden", "8"),
-    *("--predictor.sampler.steps", "2"),
+    *("--method.energy.hidden", "8"),
+    *("--method.sampler.steps", "2"),
     *("--device", "cpu"),
 ]
 CHAIN = [
-    *("--predictor.sampler.stochastic-steps", "1"),
-    *("--predictor.estimator.chain.steps", "2"),
-    *("--predictor.estimator.chain.stochastic-steps", "2"),
+    *("--method.sampler.stochastic-steps", "1"),
+    *("--method.chain.steps", "2"),
+    *("--method.chain.stochastic-steps", "2"),
 ]
 
 
@@ -107,12 +107,12 @@ def test_from_files_to_a_report(
     monkeypatch.setattr(mnist_task, "PUBLISHED_TESTS", 12)
     monkeypatch.setitem(mnist_task.TESTS, "cpu", (12, None))
     chain = CHAIN if recipe.endswith("contrastive") else []
-    moved = ["--task.shifted", "0.5"]
+    moved = ["--task.translate", "0.5"]
     finished = desp("train", recipe, "--run", "run", "--data-dir", tiny_mnist, *TINY, *chain, *moved)
     assert finished.status == 0, finished.err
     assert "trained 3 steps" in finished.message
     saved = json.loads(Path("run/settings.json").read_text())
-    wanted = {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist), "shifted": 0.5}
+    wanted = {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist), "translate": 0.5}
     assert saved["settings"]["task"] == wanted
     assert len(saved["data"]) == 32
 

@@ -18,15 +18,10 @@ def tiny_demo() -> RunSettings:
     """The demo with next to no training."""
     demo = get_recipe("demo").build()
     chain = LangevinSettings(steps=3, stochastic_steps=3)
-    predictor = replace(
-        demo.predictor,
-        energy=DeepSetsSettings(hidden=8),
-        estimator=ContrastiveSettings(chain=chain),
-        sampler=replace(chain, stochastic_steps=2),
+    method = ContrastiveSettings(
+        energy=DeepSetsSettings(hidden=8), chain=chain, sampler=replace(chain, stochastic_steps=2)
     )
-    return replace(
-        demo, predictor=predictor, training=replace(demo.training, steps=3, warmup_steps=0), device="cpu"
-    )
+    return replace(demo, method=method, training=replace(demo.training, steps=3, warmup_steps=0), device="cpu")
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ def test_every_command_has_help_with_examples(desp: Desp, command: str) -> None:
 def test_help_of_a_recipe_shows_its_settings_and_values(desp: Desp, recipe: str) -> None:
     finished = desp("train", recipe, "--help")
     assert finished.status == 0
-    for option in ("--training.steps", "--predictor.energy.hidden", "--seed", "--resume", "--run", "--device"):
+    for option in ("--training.steps", "--method.energy.hidden", "--seed", "--resume", "--run", "--device"):
         assert option in finished.out
     assert "examples:" in finished.out
     assert f"desp {'train ' if recipe != 'demo' else ''}{recipe}" in finished.out

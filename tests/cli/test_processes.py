@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 TINY = [
-    *("--training.steps", "4", "--training.batch-size", "4", "--predictor.energy.hidden", "8"),
-    *("--predictor.estimator.chain.steps", "2", "--predictor.estimator.chain.stochastic-steps", "2"),
-    *("--predictor.sampler.steps", "2", "--predictor.sampler.stochastic-steps", "1", "--device", "cpu"),
+    *("--training.steps", "4", "--training.batch-size", "4", "--method.energy.hidden", "8"),
+    *("--method.chain.steps", "2", "--method.chain.stochastic-steps", "2"),
+    *("--method.sampler.steps", "2", "--method.sampler.stochastic-steps", "1", "--device", "cpu"),
 ]
 
 

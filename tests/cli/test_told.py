@@ -62,15 +62,15 @@ def test_a_training_that_fails_and_goes_back_is_told_by_the_command(
     desp: Desp, tiny: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here it truly fails, once: the loss of its first step is not a number."""
-    from desp.estimators import ContrastiveEstimator
+    from desp.methods import Contrastive
 
-    forward, failures = ContrastiveEstimator.forward, [True]
+    forward, failures = Contrastive.forward, [True]
 
-    def failing(self: ContrastiveEstimator, *arguments: Any) -> Any:
+    def failing(self: Contrastive, *arguments: Any) -> Any:
         loss, statistics = forward(self, *arguments)
         return (loss * float("nan") if failures and failures.pop() else loss), statistics
 
-    monkeypatch.setattr(ContrastiveEstimator, "forward", failing)
+    monkeypatch.setattr(Contrastive, "forward", failing)
     finished = desp("train", "polygons-desp", "--run", "a", *tiny, "--training.on-nonfinite", "rollback")
     assert finished.status == 0, finished.err
     assert "went back (1 x)" in notes(finished.out)[0]

@@ -43,7 +43,7 @@ def test_a_run_leaves_everything_in_its_folder(desp: Desp, tiny: list[str]) -> N
     assert names == {"settings.json", "checkpoints", "log.jsonl", "model", "summary.json", "samples.json"}
     saved = json.loads((run / "settings.json").read_text())
     assert (saved["recipe"], saved["seed"], saved["data"]) == ("polygons-desp", 3, None)
-    assert saved["settings"]["predictor"]["energy"]["hidden"] == 8
+    assert saved["settings"]["method"]["energy"]["hidden"] == 8
     assert saved["settings"]["training"]["learning_rate"] == 3e-4  # the recipe's
     summary = json.loads((run / "summary.json").read_text())
     assert summary["steps"] == 6
@@ -73,10 +73,10 @@ def test_the_same_seed_gives_the_same_weights(desp: Desp, tiny: list[str], polyg
 
 @pytest.mark.parametrize("recipe", ["polygons-risk-chamfer", "digits-risk-hungarian"])
 def test_direct_risk_trains(desp: Desp, recipe: str) -> None:
-    short = ["--training.steps", 2, "--training.batch-size", 4, "--predictor.energy.hidden", 8]
-    arguments = [*short, "--predictor.estimator.steps", 2, "--device", "cpu"]
+    short = ["--training.steps", 2, "--training.batch-size", 4, "--method.energy.hidden", 8]
+    arguments = [*short, "--method.descent.steps", 2, "--device", "cpu"]
     assert desp("train", recipe, "--run", "run", *arguments).status == 0
-    assert settings_of(Path("run"))["predictor"]["estimator"]["kind"] == "set-risk"
+    assert settings_of(Path("run"))["method"]["kind"] == "set-risk"
     finished = desp("ablate", "run", "--ratios", 0.5)
     assert finished.status == 2
     assert "no S/T to vary" in finished.err
@@ -110,17 +110,17 @@ def test_a_longer_run_is_noted(desp: Desp, tiny: list[str], polygons: Path) -> N
 
 
 def test_another_energy_than_the_recipes(desp: Desp) -> None:
-    short = ("--training.steps", 2, "--training.batch-size", 4, "--predictor.energy.hidden", 8)
-    own = ("--energy", "attention", "--predictor.energy.heads", 2)
+    short = ("--training.steps", 2, "--training.batch-size", 4, "--method.energy.hidden", 8)
+    own = ("--energy", "attention", "--method.energy.heads", 2)
     assert desp("train", "polygons-denoising", "--run", "seen", *own, *short).status == 0
-    saved = json.loads(Path("seen/settings.json").read_text())["settings"]["predictor"]["energy"]
+    saved = json.loads(Path("seen/settings.json").read_text())["settings"]["method"]["energy"]
     assert (saved["kind"], saved["hidden"], saved["heads"]) == ("attention", 8, 2)
     refused = desp("train", "polygons-denoising", "--run", "seen", "--resume", "--energy", "deep-sets")
     assert refused.status == 2
-    assert "has the energy attention" in refused.err
+    assert "has its method and energy already" in refused.err
     assert desp("train", "polygons-denoising", "--run", "seen", "--resume", "--energy=attention").status == 0
     refused = desp("train", "polygons-denoising", "--run", "other", "--energy", "set-encoder")
-    assert "energy.kind must be pooled-layers, attention or deep-sets" in refused.err
+    assert "energy must be pooled-layers, attention or deep-sets" in refused.err
 
 
 def test_resume_needs_a_run(desp: Desp, tiny: list[str]) -> None:
@@ -136,7 +136,7 @@ def test_resume_remembers_settings_and_seed(desp: Desp, tiny: list[str]) -> None
     assert finished.status == 0
     assert "trained 8 steps" in finished.out
     settings = json.loads(Path("kept/settings.json").read_text())
-    assert (settings["seed"], settings["settings"]["predictor"]["energy"]["hidden"]) == (3, 8)
+    assert (settings["seed"], settings["settings"]["method"]["energy"]["hidden"]) == (3, 8)
 
 
 def test_a_model_without_checkpoints_is_not_overwritten(desp: Desp, polygons: Path) -> None:
@@ -262,9 +262,9 @@ def test_misspelt_settings_are_suggested(desp: Desp) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--training.steps", "0", "training.steps must be positive, got 0"),
+        ("--training.steps", "0", "steps must be positive, got 0"),
         ("--training.steps", "many", "many"),
-        ("--predictor.sampler.stochastic-steps", "200", "between 0 and the steps of the same chain (100)"),
+        ("--method.sampler.stochastic-steps", "200", "between 0 and the steps of the same chain (100)"),
         ("--device", "tpu", "tpu"),
         ("--task.corners", "2", "3 or more"),
     ],

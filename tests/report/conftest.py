@@ -10,13 +10,15 @@ import pytest
 from matplotlib.figure import Figure
 
 SETTINGS = {
+    "schema": 2,
     "task": {"kind": "polygons", "corners": [3, 4]},
-    "predictor": {
+    "method": {
+        "kind": "contrastive",
         "energy": {"kind": "deep-sets", "hidden": 8},
-        "estimator": {"kind": "contrastive", "data_noise": 0.015},
-        "sampler": {"steps": 4, "stochastic_steps": 2},
-        "padding": {"kind": "zero"},
+        "data_noise": 0.015,
+        "sampler": {"kind": "langevin", "steps": 4, "stochastic_steps": 2},
     },
+    "representation": {"padding": "zero"},
     "training": {"steps": 30, "clip_norm": None},
     "engine": "auto",
 }

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from desp.errors import RunError
-from desp.report import read_run
+from desp.report import read_run, write_report
+from desp.settings import ContrastiveSettings
 
 MakeRun = Callable[..., Path]
 
@@ -23,6 +24,31 @@ def test_reads_every_file(make_run: MakeRun) -> None:
     assert record.finished is not None
     assert record.finished.tzinfo is not None
     assert None not in (record.evaluation, record.samples, record.ablation)
+
+
+def test_settings_of_an_older_schema_have_their_present_names(make_run: MakeRun) -> None:
+    parts = {
+        "energy": {"kind": "deep-sets", "hidden": 8},
+        "estimator": {"kind": "contrastive", "data_noise": 0.015},
+        "sampler": {"kind": "langevin", "steps": 4, "stochastic_steps": 2, "tries": 3},
+        "padding": {"kind": "zero"},
+    }
+    settings = {"task": {"kind": "polygons", "corners": [3, 4]}, "predictor": parts}
+    record = read_run(make_run(settings={"recipe": "polygons", "seed": 3, "settings": settings}))
+    assert record.settings["method"]["sampler"]["restarts"] == 3
+    assert record.settings["representation"] == {"padding": "zero"}
+    assert isinstance(record.method, ContrastiveSettings)
+    assert record.stochastic_steps == 2
+
+
+def test_settings_with_something_that_was_removed_are_shown_as_they_are(make_run: MakeRun) -> None:
+    estimator = {"kind": "contrastive", "replay": 0.5}
+    settings = {"task": {"kind": "polygons"}, "predictor": {"estimator": estimator}}
+    folder = make_run(settings={"recipe": "polygons", "seed": 3, "settings": settings})
+    record = read_run(folder)
+    assert record.settings == settings
+    assert record.method is None
+    assert '<section id="ablation"' in write_report(folder).read_text(encoding="utf-8")  # it was measured
 
 
 def test_missing_optional_files_are_none(make_run: MakeRun) -> None:

@@ -101,7 +101,15 @@ def test_page_shows_score_beside_its_references(make_run: MakeRun) -> None:
 def test_page_has_every_section(make_run: MakeRun) -> None:
     page = page_of(make_run())
     assert 'class="missing"' not in page.replace('<noscript><p class="missing">', "")
-    for text in ("size RMSE", "predictor", "estimator.kind", "0123abc", "desp train polygons", "1 min 32 s"):
+    for text in (
+        "size RMSE",
+        "method",
+        "representation",
+        "energy.kind",
+        "0123abc",
+        "desp train polygons",
+        "1 min 32 s",
+    ):
         assert text in page
     assert "120.5 MB" in page
     assert page.count('role="img"') == 6
@@ -220,7 +228,7 @@ def test_heavy_chains_are_thinned(make_run: MakeRun, sample_data: dict[str, Any]
 
 
 def test_risk_runs_descend_only(make_run: MakeRun) -> None:
-    settings = {"predictor": {"estimator": {"kind": "set-risk"}, "sampler": {"stochastic_steps": 80}}}
+    settings = {"schema": 2, "method": {"kind": "set-risk", "sampler": {"kind": "descent", "steps": 80}}}
     page = page_of(make_run(settings={"recipe": "r", "seed": 0, "settings": settings}))
     assert json.loads(outline(page).scripts[0])["stochasticSteps"] == 0
 
@@ -243,8 +251,8 @@ def test_report_needs_no_torch_and_imports_matplotlib_late() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
-def test_a_solved_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
-    settings = {"predictor": {"sampler": {"kind": "solver", "steps": 20}, "estimator": {"kind": "denoising"}}}
+def test_a_denoised_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
+    settings = {"schema": 2, "method": {"kind": "denoising", "sampler": {"kind": "edm", "steps": 20}}}
     details = {"calibration": {"inputs": 50, "samples": 2, "histogram": [0.2, 0.3, 0.5]}}
     folder = make_run(
         settings={"recipe": "demo", "seed": 0, "settings": settings},
@@ -252,7 +260,7 @@ def test_a_solved_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
         evaluation={"rows": [{"metric": "score", "value": 1.0}], "details": details},
     )
     page = write_report(folder).read_text(encoding="utf-8")
-    outline(page)
+    assert json.loads(outline(page).scripts[0])["stochasticSteps"] is None
     assert "Is the spread right?" in page
     assert "among 2 predictions" in page
     for word in ("Sampling or descending", "desp ablate", "without noise"):

@@ -44,8 +44,9 @@ def table(html: str) -> list[list[str]]:
     ]
 
 
-def with_predictor(**predictor: Any) -> dict[str, Any]:
-    return {"recipe": "r", "seed": 0, "settings": {"predictor": predictor}}
+def with_method(kind: str, padding: str = "presence", **method: Any) -> dict[str, Any]:
+    parts = {"method": {"kind": kind, **method}, "representation": {"padding": padding}}
+    return {"recipe": "r", "seed": 0, "settings": {"schema": 2, **parts}}
 
 
 # -- the top ---------------------------------------------------------------------------------------------
@@ -135,41 +136,38 @@ def test_the_ranks_of_an_evaluation_are_those_that_are_drawn(make_run: MakeRun, 
     assert band.get_height() == pytest.approx(2 * 1.96 * (1 / 3 * 2 / 3 / 50) ** 0.5)
 
 
-CHAIN, SOLVER = {"kind": "langevin"}, {"kind": "solver"}
-
-
 @pytest.mark.parametrize(
-    ("predictor", "told"),
+    ("method", "told"),
     [
-        ({"estimator": {"kind": "contrastive"}, "sampler": CHAIN}, "moves down the energy step by step"),
-        ({"estimator": {"kind": "set-risk"}, "sampler": CHAIN}, "begins at a set that was learned"),
-        ({"estimator": {"kind": "denoising"}, "sampler": SOLVER}, "the energy of the set as it is"),
-        ({"estimator": {"kind": "direct"}, "sampler": CHAIN}, "in a single pass, so there are no steps"),
+        ("contrastive", "moves down the energy step by step"),
+        ("set-risk", "begins at a learned set, the same for all inputs"),
+        ("denoising", "each step removes some of it"),
+        ("tspn", "in a single pass, so there are no steps"),
     ],
 )
-def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, predictor: dict[str, Any], told: str) -> None:
-    page = page_of(make_run(settings=with_predictor(**predictor)))
+def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str) -> None:
+    page = page_of(make_run(settings=with_method(method)))
     text = words(section(page, "chain"))
     assert told in text
-    has_energy = predictor["estimator"]["kind"] != "direct"
-    assert ("E is the energy of a prediction" in words(section(page, "predictions"))) == has_energy
-    contrastive = predictor["estimator"]["kind"] == "contrastive"
+    assert ("The curve below each panel is the energy of the set as it is" in text) == (method != "tspn")
+    assert ("the tinted part of it is without noise" in text.lower()) == (method == "contrastive")
+    assert ("E is the energy of a prediction" in words(section(page, "predictions"))) == (method != "tspn")
+    contrastive = method == "contrastive"
     assert ("difference of two energies" in words(section(page, "learning"))) == contrastive
-    assert ('<section id="ablation"' in page) == (predictor["sampler"] is CHAIN)
+    assert ('<section id="ablation"' in page) == contrastive  # others have no share of noise to vary
 
 
-def test_a_field_has_no_energies_to_tell_of(make_run: MakeRun) -> None:
-    predictor = {"energy": {"field": True}, "estimator": {"kind": "denoising"}, "sampler": SOLVER}
-    page = page_of(make_run(settings=with_predictor(**predictor)))
+def test_a_denoiser_has_no_energies_to_tell_of(make_run: MakeRun) -> None:
+    page = page_of(make_run(settings=with_method("denoiser")))
     assert "E is the energy" not in words(section(page, "predictions"))
     assert "the energy of the set as it is" not in words(section(page, "chain"))
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [("zero", "they come to rest at the origin."), ("presence", "element.")]
+    ("padding", "told"), [("zero", "they come to rest at the origin."), ("presence", "element.")]
 )
-def test_absent_rows_of_a_chain_are_explained(make_run: MakeRun, kind: str, told: str) -> None:
-    settings = with_predictor(padding={"kind": kind}, sampler=CHAIN)
+def test_absent_rows_of_a_chain_are_explained(make_run: MakeRun, padding: str, told: str) -> None:
+    settings = with_method("contrastive", padding)
     text = words(section(page_of(make_run(settings=settings)), "chain"))
     assert f"{told} Play" in text
 
@@ -243,15 +241,21 @@ def test_provenance_has_every_fact_beside_its_name(make_run: MakeRun) -> None:
 
 def test_settings_are_grouped(make_run: MakeRun) -> None:
     part = section(page_of(make_run()), "settings")
-    assert re.findall(r"<summary>(\w+)</summary>", part) == ["task", "predictor", "training", "other"]
-    assert ["energy.hidden", "8"] in table(part[part.index("<summary>predictor") :])
+    assert re.findall(r"<summary>(\w+)</summary>", part) == [
+        "task",
+        "method",
+        "representation",
+        "training",
+        "other",
+    ]
+    assert ["energy.hidden", "8"] in table(part[part.index("<summary>method") :])
     assert table(part[part.index("<summary>other") :]) == [["engine", "auto"]]
 
 
 def test_the_sampler_that_was_chosen_since_is_the_runs(make_run: MakeRun) -> None:
-    chosen = {"steps": 40, "stochastic_steps": 11}
+    chosen = {"kind": "langevin", "steps": 40, "stochastic_steps": 11}
     folder = make_run(tuning={"sampler": chosen})
     record = read_run(folder)
-    assert record.settings["predictor"]["sampler"] == chosen
-    assert record.settings["predictor"]["energy"] == {"kind": "deep-sets", "hidden": 8}
+    assert record.settings["method"]["sampler"] == chosen
+    assert record.settings["method"]["energy"] == {"kind": "deep-sets", "hidden": 8}
     assert '"stochasticSteps":11' in page_of(folder)

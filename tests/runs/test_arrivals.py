@@ -1,6 +1,7 @@
 """Which seed, which settings and which data arrive where in a run."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from torch import Tensor
 
 import desp.runs.evaluate
 from desp.data.base import BatchSource
-from desp.errors import DataError
-from desp.predictors import EnergyPredictor
+from desp.errors import DataError, RunError
+from desp.methods import Contrastive
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.runs import RunFolder, sample_run, train_run
-from desp.settings import FilesSettings, RunSettings, TrainingSettings
+from desp.runs.loaded import LoadedRun
+from desp.settings import FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
 
@@ -40,7 +43,7 @@ class Seeds:
 def made_by_hand(settings: RunSettings, seeds: Seeds) -> tuple[dict[str, Tensor], float | None]:
     """Weights and best score of a run that is put together here."""
     task, accelerator = make_task(settings.task), Accelerator(cpu=True)
-    predictor = EnergyPredictor(settings.predictor, device="cpu")
+    predictor = SetPredictor(settings.method, settings.representation, device="cpu")
     shape, _ = task.shape(None, scaling=False)
     predictor.build(shape, seed=seeds.weights)
     outcome = predictor.train(
@@ -88,7 +91,7 @@ def test_shown_sets_are_drawn_with_the_seed_of_the_run(trained: RunFolder) -> No
         assert (shown["label"], shown["input"]) == (example.label, example.input)
         for found, expected in zip(shown["truth"], example.truth, strict=True):
             torch.testing.assert_close(torch.tensor(found), expected, rtol=1e-4, atol=0)
-        direct: Any = predictor.predict(example.x, 2, seed=SEED)
+        direct = predictor.predict_one(example.x, 2, seed=SEED)
         assert [item["energy"] for item in shown["samples"]] == direct.energies.tolist()
         for found, expected in zip(shown["samples"], direct.sets, strict=True):
             torch.testing.assert_close(
@@ -103,18 +106,18 @@ def test_a_shown_chain_is_drawn_with_the_seed_of_the_run(
     assert desp.runs.evaluate.FRAMES == 60
     monkeypatch.setattr(desp.runs.evaluate, "FRAMES", 6)
     predictor = trained.load_predictor()
-    sampler = replace(predictor.settings.sampler, steps=14, stochastic_steps=14)
-    predictor.settings = replace(predictor.settings, sampler=sampler)
+    sampler = LangevinSettings(steps=14, stochastic_steps=14)
+    predictor.settings = predictor.settings.with_sampler(sampler)
     predictor.save_pretrained(trained.model)
     sample_run(trained, samples=1)
     chain = json.loads(trained.samples_file.read_text())["examples"][1]["chain"]
     assert chain["steps"] == [0, 3, 6, 8, 11, 14]
-    x = torch.eye(5)[1:2]
-    _, info = predictor.sample(x, make_generator(SEED, "shown chain"), record="trajectory")
+    code = predictor.encode(torch.eye(5)[1:2])
+    _, info = predictor.sample(code, make_generator(SEED, "shown chain"), record="trajectory")
     assert info.trajectory is not None
     frames = info.trajectory[chain["steps"], 0]
     torch.testing.assert_close(torch.tensor(chain["frames"]), frames, rtol=1e-4, atol=1e-9)
-    assert chain["energies"] == pytest.approx(predictor.raw_energy(x.expand(6, -1), frames).tolist(), rel=1e-5)
+    assert chain["energies"] == pytest.approx(predictor.raw_energy(code.expand(6, -1), frames).tolist(), rel=1e-5)
 
 
 # -- a user's data -------------------------------------------------------------------------------------
@@ -133,23 +136,23 @@ def file(tmp_path: Path) -> Path:
 def sources(monkeypatch: pytest.MonkeyPatch) -> list[BatchSource]:
     """What predictors are trained on, from now on."""
     seen: list[BatchSource] = []
-    train = EnergyPredictor.train
+    train = SetPredictor.train
 
-    def noting(self: EnergyPredictor, source: BatchSource, *rest: Any, **more: Any) -> TrainingOutcome:
+    def noting(self: SetPredictor, source: BatchSource, *rest: Any, **more: Any) -> TrainingOutcome:
         seen.append(source)
         return train(self, source, *rest, **more)
 
-    monkeypatch.setattr(EnergyPredictor, "train", noting)
+    monkeypatch.setattr(SetPredictor, "train", noting)
     return seen
 
 
-def on_file(file: Path, **predictor: Any) -> RunSettings:
+def on_file(file: Path, **representation: Any) -> RunSettings:
     settings = tiny()
     return replace(
         settings,
         recipe="custom",
         task=FilesSettings(path=str(file)),
-        predictor=replace(settings.predictor, scaling="auto", **predictor),
+        representation=replace(settings.representation, scaling="auto", **representation),
     )
 
 
@@ -176,13 +179,25 @@ def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, fold
     train_run(settings, SEED, folder)
     predictor = folder.load_predictor()
     assert predictor.shape.max_size == 6
-    assert predictor.settings.categories == ((1, 3),)
+    assert predictor.representation.categories == ((1, 3),)
     assert predictor.shape.scaling.span[0] == pytest.approx(380.0 - 10.0)
     unscaled = RunFolder(folder.path.with_name("unscaled"))
-    train_run(replace(settings, predictor=replace(settings.predictor, scaling="none")), SEED, unscaled)
+    train_run(replace(settings, representation=replace(settings.representation, scaling="none")), SEED, unscaled)
     assert unscaled.load_predictor().shape.scaling.span == (1.0, 1.0, 1.0)
     with pytest.raises(DataError, match=r"columns \(\(0, 2\),\) \(categories\) must be one-hot"):
         train_run(on_file(file, categories=((0, 2),)), SEED, RunFolder(folder.path.with_name("wrong")))
+
+
+def test_a_run_is_opened_with_the_data_it_was_trained_on(file: Path, folder: RunFolder) -> None:
+    settings = on_file(file)
+    train_run(settings, SEED, folder)
+    run = LoadedRun.open(folder)
+    assert (run.settings, run.seed, run.task.name) == (settings, SEED, "files")
+    assert same(run.predictor.weights(), folder.load_predictor().weights())
+    file.write_text(file.read_text() + file.read_text())
+    with pytest.raises(RunError, match="has changed since"):
+        LoadedRun.open(folder)
+    assert LoadedRun.open(folder, data=False).seed == SEED  # to predict, no data are needed
 
 
 # -- what else training is told --------------------------------------------------------------------------
@@ -211,16 +226,30 @@ def test_a_listener_is_told(folder: RunFolder) -> None:
     assert told
 
 
-def test_numbers_are_multiplied_as_precisely_as_the_settings_say(folder: RunFolder) -> None:
-    before = torch.get_float32_matmul_precision()
-    try:
-        train_run(replace(tiny(), matmul_precision="medium"), SEED, folder)
-        assert torch.get_float32_matmul_precision() == "medium"
-        torch.set_float32_matmul_precision("highest")
-        folder.load_predictor()
-        assert torch.get_float32_matmul_precision() == "medium"
-    finally:
-        torch.set_float32_matmul_precision(before)
+def test_numbers_are_multiplied_as_precisely_as_the_settings_say(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In training and in prediction, and nowhere else in the process."""
+    before, seen = torch.get_float32_matmul_precision(), []
+    assert before != "medium"
+
+    def noted(method: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*given: Any, **more: Any) -> Any:
+            seen.append((method.__name__, torch.get_float32_matmul_precision()))
+            return method(*given, **more)
+
+        return noting
+
+    for name in ("forward", "encode", "sample_part", "energies_part"):
+        monkeypatch.setattr(Contrastive, name, noted(getattr(Contrastive, name)))
+    train_run(replace(tiny(), matmul_precision="medium"), SEED, folder)
+    assert {name for name, _ in seen} >= {"forward"}
+    predictor = folder.load_predictor()
+    assert predictor.matmul_precision == "medium"
+    predictor.predict(torch.eye(5)[:2])
+    assert {name for name, _ in seen} == {"forward", "encode", "sample_part", "energies_part"}
+    assert {precision for _, precision in seen} == {"medium"}
+    assert torch.get_float32_matmul_precision() == before
 
 
 def test_the_summary_tells_how_training_went(folder: RunFolder) -> None:

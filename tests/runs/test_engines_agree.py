@@ -12,11 +12,11 @@ import torch
 SEEDS = range(4)
 SMALL = (
     *("--task.corners", 3, 4, 5),
-    *("--predictor.energy.hidden", 64),
-    *("--predictor.estimator.chain.steps", 40),
-    *("--predictor.estimator.chain.stochastic-steps", 40),
-    *("--predictor.sampler.steps", 40),
-    *("--predictor.sampler.stochastic-steps", 30),
+    *("--method.energy.hidden", 64),
+    *("--method.chain.steps", 40),
+    *("--method.chain.stochastic-steps", 40),
+    *("--method.sampler.steps", 40),
+    *("--method.sampler.stochastic-steps", 30),
     *("--training.steps", 200),
     *("--training.batch-size", 64),
     *("--training.learning-rate", 1.5e-3),

@@ -10,12 +10,20 @@ import pytest
 from tiny_runs import tiny
 
 from desp.errors import RunError
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
 from desp.results import write_result
 from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, reset_run, tune_run
 from desp.runs.evaluate import changed_settings
-from desp.settings import LangevinSettings, MnistSettings, RunSettings, SamplerSettings, SolverSettings, to_json
+from desp.settings import (
+    SCHEMA,
+    EDMSettings,
+    LangevinSettings,
+    MnistSettings,
+    RunSettings,
+    SamplerSettings,
+    to_json,
+)
 from desp.storage import write_json
 from desp.tasks import Evaluation, make_task
 from desp.tasks.base import SamplerScores
@@ -45,12 +53,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     """Polygons that are `MEASURED` without any work; all samplers score alike."""
     told = Asked()
 
-    def evaluate(self: PolygonsTask, _: EnergyPredictor, **options: Any) -> Evaluation:
+    def evaluate(self: PolygonsTask, _: SetPredictor, **options: Any) -> Evaluation:
         told.evaluations.append(options)
         told.compared_by.append(self.compared_by)
         return MEASURED
 
-    def sampler_scores(_: PolygonsTask, __: EnergyPredictor, seed: int) -> SamplerScores:
+    def sampler_scores(_: PolygonsTask, __: SetPredictor, seed: int) -> SamplerScores:
         def score(sampler: SamplerSettings) -> float:
             told.tuned.append((seed, sampler))
             return 1.0
@@ -65,7 +73,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 def untrained(folder: RunFolder, settings: RunSettings) -> None:
     """Make a run that could be measured, without training it; its seed is 5."""
     folder.begin(settings, 5, None)
-    predictor = EnergyPredictor(settings.predictor, device="cpu")
+    predictor = SetPredictor(settings.method, settings.representation, device="cpu")
     predictor.build(make_task(settings.task).shape(None, scaling=False)[0])
     predictor.save_pretrained(folder.model)
 
@@ -73,7 +81,7 @@ def untrained(folder: RunFolder, settings: RunSettings) -> None:
 def use(folder: RunFolder, sampler: SamplerSettings) -> None:
     """Save the predictor of a run with another sampler."""
     predictor = folder.load_predictor()
-    predictor.settings = replace(predictor.settings, sampler=sampler)
+    predictor.settings = predictor.settings.with_sampler(sampler)
     predictor.save_pretrained(folder.model)
 
 
@@ -108,9 +116,8 @@ def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> N
     assert (result["real_data"], result["details"]) == (MEASURED.real_data, MEASURED.details)
     assert (result["energy"], result["data"]) == (-2.5, "generated")
     assert result["training"] == {**facts, "parts": trained.parts()}
-    assert result["settings"] == json.loads(
-        json.dumps(to_json(replace(tiny(), predictor=replace(tiny().predictor, sampler=sampler))))
-    )
+    used = replace(tiny(), method=tiny().method.with_sampler(sampler))
+    assert result["settings"] == json.loads(json.dumps({"schema": SCHEMA, **to_json(used)}))
     assert result["evaluation"].keys() >= {"seconds", "commit", "device", "versions", "command"}
     assert {row["metric"]: row["value"] for row in rows}["score"] == 0.2
     kept = json.loads((trained.path / "evaluation.json").read_text())
@@ -138,9 +145,11 @@ def test_a_tuned_sampler_is_a_change(folder: RunFolder, tmp_path: Path) -> None:
     settings = get_recipe("polygons-desp-paper").build()
     untrained(folder, settings)
     assert changed_settings(folder) == []
-    use(folder, replace(settings.predictor.sampler, stochastic_steps=90))
+    sampler = settings.method.prediction_sampler
+    assert isinstance(sampler, LangevinSettings)
+    use(folder, replace(sampler, stochastic_steps=90))
     changes = changed_settings(folder)
-    assert changes == ["predictor.sampler.stochastic_steps: 80 in the recipe, 90 in this run"]
+    assert changes == ["method.sampler.stochastic_steps: 80 in the recipe, 90 in this run"]
     result = {"recipe": settings.recipe, "seed": 0, "changed_settings": changes}
     with pytest.raises(RunError, match=r"Not recorded: .*80 in the recipe, 90 in this run"):
         write_result(tmp_path, result)
@@ -154,7 +163,7 @@ def test_where_digits_lie_is_no_change_and_which_are_is(tmp_path: Path) -> None:
     for name, task, changes in (
         ("there", replace(settings.task, data_dir="/there"), []),
         ("fashion", replace(settings.task, variant="fashion"), ["task.variant: mnist in the recipe, fashion in"]),
-        ("still", replace(settings.task, shifted=0.0), ["task.shifted: 0.1 in the recipe, 0.0 in this run"]),
+        ("still", replace(settings.task, translate=0.0), ["task.translate: 0.1 in the recipe, 0.0 in this run"]),
     ):
         folder = RunFolder(tmp_path / name)
         folder.begin(replace(settings, task=task), 0, None)
@@ -167,10 +176,10 @@ def test_where_digits_lie_is_no_change_and_which_are_is(tmp_path: Path) -> None:
 
 
 def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked) -> None:
-    sampler = LangevinSettings(steps=10, stochastic_steps=7, noise_scale=0.03, tries=4)
+    sampler = LangevinSettings(steps=10, stochastic_steps=7, noise_scale=0.03, restarts=4)
     use(trained, sampler)
     ablation = ablate_run(trained, [0.0, 0.25, 1.0], samples=2)
-    once = replace(sampler, tries=1)
+    once = replace(sampler, restarts=1)
     assert asked.evaluations == [
         {"seed": 5, "samples": 2, "sampler": replace(once, stochastic_steps=steps)} for steps in (0, 2, 10)
     ]
@@ -188,7 +197,7 @@ def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked)
         "hungarian": 0.3,
     }
     assert ablation["training"]["steps"] == 4
-    assert any(line.startswith("predictor.sampler.steps: 100") for line in ablation["changed_settings"])
+    assert any(line.startswith("method.sampler.steps: 100") for line in ablation["changed_settings"])
     assert json.loads((trained.path / "ablation.json").read_text()) == json.loads(json.dumps(ablation))
 
 
@@ -206,16 +215,16 @@ def test_an_ablation_scores_what_there_is(
 
 
 def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
-    sampler = LangevinSettings(steps=20, stochastic_steps=16, noise_scale=0.02, last_noise=0.01, tries=3)
-    untrained(folder, replace(tiny(), predictor=replace(tiny().predictor, sampler=sampler)))
+    sampler = LangevinSettings(steps=20, stochastic_steps=16, noise_scale=0.02, final_noise_scale=0.01, restarts=3)
+    untrained(folder, replace(tiny(), method=tiny().method.with_sampler(sampler)))
     use(folder, replace(sampler, steps=99))  # tuned before: that is not where it begins
     tuning = tune_run(folder)
     ratios = [replace(sampler, stochastic_steps=steps) for steps in (0, 10, 14, 18, 19, 20)]
-    noises = [replace(sampler, noise_scale=0.02 * by, last_noise=0.01 * by) for by in (0.5, 0.7, 1.4)]
+    noises = [replace(sampler, noise_scale=0.02 * by, final_noise_scale=0.01 * by) for by in (0.5, 0.7, 1.4)]
     lengths = [replace(sampler, steps=10, stochastic_steps=8), replace(sampler, steps=40, stochastic_steps=32)]
     momenta = [replace(sampler, momentum=value) for value in (0.5, 0.8)]
-    tries = [replace(sampler, tries=1), replace(sampler, from_tries="mean")]
-    expected = [sampler, *ratios, *noises, *lengths, *momenta, *tries]
+    restarts = [replace(sampler, restarts=1), replace(sampler, aggregate="mean")]
+    expected = [sampler, *ratios, *noises, *lengths, *momenta, *restarts]
     assert asked.tuned == [(5, item) for item in expected]
     assert [row["sampler"] for row in tuning["candidates"]] == [to_json(item) for item in expected]
     assert {row["score"] for row in tuning["candidates"]} == {1.0}
@@ -226,16 +235,15 @@ def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
     assert json.loads((folder.path / "tuning.json").read_text()) == json.loads(json.dumps(tuning))
 
 
-def test_the_solvers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
-    settings, solver = get_recipe("polygons-denoising").build(), SolverSettings()
-    untrained(folder, replace(settings, predictor=replace(settings.predictor, sampler=solver)))
+def test_the_edm_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
+    settings, own = get_recipe("polygons-denoising").build(), EDMSettings()
+    untrained(folder, replace(settings, method=settings.method.with_sampler(own)))
     tune_run(folder)
     found = [sampler for _, sampler in asked.tuned]
-    steps = [replace(solver, steps=value) for value in (10, 20, 40)]
-    noises = [replace(solver, stochasticity=value) for value in (0.0, 0.2, 0.5)]
-    refinements = [replace(solver, refinement=value) for value in (0, 2)]
-    others = [item for item in (*steps, *noises, *refinements) if item != solver]
-    assert found == [solver, *others]
+    steps = [replace(own, steps=value) for value in (10, 20, 40)]
+    churns = [replace(own, churn=value) for value in (0.0, 0.2, 0.5)]
+    others = [item for item in (*steps, *churns) if item != own]
+    assert found == [own, *others]
 
 
 # -- predictions -----------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_a_trained_run_can_be_used_at_once(trained: RunFolder) -> None:
     summary = trained.read(trained.summary_file)
     assert summary is not None
     assert summary["steps"] == 4
-    assert summary["parameters"] == sum(item.numel() for item in trained.load_predictor().network.parameters())
+    assert summary["parameters"] == sum(item.numel() for item in trained.load_predictor().method.parameters())
     sample_run(trained, samples=2)
     samples = trained.read(trained.samples_file)
     assert samples is not None
@@ -134,7 +134,7 @@ def test_a_refused_run_writes_nothing(folder: RunFolder) -> None:
 
 def test_an_evaluation_says_how_the_run_differs_from_its_recipe(trained: RunFolder) -> None:
     result, rows = evaluate_run(trained)
-    assert "predictor.energy.hidden: 256 in the recipe, 8 in this run" in result["changed_settings"]
+    assert "method.energy.hidden: 256 in the recipe, 8 in this run" in result["changed_settings"]
     assert (result["seed"], result["recipe"], result["table"]) == (5, "polygons-desp", "toy")
     assert result["training"]["steps"] == 4
     kept = trained.read(trained.evaluation_file)
@@ -224,7 +224,6 @@ def test_the_file_holds_what_predict_gives(trained: RunFolder, tmp_path: Path) -
     assert predict_file(trained, inputs, output, samples=2, seed=1) == 2
     predicted = [json.loads(line) for line in output.read_text().splitlines()]
     direct = trained.load_predictor().predict(torch.eye(5)[:2], 2, seed=1)
-    assert isinstance(direct, list)
     for line, prediction in zip(predicted, direct, strict=True):
         assert [item["energy"] for item in line["samples"]] == prediction.energies.tolist()
         assert [item["set"] for item in line["samples"]] == [item.tolist() for item in prediction.sets]

@@ -10,7 +10,7 @@ from desp.errors import SettingsError
 from desp.recipes import get_recipe
 from desp.report import write_report
 from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, sample_run, train_run, tune_run
-from desp.settings import DirectSettings, PredictorSettings, TrainingSettings, TransformerSettings
+from desp.settings import TrainingSettings, TSPNSettings
 
 
 @pytest.fixture
@@ -18,11 +18,7 @@ def run(tmp_path: Path) -> RunFolder:
     """A transformer, trained on polygons for two steps."""
     settings = replace(
         get_recipe("polygons-denoising").build(),
-        predictor=PredictorSettings(
-            energy=TransformerSettings(hidden=8, layers=1, heads=2, feedforward=8, latent=6),
-            estimator=DirectSettings(size_hidden=8),
-            scaling="none",
-        ),
+        method=TSPNSettings(hidden=8, layers=1, heads=2, feedforward=8, latent=6, cardinality_hidden=8),
         training=TrainingSettings(steps=2, batch_size=4),
         device="cpu",
     )

@@ -8,45 +8,49 @@ from typing import Any
 import pytest
 
 from desp.errors import SettingsError
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
 from desp.report import read_run
 from desp.runs import RunFolder, evaluate_run, reset_run, train_run, tune_run
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoisingSettings,
+    DescentSettings,
+    EDMSettings,
     FilesSettings,
     LangevinSettings,
+    MethodSettings,
     PooledLayersSettings,
     RunSettings,
     SamplerSettings,
     SetRiskSettings,
-    SolverSettings,
     TrainingSettings,
 )
 from desp.tasks import base
 
 CHAIN = LangevinSettings(steps=10, stochastic_steps=8, noise_scale=0.02)
 # Its noise hardly falls: scaled alone, the first would soon be below the last.
-COOLED_CHAIN = replace(CHAIN, last_noise=0.018, tries=2)
-SOLVER = SolverSettings(steps=3)
+COOLED_CHAIN = replace(CHAIN, final_noise_scale=0.018, restarts=2)
+EDM = EDMSettings(steps=3)
 
 
-def tiny(recipe: str, **predictor: Any) -> RunSettings:
+def tiny(recipe: str, method: MethodSettings) -> RunSettings:
     settings = get_recipe(recipe).build()
     return replace(
         settings,
-        predictor=replace(settings.predictor, **predictor),
+        method=method,
         training=TrainingSettings(steps=2, batch_size=4),
         device="cpu",
     )
 
 
-CHAINS = tiny(
-    "polygons-desp", energy=DeepSetsSettings(hidden=8), estimator=ContrastiveSettings(chain=CHAIN), sampler=CHAIN
+SMALL = DeepSetsSettings(hidden=8)
+CHAINS = tiny("polygons-desp", ContrastiveSettings(energy=SMALL, chain=CHAIN, sampler=CHAIN))
+COOLED = replace(CHAINS, method=CHAINS.method.with_sampler(COOLED_CHAIN))
+DENOISING = tiny(
+    "polygons-denoising", DenoisingSettings(energy=PooledLayersSettings(hidden=8), p_mean=-0.8, sampler=EDM)
 )
-COOLED = replace(CHAINS, predictor=replace(CHAINS.predictor, sampler=COOLED_CHAIN))
-DENOISING = tiny("polygons-denoising", energy=PooledLayersSettings(hidden=8), sampler=SOLVER)
 
 
 def traits(sampler: SamplerSettings) -> list[float]:
@@ -74,10 +78,10 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: SamplerSettings) -> list[Sam
     ("settings", "wanted"),
     [
         (CHAINS, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01)),
-        (COOLED, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01, last_noise=0.009)),
-        (DENOISING, SolverSettings(steps=40, stochasticity=0.2, refinement=2)),
+        (COOLED, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01, final_noise_scale=0.009)),
+        (DENOISING, EDMSettings(steps=40, churn=0.2)),
     ],
-    ids=["chains", "chains with falling noise", "solver"],
+    ids=["chains", "chains with falling noise", "edm"],
 )
 def test_every_setting_is_varied_and_the_best_is_used(
     settings: RunSettings, wanted: SamplerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,18 +93,18 @@ def test_every_setting_is_varied_and_the_best_is_used(
     told: list[dict[str, Any]] = []
     result = tune_run(folder, told.append)
     assert len(asked) == len(set(asked)) == len(told) == len(result["candidates"])
-    assert asked[0] == settings.predictor.sampler  # which may turn out best, and is the first to be beaten
+    assert asked[0] == settings.method.prediction_sampler  # which may turn out best, and is the first to be beaten
     assert folder.load_predictor().settings.sampler == wanted
-    assert EnergyPredictor.from_pretrained(folder.model).settings.sampler == wanted
-    assert read_run(folder.path).settings["predictor"]["sampler"]["steps"] == wanted.steps
+    assert SetPredictor.from_pretrained(folder.model).settings.sampler == wanted
+    assert read_run(folder.path).settings["method"]["sampler"]["steps"] == wanted.steps
     assert json.loads(folder.tuning_file.read_text()) == result
     assert not folder.evaluation_file.exists()  # it was made with another sampler
     scored, _ = evaluate_run(folder)
-    assert scored["settings"]["predictor"]["sampler"]["steps"] == wanted.steps
-    assert any(line.startswith("predictor.sampler.steps: ") for line in scored["changed_settings"])
+    assert scored["settings"]["method"]["sampler"]["steps"] == wanted.steps
+    assert any(line.startswith("method.sampler.steps: ") for line in scored["changed_settings"])
     # Trained longer, it begins anew.
     train_run(replace(settings, training=replace(settings.training, steps=3)), 0, folder, resume=True)
-    assert folder.load_predictor().settings.sampler == settings.predictor.sampler
+    assert folder.load_predictor().settings.sampler == settings.method.prediction_sampler
 
 
 def test_back_to_the_first_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +154,8 @@ def test_scores_are_real_and_repeat(tmp_path: Path) -> None:
 
 def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "risk")
-    risk = SetRiskSettings(steps=2)
-    train_run(tiny("polygons-risk-chamfer", energy=DeepSetsSettings(hidden=8), estimator=risk), 0, folder)
+    risk = SetRiskSettings(energy=SMALL, descent=DescentSettings(steps=2))
+    train_run(tiny("polygons-risk-chamfer", risk), 0, folder)
     with pytest.raises(SettingsError, match="predicts as in training"):
         tune_run(folder)
     data = tmp_path / "few.jsonl"

@@ -13,12 +13,7 @@ def tiny(steps: int = 4, **training: Any) -> RunSettings:
     chain = LangevinSettings(steps=3, stochastic_steps=3)
     return replace(
         recipe,
-        predictor=replace(
-            recipe.predictor,
-            energy=DeepSetsSettings(hidden=8),
-            estimator=ContrastiveSettings(chain=chain),
-            sampler=chain,
-        ),
+        method=ContrastiveSettings(energy=DeepSetsSettings(hidden=8), chain=chain, sampler=chain),
         training=TrainingSettings(steps=steps, batch_size=4, learning_rate=0.1, **training),
         device="cpu",
     )

@@ -12,17 +12,17 @@ from torch import Tensor
 
 from desp.data.digits import DIGITS, draw_styles
 from desp.data.polygons import polygon
-from desp.predictors import DataShape, EnergyPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.samplers import ChainInfo
 from desp.sets import SetBatch
 from desp.settings import (
+    ContrastiveSettings,
     DigitsSettings,
     FilesSettings,
     LangevinSettings,
     MnistSettings,
-    PaddingSettings,
     PolygonsSettings,
-    PredictorSettings,
+    RepresentationSettings,
     SamplerSettings,
 )
 from desp.tasks import Task, digits, judgement, make_task, mnist, polygons
@@ -39,37 +39,52 @@ class Asked(NamedTuple):
     sampler: SamplerSettings | None
 
 
-class KnowingPredictor(EnergyPredictor):
+class KnowingPredictor(SetPredictor):
     """Gives what `draw` says in place of a chain's end; another sampler adds its noise.
 
+    A code is the number of its input among all that were encoded, so that a rounded one stands for the same.
+
     Attributes:
+        inputs: every input that was encoded, in order.
         asked: every call, in order.
         level: energy of all sets; None gives every pair of input and set an energy of its own.
     """
 
-    def __init__(self, draw: Draw, shape: DataShape, padding: PaddingSettings) -> None:
-        super().__init__(PredictorSettings.contrastive(padding=padding))
+    def __init__(self, draw: Draw, shape: DataShape, representation: RepresentationSettings) -> None:
+        super().__init__(ContrastiveSettings(), representation)
         self.draw = draw
+        self.inputs = torch.zeros(0, *shape.input_shape)
         self.asked: list[Asked] = []
         self.level: float | None = 1.0
         self.build(shape)
 
+    def encode(self, x: Tensor) -> Tensor:
+        first = len(self.inputs)
+        self.inputs = torch.cat([self.inputs, x])
+        return torch.arange(first, len(self.inputs), dtype=torch.float32).unsqueeze(1)
+
+    def inputs_of(self, code: Tensor) -> Tensor:
+        """What was encoded as `code`."""
+        return self.inputs[code[:, 0].long()]
+
     def sample(
-        self, x: Tensor, generator: torch.Generator, *, sampler: SamplerSettings | None = None, **_: Any
+        self, code: Tensor, generator: torch.Generator, *, sampler: SamplerSettings | None = None, **_: Any
     ) -> tuple[Tensor, ChainInfo]:
+        x = self.inputs_of(code)
         self.asked.append(Asked(x, generator.initial_seed(), sampler))
         values = self.draw(x, generator)
         if isinstance(sampler, LangevinSettings):
             values = values + sampler.noise_scale * torch.randn(values.shape, generator=generator)
         return values, ChainInfo()
 
-    def raw_energy(self, x: Tensor, values: Tensor) -> Tensor:
+    def raw_energy(self, code: Tensor, values: Tensor) -> Tensor:
         if self.level is not None:
             return torch.full((len(values),), self.level)
-        return values.flatten(1).square().sum(dim=1) + x.flatten(1).sum(dim=1)
+        return values.flatten(1).square().sum(dim=1) + self.inputs_of(code).flatten(1).sum(dim=1)
 
 
-ZERO = PaddingSettings(kind="zero", threshold=0.015)
+ZERO = RepresentationSettings(padding="zero", threshold=0.015)
+PRESENCE = RepresentationSettings(padding="presence")
 
 
 def draw_true_polygons(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -159,7 +174,7 @@ def remembering(path: Path) -> Problem:
         sets = [rows[int(index)]["set"] for index in x[:, 0]]
         return predictor.encode_sets(SetBatch.from_ragged(sets, 3, 2))
 
-    predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PaddingSettings(kind="presence"))
+    predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PRESENCE)
     return Problem(task, predictor)
 
 
@@ -182,4 +197,4 @@ def make_problem(request: pytest.FixtureRequest, tmp_path: Path) -> Problem:
         return remembering(write_examples(tmp_path / "data.jsonl"))
     task = make_task(MnistSettings(data_dir=str(request.getfixturevalue("tiny_mnist"))))
     same = imperfect(lambda x, _: x)
-    return Problem(task, KnowingPredictor(same, task.shape(None, True)[0], PaddingSettings(kind="presence")))
+    return Problem(task, KnowingPredictor(same, task.shape(None, True)[0], PRESENCE))

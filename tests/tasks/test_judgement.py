@@ -9,25 +9,27 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.predictors import DataShape, EnergyPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import PaddingSettings, PredictorSettings
+from desp.settings import ContrastiveSettings, RepresentationSettings
 from desp.tasks.judgement import calibration_scores, distribution_scores, energy_score
 
 
-class Known(EnergyPredictor):
+class Known(SetPredictor):
     """Predicts one point, normal around the input with a chosen deviation."""
 
     def __init__(self, deviation: float) -> None:
-        super().__init__(
-            PredictorSettings.contrastive(padding=PaddingSettings(kind="zero", threshold=0.0, rule="any"))
-        )
+        zero = RepresentationSettings(padding="zero", threshold=0.0, zero_rule="any")
+        super().__init__(ContrastiveSettings(), zero)
         self.deviation = deviation
         self.build(DataShape((1,), features=1, max_size=1))
 
-    def sample(self, x: Tensor, generator: torch.Generator, **_: Any) -> tuple[Tensor, None]:  # type: ignore[override]
-        return _normal(x, self.deviation, generator), None
+    def encode(self, x: Tensor) -> Tensor:
+        return x
+
+    def sample(self, code: Tensor, generator: torch.Generator, **_: Any) -> tuple[Tensor, None]:  # type: ignore[override]
+        return _normal(code, self.deviation, generator), None
 
 
 def _normal(x: Tensor, deviation: float, generator: torch.Generator) -> Tensor:

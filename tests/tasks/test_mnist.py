@@ -3,7 +3,6 @@
 import gzip
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,16 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-import desp.predictors.network
+import desp.methods.base
 import desp.tasks.mnist
 from desp.data import GeneratedSource
-from desp.energies import SetEnergy
-from desp.errors import DataError, SettingsError
-from desp.predictors import DataShape, EnergyPredictor
+from desp.errors import DataError
+from desp.predictor import DataShape, SetPredictor
 from desp.settings import (
-    AttentionSettings,
+    ContrastiveSettings,
     LangevinSettings,
     MnistSettings,
-    PaddingSettings,
-    PredictorSettings,
+    RepresentationSettings,
     SetEncoderSettings,
     TrainingSettings,
 )
@@ -32,7 +29,7 @@ from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
 
 HERE = Path(".")
 METRICS = {"chamfer", "hungarian", "size_rmse", "size_rmse_pooled", "right_size"}
-Knowing = Callable[..., EnergyPredictor]
+Knowing = Callable[..., SetPredictor]
 
 
 @pytest.fixture
@@ -41,18 +38,18 @@ def task(tiny_mnist: Path) -> SetMnistTask:
 
 
 @pytest.fixture
-def predictor(task: SetMnistTask, knowing: Knowing) -> Callable[..., EnergyPredictor]:
+def predictor(task: SetMnistTask, knowing: Knowing) -> Callable[..., SetPredictor]:
     """Makes predictors that give back their input, or what else they are told to."""
     shape, _ = task.shape(None, True)
 
-    def make(draw: Callable[[Tensor], Tensor] = lambda x: x, padding: str = "presence") -> EnergyPredictor:
-        settings = PaddingSettings(kind=padding)  # type: ignore[arg-type]
+    def make(draw: Callable[[Tensor], Tensor] = lambda x: x, padding: str = "presence") -> SetPredictor:
+        settings = RepresentationSettings(padding=padding)  # type: ignore[arg-type]
         return knowing(lambda x, _: draw(x), shape, settings)
 
     return make
 
 
-def evaluated(task: SetMnistTask, predictor: EnergyPredictor, **more: Any) -> Evaluation:
+def evaluated(task: SetMnistTask, predictor: SetPredictor, **more: Any) -> Evaluation:
     return task.evaluate(predictor, seed=0, samples=1, **more)
 
 
@@ -71,7 +68,7 @@ def test_inputs_are_padded_sets(task: SetMnistTask) -> None:
     assert shape == DataShape((16, 3), features=2, max_size=16, input_kind="set")
     assert statistics is None
     assert task.shape(16, True)[0] == shape
-    with pytest.raises(DataError, match=r"largest set has 16 points, but predictor\.max_size is 12"):
+    with pytest.raises(DataError, match=r"largest set has 16 points, but representation\.max_size is 12"):
         task.shape(12, True)
 
 
@@ -91,10 +88,10 @@ def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
     assert len(held_out) == 10
 
 
-def test_digits_are_moved_in_training_alone(task: SetMnistTask) -> None:
+def test_digits_are_translated_in_training_alone(task: SetMnistTask) -> None:
     shape, _ = task.shape(None, scaling=False)
     training = TrainingSettings(batch_size=64)
-    moving = SetMnistTask(replace(task.settings, shifted=1.0))
+    moving = SetMnistTask(replace(task.settings, translate=1.0))
     moved, plain = (
         next(item.source(shape, training, 0, Accelerator(cpu=True)).batches(0)).sets for item in (moving, task)
     )
@@ -105,33 +102,6 @@ def test_digits_are_moved_in_training_alone(task: SetMnistTask) -> None:
     assert len(offsets[:, 0].round(decimals=3).unique(dim=0)) > 20
     torch.testing.assert_close(moving.validation_batch(0, 5).x, task.validation_batch(0, 5).x)
     torch.testing.assert_close(moving.tests(5).batch().x, task.tests(5).batch().x)
-
-
-def test_batches_of_like_size_reach_the_estimator(task: SetMnistTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    shape, _ = task.shape(None, True)
-    training = TrainingSettings(steps=3, batch_size=8, size_groups=3, warmup_steps=0)
-    source = task.source(shape, training, 0, Accelerator(cpu=True))
-    assert sum(group.count for group in source.groups) == 8
-    rows = torch.tensor([group.rows for group in source.groups for _ in range(group.count)])
-    assert int(rows.min()) < int(rows.max()) == 16
-    for batch in islice(source.batches(0), 20):
-        assert (batch.sets.sizes <= rows).all()
-    energy = AttentionSettings(hidden=8, layers=1, heads=2, waves=2, field=True)
-    predictor = EnergyPredictor(PredictorSettings(energy=energy, scaling="none", code=4))
-    predictor.build(shape)
-    asked: list[int] = []
-    trained = predictor.network.energy
-    assert isinstance(trained, SetEnergy)
-    prepare = trained.prepare
-    monkeypatch.setattr(trained, "prepare", lambda code, size: asked.append(size) or prepare(code, size))
-    predictor.train(source, training, Accelerator(cpu=True))
-    assert asked == 3 * [group.rows for group in source.groups]
-
-
-def test_batches_that_are_not_drawn_by_size_have_no_groups() -> None:
-    data = [(torch.zeros(2), torch.rand(3, 2))] * 4
-    with pytest.raises(SettingsError, match=r"training\.size_groups needs batches that are drawn by size"):
-        EnergyPredictor(PredictorSettings()).fit(data, TrainingSettings(steps=1, size_groups=2))
 
 
 def test_validation_is_of_its_own_part(task: SetMnistTask) -> None:
@@ -193,7 +163,7 @@ def test_a_run_from_elsewhere_finds_its_data(
 # -- scores ----------------------------------------------------------------------------------------------
 
 
-def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
     evaluation = evaluated(task, predictor())
     rounded = {f"{name}_bfloat16_code_all" for name in METRICS}
     assert evaluation.raw.keys() == {"score", *(f"{name}_all" for name in METRICS)} | rounded
@@ -211,7 +181,7 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
 
 
 def test_samplers_are_chosen_by_what_weights_are_kept_by(
-    task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
+    task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(desp.tasks.mnist.VALIDATION_EXAMPLES, "cpu", 4)
     model = predictor(lambda x: x * torch.tensor([1.0, 0.9, 1.0]))
@@ -235,28 +205,33 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
     task: SetMnistTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (7, None))
-    for module in (desp.tasks.mnist, desp.predictors.network):
+    for module in (desp.tasks.mnist, desp.methods.base):
         monkeypatch.setattr(module, "CHAINS_AT_ONCE", 5)
-    model = EnergyPredictor(
-        PredictorSettings.contrastive(energy=SetEncoderSettings(hidden=8, latent=6, shared=True), scaling="none"),
+    model = SetPredictor(
+        ContrastiveSettings(energy=SetEncoderSettings(hidden=8, latent=6, shared=True)),
+        RepresentationSettings(scaling="none"),
         device="cpu",
     )
     model.build(task.shape(None, False)[0], seed=0)
-    once, drawn = model.sample, []
+    once, codes, drawn = model.sample, [], []
 
-    def listening(*args: Any, code_type: torch.dtype | None = None, **kwargs: Any) -> Any:
-        drawn.append(once(*args, **kwargs))  # as if no code was rounded
+    def listening(code: Tensor, *args: Any, **kwargs: Any) -> Any:
+        codes.append(code)
+        drawn.append(once(codes[0][: len(code)], *args, **kwargs))  # as if no code was rounded
         return drawn[-1]
 
     monkeypatch.setattr(model, "sample", listening)
     evaluated(task, model)
+    exact, rounded = codes
+    assert torch.equal(rounded, exact[:10].to(torch.bfloat16).float())
+    assert not torch.equal(rounded, exact[:10])
     (all_sets, _), (again, _) = drawn
     assert (len(all_sets), len(again)) == (30, 10)  # two whole parts for the first seven
     torch.testing.assert_close(again, all_sets[:10])
 
 
 def test_names_tell_how_many_were_scored(
-    task: SetMnistTask, predictor: Callable[..., EnergyPredictor], monkeypatch: pytest.MonkeyPatch
+    task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, 20))
     evaluation = evaluated(task, predictor())
@@ -280,7 +255,7 @@ def test_names_tell_how_many_were_scored(
 
 
 def test_raw_and_returned_differ_where_presence_is_unsure(
-    task: SetMnistTask, predictor: Callable[..., EnergyPredictor]
+    task: SetMnistTask, predictor: Callable[..., SetPredictor]
 ) -> None:
     def unsure(x: Tensor) -> Tensor:
         return torch.cat([x[..., :2], 0.2 + 0.6 * x[..., 2:]], dim=-1)
@@ -291,7 +266,7 @@ def test_raw_and_returned_differ_where_presence_is_unsure(
     assert evaluation.raw["right_size_all"] == evaluation.returned["right_size_all"] == 1
 
 
-def test_lost_points_are_counted(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+def test_lost_points_are_counted(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
     def lose_the_first(x: Tensor) -> Tensor:
         return torch.cat([torch.zeros_like(x[:, :1]), x[:, 1:]], dim=1)
 
@@ -302,7 +277,7 @@ def test_lost_points_are_counted(task: SetMnistTask, predictor: Callable[..., En
     assert scores["hungarian_all"] > 0
 
 
-def test_without_a_presence_column(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+def test_without_a_presence_column(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
     plain = predictor(lambda x: x[..., :2], padding="zero")
     x = task.tests(3).batch().x
     assert with_presence(plain, x[..., :2]).shape == x.shape
@@ -310,14 +285,14 @@ def test_without_a_presence_column(task: SetMnistTask, predictor: Callable[..., 
     assert scores["size_rmse_all"] == 0  # by the same rule, which never sees the edge
 
 
-def test_validation_scores_the_raw_output(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+def test_validation_scores_the_raw_output(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
     score = task.validation(0)
     assert score(predictor()) == pytest.approx(0, abs=1e-9)
     moved = score(predictor(lambda x: x + 0.1))
     assert 0 < moved <= 2 * 0.01 / 2 + 1e-6
 
 
-def test_cases_are_kept_for_pictures(task: SetMnistTask, predictor: Callable[..., EnergyPredictor]) -> None:
+def test_cases_are_kept_for_pictures(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
     def shrink_some(x: Tensor) -> Tensor:
         return x * torch.linspace(1, 0.5, len(x)).view(-1, 1, 1).clamp(min=0.6)
 

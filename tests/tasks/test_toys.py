@@ -13,13 +13,13 @@ import desp.tasks.digits
 import desp.tasks.polygons
 from desp.data.polygons import polygon
 from desp.errors import DataError
-from desp.predictors import EnergyPredictor
+from desp.predictor import SetPredictor
 from desp.settings import DigitsSettings, PolygonsSettings
 from desp.tasks import make_task
 from desp.tasks.digits import DigitsTask
 from desp.tasks.polygons import PolygonsTask
 
-Make = Callable[..., EnergyPredictor]
+Make = Callable[..., SetPredictor]
 HERE = Path(".")
 
 
@@ -32,7 +32,7 @@ def polygons(monkeypatch: pytest.MonkeyPatch) -> PolygonsTask:
 @pytest.fixture
 def digits(monkeypatch: pytest.MonkeyPatch) -> DigitsTask:
     monkeypatch.setattr(desp.tasks.digits, "TESTS", 600)
-    return DigitsTask()
+    return DigitsTask(DigitsSettings())
 
 
 def test_tasks_from_settings() -> None:
@@ -59,7 +59,7 @@ def test_other_corners_are_refused(wrong: Any) -> None:
 
 
 def test_digits_are_asked_for_by_number() -> None:
-    task = DigitsTask()
+    task = DigitsTask(DigitsSettings())
     shape, _ = task.shape(None, True)
     assert shape.max_size == 64
     assert task.read_input(0, "here", HERE, shape).tolist() == [1, 0]
@@ -68,7 +68,7 @@ def test_digits_are_asked_for_by_number() -> None:
 
 @pytest.mark.parametrize("wrong", [7, -1, 0.5, "1", True, None, [0]])
 def test_other_digits_are_refused(wrong: Any) -> None:
-    task = DigitsTask()
+    task = DigitsTask(DigitsSettings())
     with pytest.raises(DataError, match=r"line 4: expected 0 \(a one\) or 1 \(a seven\), got"):
         task.read_input(wrong, "line 4", HERE, task.shape(None, True)[0])
 
@@ -137,7 +137,8 @@ def test_weights_that_lost_an_answer_are_not_kept(polygons: PolygonsTask, polygo
         return polygon(x.argmax(dim=1) + 4, torch.zeros(len(x)), 8)
 
     def rough(x: Tensor, generator: torch.Generator) -> Tensor:
-        turned = polygon_predictor().sample(x, generator)[0]
+        true = polygon_predictor()
+        turned = true.sample(true.encode(x), generator)[0]
         return turned + 0.1 * torch.randn(turned.shape, generator=generator) * (turned != 0)
 
     score = polygons.validation(0)

@@ -13,6 +13,7 @@ from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.headline import headline
 from desp.report.sections import Section, all_sections
+from desp.settings import DescentSettings
 from desp.storage import without_nonfinite, write_text
 
 REPORT_FILE = "report.html"
@@ -34,7 +35,7 @@ def write_report(folder: Path) -> Path:
 
 
 def _page(record: RunRecord) -> str:
-    chains = chain_payload(record.samples or {}, record.stochastic_steps or 0)
+    chains = chain_payload(record.samples or {}, _noisy_steps(record))
     sections = all_sections(record, chains)
     script = _package_file("page.js")
     return Template(_package_file("page.html")).substitute(
@@ -56,6 +57,12 @@ def _section(section: Section) -> str:
         f'<section id="{section.anchor}" aria-labelledby="{heading}">'
         f'<h2 id="{heading}">{escape(section.title)}</h2>{section.content}</section>'
     )
+
+
+def _noisy_steps(record: RunRecord) -> int | None:
+    """After which step a shown chain only descends; None where it is no chain of noise and descent."""
+    sampler = None if record.method is None else record.method.prediction_sampler
+    return 0 if isinstance(sampler, DescentSettings) else record.stochastic_steps
 
 
 def _package_file(name: str) -> str:

@@ -39,7 +39,7 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[Secti
         record: the run.
         chains: what the animation shows; None without an animation.
     """
-    varies = record.stochastic_steps is not None
+    varies = record.method is None or record.stochastic_steps is not None
     ablation = [Section("ablation", "Sampling or descending", _ablation(record))] if varies else []
     return [
         Section("predictions", "Predictions", _predictions(record)),
