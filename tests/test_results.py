@@ -206,7 +206,7 @@ def trained(asked: int, steps: int | None, best: int | None = None, **more: int)
         ([trained(3420, 3420, 570)], "3,420 of 57,000, best 570"),
         ([trained(3420, 3420), trained(3420, 3420)], "3,420 of 57,000"),
         ([trained(570, 570), trained(3420, 3420)], "570 of 57,000; 3,420 of 57,000"),
-        ([trained(570, 570, rollbacks=2), trained(570, 570, rollbacks=1)], "570 of 57,000, went back 3 x"),
+        ([trained(570, 570, rollbacks=2), trained(570, 570, rollbacks=1)], "570 of 57,000, rolled back 3 x"),
         ([trained(57_000, None)], None),
     ],
 )

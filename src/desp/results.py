@@ -182,7 +182,7 @@ def _row(
 
 
 def _length(results: list[dict[str, Any]]) -> str | None:
-    """Steps of training, of how many where a run was ended early, which were best, and how often it went back."""
+    """Steps of training, of how many where a run was ended early, which were best, and how often it rolled back."""
     full = get_recipe(results[0]["recipe"]).build().training.steps
     texts = []
     for result in results:
@@ -195,7 +195,7 @@ def _length(results: list[dict[str, Any]]) -> str | None:
         best = f", best {best:,}" if best is not None and best != training["steps"] else ""
         texts.append(f"{training['steps']:,}{cut}{best}")
     rollbacks = sum(result.get("training", {}).get("rollbacks") or 0 for result in results)
-    back = f", went back {rollbacks} x" if rollbacks else ""
+    back = f", rolled back {rollbacks} x" if rollbacks else ""
     return "; ".join(dict.fromkeys(texts)) + back or None
 
 

@@ -49,7 +49,7 @@ def test_a_training_without_trouble_says_nothing(
 def test_troubles_of_training_are_told(desp: Desp, tiny: list[str], with_outcome: Callable[..., None]) -> None:
     with_outcome(rollbacks=3, best_step=None)
     (note,) = notes(desp("train", "polygons-desp", "--run", "a", *tiny).out)
-    assert "training failed and went back (3 x), halving the learning rate each time" in note
+    assert "training diverged and rolled back (3 x), halving the learning rate each time" in note
     assert "--training.learning-rate" in note
     with_outcome(rollbacks=0, best_step=4)
     (note,) = notes(desp("train", "polygons-desp", "--run", "b", *tiny).out)
@@ -73,8 +73,8 @@ def test_a_training_that_fails_and_goes_back_is_told_by_the_command(
     monkeypatch.setattr(Contrastive, "forward", failing)
     finished = desp("train", "polygons-desp", "--run", "a", *tiny, "--training.on-nonfinite", "rollback")
     assert finished.status == 0, finished.err
-    assert "went back (1 x)" in notes(finished.out)[0]
-    assert any("Going back to step 0 with half the learning rate" in message for message in caplog.messages)
+    assert "rolled back (1 x)" in notes(finished.out)[0]
+    assert any("Rolling back to step 0 with half the learning rate" in message for message in caplog.messages)
 
 
 # -- the bar of training ---------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_rollback_without_a_folder_goes_back_to_memory() -> None:
 def test_rollback_gives_up(tmp_path: Path) -> None:
     source, listener = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
     settings = replace(SHORT, on_nonfinite="rollback")
-    with pytest.raises(NonFiniteError, match=r"at step 3\..*going back 5 times did not help"):
+    with pytest.raises(NonFiniteError, match=r"at step 3\..*rolling back 5 times did not help"):
         make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
     assert len(listener.rollbacks) == MAX_ROLLBACKS == 5
     assert_all_finite(tmp_path)

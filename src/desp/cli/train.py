@@ -151,7 +151,7 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
     """Say what a user would want to know before trusting the result."""
     if outcome.rollbacks:
         print(
-            f"note: training failed and went back ({outcome.rollbacks} x), halving the learning rate each time; "
+            f"note: training diverged and rolled back ({outcome.rollbacks} x), halving the learning rate each time; "
             "begin with a lower --training.learning-rate to avoid that"
         )
     if outcome.best_step is not None and outcome.best_step < outcome.steps:
@@ -169,7 +169,7 @@ def _finish_custom(path: Path) -> None:
     show_evaluation(path, samples=10, as_json=False)
     try:
         report(path)
-    except MissingExtraError as missing:  # the training was not in vain
+    except MissingExtraError as missing:  # the model is there all the same
         print(f"no report: {missing}")
     command = shlex.join(["desp", "predict", str(path), "--input", "NEW.jsonl", "--output", "PREDICTED.jsonl"])
     print(f"next:\n  {command} --samples 5")

@@ -133,7 +133,7 @@ class DistributionScores:
     Attributes:
         coverage: share of real sets that some prediction is nearest to; higher is better.
         minimum_matching_distance: mean distance of real sets to the nearest prediction; lower is better.
-        nearest_neighbour_accuracy: how well both are told apart; 0.5 is perfect.
+        nearest_neighbour_accuracy: how well both are distinguished; 0.5 is perfect.
     """
 
     coverage: float

@@ -287,15 +287,15 @@ class Trainer:
         self.accelerator.wait_for_everyone()
 
     def _recover(self, error: FailedStep) -> None:
-        """Go back to the last good state, or say what to try."""
+        """Roll back to the last good state, or say what to try."""
         good = self._good
         if self.settings.on_nonfinite == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
             steps = self.store.steps() if self.store else []
             kept = f"The last good checkpoint is {steps[-1]}." if steps else "Nothing was saved before it."
             more = (
-                ", or --training.on-nonfinite rollback, which goes back by itself."
+                ", or --training.on-nonfinite rollback, which rolls back by itself."
                 if self.settings.on_nonfinite == "stop"
-                else f"; going back {self.state.attempt} times did not help."
+                else f"; rolling back {self.state.attempt} times did not help."
             )
             kind = NonFiniteError if isinstance(error, NonFiniteError) else TrainingError
             raise kind(
@@ -303,7 +303,7 @@ class Trainer:
                 f"(--training.clip-norm 0.1){more}"
             ) from error
         attempt, seconds = self.state.attempt + 1, self.state.seconds
-        logger.warning("%s Going back to step %d with half the learning rate.", error, good.state["step"])
+        logger.warning("%s Rolling back to step %d with half the learning rate.", error, good.state["step"])
         self._restore(good)
         self._best = self._good_best
         self.state.attempt, self.state.seconds = attempt, seconds

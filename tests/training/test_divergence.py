@@ -1,4 +1,4 @@
-"""Training whose samples diverge: all is finite, and in vain. It stops with advice, or goes back."""
+"""Training whose samples diverge although all is finite: it stops with advice, or rolls back."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def test_it_stops_with_advice(tmp_path: Path) -> None:
 
 def test_it_gives_up() -> None:
     listener = Recorder()
-    with pytest.raises(TrainingError, match=r"By step 2, 100\.0% .* going back 5 times did not help"):
+    with pytest.raises(TrainingError, match=r"By step 2, 100\.0% .* rolling back 5 times did not help"):
         diverging_trainer(lambda *_: 1.0, listener=listener).fit()
     assert len(listener.rollbacks) == MAX_ROLLBACKS
 
