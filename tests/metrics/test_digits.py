@@ -43,9 +43,7 @@ def test_the_nearer_style_is_chosen_for_each_draw_anew(templates: DigitTemplates
     expected = [statistics.fmean(min(pair) for pair in zip(*row, strict=True)) for row in distances.tolist()]
     assert templates.score(sets, digits).tolist() == pytest.approx(expected)
     of_means = distances.mean(dim=2).amin(dim=1)
-    assert (
-        float((of_means / templates.score(sets, digits)).max()) > 1.001
-    )  # the other way round would be another number
+    assert float((of_means / templates.score(sets, digits)).max()) > 1.001  # else all is one number
 
 
 def test_templates_are_the_same_every_time(templates: DigitTemplates) -> None:
