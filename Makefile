@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Errors only.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
-# Worker processes of pytest.
+# Worker processes of pytest, and of the tests that need a GPU.
 JOBS ?= 2
+GPU_JOBS ?= 4
 
 # Stamps: a second `make` does nothing while these are newer than what was installed from.
 DEMO_READY := $(VENV)/.installed-demo
@@ -34,7 +35,7 @@ PYTHON_OF_TESTS := $(BIN)/python
 test-gpu: $(DEV_READY)
 endif
 test-gpu: ## every test that needs a CUDA device; writes results/gpu-tests.json
-	OMP_NUM_THREADS=1 $(PYTHON_OF_TESTS) tests/gpu.py $(if $(COMMIT),--commit $(COMMIT))
+	OMP_NUM_THREADS=1 $(PYTHON_OF_TESTS) tests/gpu.py --jobs $(GPU_JOBS) $(if $(COMMIT),--commit $(COMMIT))
 
 lint: $(DEV_READY) ## style and types
 	$(BIN)/ruff check .

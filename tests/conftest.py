@@ -122,6 +122,16 @@ def tiny_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def tiny_fashion(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same folder, with a Fashion-MNIST beside it that has fewer images."""
+    import desp.data.mnist_files
+
+    sums = write_tiny_mnist(tiny_mnist / "fashion", training=120, test=20)
+    monkeypatch.setitem(desp.data.mnist_files.CHECKSUMS, "fashion", sums)
+    return tiny_mnist
+
+
+@pytest.fixture
 def launch_two() -> Callable[..., str]:
     """A function that starts two processes with these arguments, as users do, and returns what they print."""
     # `accelerate launch --cpu` starts one process however many are asked for, so this is the launcher for several

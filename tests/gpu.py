@@ -8,8 +8,11 @@ Arguments after `--` go to pytest, e.g. ``-- -m "gpu and not long"``.
 """
 
 import argparse
+import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -30,6 +33,7 @@ class Results:
     def __init__(self) -> None:
         self.counts = dict.fromkeys(OUTCOMES, 0)
         self.failed: list[str] = []
+        self.collected: list[str] = []
 
     def pytest_addoption(self, parser: pytest.Parser) -> None:
         """Without pytest-timeout its setting would be unknown, which is an error."""
@@ -47,6 +51,18 @@ class Results:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self._add("errors", report.nodeid)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.collected = [f"{item.path}::{item.nodeid.partition('::')[2]}" for item in session.items]
+
+    def add_part(self, record: dict[str, Any]) -> None:
+        """Take in what another process wrote; nothing, if it was killed."""
+        if not record:
+            self._add("errors", "a process ended without a result")
+            return
+        self.failed += record["failed_tests"]
+        for outcome in OUTCOMES:
+            self.counts[outcome] += record[outcome]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test passes or fails when it is called; before and after, it is an error if it fails."""
@@ -68,16 +84,39 @@ class Results:
         return self.counts["passed"] > 0 and not self.failed
 
 
-def run_tests(arguments: Sequence[str]) -> tuple[Results, float]:
-    """Run pytest in this process; how it went, and in how many seconds."""
-    results, began = Results(), time.monotonic()
+def run_tests(arguments: Sequence[str]) -> Results:
+    """Run pytest in this process."""
+    results = Results()
     everywhere = [] if any(Path(item.split("::")[0]).exists() for item in arguments) else [str(TESTS)]
     # A file that cannot be imported is an error, and no reason to leave the others out.
     settings = ["-c", str(TESTS.parent / "pyproject.toml"), "--continue-on-collection-errors"]
     code = pytest.main([*settings, "-m", "gpu", *arguments, *everywhere], plugins=[results])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not results.failed:
         results.failed.append(f"pytest ended with {pytest.ExitCode(code).name}")
-    return results, round(time.monotonic() - began, 1)
+    return results
+
+
+def run_in_parts(jobs: int, arguments: Sequence[str]) -> Results:
+    """Run pytest in several processes, each with its part of the tests: most of their time is compiling.
+
+    Every process takes every so many-th test, as those of one file take about as long.
+    """
+    found = run_tests(["--collect-only", *arguments])
+    if found.failed or len(found.collected) < 2 * jobs:
+        return run_tests(arguments)
+    options = [item for item in arguments if not Path(item.split("::")[0]).exists()]
+    total = Results()
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{part}.json" for part in range(jobs)]
+        this = [sys.executable, __file__, "--jobs", "1"]
+        processes = [
+            subprocess.Popen([*this, "--output", file, "--", *options, *found.collected[part::jobs]])
+            for part, file in enumerate(files)
+        ]
+        for process, file in zip(processes, files, strict=True):
+            process.wait()
+            total.add_part(json.loads(file.read_text()) if file.exists() else {})
+    return total
 
 
 def record(results: Results, seconds: float) -> dict[str, Any]:
@@ -101,11 +140,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Run every test marked gpu, and record how they went.")
     parser.add_argument("--output", type=Path, default=TESTS.parent / "results" / "gpu-tests.json")
     parser.add_argument("--commit", help="of the code, where there is no repository to ask")
+    parser.add_argument("--jobs", type=int, default=1, help="processes among which the tests are shared out")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest, after --")
     options = parser.parse_args(arguments)
     if options.commit:
         os.environ["DESP_COMMIT"] = options.commit
-    results, seconds = run_tests(options.pytest)
+    began = time.monotonic()
+    results = run_in_parts(options.jobs, options.pytest) if options.jobs > 1 else run_tests(options.pytest)
+    seconds = round(time.monotonic() - began, 1)
     from desp.storage import write_json
 
     write_json(options.output, record(results, seconds))

@@ -75,3 +75,21 @@ def test_outcomes_are_counted_and_written_down(
     assert record["command"].startswith("gpu.py --commit")
     assert ("No test ran" in done.stdout) == (code == 1 and not failed)
     assert read_results(output.parent) == []  # `desp tables` does not take it for the result of a recipe
+
+
+def test_processes_share_the_tests_out_and_their_outcomes_are_added(tmp_path: Path) -> None:
+    many = PASSING.replace("[1, 2]", "range(9)") + FAILING
+    (tmp_path / "test_many.py").write_text(many)
+    output = tmp_path / "results" / "gpu-tests.json"
+    output.parent.mkdir()
+    options = ["--jobs", "3", "--output", output, "--commit", COMMIT]
+    command = [sys.executable, SCRIPT, *options, "--", tmp_path / "test_many.py"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    written = json.loads(output.read_text())
+    assert [written[name] for name in ("passed", "failed", "skipped", "errors")] == [9, 1, 1, 1]
+    assert sorted(item.rpartition("::")[2] for item in written["failed_tests"]) == [
+        "test_bad",
+        "test_without_its_fixture",
+    ]
+    assert written["commit"] == COMMIT

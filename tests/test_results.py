@@ -63,6 +63,8 @@ def test_values_are_means_and_sample_deviations_over_seeds() -> None:
 def test_rows_carry_the_papers_number_and_real_data() -> None:
     rows = by_metric(rows_of([made_up("polygons-desp", 0, 1.0, 1.0)]))
     assert rows["score"]["paper"] == rows["score_raw"]["paper"] == pytest.approx(8.8e-5)
+    paper = by_metric(rows_of([made_up("polygons-desp-paper", 0, 1.0, 1.0)]))
+    assert paper["score_returned"]["paper"] == pytest.approx(8.8e-5)
     assert rows["score"]["real_data"] == 5e-7
     assert rows["size_rmse"]["paper"] is None
     assert rows["size_rmse"]["real_data"] is None
@@ -171,12 +173,12 @@ def test_markdown_shows_what_was_measured() -> None:
 
 
 def test_markdown_of_distances_and_sizes() -> None:
-    scores = {"chamfer": 6.1e-5, "hungarian": 1234e-5, "size_rmse": 0.25, "size_rmse_pooled": 1.0}
+    scores = {"chamfer": 6.1e-5, "hungarian": 12.34e-5, "size_rmse": 0.25, "size_rmse_pooled": 1.0}
     one = made_up("mnist-desp-paper", 0, 1.0, 1.0, real_data={"chamfer": 0.0, "size_rmse": 0.001})
     one["scores"] = {"raw": scores, "returned": {}}
     assert markdown_table(table_rows([one])).splitlines()[2:] == [
         "| set-mnist | `mnist-desp-paper` | chamfer (1e-5) | 6.00 | **6.10** | 0.00 | 1 |  |",
-        "| set-mnist | `mnist-desp-paper` | hungarian (1e-5) | 6.00 | **1234.0** |  | 1 |  |",
+        "| set-mnist | `mnist-desp-paper` | hungarian (1e-5) | 6.00 | **12.3** |  | 1 |  |",
         "| set-mnist | `mnist-desp-paper` | size_rmse | 0.002 | **0.25** | 0.001 | 1 |  |",
     ]
 
@@ -202,6 +204,7 @@ def trained(asked: int, steps: int | None, best: int | None = None, **more: int)
     [
         ([trained(57_000, 57_000, 57_000)], "57,000"),
         ([trained(57_000, 5700, 1710)], "5,700, best 1,710"),  # patience ran out: the recipe would have ended, too
+        ([trained(57_000, 5700, 5700)], "5,700"),
         ([trained(3420, 3420, 3420)], "3,420 of 57,000"),
         ([trained(3420, 3420, 570)], "3,420 of 57,000, best 570"),
         ([trained(3420, 3420), trained(3420, 3420)], "3,420 of 57,000"),

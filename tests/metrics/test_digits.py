@@ -43,9 +43,18 @@ def test_the_nearer_style_is_chosen_for_each_draw_anew(templates: DigitTemplates
     expected = [statistics.fmean(min(pair) for pair in zip(*row, strict=True)) for row in distances.tolist()]
     assert templates.score(sets, digits).tolist() == pytest.approx(expected)
     of_means = distances.mean(dim=2).amin(dim=1)
-    assert (
-        float((of_means / templates.score(sets, digits)).max()) > 1.001
-    )  # the other way round would be another number
+    assert float((of_means / templates.score(sets, digits)).max()) > 1.001  # else all is one number
+
+
+def test_the_style_is_that_of_most_draws(templates: DigitTemplates) -> None:
+    """Not of the nearest: a set near one draw of a style, and far from the others, is not of that style."""
+    sets = draw_styles(SEVEN, 100, torch.Generator().manual_seed(0))[1]
+    sets[:, 48:] *= torch.linspace(0.3, 0.32, 100).view(-1, 1, 1)
+    digits = torch.ones(100, dtype=torch.int64)
+    distances = templates.distances(sets, digits)
+    expected = [int(statistics.fmean(plain) > statistics.fmean(crossed)) for plain, crossed in distances.tolist()]
+    assert templates.style(sets, digits).tolist() == expected
+    assert [int(min(plain) > min(crossed)) for plain, crossed in distances.tolist()] != expected
 
 
 def test_templates_are_the_same_every_time(templates: DigitTemplates) -> None:

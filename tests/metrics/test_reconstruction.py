@@ -88,6 +88,27 @@ def test_a_shift_costs_what_it_must() -> None:
     assert found.scores()["chamfer"] == pytest.approx(cost)
 
 
+def test_the_first_sets_alone_are_scored() -> None:
+    true = torch.tensor([0.5, 0.5, 1.0]).expand(3, 4, 3)
+    lost = true.clone()
+    lost[2, :2] = 0
+    found = compare_reconstructions(lost, true)
+    assert set(found.scores(2).values()) == {0, 1}
+    assert found.scores(2)["right_size"] == 1
+    whole = found.scores()
+    assert whole == found.scores(3)
+    assert (whole["size_rmse"], whole["size_rmse_pooled"]) == pytest.approx(((4 / 3) ** 0.5, (4 / 3) ** 0.5))
+    assert whole["right_size"] == pytest.approx(2 / 3)
+    assert whole["hungarian"] == pytest.approx(2 / 4 * 1.5 / 2 / 3 / 3)  # two of four rows, of one set of three
+    assert whole["chamfer"] == pytest.approx(2 / 4 * 1.5 / 2 / 3 / 3)
+
+
+def test_an_element_is_present_from_one_half_on() -> None:
+    presence = torch.tensor([0.0, 0.45, 0.5, 0.55, 1.0])
+    sets = torch.cat([torch.full((5, 2), 0.3), presence.unsqueeze(1)], dim=1).unsqueeze(0)
+    assert compare_reconstructions(sets, sets).sizes.tolist() == [[2, 2]]
+
+
 def test_against_brute_force(generator: torch.Generator) -> None:
     predicted, true = random_sets(5, 5, generator), random_sets(5, 5, generator)
     found = compare_reconstructions(predicted, true)

@@ -209,6 +209,8 @@ def test_every_cell_of_the_paper_has_one_recipe(table: str) -> None:
 def test_unknown_recipes_are_suggested() -> None:
     with pytest.raises(RecipeError, match="Did you mean polygons-desp"):
         get_recipe("polygon-desp")
+    with pytest.raises(RecipeError, match="mean polygons-desp or polygons-desp-fast or polygons-denoising"):
+        get_recipe("polygons")
     with pytest.raises(RecipeError) as raised:
         get_recipe("xyzzy")
     assert str(raised.value) == "There is no recipe 'xyzzy'. `desp recipes` lists all of them."

@@ -1,6 +1,7 @@
 """Which seed, which settings and which data arrive where in a run."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from desp.errors import DataError, RunError
 from desp.methods import Contrastive
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.runs import RunFolder, sample_run, train_run
+from desp.runs import RunFolder, ablate_run, evaluate_run, sample_run, train_run, tune_run
 from desp.runs.loaded import LoadedRun
 from desp.settings import FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task
@@ -200,6 +201,23 @@ def test_a_run_is_opened_with_the_data_it_was_trained_on(file: Path, folder: Run
     assert LoadedRun.open(folder, data=False).seed == SEED  # to predict, no data are needed
 
 
+@pytest.mark.parametrize("use", ["evaluate", "sample", "ablate", "tune", "resume"])
+def test_nothing_is_measured_on_a_file_that_has_changed(use: str, file: Path, folder: RunFolder) -> None:
+    """Examples that were trained on could be among the held-out ones."""
+    settings = on_file(file)
+    train_run(settings, SEED, folder)
+    file.write_text(file.read_text().replace("10.0", "11.0"))
+    uses: dict[str, Callable[[], Any]] = {
+        "evaluate": lambda: evaluate_run(folder),
+        "sample": lambda: sample_run(folder),
+        "ablate": lambda: ablate_run(folder, [0.5]),
+        "tune": lambda: tune_run(folder),
+        "resume": lambda: train_run(settings, SEED, folder, resume=True),
+    }
+    with pytest.raises(RunError, match=r"data\.jsonl has changed"):
+        uses[use]()
+
+
 # -- what else training is told --------------------------------------------------------------------------
 
 
@@ -212,6 +230,26 @@ def test_measurements_with_earlier_weights_are_removed(trained: RunFolder) -> No
     assert all(file.exists() for file in files)
     train_run(tiny(steps=5), SEED, trained, resume=True)
     assert not any(file.exists() for file in files)
+
+
+def test_a_run_has_its_engine_and_device(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Enough(Exception):
+        pass
+
+    def told(self: SetPredictor, *_: Any, **__: Any) -> None:
+        raise Enough(self.engine, self.device_choice)
+
+    monkeypatch.setattr(SetPredictor, "train", told)
+    with pytest.raises(Enough) as raised:
+        train_run(replace(tiny(), engine="compiled"), SEED, folder)
+    assert raised.value.args == ("compiled", "cpu")
+
+
+def test_a_run_that_lost_its_model_keeps_its_length(trained: RunFolder) -> None:
+    shutil.rmtree(trained.model)
+    assert train_run(tiny(steps=3), SEED, trained, resume=True).steps == 4
+    assert trained.load_settings()[0].training.steps == 4
+    assert trained.model.is_dir()
 
 
 def test_a_listener_is_told(folder: RunFolder) -> None:
@@ -252,13 +290,17 @@ def test_numbers_are_multiplied_as_precisely_as_the_settings_say(
     assert torch.get_float32_matmul_precision() == before
 
 
-def test_the_summary_tells_how_training_went(folder: RunFolder) -> None:
-    outcome = train_run(replace(tiny(validate_every=2), engine="eager"), SEED, folder)
+def test_the_summary_tells_how_training_went(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {"steps": 4, "best_score": 0.5, "best_step": 2, "stopped_early": True, "rollbacks": 3}
+    outcome = TrainingOutcome(weights={}, seconds=1.23456, engine="eager", **facts)
+    monkeypatch.setattr(SetPredictor, "train", lambda *_, **__: outcome)
+    monkeypatch.setenv("DESP_COMMIT", "abc")
+    assert train_run(tiny(), SEED, folder) is outcome
     summary = json.loads((folder.path / "summary.json").read_text())
-    for name in ("steps", "best_score", "best_step", "stopped_early", "rollbacks", "engine"):
-        assert summary[name] == getattr(outcome, name), name
-    assert summary["seconds"] == pytest.approx(outcome.seconds, abs=0.005)
-    assert (summary["engine"], summary["processes"]) == ("eager", 1)
+    assert {name: summary[name] for name in facts} == facts
+    assert (summary["seconds"], summary["engine"], summary["processes"]) == (1.23, "eager", 1)
+    assert summary["commit"] == "abc"
+    assert summary.keys() >= {"device", "versions", "command", "peak_memory_mb", "parameters"}
 
 
 def test_the_settings_of_training_arrive(folder: RunFolder) -> None:

@@ -4,6 +4,7 @@ import json
 import statistics
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,9 @@ def score(folder: Path, seed: int, engine: str, device: str) -> float:
 def test_scores_do_not_depend_on_the_engine(tmp_path: Path, engine: str, device: str) -> None:
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    plain = [score(tmp_path, seed, "eager", device) for seed in SEEDS]
-    other = [score(tmp_path, seed, engine, device) for seed in SEEDS]
+    jobs = [(tmp_path, seed, name, device) for name in ("eager", engine) for seed in SEEDS]
+    with ThreadPoolExecutor(max_workers=len(jobs) if device == "cuda" else 2) as pool:
+        scores = list(pool.map(lambda job: score(*job), jobs))
+    plain, other = scores[: len(SEEDS)], scores[len(SEEDS) :]
     spread = max(statistics.stdev(plain), statistics.stdev(other))
     assert abs(statistics.mean(plain) - statistics.mean(other)) < 3 * spread, (plain, other)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from tiny_runs import tiny
+from torch import Tensor
 
 from desp.errors import RunError
-from desp.predictor import SetPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.recipes import get_recipe
 from desp.results import write_result
 from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, reset_run, tune_run
@@ -258,3 +259,20 @@ def test_predictions_stand_beside_their_inputs(trained: RunFolder, tmp_path: Pat
     assert [len(line["samples"]) for line in lines] == [1, 1]
     predict_file(trained, inputs, output, samples=1, seed=0)
     assert [json.loads(line) for line in output.read_text().splitlines()] == lines  # 0 if none is given
+
+
+def test_files_that_inputs_name_lie_beside_their_list(
+    trained: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders, read = [], PolygonsTask.read_input
+
+    def noting(self: PolygonsTask, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
+        folders.append(folder)
+        return read(self, value, where, folder, shape)
+
+    monkeypatch.setattr(PolygonsTask, "read_input", noting)
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "here" / "in.jsonl").write_text('{"input": 6}\n')
+    predict_file(trained, tmp_path / "here" / "in.jsonl", tmp_path / "there" / "out.jsonl", samples=1)
+    assert folders == [tmp_path / "here"]

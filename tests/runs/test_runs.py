@@ -1,8 +1,10 @@
 """Runs without the command line: folders, provenance, what differs from a recipe."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,6 +59,13 @@ def test_only_the_length_may_differ(folder: RunFolder) -> None:
     other = replace(tiny(), training=replace(tiny().training, batch_size=5, learning_rate=1.0))
     with pytest.raises(RunError, match=r"batch_size: 4 then, 5 now; training\.learning_rate: 0\.1 then, 1\.0 now"):
         folder.check_same(other, 0)
+
+
+def test_all_earlier_lengths_are_kept(folder: RunFolder) -> None:
+    folder.begin(tiny(), 0, None)
+    for steps in (9, 9, 12):
+        folder.set_length(steps)
+    assert json.loads(folder.settings_file.read_text())["earlier_lengths"] == [4, 9]
 
 
 def test_a_changed_length_is_kept(folder: RunFolder) -> None:
@@ -197,6 +206,19 @@ def test_a_run_knows_its_parts(trained: RunFolder) -> None:
     assert trained.parts()[1] == {"from_step": 4, "commit": "abc", "command": "desp train", "device": "a GPU"}
 
 
+def test_a_part_begins_at_the_newest_checkpoint(folder: RunFolder) -> None:
+    folder.begin(tiny(), 0, None)
+    checkpoints = folder.path / "checkpoints"
+    checkpoints.mkdir()
+    for step in (100, 20, 3):
+        (checkpoints / f"step-{step}.safetensors").touch()
+    (checkpoints / "best.safetensors").touch()
+    facts = {"commit": "abc", "command": "desp train", "device": "a GPU"}
+    folder.add_part(facts, steps=100)
+    folder.add_part(facts, steps=101)
+    assert [part["from_step"] for part in folder.parts()] == [100]
+
+
 def test_ablation_varies_the_stochastic_steps(trained: RunFolder) -> None:
     done: list[float] = []
     ablation = ablate_run(trained, [0.0, 0.5, 1.0], on_ratio=done.append)
@@ -241,6 +263,24 @@ def test_provenance_names_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "CPU" in facts["device"]
     assert 10 < peak_memory_mb(torch.device("cpu")) < 1e6
     json.dumps(facts)
+
+
+def test_memory_is_told_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = SimpleNamespace(ru_maxrss=3 * 2**10)
+    monkeypatch.setattr("resource.getrusage", lambda _: usage)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert peak_memory_mb(torch.device("cpu")) == 3
+    usage.ru_maxrss = 3 * 2**20  # bytes there
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert peak_memory_mb(torch.device("cpu")) == 3
+
+
+@pytest.mark.parametrize(("status", "told"), [("", "1234"), (" M src/desp/sets.py", "1234-dirty")])
+def test_a_commit_that_was_changed_since_is_told(status: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"ls-files": "provenance.py", "status": status, "rev-parse": "1234"}
+    monkeypatch.delenv("DESP_COMMIT", raising=False)
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: SimpleNamespace(stdout=answers[command[3]] + "\n"))
+    assert commit() == told
 
 
 def test_commit_can_be_given_or_is_asked_of_git(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,6 +232,12 @@ def test_a_failure_inside_of_a_larger_recording_is_that_recordings(monkeypatch: 
     assert engine.requested == "auto"
 
 
+def test_what_a_run_began_with_on_the_cpu_does_not_hold_on_a_gpu() -> None:
+    engine = ChainEngine(make())
+    engine.settled = "eager"
+    assert engine.name(torch.device("cuda")) == "graph"
+
+
 def test_one_line_says_that_chains_are_recorded(caplog: pytest.LogCaptureFixture) -> None:
     energy = make()
     caplog.set_level("INFO", logger="desp")

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from desp.data.idx import read_idx
 from desp.data.mnist_files import TEST_IMAGES, TRAIN_IMAGES
-from desp.settings import LangevinSettings, TrainingSettings
+from desp.settings import LangevinSettings, MnistSettings, TrainingSettings
 from desp.tasks import Task, digits, polygons
+from desp.tasks.mnist import SetMnistTask
 
 OTHER = LangevinSettings(noise_scale=0.003)
 TASKS = ("polygons", "digits", "files", "mnist")
@@ -146,6 +147,36 @@ def test_chains_follow_the_seed(problem: Any) -> None:
         assert not seeds[0] & seeds[1]
 
 
+class Process(Accelerator):
+    """One of several, without the others."""
+
+    process_index, num_processes, device = 0, 1, torch.device("cpu")
+
+    def __init__(self, index: int, count: int) -> None:
+        self.process_index, self.num_processes = index, count
+
+
+@every_task
+def test_every_process_trains_on_data_of_its_own(problem: Any) -> None:
+    shape, _ = problem.task.shape(None, True)
+    first, second, alone = (
+        next(problem.task.source(shape, TrainingSettings(batch_size=30), 3, place).batches(0)).sets.elements
+        for place in (Process(0, 2), Process(1, 2), Process(0, 1))
+    )
+    assert torch.equal(first, alone)
+    assert not torch.equal(first, second)
+
+
+@on_files
+def test_processes_share_a_file(problem: Any) -> None:
+    shape, _ = problem.task.shape(None, True)
+    seen: list[float] = []
+    for index in range(3):
+        source = problem.task.source(shape, TrainingSettings(batch_size=24), 3, Process(index, 3))
+        seen += [number for batch in islice(source.batches(0), 2) for number in batch.x[:, 0].tolist()]
+    assert len(set(seen)) == len(seen) == 144  # one pass together
+
+
 # -- data of files -------------------------------------------------------------------------------------
 
 
@@ -201,3 +232,18 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
     assert as_pixels(inputs(task.validation_batch(3, 4).x)) == to_choose[:4]
     batches = train(task, batches=60, batch_size=64)
     assert {str(item) for batch in batches for item in as_pixels(inputs(batch.x))} == {str(x) for x in to_train}
+
+
+def test_each_variant_has_its_own_images(tiny_fashion: Path) -> None:
+    """In one folder, and with caches that are not mistaken for each other."""
+    for _ in range(2):
+        numbers, clothes = (
+            SetMnistTask(MnistSettings(data_dir=str(tiny_fashion), variant=variant))
+            for variant in ("mnist", "fashion")
+        )
+        assert [(len(task.data.training), len(task.data.test)) for task in (numbers, clothes)] == [
+            (200, 30),
+            (120, 20),
+        ]
+        assert numbers.fingerprint() != clothes.fingerprint()
+    assert clothes.examples(0)[3].label == "test image 3: 3"

@@ -78,6 +78,14 @@ def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> 
     assert (details["inputs"], details["samples"]) == (500, 9)
 
 
+def test_equal_distances_are_ranked_by_the_seed() -> None:
+    x, sets = truth(60)
+    exact = SetBatch(x.unsqueeze(1), sets.presence)
+    first, again, other = (calibration_scores(Known(0.0), x, exact, seed=seed)[1] for seed in (0, 0, 1))
+    assert first == again
+    assert first["histogram"] != other["histogram"]
+
+
 def test_distribution_scores_are_means_over_inputs() -> None:
     _, first = truth(60)
     shifted = SetBatch(first.elements + 5, first.presence)

@@ -154,6 +154,8 @@ def test_which_steps_are_recorded(engine: Engine, processes: int, capturable: bo
     trainer = make_trainer(predictor, accelerator=PretendAccelerator(processes), source=polygons(device="cuda"))
     assert trainer.update.captures == captures
     assert trainer.update.draws == captures
+    # torch refuses to record an optimiser that was not told of it.
+    assert all(group["capturable"] == captures for group in trainer.optimizer.param_groups)
 
 
 @pytest.mark.usefixtures("recordings")
