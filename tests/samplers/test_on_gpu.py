@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.benchmarks.timing import matmul_precision
-from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.energies import SetEnergy
 from desp.nn import element_layers
+from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
 from desp.samplers.base import GradientFor, Record, eager_gradient
 from desp.settings import LangevinSettings, SetEncoderSettings
+from small_methods import with_energy
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,11 +23,10 @@ CHAIN = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.05)
 
 
 def build(batch: int, size: int) -> tuple[SetEnergy, Tensor, Tensor]:
-    settings = SetEncoderSettings(hidden=64, latent=32)
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).to(DEVICE)
-    energy.requires_grad_(False)
-    code = energy.encode(torch.randn(batch, 3, generator=torch.Generator().manual_seed(0)).to(DEVICE))
-    return energy, code, torch.rand(batch, size, 2, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    method = with_energy(SetEncoderSettings(hidden=64, latent=32)).to(DEVICE)
+    method.requires_grad_(False)
+    code = method.encode(torch.randn(batch, 3, generator=torch.Generator().manual_seed(0)).to(DEVICE))
+    return method.energy, code, torch.rand(batch, size, 2, generator=torch.Generator().manual_seed(1)).to(DEVICE)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ class Reading(Sampler):
     def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
         gradient(code)(start)
 
-    def draw(
+    def sample(
         self,
         gradient: GradientFor,
         code: Tensor,
