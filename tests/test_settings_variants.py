@@ -165,9 +165,7 @@ def test_parts_are_exchanged_where_there_are_any() -> None:
     assert SetRiskSettings(descent=descent).prediction_sampler == descent
     other = SetRiskSettings().with_sampler(descent)
     assert (other.prediction_sampler, other.descent) == (descent, DescentSettings())
-    with pytest.raises(
-        SettingsError, match=r"^method.energy must be left out: the method tspn has none, got 'att"
-    ):
+    with pytest.raises(SettingsError, match=r"^method.energy must be left out: the method tspn has none"):
         TSPNSettings().with_energy(energy)
     with pytest.raises(SettingsError, match=r"^method.sampler must be left out: the method tspn has none"):
         TSPNSettings().with_sampler(chain)

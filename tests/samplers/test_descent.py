@@ -4,35 +4,44 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from desp.settings.choices import Sizes
 from torch import Tensor, nn
 
-from desp.energies import SetEncoderEnergy, SetEnergy, default_input_encoder, make_energy
+from desp.energies import SetEncoderEnergy
+from desp.methods import Contrastive
 from desp.samplers import LangevinSampler, UnrolledDescent
 from desp.samplers.base import eager_gradient
-from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
+from desp.settings import (
+    DeepSetsSettings,
+    DescentSettings,
+    EnergySettings,
+    LangevinSettings,
+    SetEncoderSettings,
+)
+from desp.settings.methods import Presence
+from small_methods import with_energy
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
     "set-encoder": SetEncoderSettings(hidden=8, latent=6),
 }
+DESCENT, DSPN = DescentSettings(steps=3, step_size=0.5), DescentSettings(steps=5, step_size=25.0)
 every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
 
 
-def build(settings: EnergySettings) -> tuple[SetEnergy, UnrolledDescent, Tensor]:
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).double()
-    return energy, UnrolledDescent(4, 2, steps=3, step_size=0.5).double(), torch.randn(5, 3).double()
+def build(settings: EnergySettings) -> tuple[Contrastive, UnrolledDescent, Tensor]:
+    method = with_energy(settings, size=4).double()
+    return method, UnrolledDescent(4, 2).double(), torch.randn(5, 3).double()
 
 
 @every_energy
 def test_without_autograd_it_is_the_plain_sampler(settings: EnergySettings) -> None:
-    energy, descent, x = build(settings)
-    code = energy.encode(x).detach()
+    method, descent, x = build(settings)
+    energy, code = method.energy, method.encode(x).detach()
     with torch.no_grad():
-        y, info = descent(energy, code, "trajectory")
+        y, info = descent(energy, code, DESCENT, "trajectory")
     plain = LangevinSampler(LangevinSettings(steps=3, stochastic_steps=0, step_size=0.5))
     start = descent.start.detach().expand(5, 4, 2)
-    expected, expected_info = plain.sample(eager_gradient(energy, code, 4), start, torch.Generator(), "trajectory")
+    expected, expected_info = plain.run(eager_gradient(energy, code, 4), start, torch.Generator(), "trajectory")
     assert not y.requires_grad
     torch.testing.assert_close(y, expected)
     torch.testing.assert_close(info.energies, expected_info.energies)
@@ -42,10 +51,10 @@ def test_without_autograd_it_is_the_plain_sampler(settings: EnergySettings) -> N
 
 @every_energy
 def test_with_and_without_autograd_agree(settings: EnergySettings) -> None:
-    energy, descent, x = build(settings)
-    y, info = descent(energy, energy.encode(x), "trajectory")
+    method, descent, x = build(settings)
+    y, info = descent(method.energy, method.encode(x), DESCENT, "trajectory")
     with torch.no_grad():
-        quiet, _ = descent(energy, energy.encode(x))
+        quiet, _ = descent(method.energy, method.encode(x), DESCENT)
     assert y.requires_grad
     torch.testing.assert_close(y.detach(), quiet)
     assert not info.trajectory.requires_grad
@@ -65,12 +74,12 @@ def numerical_slope(weight: Tensor, place: tuple[int, ...], loss: Callable[[], T
 
 @every_energy
 def test_gradients_reach_weights_through_the_descent(settings: EnergySettings) -> None:
-    energy, descent, x = build(settings)
+    method, descent, x = build(settings)
 
     def loss() -> Tensor:
-        return descent(energy, energy.encode(x))[0].square().sum()
+        return descent(method.energy, method.encode(x), DESCENT)[0].square().sum()
 
-    modules = nn.ModuleDict({"energy": energy, "descent": descent})
+    modules = nn.ModuleDict({"method": method, "descent": descent})
     loss().backward()
     for name, weight in modules.named_parameters():
         place = (0,) * weight.dim()
@@ -81,8 +90,8 @@ def test_gradients_reach_weights_through_the_descent(settings: EnergySettings) -
 
 
 def test_every_input_starts_at_the_learned_set() -> None:
-    energy, descent, x = build(CASES["deep-sets"])
-    _, info = descent(energy, energy.encode(x), "trajectory")
+    method, descent, x = build(CASES["deep-sets"])
+    _, info = descent(method.energy, method.encode(x), DESCENT, "trajectory")
     assert torch.equal(info.trajectory[0], descent.start.detach().expand(5, 4, 2))
     assert ((descent.start >= 0) & (descent.start <= 1)).all()
     assert descent.start.requires_grad
@@ -106,12 +115,12 @@ def dspn_inner_loop(
     return sets
 
 
-def dspn(presence: Sizes) -> tuple[SetEncoderEnergy, UnrolledDescent]:
+def dspn(presence: Presence) -> tuple[SetEncoderEnergy, UnrolledDescent]:
     settings = SetEncoderSettings(
         hidden=8, latent=6, divide_by_size=True, shared=True, negative_slope=0.0, initialisation="xavier"
     )
-    energy = SetEncoderEnergy(3, settings, nn.Identity()).double()
-    return energy, UnrolledDescent(4, 3, steps=5, step_size=25.0, presence=presence).double()
+    energy = SetEncoderEnergy(settings, 3, (4, 3)).double()
+    return energy, UnrolledDescent(4, 3, presence).double()
 
 
 def padded_sets(batch: int = 7) -> Tensor:
@@ -126,13 +135,13 @@ def test_it_is_the_inner_loop_of_dspn() -> None:
         descent.start[:2, -1] = torch.tensor([0.0, 1.2])  # a learned start may leave the range
     data = padded_sets()
     code = energy.encode(data)
-    found = descent.all_sets(energy, code)
+    found = descent.all_sets(energy, code, DSPN)
     # The step of the batch's mean is that of one sample times the batch.
     expected = dspn_inner_loop(energy.set_encoder, energy.encode(data), descent.start, 5, 25.0 * len(data))
     torch.testing.assert_close(torch.stack(found), torch.stack(expected))
     assert (torch.stack(found)[..., -1].detach().unique() == 1).any()
     with torch.no_grad():
-        end, info = descent(energy, code.detach(), "trajectory")
+        end, info = descent(energy, code.detach(), DSPN, "trajectory")
     torch.testing.assert_close(info.trajectory, torch.stack(expected).detach())
     torch.testing.assert_close(end, expected[-1].detach())
 
@@ -151,10 +160,10 @@ def test_clamped_presence_starts_at_a_half() -> None:
     assert (descent.start[:, :-1] != 0.5).all()
 
 
-def test_presence_given_first_stays_and_only_present_rows_move() -> None:
-    energy, descent = dspn("first")
+def test_a_predicted_presence_stays_and_only_present_rows_move() -> None:
+    energy, descent = dspn("predicted")
     code, there = energy.encode(padded_sets()), torch.arange(4) < torch.arange(7).remainder(5).unsqueeze(1)
-    sets = descent.all_sets(energy, code, there)
+    sets = descent.all_sets(energy, code, DSPN, there)
     assert descent.start.shape == (4, 2)
     assert len(sets) == 6
     for item in sets:
@@ -167,13 +176,13 @@ def test_presence_given_first_stays_and_only_present_rows_move() -> None:
 
 
 def test_gradients_of_a_descent_with_given_presence() -> None:
-    energy, descent = dspn("first")
+    energy, descent = dspn("predicted")
     for layer in energy.set_encoder.mlp.linears:  # at zero, absent rows lie on the activation's kink
         nn.init.uniform_(layer.bias, 0.01, 0.1)
     data, there = padded_sets(), torch.arange(4) < torch.arange(7).remainder(5).unsqueeze(1)
 
     def loss() -> Tensor:
-        return descent(energy, energy.encode(data), presence=there)[0].square().sum()
+        return descent(energy, energy.encode(data), DSPN, presence=there)[0].square().sum()
 
     loss().backward()
     for name, weight in nn.ModuleDict({"energy": energy, "descent": descent}).named_parameters():
@@ -183,9 +192,9 @@ def test_gradients_of_a_descent_with_given_presence() -> None:
 
 
 def test_records() -> None:
-    energy, descent, x = build(CASES["deep-sets"])
-    _, nothing = descent(energy, energy.encode(x))
-    _, trace = descent(energy, energy.encode(x), "trace")
+    method, descent, x = build(CASES["deep-sets"])
+    _, nothing = descent(method.energy, method.encode(x), DESCENT)
+    _, trace = descent(method.energy, method.encode(x), DESCENT, "trace")
     assert nothing.energies is None
     assert trace.energies.shape == trace.gradient_norms.shape == (3, 5)
     assert trace.trajectory is None

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler
 from desp.samplers.base import eager_gradient
 from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderSettings
+from small_methods import with_energy
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=16),
@@ -33,9 +34,9 @@ SAMPLER = LangevinSampler(CHAIN)
 
 def build(settings: EnergySettings, batch: int = 4, device: str = "cpu") -> tuple[SetEnergy, Tensor, Tensor]:
     """An energy, codes of a batch of inputs, and the start at zero; in double precision, so that no rank flips."""
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).double().to(device)
+    method = with_energy(settings, size=6).double().to(device)
     x = torch.randn(batch, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(device)
-    return energy, energy.encode(x).detach(), torch.zeros(batch, 6, 2, device=device, dtype=torch.float64)
+    return method.energy, method.encode(x).detach(), torch.zeros(batch, 6, 2, device=device, dtype=torch.float64)
 
 
 def seeded(seed: int = 0, device: str = "cpu") -> torch.Generator:
@@ -47,7 +48,7 @@ def test_eager_is_the_sampler_itself(settings: EnergySettings) -> None:
     energy, code, start = build(settings)
     y, info = ChainEngine(energy).run(SAMPLER, code, start, seeded(), "trajectory")
     gradient = eager_gradient(energy, code, 6)
-    expected, expected_info = LangevinSampler(CHAIN).sample(gradient, start, seeded(), "trajectory")
+    expected, expected_info = LangevinSampler(CHAIN).run(gradient, start, seeded(), "trajectory")
     assert torch.equal(y, expected)
     assert torch.equal(info.trajectory, expected_info.trajectory)
     assert torch.equal(info.energies, expected_info.energies)
@@ -139,31 +140,33 @@ def test_graphs_need_cuda() -> None:
 # energy, each precision, and a second shape come once, with few layers.
 COMPILED = """
 import torch
-from desp.energies import default_input_encoder, make_energy
+from desp.methods import SetSpec, build_method
 from desp.samplers import ChainEngine, LangevinSampler
 from desp.samplers.base import eager_gradient
-from desp.settings import DeepSetsSettings, LangevinSettings, SetEncoderSettings
+from desp.sets import ZeroPadding
+from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, SetEncoderSettings
 
 sampler = LangevinSampler(LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.1))
 
 def made(settings):
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).double()
-    return energy, ChainEngine(energy, "auto", gradients=10**9)
+    sets = SetSpec(5, 2, ZeroPadding())
+    method = build_method(ContrastiveSettings(energy=settings), sets, "vector", (3,)).double()
+    return method, ChainEngine(method.energy, "auto", gradients=10**9)
 
-def compare_chains(energy, compiled, batch, size):
-    code = energy.encode(torch.randn(batch, 3, dtype=torch.float64)).detach()
+def compare_chains(method, compiled, batch, size):
+    code = method.encode(torch.randn(batch, 3, dtype=torch.float64)).detach()
     start = torch.zeros(batch, size, 2, dtype=torch.float64)
     found, expected = (
         engine.run(sampler, code, start, torch.Generator().manual_seed(0))[0]
-        for engine in (compiled, ChainEngine(energy, "eager"))
+        for engine in (compiled, ChainEngine(method.energy, "eager"))
     )
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     assert compiled.used == "compiled", compiled.used
 
-energy, compiled = made(DeepSetsSettings(hidden=8, element_layers=2, set_layers=1))
-compare_chains(energy, compiled, 4, 5)  # ranks by comparing all pairs
-single = energy.float()
-code, y = energy.encode(torch.randn(2, 3)).detach(), torch.rand(2, 20, 2)  # by sorting
+method, compiled = made(DeepSetsSettings(hidden=8, element_layers=2, set_layers=1))
+compare_chains(method, compiled, 4, 5)  # ranks by comparing all pairs
+single = method.float().energy
+code, y = method.encode(torch.randn(2, 3)).detach(), torch.rand(2, 20, 2)  # by sorting
 with torch.no_grad():
     found, expected = compiled.compiled_gradient(code, 20)(y), eager_gradient(single, code, 20)(y)
 torch.testing.assert_close(found, expected)
@@ -194,8 +197,8 @@ def medium_precision() -> Iterator[None]:
 @every_energy
 @pytest.mark.usefixtures("medium_precision")
 def test_layers_in_bfloat16_are_near_and_not_the_same(settings: EnergySettings) -> None:
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
-    code, y = energy.encode(torch.randn(9, 3)).detach(), torch.rand(9, 6, 2)
+    method = with_energy(settings, size=6)
+    energy, code, y = method.energy, method.encode(torch.randn(9, 3)).detach(), torch.rand(9, 6, 2)
     with torch.no_grad():
         values, slope = eager_gradient(energy, code, 6)(y)
         torch.set_float32_matmul_precision("highest")
@@ -218,7 +221,7 @@ def test_large_sets(settings: EnergySettings) -> None:
             return values.detach(), torch.autograd.grad(values.sum(), leaf)[0]
 
     y, _ = ChainEngine(energy).run(sampler, code, start, seeded())
-    expected, _ = sampler.sample(by_autograd, start, seeded())
+    expected, _ = sampler.run(by_autograd, start, seeded())
     torch.testing.assert_close(y, expected, rtol=1e-9, atol=1e-11)
 
 

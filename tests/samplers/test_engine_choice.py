@@ -8,12 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.energies import SetEnergy, default_input_encoder, make_energy
+from desp.energies import SetEnergy, SetField
+from desp.methods.denoising import NetworkField
+from desp.nn import AttentionNetwork
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler, eager_gradient
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
-from desp.settings import AttentionSettings, DeepSetsSettings, EnergySettings, Engine, LangevinSettings
+from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
+from small_methods import with_energy
 
 SAMPLER = LangevinSampler(LangevinSettings(steps=2, stochastic_steps=2))
+
+
+def deep_sets(hidden: int = 8) -> SetEnergy:
+    """An energy whose codes are its inputs, three numbers."""
+    return with_energy(DeepSetsSettings(hidden=hidden)).energy
 
 
 class Graph:
@@ -23,7 +31,7 @@ class Graph:
 
     def __init__(self, engine: ChainEngine, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> None:
         del code
-        self.chain = lambda *given: ChainEngine(engine.energy, "eager").run(sampler, *given, record)
+        self.chain = lambda *given: ChainEngine(engine.field, "eager").run(sampler, *given, record)
         Graph.made.append((len(start), start.shape[1]))
 
     def replay(self, code: Tensor, start: Tensor, generator: torch.Generator) -> tuple[Tensor, ChainInfo]:
@@ -39,9 +47,7 @@ def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEng
     monkeypatch.setattr(ChainEngine, "compiled_gradient", ChainEngine._eager)
 
     def make(name: Engine) -> tuple[ChainEngine, list[tuple[int, ...]]]:
-        settings = DeepSetsSettings(hidden=8)
-        energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
-        engine, compiled = ChainEngine(energy, name), []
+        engine, compiled = ChainEngine(deep_sets(), name), []
         tried = engine.try_gradient
 
         def watched(sampler: Sampler, code: Tensor, start: Tensor) -> None:
@@ -58,14 +64,14 @@ def chain(
     engine: ChainEngine, batch: int = 2, size: int = 3, dtype: torch.dtype = torch.float32, **more: Any
 ) -> Tensor:
     """The end of chains for a batch, with the same noise every time."""
-    code = energy_code(engine.energy, batch).to(dtype)
+    code = codes(batch).to(dtype)
     start = torch.zeros(batch, size, 2, dtype=dtype)
     sampler, record = more.get("sampler", SAMPLER), more.get("record", "nothing")
     return engine.run(sampler, code, start, torch.Generator().manual_seed(0), record)[0]
 
 
-def energy_code(energy: SetEnergy, batch: int) -> Tensor:
-    return energy.encode(torch.ones(batch, 3, dtype=next(energy.parameters()).dtype)).detach()
+def codes(batch: int) -> Tensor:
+    return torch.ones(batch, 3)
 
 
 def other_precision(engine: ChainEngine) -> None:
@@ -83,9 +89,9 @@ def _same_precision_afterwards() -> Any:
 CHANGES: dict[str, Callable[[ChainEngine], object]] = {
     "batch": lambda engine: chain(engine, batch=4),
     "size": lambda engine: chain(engine, size=4),
-    "mode": lambda engine: (engine.energy.eval(), chain(engine)),
+    "mode": lambda engine: (engine.field.eval(), chain(engine)),
     "precision": lambda engine: (other_precision(engine), chain(engine)),
-    "type": lambda engine: (engine.energy.double(), chain(engine, dtype=torch.float64)),
+    "type": lambda engine: (engine.field.double(), chain(engine, dtype=torch.float64)),
 }
 
 
@@ -130,7 +136,7 @@ def test_another_record_is_another_capture(make_engine: Any) -> None:
 def test_another_kind_of_sampler_may_take_another_kind_of_gradient(make_engine: Any) -> None:
     @dataclass(frozen=True)
     class Still(Sampler):
-        def draw(self, gradient: Any, code: Tensor, start: Tensor, *_: Any) -> tuple[Tensor, ChainInfo]:
+        def sample(self, gradient: Any, code: Tensor, start: Tensor, *_: Any) -> tuple[Tensor, ChainInfo]:
             del gradient, code
             return start, ChainInfo()
 
@@ -187,24 +193,28 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
     assert engine.name(torch.device(device)) == expected
 
 
+def denoiser() -> NetworkField:
+    settings = AttentionSettings(hidden=16, layers=1, heads=2, fourier_features=1)
+    return NetworkField(AttentionNetwork(settings, 2, (3,), outputs=2))
+
+
 @pytest.mark.parametrize(
-    ("settings", "trained", "rounded"),
+    ("make_field", "trained", "rounded"),
     [
-        (DeepSetsSettings(hidden=16), False, True),
-        (DeepSetsSettings(hidden=16), True, False),  # derivatives of a rounded gradient would be too coarse
-        (AttentionSettings(hidden=16, layers=1, heads=2, waves=1, field=True), True, True),
+        (lambda: deep_sets(16), False, True),
+        (lambda: deep_sets(16), True, False),  # derivatives of a rounded gradient would be too coarse
+        (denoiser, True, True),
     ],
 )
 def test_layers_are_rounded_only_where_no_derivative_is_taken_of_a_derivative(
-    settings: EnergySettings, trained: bool, rounded: bool
+    make_field: Callable[[], SetField], trained: bool, rounded: bool
 ) -> None:
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
-    code, y = energy_code(energy, 5), torch.rand(5, 4, 2)
+    field, code, y = make_field(), codes(5), torch.rand(5, 4, 2)
     slopes = []
     for precision in ("highest", "medium"):
         torch.set_float32_matmul_precision(precision)
         with torch.set_grad_enabled(trained):
-            slopes.append(eager_gradient(energy, code, 4)(y)[1].detach())
+            slopes.append(eager_gradient(field, code, 4)(y)[1].detach())
     exact, found = slopes
     assert (float((found - exact).norm() / exact.norm()) > 1e-4) is rounded
 
@@ -221,8 +231,7 @@ def test_layers_are_rounded_only_where_no_derivative_is_taken_of_a_derivative(
 def test_additions_are_reordered_only_where_products_are_rounded_anyway(
     precision: str, dtype: torch.dtype, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = DeepSetsSettings(hidden=8)
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings)).to(dtype)
+    energy = deep_sets().to(dtype)
     asked: list[bool] = []
     plain = type(energy).value_and_gradient
 
@@ -242,8 +251,7 @@ def test_a_large_batch_goes_in_parts_unless_it_is_trained_through(
     trained: bool, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tape of many parts would keep all of them."""
-    settings = DeepSetsSettings(hidden=8)
-    energy = make_energy(settings, 2, (3,), default_input_encoder("vector", (3,), settings))
+    energy = deep_sets()
     seen: list[int] = []
     plain = type(energy).prepare
 
@@ -254,6 +262,6 @@ def test_a_large_batch_goes_in_parts_unless_it_is_trained_through(
     monkeypatch.setattr(type(energy), "prepare", watched)
     monkeypatch.setattr("desp.samplers.base.ROWS_AT_ONCE", 6)
     with torch.set_grad_enabled(trained):
-        eager_gradient(energy, energy_code(energy, 7), 3)(torch.rand(7, 3, 2))
+        eager_gradient(energy, codes(7), 3)(torch.rand(7, 3, 2))
     assert len(seen) == parts
     assert sum(seen) == 7

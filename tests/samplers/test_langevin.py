@@ -243,3 +243,8 @@ def test_the_start_is_not_changed() -> None:
     before = start.clone()
     sample(LangevinSettings(steps=5, stochastic_steps=5), start)
     assert torch.equal(start, before)
+
+
+def test_a_single_chain_has_no_restarts() -> None:
+    with pytest.raises(SettingsError, match="restarts must be 1 for a single chain, got 2"):
+        LangevinSampler(LangevinSettings(restarts=2))
