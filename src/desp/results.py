@@ -182,7 +182,7 @@ def _row(
 
 
 def _length(results: list[dict[str, Any]]) -> str | None:
-    """Steps of training, of how many where a run was ended early, which were best, and how often it rolled back."""
+    """Steps of training, of how many where a run was ended early, which were best, how often it rolled back."""
     full = get_recipe(results[0]["recipe"]).build().training.steps
     texts = []
     for result in results:

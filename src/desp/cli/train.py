@@ -151,8 +151,8 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
     """Say what a user would want to know before trusting the result."""
     if outcome.rollbacks:
         print(
-            f"note: training diverged and rolled back ({outcome.rollbacks} x), halving the learning rate each time; "
-            "begin with a lower --training.learning-rate to avoid that"
+            f"note: training diverged and rolled back ({outcome.rollbacks} x), halving the learning rate each "
+            "time; begin with a lower --training.learning-rate to avoid that"
         )
     if outcome.best_step is not None and outcome.best_step < outcome.steps:
         print(
