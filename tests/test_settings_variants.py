@@ -193,7 +193,7 @@ def test_densities_need_a_smooth_energy_and_a_predicted_cardinality(method: Meth
 
 
 @pytest.mark.parametrize("input_kind", ["vector", "set", "image"])
-@pytest.mark.parametrize("method", FAMILIES[MethodSettings])
+@pytest.mark.parametrize("method", sorted(FAMILIES[MethodSettings]))
 def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKind) -> None:
     settings = MethodSettings.kinds()[method]()
     chosen = AutoEncoderSettings().resolve(input_kind, settings.auto_encoder)
