@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 import torch
 
 from desp.randomness import derive_seed, make_generator
@@ -30,3 +31,9 @@ def test_generators_draw_what_their_path_says() -> None:
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     assert make_generator(1, device="cpu").device.type == "cpu"
+
+
+def test_a_generator_is_made_where_it_is_asked_for() -> None:
+    """Without a GPU: torch has no generator on the meta device, and says so."""
+    with pytest.raises(RuntimeError, match="(?i)meta"):
+        make_generator(1, device="meta")
