@@ -27,7 +27,7 @@ CASES: dict[str, EnergySettings] = {
     "set-encoder, divided": SetEncoderSettings(hidden=8, latent=6, layers=2, divide_by_size=True),
     "set-encoder, ReLU": SetEncoderSettings(hidden=8, latent=6, negative_slope=0.0, initialisation="xavier"),
     "set-encoder, max": SetEncoderSettings(hidden=8, latent=6, pooling="max"),
-    "pooled-layers": PooledLayersSettings(hidden=8),
+    "pooled-layers": PooledLayersSettings(hidden=8, pooling="fspool"),
     "deep-sets, softmax": DeepSetsSettings(hidden=8, pooling="softmax"),
     "set-encoder, softmax": SetEncoderSettings(hidden=8, latent=6, pooling="softmax"),
     "pooled-layers, softmax": PooledLayersSettings(hidden=8, pooling="softmax"),

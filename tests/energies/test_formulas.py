@@ -100,7 +100,7 @@ def test_an_energy_that_encodes_inputs_itself_knows_how_long_codes_are(auto_enco
 @pytest.mark.parametrize(
     ("settings", "network"),
     [
-        (PooledLayersSettings(hidden=8), PooledNetwork),
+        (PooledLayersSettings(hidden=8, pooling="fspool"), PooledNetwork),
         (AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1), AttentionNetwork),
     ],
 )
@@ -114,7 +114,9 @@ def test_a_layered_energy_is_the_sum_of_its_networks_outputs(settings: Any, netw
     torch.testing.assert_close(energy(x, y), outputs.sum(dim=(1, 2)))
 
 
-@pytest.mark.parametrize("settings", [PooledLayersSettings(hidden=8), AttentionSettings(hidden=8)])
+@pytest.mark.parametrize(
+    "settings", [PooledLayersSettings(hidden=8, pooling="fspool"), AttentionSettings(hidden=8)]
+)
 def test_codes_for_all_elements_or_each_its_own(settings: Any) -> None:
     energy, (x, y) = with_energy(settings).double().energy, example()
     torch.testing.assert_close(energy(x.unsqueeze(1).expand(4, 5, 3), y), energy(x, y))

@@ -33,7 +33,7 @@ from small_methods import with_energy
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
     "set-encoder": SetEncoderSettings(hidden=8, latent=6),
-    "pooled-layers": PooledLayersSettings(hidden=8),
+    "pooled-layers": PooledLayersSettings(hidden=8, pooling="fspool"),
 }
 SHARED = SetEncoderSettings(hidden=8, latent=6, shared=True)
 

@@ -29,7 +29,7 @@ from small_methods import Given
 
 ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1)
 METHODS: dict[str, DiffusionSettings] = {
-    "pooled-layers": DenoisingSettings(energy=PooledLayersSettings(hidden=8)),
+    "pooled-layers": DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="fspool")),
     "pooled-layers, softmax": DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="softmax")),
     "deep-sets": DenoisingSettings(energy=DeepSetsSettings(hidden=8)),
     "attention": DenoisingSettings(energy=ATTENTION),
@@ -202,7 +202,7 @@ def test_the_density_of_a_normal_distribution() -> None:
 
 
 def test_training_lowers_the_loss() -> None:
-    method = make_method(DenoisingSettings(energy=PooledLayersSettings(hidden=16)))
+    method = make_method(DenoisingSettings(energy=PooledLayersSettings(hidden=16, pooling="fspool")))
     optimizer = torch.optim.Adam(method.parameters(), 1e-2)
 
     def held_out() -> float:
