@@ -35,5 +35,5 @@ def test_generators_draw_what_their_path_says() -> None:
 
 def test_a_generator_is_made_where_it_is_asked_for() -> None:
     """Without a GPU: torch has no generator on the meta device, and says so."""
-    with pytest.raises(RuntimeError, match="(?i)meta"):
+    with pytest.raises(RuntimeError, match=r"(?i)meta"):
         make_generator(1, device="meta")

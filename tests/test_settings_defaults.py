@@ -63,7 +63,7 @@ EDM = {
     "churn": 0.0,
     "cardinality": "sampled",
 }
-POOLED_LAYERS = {"kind": "pooled-layers", "hidden": 128, "layers": 2, "pooling": "fspool"}
+POOLED_LAYERS = {"kind": "pooled-layers", "hidden": 128, "layers": 2, "pooling": "softmax"}
 AUTO = {"kind": "auto"}
 DIFFUSION = {
     "encoder": AUTO,

@@ -138,7 +138,9 @@ _METHODS_OF_1: dict[str, Callable[[Values, Values, Values], Values]] = {
 
 def _energy_from_1(energy: Values, default: str) -> Values:
     energy.pop("field", None)
-    return {"kind": default} | _renamed(energy, {"waves": "fourier_features"})
+    energy = {"kind": default} | _renamed(energy, {"waves": "fourier_features"})
+    # Its default then; today's is another.
+    return {"pooling": "fspool"} | energy if energy["kind"] == "pooled-layers" else energy
 
 
 def _langevin_from_1(sampler: Values) -> Values:
