@@ -62,6 +62,7 @@ STREAMS = {
     "small dataset": source(Numbered(3), seed=3),
     "iterable": source(Stream(11)),
     "second process": source(Numbered(11), process=1, processes=2),
+    "second process of an iterable": source(Stream(11), process=1, processes=2),
 }
 
 
@@ -110,6 +111,23 @@ def test_processes_share_the_data_out(kind: Any, processes: int) -> None:
     ]
     held = [{item for batch in numbers(stream.batches(0), 3) for item in batch} for stream in streams]
     assert Counter(item for items in held for item in items) == Counter(range(length))
+
+
+def test_loaders_have_their_workers_and_a_seed_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers draw from it: other seeds and attempts must not repeat their noise."""
+    made: list[dict[str, Any]] = []
+
+    def loader(*_: Any, **options: Any) -> list[Any]:
+        made.append(options)
+        return []
+
+    monkeypatch.setattr("desp.data.base.DataLoader", loader)
+    for seed, attempt in ((3, 0), (3, 0), (4, 0), (3, 1)):
+        list(source(Numbered(11), seed=seed, workers=2).batches(0, attempt))
+    assert [options["num_workers"] for options in made] == [2] * 4
+    first, again, *others = (options["generator"].initial_seed() for options in made)
+    assert first == again
+    assert len({first, *others}) == 3
 
 
 def test_iterable_datasets_are_read_in_order_again_and_again() -> None:
