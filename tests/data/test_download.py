@@ -1,6 +1,7 @@
 """Downloads from a server of our own: resumed, checked, and given up with a list of what was tried."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import socket
@@ -93,11 +94,12 @@ def test_another_file_of_that_name_is_not_overwritten(server: Server, tmp_path: 
 
 def test_a_part_is_continued(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.gz.part").write_bytes(CONTENT[:70_000])
-    told: list[int] = []
-    path = download(remote(server, "good"), tmp_path, lambda done, _: told.append(done))
+    told: list[tuple[int, int | None]] = []
+    path = download(remote(server, "good"), tmp_path, lambda done, total: told.append((done, total)))
     assert server.asked == [("good", "bytes=70000-")]
     assert path.read_bytes() == CONTENT
-    assert min(told) > 70_000
+    assert min(done for done, _ in told) > 70_000
+    assert {total for _, total in told} == {len(CONTENT)}
 
 
 def test_a_part_is_begun_again_where_there_are_no_ranges(server: Server, tmp_path: Path) -> None:
@@ -163,6 +165,39 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path)
     assert not isinstance(caught.value, DownloadError)
     assert not (tmp_path / "file.gz").exists()
     assert {kind for kind, _ in server.asked} == {"good"}
+
+
+def test_a_mirror_is_given_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    def silent(_: object, timeout: float) -> None:
+        waited.append(timeout)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("urllib.request.urlopen", silent)
+    file = RemoteFile("file.gz", MD5, ("http://one", "http://two"))
+    with pytest.raises(DownloadError, match=r"one/file\.gz .no answer: timed out"):
+        download(file, tmp_path, timeout=4)
+    with pytest.raises(DownloadError, match=r"two/file\.gz .no answer: timed out"):
+        download(file, tmp_path)
+    assert waited == [4, 4, 30, 30]
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nobody else writes meanwhile."""
+    done: list[str] = []
+
+    def noting(module: Any, name: str) -> None:
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *rest: done.append(name) or real(*rest))
+
+    noting(fcntl, "flock")
+    noting(os, "fsync")
+    noting(os, "replace")
+    download(remote(server, "good"), tmp_path)
+    assert done == ["flock", "fsync", "replace"]
 
 
 def test_md5_of_a_file(tmp_path: Path) -> None:

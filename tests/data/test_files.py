@@ -77,11 +77,11 @@ def test_set_inputs_may_be_empty(write: WriteLines, first: str) -> None:
 def test_images_are_read_beside_the_file(write: WriteLines, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     pixels = np.zeros((2, 3, 3), dtype=np.uint8)
-    pixels[0, 1] = (255, 0, 51)
+    pixels[0, 2] = (255, 0, 51)
     image.fromarray(pixels).save(tmp_path / "a.png")
     data = read_data_file(write({"input": "a.png", "set": [[1.0]]}))
     assert data.input_format == InputFormat("image", (3, 2, 3))
-    torch.testing.assert_close(data.inputs[0, :, 0, 1], torch.tensor([1.0, 0.0, 0.2]))
+    torch.testing.assert_close(data.inputs[0, :, 0, 2], torch.tensor([1.0, 0.0, 0.2]))
     assert data.inputs.sum().item() == pytest.approx(1.2)
 
 
@@ -203,8 +203,10 @@ SETS = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
         ({"sizes": np.array([[2], [3]])}, [2, 3]),
         ({"presence": np.array([[1, 0, 1], [0, 0, 1]])}, [2, 1]),
         ({"presence": np.array([[True, False, True], [False] * 3])}, [2, 0]),
+        ({"presence": np.array([[0.6, 0.4, 1.0], [0.5, 0.0, 0.7]])}, [2, 1]),
+        ({"presence": np.array([[1, 0, 1], [0, 0, 1]]), "sizes": np.array([3, 3])}, [2, 1]),
     ],
-    ids=["full", "sizes", "column of sizes", "presence", "boolean presence"],
+    ids=["full", "sizes", "column of sizes", "presence", "boolean presence", "shares", "presence before sizes"],
 )
 def test_npz(write_npz: Callable[..., Path], extra: dict[str, Any], sizes: list[int]) -> None:
     data = read_data_file(write_npz(inputs=np.array([[1, 2], [3, 4]]), sets=SETS, **extra))
@@ -212,7 +214,7 @@ def test_npz(write_npz: Callable[..., Path], extra: dict[str, Any], sizes: list[
     assert data.inputs.dtype == torch.float32
     assert [len(item) for item in data.sets] == sizes
     if "presence" in extra:
-        expected = SETS[0][np.asarray(extra["presence"][0], dtype=bool)]
+        expected = SETS[0][extra["presence"][0] > 0.5]
         assert data.sets[0].tolist() == expected.tolist()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from desp.data import GeneratedSource, PointTable, load_mnist
+from desp.data import GeneratedSource, PointSets, PointTable, load_mnist
 from desp.data.idx import read_idx
 from desp.data.mnist import points_of
 from desp.data.mnist_files import TEST_IMAGES, files_folder
@@ -49,6 +49,25 @@ def test_the_largest_set_fits_exactly(tiny_mnist: Path) -> None:
     assert data.max_size == max(sizes) == 16
     with pytest.raises(DataError, match="largest set has 16 points, but at most 15"):
         data.training.table(np.arange(200), 15)
+
+
+def test_the_largest_set_may_be_a_test_image(tiny_mnist: Path) -> None:
+    data = load_mnist("mnist", tiny_mnist)
+    few = PointSets(data.training.points, data.training.offsets[:2], data.training.labels[:1])  # the blank one
+    assert replace(data, training=few).max_size == max(data.test.sizes)
+    assert replace(data, test=few).max_size == max(data.training.sizes)
+
+
+def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = np.arange(200)[::-3]
+    first = load_mnist("mnist", tiny_mnist)
+    expected = first.training.table(order, 16).batch().x
+    monkeypatch.setattr("desp.data.mnist._IMAGES_AT_ONCE", 7)
+    monkeypatch.setenv("DESP_CACHE", str(tiny_mnist / "again"))
+    again = load_mnist("mnist", tiny_mnist)
+    assert torch.equal(again.training.table(order, 16).batch().x, expected)
+    for part in ("points", "offsets", "labels"):
+        np.testing.assert_array_equal(getattr(again.training, part), getattr(first.training, part))
 
 
 def test_the_split_is_fixed_and_complete(tiny_mnist: Path) -> None:

@@ -14,7 +14,16 @@ import pytest
 import desp.data.cache
 import desp.data.mnist_files
 from desp.data import load_mnist
-from desp.data.mnist_files import TRAIN_IMAGES, TRAIN_LABELS, check_files, data_folder, files_folder
+from desp.data.mnist_files import (
+    TEST_IMAGES,
+    TEST_LABELS,
+    TRAIN_IMAGES,
+    TRAIN_LABELS,
+    check_files,
+    data_folder,
+    fetch_files,
+    files_folder,
+)
 from desp.errors import DataError
 
 PART = "mnist-points"
@@ -34,6 +43,15 @@ def test_where_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("DESP_DATA", str(tmp_path / "variable"))
     assert data_folder("") == tmp_path / "variable"
     assert data_folder(tmp_path / "given") == tmp_path / "given"
+
+
+def test_where_data_and_caches_are_without_any_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_DATA_HOME", "DESP_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert data_folder() == tmp_path / ".local" / "share" / "desp"
+    assert data_folder("~/mine") == tmp_path / "mine"
+    assert desp.data.cache.user_folder("XDG_CACHE_HOME", ".cache") == tmp_path / ".cache" / "desp"
 
 
 def test_files_may_lie_in_the_folder_itself(tiny_mnist: Path) -> None:
@@ -76,6 +94,56 @@ def test_checksums_can_be_given(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatc
     assert len(load_mnist("mnist", tiny_mnist, checksums=own).training) == 200
 
 
+def test_one_checksum_stands_for_all_files(tmp_path: Path) -> None:
+    """Runs keep it, and are refused where it differs: it must not change with the order of files, or at all."""
+    sums = {}
+    for name in ("b", "a"):
+        (tmp_path / name).write_text(name)
+        sums[name] = desp.data.mnist_files.file_md5(tmp_path / name)
+    assert check_files(tmp_path, "mnist", sums) == "1d10e75c561d90cc2805804438d755cc"
+    assert check_files(tmp_path, "mnist", dict(sorted(sums.items()))) == "1d10e75c561d90cc2805804438d755cc"
+    (tmp_path / "a").write_text("other")
+    other = {**sums, "a": desp.data.mnist_files.file_md5(tmp_path / "a")}
+    assert check_files(tmp_path, "mnist", other) != "1d10e75c561d90cc2805804438d755cc"
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [("mnist", "a43fdca3848d49cd5a4f7367d5b89444"), ("fashion", "bc8995efe385b0bbc81c4211677df8c4")],
+)
+def test_official_checksums_are_those_of_earlier_runs(
+    variant: Any, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in desp.data.mnist_files.CHECKSUMS[variant]:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(desp.data.mnist_files, "check_md5", lambda *_: None)
+    assert check_files(tmp_path, variant) == expected
+
+
+@pytest.mark.parametrize(("variant", "mirrors"), [("mnist", 2), ("fashion", 2)])
+def test_what_is_missing_is_fetched_from_the_variants_mirrors(
+    variant: Any, mirrors: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def download(remote: Any, folder: Path, progress: Any) -> None:
+        progress(3, 7)
+        assert folder == tmp_path / variant
+        assert remote.md5 == desp.data.mnist_files.CHECKSUMS[variant][remote.name]
+        asked[remote.name] = remote.mirrors
+
+    monkeypatch.setattr(desp.data.mnist_files, "download", download)
+    (tmp_path / variant).mkdir()
+    (tmp_path / variant / TRAIN_LABELS).touch()
+    told: list[Any] = []
+    assert fetch_files(variant, tmp_path, lambda *news: told.append(news)) == tmp_path / variant
+    assert told == [(name, 3, 7) for name in asked]
+    assert [*asked] == [TRAIN_IMAGES, TEST_IMAGES, TEST_LABELS]
+    (addresses,) = set(asked.values())
+    assert len(addresses) == mirrors
+    assert all(("fashion" in address) == (variant == "fashion") for address in addresses)
+
+
 def test_official_checksums_are_complete() -> None:
     for sums in desp.data.mnist_files.CHECKSUMS.values():
         assert len(sums) == len(set(sums.values())) == 4
@@ -111,6 +179,24 @@ def test_a_cache_folder_can_be_named(tiny_mnist: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("DESP_CACHE", str(tmp_path / "mine"))
     assert load_mnist("mnist", tiny_mnist).cache == tmp_path / "mine" / PART
     assert not (tiny_mnist / "mnist" / PART).exists()
+
+
+def test_a_cache_says_what_it_holds(tiny_mnist: Path) -> None:
+    """Another version would be made again, on every machine."""
+    data = load_mnist("mnist", tiny_mnist)
+    record = json.loads((data.cache / "cache.json").read_text())
+    assert (record["version"], record["source"]) == (1, data.checksum)
+    kinds = ("points", "offsets", "labels")
+    assert record["arrays"].keys() == {f"{part}_{kind}" for part in ("training", "test") for kind in kinds}
+
+
+def test_variants_share_a_cache_folder(
+    tiny_fashion: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESP_CACHE", str(tmp_path / "mine"))
+    for progress in (None, lambda *_: pytest.fail("computed a second time")):
+        assert len(load_mnist("mnist", tiny_fashion, progress=progress).test) == 30
+        assert len(load_mnist("fashion", tiny_fashion, progress=progress).test) == 20
 
 
 def test_another_process_replaces_the_cache(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:

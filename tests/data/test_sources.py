@@ -149,6 +149,23 @@ def test_processes_share_the_data_out(kind: Any, processes: int) -> None:
     assert Counter(item for items in held for item in items) == Counter(range(length))
 
 
+def test_loaders_have_their_workers_and_a_seed_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers draw from it: other seeds and attempts must not repeat their noise."""
+    made: list[dict[str, Any]] = []
+
+    def loader(*_: Any, **options: Any) -> list[Any]:
+        made.append(options)
+        return []
+
+    monkeypatch.setattr("desp.data.base.DataLoader", loader)
+    for seed, attempt in ((3, 0), (3, 0), (4, 0), (3, 1)):
+        list(source(Numbered(11), seed=seed, workers=2).batches(0, attempt))
+    assert [options["num_workers"] for options in made] == [2] * 4
+    first, again, *others = (options["generator"].initial_seed() for options in made)
+    assert first == again
+    assert len({first, *others}) == 3
+
+
 def test_iterable_datasets_are_read_in_order_again_and_again() -> None:
     assert numbers(source(Stream(5)).batches(0), 3) == [[0, 1, 2, 3], [4, 0, 1, 2], [3, 4, 0, 1]]
     assert numbers(source(Stream(5)).batches(2), 1) == [[3, 4, 0, 1]]

@@ -234,6 +234,13 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
     assert {str(item) for batch in batches for item in as_pixels(inputs(batch.x))} == {str(x) for x in to_train}
 
 
+def test_a_folder_that_is_there_comes_before_the_variable(
+    tiny_mnist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESP_DATA", str(tmp_path / "empty"))
+    assert len(SetMnistTask(MnistSettings(data_dir=str(tiny_mnist))).data.test) == 30
+
+
 def test_each_variant_has_its_own_images(tiny_fashion: Path) -> None:
     """In one folder, and with caches that are not mistaken for each other."""
     for _ in range(2):

@@ -78,6 +78,24 @@ def test_a_handful_of_examples_leaves_nothing_to_validate_on(data: Path) -> None
     assert task_of(data, 0.999).validation(0) is None
 
 
+def test_examples_for_choices_are_padded_as_all_others(data: Path) -> None:
+    task = task_of(data)
+    first = task.validation_batch(0, 1)
+    assert first is not None
+    assert len(first.sets) == 1
+    assert all(task.validation_batch(0, count).sets.max_size == 3 for count in range(1, 7))  # type: ignore[union-attr]
+    assert len(task.validation_batch(0, 99).x) == 6  # type: ignore[union-attr]
+
+
+def test_workers_are_those_of_the_settings(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("desp.data.base.DataLoader", lambda *_, num_workers, **__: asked.append(num_workers) or [])
+    task = task_of(data)
+    training = TrainingSettings(data_workers=3)
+    list(task.source(task.shape(None, True)[0], training, 0, Accelerator(cpu=True)).batches(0))
+    assert asked == [3]
+
+
 def test_held_out_sets_fit_too(data: Path) -> None:
     """The largest set and the range are those of the whole file; means are of the training part."""
     task = task_of(data)
