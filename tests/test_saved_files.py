@@ -60,7 +60,7 @@ def leaves(values: Any) -> Iterator[str]:
 
 def test_there_are_files_of_every_method() -> None:
     assert len(RUNS) >= 9
-    assert len(RESULTS) >= 90
+    assert len(RESULTS) >= 70
     found = {golden(path.parent.name).method.kind for path in RUNS}
     assert found == {"contrastive", "denoising", "denoiser", "set-risk", "tspn"}
 

@@ -115,9 +115,9 @@ METHODS: dict[str, tuple[dict[str, Any], MethodSettings]] = {
     ),
     "denoising, sizes too": (
         {"estimator": {"kind": "denoising", "sizes": "denoised"}, "sampler": {"kind": "solver", "sizes": "drawn"}},
-        DenoisingSettings(cardinality="denoised"),
+        DenoisingSettings(cardinality="denoised", energy=PooledLayersSettings(pooling="fspool")),
     ),
-    "denoising, nothing said": ({}, DenoisingSettings(energy=PooledLayersSettings())),
+    "denoising, nothing said": ({}, DenoisingSettings(energy=PooledLayersSettings(pooling="fspool"))),
     "denoiser": (
         {"energy": WAVES | {"field": True}, "estimator": EVERY_DENOISING, "sampler": EVERY_SOLVER},
         DenoiserSettings(**DIFFUSION, network=ATTENTION),

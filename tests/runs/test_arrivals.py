@@ -206,6 +206,7 @@ def test_nothing_is_measured_on_a_file_that_has_changed(use: str, file: Path, fo
     """Examples that were trained on could be among the held-out ones."""
     settings = on_file(file)
     train_run(settings, SEED, folder)
+    folder.check_data(folder.load_task())
     file.write_text(file.read_text().replace("10.0", "11.0"))
     uses: dict[str, Callable[[], Any]] = {
         "evaluate": lambda: evaluate_run(folder),
@@ -250,6 +251,14 @@ def test_a_run_that_lost_its_model_keeps_its_length(trained: RunFolder) -> None:
     assert train_run(tiny(steps=3), SEED, trained, resume=True).steps == 4
     assert trained.load_settings()[0].training.steps == 4
     assert trained.model.is_dir()
+
+
+def test_the_files_of_a_run(trained: RunFolder) -> None:
+    """Users and earlier runs know them by these names."""
+    names = {path.name for path in trained.path.iterdir()}
+    assert names == {"checkpoints", "log.jsonl", "model", "settings.json", "summary.json"}
+    settings = json.loads((trained.path / "settings.json").read_text())
+    assert settings.keys() == {"recipe", "seed", "settings", "data", "parts"}
 
 
 def test_a_listener_is_told(folder: RunFolder) -> None:

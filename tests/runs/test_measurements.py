@@ -120,6 +120,7 @@ def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> N
     used = replace(tiny(), method=tiny().method.with_sampler(sampler))
     assert result["settings"] == json.loads(json.dumps({"schema": SCHEMA, **to_json(used)}))
     assert result["evaluation"].keys() >= {"seconds", "commit", "device", "versions", "command"}
+    assert 0 <= result["evaluation"]["seconds"] < 60
     assert {row["metric"]: row["value"] for row in rows}["score"] == 0.2
     kept = json.loads((trained.path / "evaluation.json").read_text())
     assert kept["cases"] == [{"index": 7}]
@@ -200,6 +201,8 @@ def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked)
     assert ablation["training"]["steps"] == 4
     assert any(line.startswith("method.sampler.steps: 100") for line in ablation["changed_settings"])
     assert json.loads((trained.path / "ablation.json").read_text()) == json.loads(json.dumps(ablation))
+    ablate_run(trained, [0.0])
+    assert asked.evaluations[-1]["samples"] == 1
 
 
 def test_an_ablation_scores_what_there_is(
@@ -234,6 +237,13 @@ def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
     assert tuning["before"] == tuning["sampler"] == to_json(sampler)
     assert folder.load_predictor().settings.sampler == sampler  # the first of equals
     assert json.loads((folder.path / "tuning.json").read_text()) == json.loads(json.dumps(tuning))
+
+
+def test_momentum_is_for_steps_without_noise(folder: RunFolder, asked: Asked) -> None:
+    sampler = LangevinSettings(steps=10, stochastic_steps=10)
+    untrained(folder, replace(tiny(), method=tiny().method.with_sampler(sampler)))
+    tune_run(folder)
+    assert {item.momentum for _, item in asked.tuned if isinstance(item, LangevinSettings)} == {0.0}
 
 
 def test_the_edm_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:

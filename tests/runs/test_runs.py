@@ -1,6 +1,7 @@
 """Runs without the command line: folders, provenance, what differs from a recipe."""
 
 import json
+import platform
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -259,10 +260,29 @@ def test_provenance_names_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = provenance(torch.device("cpu"))
     assert facts["command"] == "desp train 'my recipe'"
     assert facts["versions"]["torch"] == torch.__version__
+    assert facts["versions"]["python"] == platform.python_version()
     assert {"python", "desp", "accelerate", "numpy", "scipy", "safetensors", "cuda"} <= facts["versions"].keys()
     assert "CPU" in facts["device"]
     assert 10 < peak_memory_mb(torch.device("cpu")) < 1e6
     json.dumps(facts)
+
+
+def test_the_command_is_the_same_however_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/somewhere/desp/__main__.py", "tune", "run"])
+    assert provenance(torch.device("cpu"))["command"] == "desp tune run"
+
+
+def test_a_repository_of_the_users_own_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one if it does not hold this code."""
+
+    def run(command: list[str], **_: Any) -> Any:
+        if command[3] == "ls-files":
+            raise subprocess.CalledProcessError(1, command)
+        return SimpleNamespace(stdout="1234\n")
+
+    monkeypatch.delenv("DESP_COMMIT", raising=False)
+    monkeypatch.setattr(subprocess, "run", run)
+    assert commit() is None
 
 
 def test_memory_is_told_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:

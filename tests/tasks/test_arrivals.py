@@ -1,6 +1,7 @@
 """Which data, which seed and which sampler arrive where, for every task."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from torch import Tensor
 
 from desp.data.idx import read_idx
 from desp.data.mnist_files import TEST_IMAGES, TRAIN_IMAGES
-from desp.settings import LangevinSettings, MnistSettings, TrainingSettings
-from desp.tasks import Task, digits, polygons
-from desp.tasks.mnist import SetMnistTask
+from desp.scaling import FeatureScaling
+from desp.settings import LangevinSettings, MnistSettings, PaddingSettings, TrainingSettings
+from desp.tasks import Task, digits, judgement, polygons
+from desp.tasks.mnist import SetMnistTask, with_presence
 
 OTHER = LangevinSettings(noise_scale=0.003)
 TASKS = ("polygons", "digits", "files", "mnist")
@@ -198,6 +200,14 @@ def test_examples_of_a_file_keep_to_their_part(problem: Any) -> None:
     assert {item.input[0] for item in task.examples(3)} < scored
 
 
+@on_files
+def test_ranks_need_five_truths_each(problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, told in ((50, True), (49, False)):
+        monkeypatch.setitem(judgement.CALIBRATED, "cpu", count)
+        evaluation = problem.task.evaluate(problem.predictor, seed=3, samples=1)
+        assert ("calibration" in evaluation.returned) == ("calibration" in evaluation.details) == told
+
+
 def pixels(images: np.ndarray) -> list[Pixels]:
     """Rows and columns of the bright pixels of each image."""
     return [np.argwhere(image >= 34).tolist() for image in images]
@@ -232,6 +242,22 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
     assert as_pixels(inputs(task.validation_batch(3, 4).x)) == to_choose[:4]
     batches = train(task, batches=60, batch_size=64)
     assert {str(item) for batch in batches for item in as_pixels(inputs(batch.x))} == {str(x) for x in to_train}
+
+
+@on_mnist
+def test_raw_sets_are_scored_in_the_units_of_the_data(problem: Any, knowing: Any) -> None:
+    shape = replace(problem.task.shape(None, True)[0], scaling=FeatureScaling((1.0, 2.0), (2.0, 4.0)))
+    for kind, presence in (("presence", [0.7]), ("zero", [])):
+        predictor = knowing(lambda x, _: x, shape, PaddingSettings(kind=kind))
+        raw = torch.tensor([0.5, 0.25, *presence]).expand(1, 16, -1)
+        expected = torch.tensor([2.0, 3.0, *(presence or [1.0])]).expand(1, 16, 3)
+        torch.testing.assert_close(with_presence(predictor, raw), expected)
+
+
+@on_mnist
+def test_digits_are_padded_to_the_size_of_the_predictor(problem: Any) -> None:
+    assert problem.task.tests(2, 20).batch().x.shape == (2, 20, 3)
+    assert problem.task.tests(None).batch().x.shape == (30, 16, 3)
 
 
 def test_a_folder_that_is_there_comes_before_the_variable(

@@ -67,11 +67,19 @@ def test_the_split_follows_the_seed(data: Path) -> None:
     assert numbers_of(task_of(data, seed=2).held_out) != first
 
 
-@pytest.mark.parametrize(("share", "sizes"), [(0.001, (1, 1, 38)), (0.5, (20, 4, 16)), (0.999, (39, 0, 1))])
+@pytest.mark.parametrize(
+    ("share", "sizes"), [(0.001, (1, 1, 38)), (0.24, (10, 6, 24)), (0.5, (20, 4, 16)), (0.999, (39, 0, 1))]
+)
 def test_there_is_always_something_to_score_and_to_train_on(
     data: Path, share: float, sizes: tuple[int, int, int]
 ) -> None:
     assert tuple(len(part) for part in task_of(data, share).parts) == sizes
+
+
+def test_no_more_are_kept_for_choices_than_needed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.tasks.files.VALIDATION_EXAMPLES", 5)
+    assert tuple(len(part) for part in task_of(data).parts) == (10, 5, 25)
+    assert tuple(len(part) for part in task_of(data, 0.05).parts) == (2, 2, 36)  # nor more than are scored
 
 
 def test_a_handful_of_examples_leaves_nothing_to_validate_on(data: Path) -> None:
@@ -79,12 +87,13 @@ def test_a_handful_of_examples_leaves_nothing_to_validate_on(data: Path) -> None
 
 
 def test_examples_for_choices_are_padded_as_all_others(data: Path) -> None:
-    task = task_of(data)
-    first = task.validation_batch(0, 1)
-    assert first is not None
-    assert len(first.sets) == 1
-    assert all(task.validation_batch(0, count).sets.max_size == 3 for count in range(1, 7))  # type: ignore[union-attr]
-    assert len(task.validation_batch(0, 99).x) == 6  # type: ignore[union-attr]
+    sizes = set()
+    for seed in range(4):
+        first: Any = task_of(data, seed=seed).validation_batch(0, 1)
+        assert (len(first.sets), first.sets.max_size) == (1, 3)
+        sizes |= set(first.sets.sizes.tolist())
+    assert min(sizes) < 3  # so there was something to pad
+    assert len(task_of(data).validation_batch(0, 99).x) == 6  # type: ignore[union-attr]
 
 
 def test_workers_are_those_of_the_settings(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,12 @@ def test_distribution_scores_are_means_over_inputs() -> None:
     assert (details["sets"], details["distance"]) == (60, "chamfer")
 
 
+def test_the_fewest_predicted_sets_are_told() -> None:
+    _, first = truth(60)
+    _, details = distribution_scores({"a": first, "b": first}, {"a": first.first(50), "b": first.first(40)})
+    assert details["sets"] == 40
+
+
 def test_distances_do_not_share_names() -> None:
     _, first = truth(20)
     shifted = SetBatch(first.elements + 5, first.presence)
