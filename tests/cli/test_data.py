@@ -4,12 +4,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from desp.cli.data_folder import with_data_dir
 from desp.data import mnist_files
 from desp.data.mnist import load_mnist
 from desp.recipes import registry
@@ -156,6 +158,17 @@ def test_a_run_can_go_on_where_its_data_have_moved(
     assert f"from now on run finds its data in {moved}" in caplog.messages
     monkeypatch.setenv("DESP_DATA", str(moved))
     assert desp("evaluate", "run").status == 0
+
+
+def test_a_data_folder_is_remembered_as_a_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a run finds its data from wherever it is used; also where the settings have a relative one."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    plain = settings_of("tiny-mnist")
+    relative = replace(plain, task=plain.task.at("data"))
+    whole = str(tmp_path.resolve() / "data")
+    for settings, data_dir in ((plain, Path("data")), (plain, Path("data/../data")), (relative, None)):
+        assert with_data_dir(settings, data_dir).task.location == whole
 
 
 def test_a_run_that_cannot_be_meant_is_refused_before_data_are_looked_for(

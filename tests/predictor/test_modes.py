@@ -153,6 +153,14 @@ def test_the_threshold_is_a_root_mean_square_in_the_units_of_the_sets(distance: 
         assert len(group_modes([a, other], distance=distance, threshold=apart * 0.999)) == 2
 
 
+@both_distances
+def test_sets_on_both_sides_of_the_origin_are_as_far_apart_as_they_are(distance: Distance) -> None:
+    """Twice their largest number: where the set distance must not have become linear."""
+    sets = [torch.tensor([[1.0]]), torch.tensor([[-1.0]])]
+    assert len(group_modes(sets, distance=distance, threshold=1.8)) == 2
+    assert len(group_modes(sets, distance=distance, threshold=2.001)) == 1
+
+
 def test_every_distance_has_its_factor() -> None:
     assert SQUARES.keys() == SET_DISTANCES.keys()
 

@@ -257,6 +257,17 @@ def test_frames_without_steps_are_counted() -> None:
     assert payload["stochasticSteps"] is None
 
 
+@pytest.mark.parametrize("features", [1, 2, 3, 4])
+def test_presence_comes_after_all_features_shown_or_not(features: int) -> None:
+    """The third is not shown, least of all as opacity; without presence every row is opaque."""
+    row = [0.5, 0.5, 0.9, 0.8][:features]
+    payload = chain_payload(chained([[[*row, 0.25]], [row]], [[0.0] * features, [1.0] * features]), None)
+    assert payload is not None
+    assert payload["fades"] is True
+    place = [500, 500][:features]
+    assert payload["examples"][0]["frames"] == [[[*place, 25]], [[*place, 100]]]
+
+
 def test_image_rows_are_told_to_the_animation() -> None:
     samples = chained([dot(0, 0)], dot(1, 1))
     samples["axes"] = {**PLANE, "image_rows": True}
