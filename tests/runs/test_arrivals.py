@@ -189,6 +189,23 @@ def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, fold
         train_run(on_file(file, categories=((0, 2),)), SEED, RunFolder(folder.path.with_name("wrong")))
 
 
+def test_a_shown_chain_has_the_units_of_the_data(file: Path, folder: RunFolder) -> None:
+    """Presence, which is no feature, stays as it is."""
+    train_run(on_file(file, padding="presence"), SEED, folder)
+    sample_run(folder, samples=1)
+    chain = json.loads(folder.samples_file.read_text())["examples"][0]["chain"]
+    predictor, example = folder.load_predictor(), folder.load_task().examples(SEED)[0]
+    generator = make_generator(SEED, "shown chain")
+    _, info = predictor.sample(predictor.encode(example.x.unsqueeze(0)), generator, record="trajectory")
+    assert info.trajectory is not None
+    raw, scaling = info.trajectory[:, 0], predictor.shape.scaling
+    assert (chain["steps"], raw.shape[-1]) == ([0, 1, 2, 3], 4)
+    assert scaling.offset[0] >= 10
+    assert scaling.span[0] > 100
+    expected = raw * torch.tensor([*scaling.span, 1.0]) + torch.tensor([*scaling.offset, 0.0])
+    torch.testing.assert_close(torch.tensor(chain["frames"]), expected, rtol=1e-4, atol=1e-6)
+
+
 def test_a_run_is_opened_with_the_data_it_was_trained_on(file: Path, folder: RunFolder) -> None:
     settings = on_file(file)
     train_run(settings, SEED, folder)

@@ -4,6 +4,7 @@ import json
 import platform
 import subprocess
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,6 +75,21 @@ def test_a_changed_length_is_kept(folder: RunFolder) -> None:
     folder.set_length(9)
     assert folder.load_settings() == (tiny(steps=9), 0)
     assert json.loads(folder.settings_file.read_text())["data"] == "abc"
+
+
+def test_a_run_that_stopped_early_keeps_the_length_it_was_given(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The summary tells how far it came; with a shorter length in its settings it would differ from its recipe."""
+    scores = count(1)  # lower is better
+    monkeypatch.setattr("desp.tasks.base.validation_score", lambda *_: float(next(scores)))
+    settings = tiny(steps=9, validate_every=1, patience=1)
+    outcome = train_run(settings, 5, folder)
+    assert (outcome.stopped_early, outcome.steps, outcome.best_step) == (True, 2, 1)
+    assert folder.load_settings() == (settings, 5)
+    assert "earlier_lengths" not in json.loads(folder.settings_file.read_text())
+    assert train_run(settings, 5, folder, resume=True).steps == 2
+    assert folder.load_settings() == (settings, 5)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"settings": 1, "seed": 2}', '{"settings": {}, "seed": "x"}'])
