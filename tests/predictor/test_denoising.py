@@ -107,7 +107,7 @@ def test_densities_integrate_to_one_over_sets(size: int) -> None:
     """Whatever the weights are; over ordered elements that is n! times 1."""
     shape = DataShape(input_shape=(3,), features=1, max_size=2)
     predictor = always(built(shape=shape), size)
-    axis = torch.linspace(-2.5, 3.5, 49)
+    axis = torch.linspace(-1, 2, 16)  # six deviations of the data both ways; sums of smooth bumps converge fast
     grid = torch.cartesian_prod(*[axis] * size).reshape(-1, size, 1) if size else torch.zeros(1, 0, 1)
     x = torch.ones(len(grid), 3)
     density = predictor.log_prob(x, list(grid), steps=40).value.double().exp()

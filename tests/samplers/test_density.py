@@ -111,11 +111,11 @@ def test_probes_estimate_the_exact_divergence(monkeypatch: pytest.MonkeyPatch) -
     y = sets(batch=20)
     exact = follow(mixture, y)
     monkeypatch.setattr(density, "EXACT_UP_TO", 0)
-    probed = follow(mixture, y, probes=64)
+    probed = follow(mixture, y, probes=16)
     assert ((probed.value - exact.value).abs() <= 4 * probed.error + 1e-9).all()
     assert (probed.error >= exact.error - 1e-3).all()
-    again = follow(mixture, y, probes=64)
-    assert torch.equal(probed.value, again.value)
+    once, again = (follow(mixture, y, replace(FLOW, steps=4), probes=16).value for _ in range(2))
+    assert torch.equal(once, again)
 
 
 def test_errors_fall_with_more_steps() -> None:

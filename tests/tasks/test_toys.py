@@ -15,7 +15,7 @@ from desp.data.polygons import polygon
 from desp.errors import DataError
 from desp.predictor import SetPredictor
 from desp.settings import DigitsSettings, PolygonsSettings
-from desp.tasks import make_task
+from desp.tasks import judgement, make_task
 from desp.tasks.digits import DigitsTask
 from desp.tasks.polygons import PolygonsTask
 
@@ -24,14 +24,21 @@ HERE = Path(".")
 
 
 @pytest.fixture
-def polygons(monkeypatch: pytest.MonkeyPatch) -> PolygonsTask:
+def few_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spread and calibration are slow to measure, and nothing here reads them: on few sets."""
+    monkeypatch.setitem(judgement.COMPARED, "cpu", 10)
+    monkeypatch.setitem(judgement.CALIBRATED, "cpu", judgement.FEWEST_CALIBRATED)
+
+
+@pytest.fixture
+def polygons(few_compared: None, monkeypatch: pytest.MonkeyPatch) -> PolygonsTask:
     monkeypatch.setattr(desp.tasks.polygons, "TESTS", 600)
     return PolygonsTask(PolygonsSettings())
 
 
 @pytest.fixture
-def digits(monkeypatch: pytest.MonkeyPatch) -> DigitsTask:
-    monkeypatch.setattr(desp.tasks.digits, "TESTS", 600)
+def digits(few_compared: None, monkeypatch: pytest.MonkeyPatch) -> DigitsTask:
+    monkeypatch.setattr(desp.tasks.digits, "TESTS", 100)
     return DigitsTask(DigitsSettings())
 
 
@@ -170,7 +177,10 @@ def test_evaluations_repeat_with_their_seed(polygons: PolygonsTask, polygon_pred
     assert other.real_data == first.real_data
 
 
-def test_true_digits_score_as_real_data_in_both_styles(digits: DigitsTask, digit_predictor: Make) -> None:
+def test_true_digits_score_as_real_data_in_both_styles(
+    digits: DigitsTask, digit_predictor: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desp.tasks.digits, "TESTS", 600)  # enough for shares
     evaluation = digits.evaluate(digit_predictor(), seed=0, samples=1)
     assert evaluation.real_data["score"] == pytest.approx(9.4e-5, rel=0.05)
     assert evaluation.raw["score"] == pytest.approx(evaluation.real_data["score"], rel=0.05)
