@@ -14,6 +14,7 @@ from tiny_runs import tiny
 from torch import Tensor
 
 import desp.runs.evaluate
+import desp.runs.train
 from desp.data.base import BatchSource
 from desp.errors import DataError, RunError
 from desp.predictors import EnergyPredictor
@@ -56,7 +57,7 @@ def made_by_hand(settings: RunSettings, seeds: Seeds) -> tuple[dict[str, Tensor]
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    return one.keys() == other.keys() and all(torch.equal(one[name].cpu(), other[name].cpu()) for name in one)
 
 
 @pytest.fixture
@@ -111,11 +112,12 @@ def test_a_shown_chain_is_drawn_with_the_seed_of_the_run(
     sample_run(trained, samples=1)
     chain = json.loads(trained.samples_file.read_text())["examples"][1]["chain"]
     assert chain["steps"] == [0, 3, 6, 8, 11, 14]
-    x = torch.eye(5)[1:2]
-    _, info = predictor.sample(x, make_generator(SEED, "shown chain"), record="trajectory")
+    x = torch.eye(5, device=predictor.device)[1:2]
+    generator = make_generator(SEED, "shown chain", device=predictor.device)
+    _, info = predictor.sample(x, generator, record="trajectory")
     assert info.trajectory is not None
     frames = info.trajectory[chain["steps"], 0]
-    torch.testing.assert_close(torch.tensor(chain["frames"]), frames, rtol=1e-4, atol=1e-9)
+    torch.testing.assert_close(torch.tensor(chain["frames"]), frames.cpu(), rtol=1e-4, atol=1e-9)
     assert chain["energies"] == pytest.approx(predictor.raw_energy(x.expand(6, -1), frames).tolist(), rel=1e-5)
 
 
@@ -173,6 +175,20 @@ def test_what_is_held_out_follows_the_seed_of_the_run(
     assert float(mean) == pytest.approx(sum(rest) / len(rest))
 
 
+def test_shown_sets_are_in_the_units_of_the_file(file: Path, folder: RunFolder) -> None:
+    train_run(on_file(file), SEED, folder)
+    sample_run(folder, samples=1)
+    shown = json.loads(folder.samples_file.read_text())["examples"][0]
+    predictor, example = folder.load_predictor(), folder.load_task().examples(SEED)[0]
+    generator = make_generator(SEED, "shown chain", device=predictor.device)
+    _, info = predictor.sample(example.x.unsqueeze(0).to(predictor.device), generator, record="trajectory")
+    assert info.trajectory is not None
+    elements = predictor.shape.scaling.unscale(info.trajectory[:, 0, :, :3]).cpu()
+    frames = torch.tensor(shown["chain"]["frames"])
+    torch.testing.assert_close(frames[..., :3], elements, rtol=1e-4, atol=1e-6)
+    assert float(frames[..., 0].abs().max()) > 5  # of some 370
+
+
 def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, folder: RunFolder) -> None:
     settings = on_file(file, max_size=6, categories=((1, 3),))
     train_run(settings, SEED, folder)
@@ -226,10 +242,22 @@ def test_a_run_has_its_engine_and_device(folder: RunFolder, monkeypatch: pytest.
     def told(self: EnergyPredictor, *_: Any, **__: Any) -> None:
         raise Enough(self.engine, self.device_choice)
 
+    make, made = desp.runs.train.make_accelerator, []
     monkeypatch.setattr(EnergyPredictor, "train", told)
+    monkeypatch.setattr(desp.runs.train, "make_accelerator", lambda *args: made.append(args) or make(*args))
+    settings = replace(tiny(), engine="compiled")
     with pytest.raises(Enough) as raised:
-        train_run(replace(tiny(), engine="compiled"), SEED, folder)
+        train_run(settings, SEED, folder)
     assert raised.value.args == ("compiled", "cpu")
+    assert made == [("cpu", settings.training, folder.path)]
+
+
+def test_another_run_is_not_resumed(trained: RunFolder) -> None:
+    with pytest.raises(RunError, match="--seed 5, not 6"):
+        train_run(tiny(), 6, trained, resume=True)
+    other = replace(tiny(), training=replace(tiny().training, learning_rate=0.2))
+    with pytest.raises(RunError, match=r"training\.learning_rate: 0\.1 then, 0\.2 now"):
+        train_run(other, SEED, trained, resume=True)
 
 
 def test_a_run_that_lost_its_model_keeps_its_length(trained: RunFolder) -> None:
