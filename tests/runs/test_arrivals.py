@@ -14,6 +14,7 @@ from tiny_runs import tiny
 from torch import Tensor
 
 import desp.runs.evaluate
+import desp.runs.train
 from desp.data.base import BatchSource
 from desp.errors import DataError, RunError
 from desp.methods import Contrastive
@@ -58,7 +59,7 @@ def made_by_hand(settings: RunSettings, seeds: Seeds) -> tuple[dict[str, Tensor]
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    return one.keys() == other.keys() and all(torch.equal(one[name].cpu(), other[name].cpu()) for name in one)
 
 
 @pytest.fixture
@@ -257,10 +258,22 @@ def test_a_run_has_its_engine_and_device(folder: RunFolder, monkeypatch: pytest.
     def told(self: SetPredictor, *_: Any, **__: Any) -> None:
         raise Enough(self.engine, self.device_choice)
 
+    make, made = desp.runs.train.make_accelerator, []
     monkeypatch.setattr(SetPredictor, "train", told)
+    monkeypatch.setattr(desp.runs.train, "make_accelerator", lambda *args: made.append(args) or make(*args))
+    settings = replace(tiny(), engine="compiled")
     with pytest.raises(Enough) as raised:
-        train_run(replace(tiny(), engine="compiled"), SEED, folder)
+        train_run(settings, SEED, folder)
     assert raised.value.args == ("compiled", "cpu")
+    assert made == [("cpu", settings.training, folder.path)]
+
+
+def test_another_run_is_not_resumed(trained: RunFolder) -> None:
+    with pytest.raises(RunError, match="--seed 5, not 6"):
+        train_run(tiny(), 6, trained, resume=True)
+    other = replace(tiny(), training=replace(tiny().training, learning_rate=0.2))
+    with pytest.raises(RunError, match=r"training\.learning_rate: 0\.1 then, 0\.2 now"):
+        train_run(other, SEED, trained, resume=True)
 
 
 def test_a_run_that_lost_its_model_keeps_its_length(trained: RunFolder) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tiny_runs import tiny
 from torch import Tensor
 
-from desp.errors import RunError
+from desp.errors import DataError, RunError
 from desp.predictor import DataShape, SetPredictor
 from desp.recipes import get_recipe
 from desp.results import write_result
@@ -127,6 +127,14 @@ def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> N
     assert kept["axes"] == make_task(tiny().task).axes
     assert (kept["details"], kept["rows"]) == (MEASURED.details, rows)
     assert kept["result"] == json.loads(json.dumps(result))
+
+
+def test_the_papers_protocol_is_told(folder: RunFolder, asked: Asked) -> None:
+    untrained(folder, get_recipe("polygons-desp-paper").build())
+    result, rows = evaluate_run(folder)
+    assert (result["protocol"], result["recipe"]) == ("paper", "polygons-desp-paper")
+    assert {row["metric"]: row["value"] for row in rows}["score"] == 0.1
+    assert result["training"]["steps"] is None  # nobody trained it
 
 
 def test_a_task_may_say_what_it_was_scored_on(
@@ -269,6 +277,14 @@ def test_predictions_stand_beside_their_inputs(trained: RunFolder, tmp_path: Pat
     assert [len(line["samples"]) for line in lines] == [1, 1]
     predict_file(trained, inputs, output, samples=1, seed=0)
     assert [json.loads(line) for line in output.read_text().splitlines()] == lines  # 0 if none is given
+
+
+def test_inputs_are_not_overwritten(trained: RunFolder, tmp_path: Path) -> None:
+    inputs = tmp_path / "in.jsonl"
+    inputs.write_text('{"input": 6}\n')
+    with pytest.raises(DataError, match="is the input file"):
+        predict_file(trained, inputs, tmp_path / "." / "in.jsonl", samples=1)
+    assert inputs.read_text() == '{"input": 6}\n'
 
 
 def test_files_that_inputs_name_lie_beside_their_list(

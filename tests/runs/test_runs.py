@@ -19,7 +19,7 @@ from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, sample_
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import differences
 from desp.runs.provenance import commit, peak_memory_mb, provenance
-from desp.settings import FilesSettings, RunSettings
+from desp.settings import FilesSettings, MnistSettings, RunSettings
 from desp.storage import write_json
 
 # -- folders -------------------------------------------------------------------------------------------
@@ -61,6 +61,15 @@ def test_only_the_length_may_differ(folder: RunFolder) -> None:
     other = replace(tiny(), training=replace(tiny().training, batch_size=5, learning_rate=1.0))
     with pytest.raises(RunError, match=r"batch_size: 4 then, 5 now; training\.learning_rate: 0\.1 then, 1\.0 now"):
         folder.check_same(other, 0)
+
+
+def test_digits_may_move_and_not_change(folder: RunFolder) -> None:
+    settings = get_recipe("mnist-desp").build()
+    assert isinstance(settings.task, MnistSettings)
+    folder.begin(settings, 0, None)
+    folder.check_same(replace(settings, task=replace(settings.task, data_dir="elsewhere")), 0)
+    with pytest.raises(RunError, match=r"task\.translate: 0\.1 then, 0\.0 now"):
+        folder.check_same(replace(settings, task=replace(settings.task, translate=0.0)), 0)
 
 
 def test_all_earlier_lengths_are_kept(folder: RunFolder) -> None:
