@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from desp.settings import (
         AttentionSettings,
         ContrastiveSettings,
+        DataDescription,
         DeepSetsSettings,
         DenoiserSettings,
         DenoisingSettings,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AttentionSettings": "desp.settings",
     "ContrastiveSettings": "desp.settings",
+    "DataDescription": "desp.settings",
     "DeepSetsSettings": "desp.settings",
     "DenoiserSettings": "desp.settings",
     "DenoisingSettings": "desp.settings",
@@ -64,6 +66,7 @@ _HOMES = {
 __all__ = [
     "AttentionSettings",
     "ContrastiveSettings",
+    "DataDescription",
     "DeepSetsSettings",
     "DenoiserSettings",
     "DenoisingSettings",

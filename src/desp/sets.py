@@ -148,6 +148,17 @@ def _common_features(tensors: Sequence[Tensor], features: int | None) -> int:
     return features
 
 
+def present(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n"]:
+    """Which rows of sets whose last feature is presence, 1 or 0, are elements."""
+    return values[..., -1] > 0.5
+
+
+def features_of_present(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n c"]:
+    """What may change where presence is known: the features of present rows, but not presence itself."""
+    rows = present(values).unsqueeze(-1)
+    return torch.cat([rows.expand(*values.shape[:-1], values.shape[-1] - 1), torch.zeros_like(rows)], dim=-1)
+
+
 # Of the threshold for presence: below that share an element is not nearly there.
 CLEARLY = 0.25
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from desp.errors import DataError, SettingsError
-from desp.methods import CHAINS_AT_ONCE, Method, SetSpec, build_method
+from desp.methods import Method, SetSpec, build_method
+from desp.samplers import CHAINS_AT_ONCE
 from desp.methods.base import code_shape, evaluating
 from desp.samplers import ChainInfo, Record
 from desp.sets import PresencePadding, ZeroPadding

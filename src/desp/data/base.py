@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, cast
 
+import numpy as np
 import torch
+from jaxtyping import Float, UInt8
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -22,12 +24,16 @@ class Batch:
     """B inputs with their sets.
 
     Attributes:
-        x: (B, ...) inputs.
-        sets: B sets.
+        x: (B, ...) inputs; images may be bytes (B, C, H, W), see `to_float`.
+        sets: B sets. Where they are aligned with inputs, row i of a set belongs to row i of its input.
     """
 
     x: Tensor
     sets: SetBatch
+
+
+Augmentation = Callable[[Batch, torch.Generator], Batch]
+"""Changes a training batch at random, on the generator's device, by the generator alone."""
 
 
 class BatchSource(ABC):
@@ -51,6 +57,7 @@ class GeneratedSource(BatchSource):
         seed: of the stream.
         device: where to draw.
         process: number of this process, so that each draws its own data.
+        augment: changes every batch after it is drawn.
     """
 
     def __init__(
@@ -60,9 +67,10 @@ class GeneratedSource(BatchSource):
         seed: int,
         device: torch.device | str = "cpu",
         process: int = 0,
+        augment: Augmentation | None = None,
     ) -> None:
         self.draw, self.batch_size, self.seed = draw, batch_size, seed
-        self.device, self.process = device, process
+        self.device, self.process, self.augment = device, process, augment
 
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
         """Draw one batch after another."""
@@ -76,7 +84,8 @@ class GeneratedSource(BatchSource):
 
     def draw_with(self, generator: torch.Generator) -> Batch:
         """The batch that a generator gives, without any work on the host that depends on it."""
-        return self.draw(self.batch_size, generator)
+        batch = self.draw(self.batch_size, generator)
+        return self.augment(batch, generator) if self.augment else batch
 
 
 class DatasetSource(BatchSource):
@@ -94,6 +103,7 @@ class DatasetSource(BatchSource):
         seed: of the order.
         process, processes: this process and how many there are; they share the data out.
         workers: processes that load items.
+        augment: changes every batch after it is collected.
     """
 
     def __init__(
@@ -107,13 +117,27 @@ class DatasetSource(BatchSource):
         process: int = 0,
         processes: int = 1,
         workers: int = 0,
+        augment: Augmentation | None = None,
     ) -> None:
         self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
         self.max_size, self.features = max_size, features
         self.process, self.processes, self.workers = process, processes, workers
+        self.augment = augment
 
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
         """Collect one batch after another."""
+        collected = self._collected(first, attempt)
+        if self.augment is None:
+            return collected
+        return self._augmented(collected, self.augment, first, attempt)
+
+    def _augmented(
+        self, batches: Iterator[Batch], augment: Augmentation, first: int, attempt: int
+    ) -> Iterator[Batch]:
+        for step, batch in enumerate(batches, start=first):
+            yield augment(batch, make_generator(self.seed, "augment", attempt, step, self.process))
+
+    def _collected(self, first: int, attempt: int) -> Iterator[Batch]:
         if isinstance(self.dataset, IterableDataset):
             items = islice(self._repeated(), first * self.batch_size * self.processes, None)
             while True:
@@ -198,18 +222,34 @@ def collate(items: Sequence[Any], max_size: int | None = None, features: int | N
 
 
 def as_input(value: Any) -> Tensor:
-    """Read an input x as a float tensor.
+    """Read an input x, or a batch of them, as a float tensor; images of bytes stay bytes.
 
     Raises:
         DataError: not numeric, or not finite.
     """
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        value = value.copy()  # a row of a memory map; torch warns about memory it must not write to
     try:
         x = torch.as_tensor(value)
     except (ValueError, TypeError, RuntimeError) as error:
         raise DataError(f"An input must be a number, a tensor, or nested lists of numbers ({error}).") from error
     if x.is_complex():
         raise DataError("An input holds complex numbers. Pass real and imaginary parts as two numbers.")
+    if _is_image_of_bytes(x, batched=False):
+        return x
     x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
     if not torch.isfinite(x).all():
         raise DataError("An input holds NaN or infinity. Remove or repair it.")
     return x
+
+
+def to_float(x: Float[Tensor, "b *input"] | UInt8[Tensor, "b *input"], dtype: torch.dtype) -> Tensor:
+    """Inputs (B, ...) in the precision of the weights; bytes of images become intensities in [0, 1].
+
+    Called on the device that uses them: bytes take a quarter of the memory on the way there.
+    """
+    return x.to(dtype) / 255 if _is_image_of_bytes(x, batched=True) else x.to(dtype)
+
+
+def _is_image_of_bytes(x: Tensor, *, batched: bool) -> bool:
+    return x.dtype == torch.uint8 and x.dim() >= 3 + batched

@@ -1,7 +1,6 @@
-"""A user's own data: JSON lines ``{"input": ..., "set": [[...]]}``, or an npz file."""
+"""A user's own data: JSON lines ``{"input": ..., "set": [[...]]}``, an npz file, or a folder of npy files."""
 
 import json
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from desp.data.arrays import Arrays, Example, examples_of, load_arrays, map_arrays
 from desp.data.base import as_input
 from desp.errors import DataError
 from desp.extras import require
 from desp.sets import PresencePadding, SetBatch, as_set
-from desp.settings import InputKind
+from desp.settings import DataDescription, InputKind
 
 
 @dataclass(frozen=True)
@@ -46,36 +46,71 @@ class InputFormat:
 
 
 class DataFile(Dataset[tuple[Tensor, Tensor]]):
-    """All (input, set) pairs of a file, in memory."""
+    """The examples of a file. As a dataset, an (input, set) pair for each valid set of each example.
 
-    def __init__(self, inputs: Tensor, sets: Sequence[Tensor], input_format: InputFormat) -> None:
-        self.inputs, self.sets, self.input_format = inputs, list(sets), input_format
+    Args:
+        examples: read when they are asked for, so that a memory map is never copied as a whole.
+        pairs: which of them, and which of the valid sets of each.
+        input_format: of the inputs.
+    """
+
+    def __init__(
+        self, examples: Sequence[Example], pairs: Sequence[tuple[int, int]], input_format: InputFormat
+    ) -> None:
+        self._examples, self._pairs, self.input_format = examples, list(pairs), input_format
+        self._order = list(dict.fromkeys(example for example, _ in self._pairs))
 
     def __len__(self) -> int:
-        return len(self.sets)
+        return len(self._pairs)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self.inputs[index], self.sets[index]
+        example, answer = self._pairs[index]
+        x, answers = self._examples[example]
+        return x, answers[answer]
 
-    def part(self, indices: Sequence[int]) -> "DataFile":
-        """The examples at `indices`."""
-        return DataFile(self.inputs[list(indices)], [self.sets[i] for i in indices], self.input_format)
+    def part(self, examples: Sequence[int]) -> "DataFile":
+        """The examples at these places, with all their valid sets."""
+        places = {self._order[place]: position for position, place in enumerate(examples)}
+        kept = sorted((pair for pair in self._pairs if pair[0] in places), key=lambda pair: places[pair[0]])
+        return DataFile(self._examples, kept, self.input_format)
+
+    @property
+    def example_count(self) -> int:
+        """How many examples there are; pairs are more where an input has several valid sets."""
+        return len(self._order)
+
+    def examples(self, first: int = 0, last: int | None = None) -> list[Example]:
+        """Examples `first` to `last`, in memory."""
+        return [self._examples[example] for example in self._order[first:last]]
 
 
-def read_data_file(path: Path) -> DataFile:
-    """Read a JSON lines or npz file of inputs and sets.
+def read_data_file(path: Path, description: DataDescription | None = None) -> DataFile:
+    """Read a JSON lines file, an npz file, or a folder of npy files of inputs and sets.
 
-    An npz file holds ``inputs`` (M, ...) and ``sets`` (M, N, D), and for sets of different sizes ``sizes`` (M,)
-    or ``presence`` (M, N).
+    A line may hold ``answers``, all sets that are valid for its input, in place of ``set``. Arrays are ``inputs``
+    (M, ...) and ``sets`` (M, N, D), and for sets of different sizes ``sizes`` (M,) or ``presence`` (M, N); inputs
+    that are sets (M, N, D) may have ``input_sizes`` or ``input_presence`` likewise. Those of a folder are memory
+    maps: only what is used is read.
 
     Raises:
         DataError: missing, empty or broken; the message names the line.
     """
+    description = description or DataDescription()
+    if path.is_dir():
+        if not any(path.glob("*.npy")):
+            raise DataError(f"{path} is a folder without npy files. Expected inputs.npy and sets.npy.")
+        return _from_arrays(map_arrays(path), path, description)
     if not path.is_file():
         raise DataError(f"There is no data file at {path}.")
     if path.suffix == ".npz":
-        return _read_npz(path)
-    return _read_json_lines(path)
+        return _from_arrays(load_arrays(path), path, description)
+    return _read_json_lines(path, description)
+
+
+def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
+    examples = examples_of(arrays, path, description)
+    input_format = InputFormat(examples.kind, tuple(examples[0][0].shape))
+    return DataFile(examples, [(index, 0) for index in range(len(examples))], input_format)
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -114,29 +149,47 @@ def field_of(record: dict[str, Any], name: str, where: str) -> Any:
     return record[name]
 
 
-def _read_json_lines(path: Path) -> DataFile:
-    places, raw_inputs, sets = [], [], []
+def _read_json_lines(path: Path, description: DataDescription) -> DataFile:
+    places, raw_inputs, answers = [], [], []
     features: int | None = None
     for where, record in read_lines(path):
         raw_inputs.append(field_of(record, "input", where))
-        elements = as_set(field_of(record, "set", where), where)
-        if len(elements):
-            features = elements.shape[1] if features is None else features
-            if elements.shape[1] != features:
+        valid = _answers(record, where)
+        for elements in valid:
+            if len(elements):
+                features = elements.shape[1] if features is None else features
+                if elements.shape[1] != features:
+                    raise DataError(
+                        f"{where}: elements have {elements.shape[1]} features, but {features} in the lines before."
+                    )
+            if description.aligned and len(elements) != len(raw_inputs[-1]):
                 raise DataError(
-                    f"{where}: elements have {elements.shape[1]} features, but {features} in the lines before."
+                    f"{where}: the set has {len(elements)} elements and the input {len(raw_inputs[-1])}. Where "
+                    "outputs are aligned with inputs, each element of the input has its own in the set."
                 )
-        sets.append(elements)
+        answers.append(valid)
         places.append(where)
-    if not sets:
+    if not answers:
         raise DataError(
             f'{path} holds no examples. Write one JSON object a line: {{"input": ..., "set": [[...]]}}'
         )
     if features is None:
         raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
-    sets = [item.reshape(0, features) if len(item) == 0 else item for item in sets]
     inputs, input_format = _read_inputs(raw_inputs, path.parent, places)
-    return DataFile(inputs, sets, input_format)
+    sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
+    pairs = [(example, answer) for example, valid in enumerate(sets) for answer in range(len(valid))]
+    return DataFile(list(zip(inputs, sets, strict=True)), pairs, input_format)
+
+
+def _answers(record: dict[str, Any], where: str) -> list[Tensor]:
+    """The valid sets of a line: its ``set``, or all its ``answers``."""
+    if "answers" not in record:
+        return [as_set(field_of(record, "set", where), where)]
+    if "set" in record:
+        raise DataError(f"{where}: has 'set' and 'answers'. Write all valid sets as 'answers', or one as 'set'.")
+    if not isinstance(record["answers"], list) or not record["answers"]:
+        raise DataError(f"{where}: 'answers' must be a list of at least one set.")
+    return [as_set(item, f"{where}, answer {index}") for index, item in enumerate(record["answers"])]
 
 
 def _read_inputs(values: list[Any], folder: Path, places: list[str]) -> tuple[Tensor, InputFormat]:
@@ -192,68 +245,11 @@ def _as_input(value: Any, where: str) -> Tensor:
 
 
 def _read_image(path: Path, where: str) -> Tensor:
-    """An image as (3, height, width) in [0, 1]."""
+    """An image as bytes (3, height, width)."""
     image_module = require("PIL.Image", "viz", "read images")
     try:
         with image_module.open(path) as image:
-            pixels = np.asarray(image.convert("RGB"), dtype=np.float32) / 255
+            pixels = np.array(image.convert("RGB"), dtype=np.uint8)
     except OSError as error:
         raise DataError(f"{where}: cannot read the image {path} ({error}).") from error
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
-
-
-def _read_npz(path: Path) -> DataFile:
-    arrays = _load_arrays(path)
-    for name in ("inputs", "sets"):
-        if name not in arrays:
-            raise DataError(f"{path}: the array '{name}' is missing (found: {', '.join(arrays) or 'nothing'}).")
-    for name, array in arrays.items():
-        if array.dtype.kind not in "buif":
-            raise DataError(f"{path}: '{name}' must hold real numbers, but its type is {array.dtype}.")
-    inputs, padded = _as_input(arrays["inputs"], str(path)).float(), torch.as_tensor(arrays["sets"]).float()
-    if padded.dim() != 3 or inputs.dim() == 0 or len(padded) != len(inputs) or len(padded) == 0:
-        raise DataError(
-            f"{path}: expected 'inputs' of shape (M, ...) and 'sets' of shape (M, N, D), M > 0, "
-            f"got {tuple(inputs.shape)} and {tuple(padded.shape)}."
-        )
-    presence = _presence(arrays, padded, path)
-    if not presence.any():
-        raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
-    rows = zip(padded, presence, strict=True)
-    sets = [as_set(item[mask], f"{path}, set {index}") for index, (item, mask) in enumerate(rows)]
-    kind: InputKind = "image" if inputs.dim() == 4 else "vector"
-    inputs = inputs if kind == "image" else inputs.reshape(len(inputs), -1)
-    return DataFile(inputs, sets, InputFormat(kind, tuple(inputs.shape[1:])))
-
-
-def _load_arrays(path: Path) -> "dict[str, np.ndarray]":
-    try:
-        # Opened here, as numpy leaves a damaged file open.
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{path} cannot be read: a single array, not an npz file. Use numpy.savez.")
-            return {name: archive[name] for name in archive.files}
-    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} cannot be read ({error}). Arrays of objects are not accepted.") from error
-
-
-def _presence(arrays: "dict[str, np.ndarray]", padded: Tensor, path: Path) -> Tensor:
-    count, size = padded.shape[:2]
-    if "presence" in arrays:
-        presence = torch.as_tensor(arrays["presence"]) > 0.5
-    elif "sizes" in arrays:
-        sizes = torch.as_tensor(arrays["sizes"]).reshape(-1, 1)
-        if sizes.numel() and (sizes.min() < 0 or sizes.max() > size):
-            raise DataError(f"{path}: 'sizes' must lie between 0 and {size}, the rows of 'sets'.")
-        presence = torch.arange(size) < sizes
-    else:
-        presence = torch.ones(count, size, dtype=torch.bool)
-    if presence.shape != padded.shape[:2]:
-        raise DataError(
-            f"{path}: 'presence' must have shape {(count, size)} and 'sizes' shape {(count,)}, "
-            f"got {tuple(presence.shape)} from them."
-        )
-    return presence

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from desp.distances.chamfer import chamfer, chamfer_of_equal_sizes, chamfer_of_sets
 from desp.distances.hungarian import assign, assign_later, hungarian, hungarian_of_sets, nearest_hungarian
-from desp.distances.pairwise import huber_pairs
+from desp.distances.pairwise import aligned_distance, huber_pairs
 from desp.settings import Distance
 
 SET_DISTANCES: dict[Distance, Callable[[Tensor, Tensor], Tensor]] = {
@@ -16,6 +16,7 @@ SET_DISTANCES: dict[Distance, Callable[[Tensor, Tensor], Tensor]] = {
 
 __all__ = [
     "SET_DISTANCES",
+    "aligned_distance",
     "assign",
     "assign_later",
     "chamfer",

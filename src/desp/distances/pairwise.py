@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.errors import DataError
@@ -27,3 +27,12 @@ def check_same_batch(a: Tensor, b: Tensor) -> None:
     """
     if len(a) != len(b):
         raise DataError(f"Expected as many sets on both sides, got {len(a)} and {len(b)}.")
+
+
+def aligned_distance(
+    a: Float[Tensor, "b n d"], b: Float[Tensor, "b n d"], presence: Bool[Tensor, "b n"]
+) -> Float[Tensor, " b"]:
+    """Huber distance of row i of `a` to row i of `b`, mean over features and present elements; 0 without any."""
+    check_same_batch(a, b)
+    each = F.smooth_l1_loss(a, b, beta=1.0, reduction="none").mean(dim=-1)
+    return torch.where(presence, each, 0.0).sum(dim=1) / presence.sum(dim=1).clamp(min=1)

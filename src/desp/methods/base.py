@@ -4,25 +4,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
-from desp.samplers import ChainInfo, LogDensity, Record
+from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
 from desp.sets import Padding
-from desp.settings import EnergySettings, Engine, InputKind, MethodSettings, SamplerSettings
-
-# Sets that are sampled at once. A fixed number also means that a captured chain is used again and again.
-CHAINS_AT_ONCE = 1000
+from desp.settings import EnergySettings, Engine, InputKind, MethodSettings, SamplerSettings, require_setting
 
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
     "DenoisingSettings()."
 )
+NO_ALIGNMENT = "denoising, denoiser, contrastive or set-risk where outputs are aligned with inputs"
 NO_DENSITY = (
     "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: "
     "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump where "
@@ -39,16 +38,35 @@ class SetSpec:
         max_size: N, rows of a padded set.
         features: D, features of an element.
         padding: how absence is written in a padded set (N, C).
+        aligned: whether row i belongs to row i of the input, which gives its presence.
     """
 
     max_size: int
     features: int
     padding: Padding
+    aligned: bool = False
 
     @property
     def channels(self) -> int:
         """C, features of a row of a padded set."""
         return self.padding.channels(self.features)
+
+
+@dataclass(frozen=True)
+class MethodParts:
+    """What a method is built from beside its settings.
+
+    Attributes:
+        encoder: h(x).
+        code_shape: of what the encoder gives for one input.
+        sets: what is predicted.
+        engine: how chains run.
+    """
+
+    encoder: nn.Module
+    code_shape: tuple[int, ...]
+    sets: SetSpec
+    engine: Engine = "auto"
 
 
 class Method(nn.Module, ABC):
@@ -57,30 +75,15 @@ class Method(nn.Module, ABC):
     `forward` returns the loss itself. Distributed wrappers average the gradients of what their `forward` returns;
     were it an energy from which a chain took gradients, that averaging would silently not happen.
 
-    Its settings build it: ``Method(settings, encoder, code_shape, sets, engine)``.
-
-    Args:
-        settings: all parts.
-        encoder: h(x).
-        code_shape: of what the encoder gives for one input.
-        sets: what is predicted.
-        engine: how chains run.
+    Its settings build it: ``Method(settings, parts)``.
     """
 
     capturable: bool = True
     """Whether forward and backward can be captured as a CUDA graph (no work on the host in between)."""
 
-    def __init__(
-        self,
-        settings: MethodSettings,
-        encoder: nn.Module,
-        code_shape: tuple[int, ...],
-        sets: SetSpec,
-        engine: Engine = "auto",
-    ) -> None:
+    def __init__(self, parts: MethodParts) -> None:
         super().__init__()
-        del settings, code_shape
-        self.encoder, self.sets, self.engine = encoder, sets, engine
+        self.encoder, self.sets, self.engine = parts.encoder, parts.sets, parts.engine
         self.engine_used = "eager"
         """How the last sets were sampled: ``eager``, ``compiled`` or ``graph``."""
 
@@ -123,6 +126,7 @@ class Method(nn.Module, ABC):
         generator: torch.Generator,
         sampler: SamplerSettings | None = None,
         record: Record = "nothing",
+        presence: Bool[Tensor, "b n"] | None = None,
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """One padded set for each code, with the record of its chain.
 
@@ -133,20 +137,35 @@ class Method(nn.Module, ABC):
             generator: of all noise.
             sampler: another one than the settings'.
             record: how much of the chain to keep.
+            presence: which elements there are, where outputs are aligned with inputs.
         """
         parts = []
-        for part in code.split(CHAINS_AT_ONCE):
+        of_parts = repeat(None) if presence is None else presence.split(CHAINS_AT_ONCE)
+        for part, known in zip(code.split(CHAINS_AT_ONCE), of_parts, strict=False):
             missing = CHAINS_AT_ONCE - len(part) if len(code) > CHAINS_AT_ONCE else 0
-            filled = torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) if missing else part
-            values, info = self.sample_part(filled, generator, sampler, record)
+            filled = None if known is None else _filled_up(known, missing)
+            values, info = self.sample_part(_filled_up(part, missing), generator, sampler, record, filled)
             parts.append((values[: len(part)], info.first(len(part))))
         return torch.cat([values for values, _ in parts]), ChainInfo.join([info for _, info in parts])
 
     @abstractmethod
     def sample_part(
-        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        sampler: SamplerSettings | None,
+        record: Record,
+        presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
         """One padded set for each of at most `CHAINS_AT_ONCE` codes."""
+
+    def start(self, code: Tensor, presence: Tensor | None = None) -> Float[Tensor, "b n c"]:
+        """Zeros, with the presence (B, N) that is known: of aligned outputs, or of a cardinality."""
+        sets = self.sets
+        start = torch.zeros(len(code), sets.max_size, sets.channels, device=code.device, dtype=code.dtype)
+        if presence is not None:
+            start[..., -1] = presence
+        return start
 
     @torch.no_grad()
     def energies(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
@@ -169,6 +188,11 @@ class Method(nn.Module, ABC):
         """
         del code, y, generator, steps, probes
         raise SettingsError(NO_DENSITY)
+
+
+def _filled_up(rows: Tensor, missing: int) -> Tensor:
+    """`rows` (B, ...) with the first one repeated behind them."""
+    return torch.cat([rows, rows[:1].expand(missing, *rows.shape[1:])]) if missing else rows
 
 
 @contextmanager
@@ -204,15 +228,23 @@ def build_method(
     Raises:
         SettingsError: parts do not fit each other or the data.
     """
+    require_setting(settings.can_align or not sets.aligned, "method", NO_ALIGNMENT, settings.kind)
     if encoder is None:
-        encoder = build_encoder(settings, input_kind, input_shape)
+        encoder = build_encoder(settings, input_kind, input_shape, sets.aligned)
     shape = code_shape(encoder, input_shape)
-    module: Method = settings.load()(settings, encoder, shape, sets, engine)
+    if sets.aligned and (len(shape) != 2 or shape[0] != sets.max_size):
+        raise SettingsError(
+            "Outputs that are aligned with inputs need an encoder that gives a code for each element, "
+            f"({sets.max_size}, H); this one gives shape {shape} for one input. Use the encoder 'elements'."
+        )
+    module: Method = settings.load()(settings, MethodParts(encoder, shape, sets, engine))
     return module
 
 
-def build_encoder(settings: MethodSettings, kind: InputKind, input_shape: tuple[int, ...]) -> nn.Module:
-    """h(x) for inputs of a kind and shape.
+def build_encoder(
+    settings: MethodSettings, kind: InputKind, input_shape: tuple[int, ...], aligned: bool = False
+) -> nn.Module:
+    """h(x) for inputs of a kind and shape; where outputs are aligned with them, a code for each element.
 
     Raises:
         DataError: no encoder takes such inputs.
@@ -223,7 +255,7 @@ def build_encoder(settings: MethodSettings, kind: InputKind, input_shape: tuple[
             "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
             "inputs to codes (B, H)."
         )
-    chosen = settings.encoder.resolve(kind, settings.auto_encoder)
+    chosen = settings.encoder.resolve(kind, settings.aligned_encoder if aligned else settings.auto_encoder)
     if kind not in chosen.input_kinds:
         raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
     encoder: nn.Module = chosen.load()(chosen, input_shape)
@@ -258,8 +290,3 @@ def code_shape(encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, .
         raise SettingsError(
             f"The input encoder cannot take a batch of inputs of shape {(1, *input_shape)}: {error}"
         ) from error
-
-
-def true_presence(y: Float[Tensor, "b n c"]) -> Any:
-    """Which rows (B, N) of padded data are elements, by their last feature."""
-    return y[..., -1] > 0.5

@@ -5,12 +5,20 @@ from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from desp.energies import SetField
-from desp.methods.base import CHAINS_AT_ONCE, Method, SetSpec, build_energy
-from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, eager_gradient, sample_restarts
-from desp.settings import ContrastiveSettings, Engine, LangevinSettings, SamplerSettings
+from desp.methods.base import Method, MethodParts, build_energy
+from desp.samplers import (
+    ChainEngine,
+    ChainInfo,
+    LangevinSampler,
+    PredictionEngines,
+    Record,
+    eager_gradient,
+    sample_restarts,
+)
+from desp.sets import features_of_present, present
+from desp.settings import ContrastiveSettings, LangevinSettings, SamplerSettings
 from desp.settings.base import require_variant
 
 
@@ -22,19 +30,12 @@ class Contrastive(Method):
     data and flat elsewhere. Divergent samples may be left out of the loss.
     """
 
-    def __init__(
-        self,
-        settings: ContrastiveSettings,
-        encoder: nn.Module,
-        code_shape: tuple[int, ...],
-        sets: SetSpec,
-        engine: Engine = "auto",
-    ) -> None:
-        super().__init__(settings, encoder, code_shape, sets, engine)
+    def __init__(self, settings: ContrastiveSettings, parts: MethodParts) -> None:
+        super().__init__(parts)
         self.settings = settings
-        self.energy = build_energy(settings.energy, sets, code_shape)
-        self.training_engine = ChainEngine(self.energy, engine)
-        self.engines = PredictionEngines(self.energy, engine)
+        self.energy = build_energy(settings.energy, parts.sets, parts.code_shape)
+        self.training_engine = ChainEngine(self.energy, parts.engine)
+        self.engines = PredictionEngines(self.energy, parts.engine)
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
         """h(x), by the energy's own set encoder where that is shared."""
@@ -46,11 +47,15 @@ class Contrastive(Method):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean energy of noised data minus mean energy of samples."""
+        aligned = self.sets.aligned
         noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
+        if aligned:
+            noise = noise * features_of_present(y)
         real = y + self.settings.data_noise * noise
         code = self.encode(x)
-        sampler = LangevinSampler(self.settings.chain)
-        sampled, _ = self.training_engine.run(sampler, code.detach(), torch.zeros_like(y), generator)
+        start = self.start(code, present(y) if aligned else None)
+        sampler = LangevinSampler(self.settings.chain, aligned)
+        sampled, _ = self.training_engine.run(sampler, code.detach(), start, generator)
         energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
         of_real, of_sampled = energies.view(2, -1)
         statistics = {"energy_real": of_real.detach().mean(), "energy_sampled": of_sampled.detach().mean()}
@@ -96,23 +101,27 @@ class Contrastive(Method):
     # -- prediction ------------------------------------------------------------------------------------
 
     def sample_part(
-        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        sampler: SamplerSettings | None,
+        record: Record,
+        presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
         """Run a chain from zeros for each code, or several restarts to make one set of."""
         settings = require_variant(sampler or self.settings.sampler, LangevinSettings, "sampler")
         # Restarts of a chain without noise would all be the same.
         restarts = settings.restarts if settings.noise_at(0) > 0 else 1
         engine = self.engines.suitable(len(code) * restarts)
-        start = torch.zeros(
-            len(code), self.sets.max_size, self.sets.channels, device=code.device, dtype=code.dtype
-        )
-        chain = LangevinSampler(replace(settings, restarts=1))
+        start = self.start(code, presence)
+        chain = LangevinSampler(replace(settings, restarts=1), self.sets.aligned)
         sampled = sample_restarts(
             lambda: engine.run(chain, code, start, generator, record),
             lambda sets: self.energy.score(code, sets),
             restarts,
             settings.aggregate,
             self.sets.padding,
+            aligned=self.sets.aligned,
         )
         self.engine_used = engine.used or "eager"
         return sampled
@@ -120,20 +129,3 @@ class Contrastive(Method):
     def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
         """By the energy itself."""
         return self.energy.score(code, y)
-
-
-class PredictionEngines:
-    """Engines for prediction: few chains are run eagerly, as compiling and capturing cost seconds.
-
-    Args:
-        field: what chains follow.
-        engine: what was asked for.
-    """
-
-    def __init__(self, field: SetField, engine: Engine) -> None:
-        self.many = ChainEngine(field, engine)
-        self.few = self.many if engine in ("compiled", "graph") else ChainEngine(field, "eager")
-
-    def suitable(self, chains: int) -> ChainEngine:
-        """The engine for so many chains."""
-        return self.many if chains >= CHAINS_AT_ONCE else self.few

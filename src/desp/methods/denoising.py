@@ -5,12 +5,11 @@ from functools import partial
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from desp.energies import SetEnergy, SetField
 from desp.errors import SettingsError
-from desp.methods.base import NO_DENSITY, Method, SetSpec, build_energy, true_presence
-from desp.methods.contrastive import PredictionEngines
+from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
 from desp.nn import SIGMA_FEATURES, AttentionNetwork, Cache, CardinalityHead, prefix_mask
 from desp.samplers import (
     ChainInfo,
@@ -18,18 +17,13 @@ from desp.samplers import (
     GradientFor,
     LogDensity,
     Preconditioning,
+    PredictionEngines,
     Record,
     eager_gradient,
     log_density,
 )
-from desp.settings import (
-    DenoiserSettings,
-    DenoisingSettings,
-    DiffusionSettings,
-    EDMSettings,
-    Engine,
-    SamplerSettings,
-)
+from desp.sets import present
+from desp.settings import DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
 from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as derivatives of the gradient keep a tape.
@@ -45,22 +39,16 @@ class Diffusion(Method):
     field: SetField
     engines: PredictionEngines
 
-    def __init__(
-        self,
-        settings: DiffusionSettings,
-        encoder: nn.Module,
-        code_shape: tuple[int, ...],
-        sets: SetSpec,
-        engine: Engine = "auto",
-    ) -> None:
-        super().__init__(settings, encoder, code_shape, sets, engine)
+    def __init__(self, settings: DiffusionSettings, parts: MethodParts) -> None:
+        super().__init__(parts)
         self.settings: DiffusionSettings = settings
-        self.preconditioning = Preconditioning(settings.sigma_data, settings.predicts_cardinality)
+        self.known_presence = settings.predicts_cardinality or parts.sets.aligned
+        self.preconditioning = Preconditioning(settings.sigma_data, self.known_presence)
 
     def _add_cardinality(self, code_features: int) -> None:
-        """p(n | x), made after the network, so that weights are drawn in that order."""
+        """p(n | x), made after the network, so that weights are drawn in that order; aligned outputs need none."""
         settings, head = self.settings, None
-        if settings.predicts_cardinality:
+        if settings.predicts_cardinality and not self.sets.aligned:
             head = CardinalityHead(code_features, self.sets.max_size, settings.width)
         self.cardinality = head
 
@@ -79,7 +67,7 @@ class Diffusion(Method):
         loss = errors.sum() / mask.sum().clamp(min=1)
         statistics = {"denoising": loss.detach()}
         if self.cardinality is not None:
-            cardinality_loss = self.cardinality.loss(code, true_presence(y).sum(dim=1))
+            cardinality_loss = self.cardinality.loss(code, present(y).sum(dim=1))
             statistics["cardinality"] = cardinality_loss.detach()
             loss = loss + self.settings.cardinality_weight * cardinality_loss
         return loss, statistics
@@ -101,25 +89,30 @@ class Diffusion(Method):
     # -- prediction ------------------------------------------------------------------------------------
 
     def sample_part(
-        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        sampler: SamplerSettings | None,
+        record: Record,
+        presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
         """The cardinality, where it is predicted, then from noise to sets."""
         settings = require_variant(sampler or self.settings.sampler, EDMSettings, "sampler")
         engine = self.engines.suitable(len(code))
-        start = self._start(code, generator, settings)
+        start = self.start(
+            code, self._cardinality_mask(code, generator, settings) if presence is None else presence
+        )
         sampled = engine.run(EDMSampler(settings, self.preconditioning), code, start, generator, record)
         self.engine_used = engine.used or "eager"
         return sampled
 
-    def _start(self, code: Tensor, generator: torch.Generator, settings: EDMSettings) -> Tensor:
-        """Zeros, with the presence of as many elements as were predicted."""
-        size = self.sets.max_size
-        start = torch.zeros(len(code), size, self.sets.channels, device=code.device, dtype=code.dtype)
-        if self.cardinality is not None:
-            mode = settings.cardinality == "mode"
-            sizes = self.cardinality.mode(code) if mode else self.cardinality.sample(code, generator)
-            start[..., -1] = prefix_mask(sizes, size)
-        return start
+    def _cardinality_mask(self, code: Tensor, generator: torch.Generator, settings: EDMSettings) -> Tensor | None:
+        """The presence (B, N) of as many elements as are predicted; None where they are denoised."""
+        if self.cardinality is None:
+            return None
+        mode = settings.cardinality == "mode"
+        sizes = self.cardinality.mode(code) if mode else self.cardinality.sample(code, generator)
+        return prefix_mask(sizes, self.sets.max_size)
 
 
 class EnergyDenoising(Diffusion):
@@ -131,22 +124,12 @@ class EnergyDenoising(Diffusion):
 
     settings: DenoisingSettings
 
-    def __init__(
-        self,
-        settings: DenoisingSettings,
-        encoder: nn.Module,
-        code_shape: tuple[int, ...],
-        sets: SetSpec,
-        engine: Engine = "auto",
-    ) -> None:
-        super().__init__(settings, encoder, code_shape, sets, engine)
-        conditioned = (*code_shape[:-1], code_shape[-1] + SIGMA_FEATURES)
-        options = (
-            {"known_presence": True} if settings.predicts_cardinality and settings.energy.masks_absent else {}
-        )
-        self.energy = build_energy(settings.energy, sets, conditioned, **options)
-        self._add_cardinality(code_shape[-1])
-        self.engines = PredictionEngines(self.energy, engine)
+    def __init__(self, settings: DenoisingSettings, parts: MethodParts) -> None:
+        super().__init__(settings, parts)
+        options = {"known_presence": True} if self.known_presence and settings.energy.masks_absent else {}
+        self.energy = build_energy(settings.energy, parts.sets, _with_sigma(parts.code_shape), **options)
+        self._add_cardinality(parts.code_shape[-1])
+        self.engines = PredictionEngines(self.energy, parts.engine)
 
     @property
     def field(self) -> SetEnergy:  # type: ignore[override]
@@ -168,19 +151,30 @@ class EnergyDenoising(Diffusion):
         Raises:
             SettingsError: the energy is not smooth, or the cardinality is not predicted.
         """
-        if not self.settings.has_density or self.cardinality is None:
+        if not self.settings.has_density:
             raise SettingsError(NO_DENSITY)
         gradient, settings = self._gradient_for(y.shape[1]), replace(self.settings.sampler, steps=steps)
         values, errors = [], []
         for codes, some in zip(code.split(DENSITIES_AT_ONCE), y.split(DENSITIES_AT_ONCE), strict=True):
-            sizes = true_presence(some).sum(dim=1)
-            of_size = self.cardinality(codes).gather(1, sizes.unsqueeze(1)).squeeze(1).detach()
             density = log_density(
                 self.preconditioning, gradient, codes, some, generator, settings=settings, probes=probes
             )
-            values.append(density.value + torch.lgamma(sizes.to(some.dtype) + 1) + of_size)
+            values.append(density.value + self._log_cardinality(codes, some))
             errors.append(density.error)
         return LogDensity(torch.cat(values), torch.cat(errors))
+
+    def _log_cardinality(self, code: Tensor, y: Tensor) -> Tensor | float:
+        """log p(n | x) n!; aligned outputs have one cardinality and one order."""
+        if self.cardinality is None:
+            return 0.0
+        sizes = present(y).sum(dim=1)
+        of_size = self.cardinality(code).gather(1, sizes.unsqueeze(1)).squeeze(1).detach()
+        return torch.lgamma(sizes.to(y.dtype) + 1) + of_size
+
+
+def _with_sigma(code_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a code to which a noise level is appended."""
+    return (*code_shape[:-1], code_shape[-1] + SIGMA_FEATURES)
 
 
 class Denoiser(Diffusion):
@@ -191,26 +185,19 @@ class Denoiser(Diffusion):
 
     settings: DenoiserSettings
 
-    def __init__(
-        self,
-        settings: DenoiserSettings,
-        encoder: nn.Module,
-        code_shape: tuple[int, ...],
-        sets: SetSpec,
-        engine: Engine = "auto",
-    ) -> None:
-        super().__init__(settings, encoder, code_shape, sets, engine)
-        conditioned = (*code_shape[:-1], code_shape[-1] + SIGMA_FEATURES)
+    def __init__(self, settings: DenoiserSettings, parts: MethodParts) -> None:
+        super().__init__(settings, parts)
+        channels = parts.sets.channels
         network = AttentionNetwork(
             settings.network,
-            sets.channels,
-            conditioned,
-            known_presence=settings.predicts_cardinality,
-            outputs=sets.channels,
+            channels,
+            _with_sigma(parts.code_shape),
+            known_presence=self.known_presence,
+            outputs=channels,
         )
         self.field = NetworkField(network)
-        self._add_cardinality(code_shape[-1])
-        self.engines = PredictionEngines(self.field, engine)
+        self._add_cardinality(parts.code_shape[-1])
+        self.engines = PredictionEngines(self.field, parts.engine)
 
 
 class NetworkField(SetField):

@@ -2,13 +2,14 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from desp.distances import SET_DISTANCES, chamfer_of_equal_sizes
-from desp.methods.base import Method, SetSpec, build_energy, true_presence
+from desp.distances import SET_DISTANCES, aligned_distance, chamfer_of_equal_sizes
+from desp.methods.base import Method, MethodParts, build_energy
 from desp.nn import CardinalityHead, prefix_mask
 from desp.samplers import ChainInfo, Record, UnrolledDescent
-from desp.settings import DescentSettings, Engine, SamplerSettings, SetRiskSettings
+from desp.sets import present
+from desp.settings import DescentSettings, SamplerSettings, SetRiskSettings
 from desp.settings.base import require_variant
 
 
@@ -19,24 +20,23 @@ class SetRisk(Method):
     right, that is none of them.
     """
 
-    def __init__(
-        self,
-        settings: SetRiskSettings,
-        encoder: nn.Module,
-        code_shape: tuple[int, ...],
-        sets: SetSpec,
-        engine: Engine = "auto",
-    ) -> None:
-        super().__init__(settings, encoder, code_shape, sets, engine)
+    def __init__(self, settings: SetRiskSettings, parts: MethodParts) -> None:
+        super().__init__(parts)
         self.settings = settings
-        self.energy = build_energy(settings.energy, sets, code_shape)
-        self.descent = UnrolledDescent(sets.max_size, sets.channels, settings.cardinality)
+        sets = parts.sets
+        self.energy = build_energy(settings.energy, sets, parts.code_shape)
+        # Aligned rows have their own codes, and one start: what tells them apart is the input.
+        self.descent = (
+            UnrolledDescent(1, sets.channels, "predicted")
+            if sets.aligned
+            else UnrolledDescent(sets.max_size, sets.channels, settings.cardinality)
+        )
         self.cardinality = None
-        if settings.predicts_cardinality:
-            features = self.energy.code_features(code_shape)
+        if settings.predicts_cardinality and not sets.aligned:
+            features = self.energy.code_features(parts.code_shape)
             self.cardinality = CardinalityHead(features, sets.max_size, settings.cardinality_hidden, layers=2)
         self.distance = SET_DISTANCES[settings.distance]
-        self.capturable = settings.distance == "chamfer"  # assignments are solved on the host
+        self.capturable = settings.distance == "chamfer" or sets.aligned  # assignments are solved on the host
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
         """h(x), by the energy's own set encoder where that is shared."""
@@ -48,36 +48,47 @@ class SetRisk(Method):
         """Mean set distance of the predictions; nothing is random, so `generator` stays unused."""
         del generator
         code, settings = self.encode(x), self.settings
-        present = None if self.cardinality is None else true_presence(y)
-        mask = None if present is None else prefix_mask(present.sum(dim=1), y.shape[1])  # the true one is given
+        known = self.cardinality is not None or self.sets.aligned
+        presence = present(y) if known else None
+        mask = presence  # the true one is given; only where outputs are aligned, in the true order
+        if presence is not None and not self.sets.aligned:
+            mask = prefix_mask(presence.sum(dim=1), y.shape[1])
         iterates = self.descent.all_sets(self.energy, code, settings.descent, mask)
         supervised = iterates if settings.supervise == "all" else iterates[-1:]
-        risk = torch.stack([self._distances(item, y, mask, present).mean() for item in supervised]).mean()
+        risk = torch.stack([self._distances(item, y, mask, presence).mean() for item in supervised]).mean()
         loss, statistics = risk, {"risk": risk.detach()}
         if settings.representation_weight > 0:
             representation = self.energy.score(code, y).mean()
             statistics["representation"] = representation.detach()
             loss = loss + settings.representation_weight * representation
-        if self.cardinality is not None and present is not None:
-            cardinality_loss = self.cardinality.loss(code, present.sum(dim=1))
+        if self.cardinality is not None and presence is not None:
+            cardinality_loss = self.cardinality.loss(code, presence.sum(dim=1))
             statistics["cardinality"] = cardinality_loss.detach()
             loss = loss + settings.cardinality_weight * cardinality_loss
         return loss, statistics
 
-    def _distances(self, predicted: Tensor, y: Tensor, mask: Tensor | None, present: Tensor | None) -> Tensor:
-        """Of padded sets as they are; where the cardinality is given, of present elements without their
-        presence."""
-        if mask is None or present is None:
+    def _distances(self, predicted: Tensor, y: Tensor, mask: Tensor | None, presence: Tensor | None) -> Tensor:
+        """Of padded sets as they are; where the cardinality is given, of present elements without their presence;
+        where outputs are aligned, of each element to its own."""
+        if mask is None or presence is None:
             return self.distance(predicted, y)
-        return chamfer_of_equal_sizes(predicted[..., :-1], y[..., :-1], mask, present)
+        elements, true = predicted[..., :-1], y[..., :-1]
+        if self.sets.aligned:
+            return aligned_distance(elements, true, mask)
+        return chamfer_of_equal_sizes(elements, true, mask, presence)
 
     def sample_part(
-        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        sampler: SamplerSettings | None,
+        record: Record,
+        presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
         """Descend from the learned start, with as many elements as are most probable."""
         del generator
         settings = require_variant(sampler or self.settings.prediction_sampler, DescentSettings, "sampler")
-        mask = None
+        mask = presence
         if self.cardinality is not None:
             mask = prefix_mask(self.cardinality.mode(code), self.sets.max_size)
         return self.descent(self.energy, code, settings, record, mask)

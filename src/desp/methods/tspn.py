@@ -2,14 +2,15 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from desp.distances import chamfer_of_equal_sizes
 from desp.errors import SettingsError
-from desp.methods.base import Method, SetSpec, true_presence
+from desp.methods.base import Method, MethodParts
 from desp.nn import CardinalityHead, TransformerDecoder, prefix_mask
 from desp.samplers import ChainInfo, Record
-from desp.settings import Engine, SamplerSettings, TSPNSettings
+from desp.sets import present
+from desp.settings import SamplerSettings, TSPNSettings
 
 
 class TSPN(Method):
@@ -22,15 +23,9 @@ class TSPN(Method):
         SettingsError: the encoder does not give one vector for an input.
     """
 
-    def __init__(
-        self,
-        settings: TSPNSettings,
-        encoder: nn.Module,
-        code_shape: tuple[int, ...],
-        sets: SetSpec,
-        engine: Engine = "auto",
-    ) -> None:
-        super().__init__(settings, encoder, code_shape, sets, engine)
+    def __init__(self, settings: TSPNSettings, parts: MethodParts) -> None:
+        super().__init__(parts)
+        code_shape, sets = parts.code_shape, parts.sets
         if len(code_shape) != 1:
             raise SettingsError(
                 f"TSPN needs codes (B, H), but the encoder gives shape {code_shape} for one input."
@@ -44,21 +39,26 @@ class TSPN(Method):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean distance of elements, presence left out, and the weighted loss of the cardinality."""
-        code, present, elements = self.encode(x), true_presence(y), y[..., :-1]
-        sizes = present.sum(dim=1)
+        code, presence, elements = self.encode(x), present(y), y[..., :-1]
+        sizes = presence.sum(dim=1)
         mask = prefix_mask(sizes, y.shape[1])  # the true cardinality is given
         noise = torch.randn(elements.shape, generator=generator, device=y.device, dtype=y.dtype)
         predicted = self.decoder(code, noise, mask)
-        risk = chamfer_of_equal_sizes(predicted, elements, mask, present).mean()
+        risk = chamfer_of_equal_sizes(predicted, elements, mask, presence).mean()
         cardinality_loss = self.cardinality.loss(code, sizes)
         statistics = {"risk": risk.detach(), "cardinality": cardinality_loss.detach()}
         return risk + self.settings.cardinality_weight * cardinality_loss, statistics
 
     def sample_part(
-        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        sampler: SamplerSettings | None,
+        record: Record,
+        presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
         """As many elements as are most probable, in a single pass: there is no sampler and no chain to record."""
-        del sampler, record
+        del sampler, record, presence
         size, features = self.sets.max_size, self.sets.features
         mask = prefix_mask(self.cardinality.mode(code), size)
         noise = torch.randn((len(code), size, features), generator=generator, device=code.device, dtype=code.dtype)

@@ -11,10 +11,13 @@ from desp.nn.element_layers import element_layers, kernel_weights
 from desp.nn.fourier import fourier_length, with_fourier_features
 from desp.nn.mlp import MLP, NEGATIVE_SLOPE, Pullback, initialise
 from desp.nn.pooling import make_pool
+from desp.sets import present
 from desp.settings import (
     ConvEncoderSettings,
+    ElementsEncoderSettings,
     FSPoolSetEncoderSettings,
     IdentityEncoderSettings,
+    LayeredEncoderSettings,
     MLPEncoderSettings,
     PaddedSetEncoderSettings,
     Pooling,
@@ -87,7 +90,7 @@ class PresenceSetEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode the present elements; absent ones do not count."""
-        return self.encoder(x[..., :-1], x[..., -1] > 0.5)
+        return self.encoder(x[..., :-1], present(x))
 
 
 class PooledSetEncoder(nn.Module):
@@ -114,7 +117,7 @@ class PooledSetEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode sets (B, N, D + 1) with presence as last feature; absent elements do not count."""
-        elements, presence = x[..., :-1], x[..., -1:] > 0.5
+        elements, presence = x[..., :-1], present(x).unsqueeze(-1)
         values = self.of_elements(with_fourier_features(elements, self.frequencies))
         # By the same number for all sets: how many elements there are shall be seen.
         return self.of_set(torch.where(presence, values, 0.0).sum(dim=1) / self.size)
@@ -240,15 +243,20 @@ def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int,
     return _finish(nn.Sequential(InputScaling((channels,)), masked), settings)
 
 
+def build_elements(settings: ElementsEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Sets, each element through an MLP."""
+    channels = input_shape[1]
+    layers = nn.Linear(channels, settings.hidden), nn.SiLU(), nn.Linear(settings.hidden, settings.out)
+    return nn.Sequential(PresentScaling((channels,)), *layers)
+
+
 def build_padded_set(settings: PaddedSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """Sets as they are, for an energy that encodes them itself."""
     del settings
     return SetScaling((input_shape[1] - 1,))
 
 
-def _finish(
-    encoder: nn.Module, settings: MLPEncoderSettings | ConvEncoderSettings | FSPoolSetEncoderSettings
-) -> nn.Module:
+def _finish(encoder: nn.Module, settings: LayeredEncoderSettings) -> nn.Module:
     initialise(encoder, settings.initialisation)
     if not settings.standardise:
         return encoder

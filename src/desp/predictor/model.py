@@ -5,15 +5,15 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from desp.categories import check_groups, decided
-from desp.data.base import Batch, as_input
+from desp.categories import decided
+from desp.data.base import Batch, as_input, to_float
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.methods import Method, SetSpec, build_method
 from desp.nn import InputScaling, SetScaling
 from desp.predictor.hub import SavedModel
 from desp.predictor.shape import DataShape, InputStatistics
 from desp.randomness import derive_seed
-from desp.sets import SetBatch, make_padding
+from desp.sets import SetBatch, make_padding, present
 from desp.settings import (
     SCHEMA,
     DenoisingSettings,
@@ -98,8 +98,11 @@ class PredictorModel(SavedModel):
 
     def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
         """Make the module for data of `shape`, with weights drawn from `seed`."""
-        check_groups(self.representation.categories, shape.features)
-        sets = SetSpec(shape.max_size, shape.features, self.padding)
+        aligned = shape.description.aligned
+        padded = not aligned or self.representation.padding == "presence"
+        wanted = "presence where outputs are aligned with inputs"
+        require_setting(padded, "representation.padding", wanted, self.representation.padding)
+        sets = SetSpec(shape.max_size, shape.features, self.padding, aligned)
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights"))
@@ -115,8 +118,12 @@ class PredictorModel(SavedModel):
 
     def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
         """From a batch in the user's units to the tensors (x, y) that methods take."""
-        x = batch.x.reshape(len(batch.x), *self.shape.input_shape)
-        return x.to(device, self._dtype), self.encode_sets(batch.sets.to(device))
+        x = batch.x.reshape(len(batch.x), *self.shape.input_shape).to(device)
+        return to_float(x, self._dtype), self.encode_sets(batch.sets.to(device))
+
+    def given_presence(self, x: Tensor) -> Tensor | None:
+        """Which elements (B, N) sets have, where inputs say it: outputs are aligned with them. Else None."""
+        return present(x) if self.shape.description.aligned else None
 
     def encode_sets(self, sets: SetBatch) -> Tensor:
         """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""
@@ -126,7 +133,7 @@ class PredictorModel(SavedModel):
     def decode_sets(self, values: Tensor) -> SetBatch:
         """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
         sets = self.padding.decode(values)
-        elements = decided(self.shape.scaling.unscale(sets.elements), self.representation.categories)
+        elements = decided(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
         elements = elements * sets.presence.unsqueeze(-1)
         return SetBatch(elements, sets.presence)
 
@@ -142,12 +149,12 @@ class PredictorModel(SavedModel):
 
     def _as_batch(self, x: Any) -> Tensor:
         """Inputs as (B, ...) on the right device."""
-        x = as_input(x).to(self.device, self._dtype)
+        x = as_input(x).to(self.device)
         wanted = self.shape.input_shape
         if wanted == (1,) and x.dim() == 1:  # numbers
             x = x.unsqueeze(1)
         if x.dim() and tuple(x.shape[1:]) == wanted:
-            return x
+            return to_float(x, self._dtype)
         one = " For one input, use predict_one." if tuple(x.shape) in (wanted, ()) else ""
         padded = " Input sets are padded with zeros, their last feature is presence, 1 or 0."
         raise DataError(
@@ -190,7 +197,7 @@ class PredictorModel(SavedModel):
                 raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
             method = from_json(MethodSettings, values["method"])
             representation = from_json(RepresentationSettings, values["representation"])
-            shape = DataShape.from_json(config["shape"])
+            shape = DataShape.from_json(values["shape"])
         except (KeyError, TypeError, AttributeError, SettingsError) as error:
             raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
         predictor = cls(method, representation, **options)

@@ -11,16 +11,16 @@ from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from desp.data.base import BatchSource, as_input
+from desp.data.base import Augmentation, BatchSource, as_input, to_float
 from desp.errors import SettingsError
-from desp.methods.base import CHAINS_AT_ONCE, NO_ENERGY, evaluating
+from desp.methods.base import NO_ENERGY, evaluating
 from desp.precision import matmul_precision
 from desp.predictor.model import PredictorModel
 from desp.predictor.prediction import Prediction
 from desp.predictor.shape import dataset_source, inspect_dataset
 from desp.randomness import make_generator
-from desp.samplers import ChainInfo, LogDensity, Record
-from desp.settings import InputKind, SamplerSettings, TrainingSettings
+from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
+from desp.settings import DataDescription, SamplerSettings, TrainingSettings
 from desp.training import Trainer, TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
 from desp.training.threads import suitable_threads
@@ -46,7 +46,8 @@ class SetPredictor(PredictorModel):
         dataset: "Dataset[Any] | Sequence[Any]",
         training: TrainingSettings | None = None,
         *,
-        input_kind: InputKind | None = None,
+        description: DataDescription | None = None,
+        augment: Augmentation | None = None,
         validation: Callable[["SetPredictor"], float] | None = None,
         seed: int = 0,
         folder: str | Path | None = None,
@@ -58,8 +59,9 @@ class SetPredictor(PredictorModel):
         Args:
             dataset: map-style or iterable; inputs are numbers, vectors, or what `input_encoder` takes.
             training: length, batch size, learning rate and so on.
-            input_kind: what inputs are; by their shape if not given, vectors or images (C, H, W). Inputs that are
-                sets, ``"set"``, are padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
+            description: what inputs and features are, where their shapes do not tell. Inputs that are sets are
+                padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
+            augment: changes training batches at random.
             validation: scores this predictor; used every `training.validate_every` steps.
             seed: of weights, noise and the order of data.
             folder: keeps checkpoints and a log, so that training can be resumed.
@@ -76,14 +78,13 @@ class SetPredictor(PredictorModel):
             dataset,
             max_size=self.representation.max_size,
             scaling=self.representation.scaling == "auto",
-            input_kind=input_kind,
-            categories=self.representation.categories,
+            description=description,
         )
         self.build(shape, seed=seed, statistics=statistics)
         folder = Path(folder) if folder is not None else None
         accelerator = make_accelerator(self.device_choice, training, folder)
         return self.train(
-            dataset_source(dataset, shape, training, seed, accelerator),
+            dataset_source(dataset, shape, training, seed, accelerator, augment),
             training,
             accelerator,
             validation=validation,
@@ -148,14 +149,17 @@ class SetPredictor(PredictorModel):
             raise SettingsError(f"samples must be at least 1, got {samples}.")
         batch = self._as_batch(x)
         code = self.encode(batch).repeat_interleave(samples, dim=0)
+        given = self.given_presence(batch)
+        presence = None if given is None else given.repeat_interleave(samples, dim=0)
         generator = make_generator(seed, "predict", device=self.device)
-        values, _ = self.sample(code, generator, sampler=sampler)
+        values, _ = self.sample(code, generator, sampler=sampler, presence=presence)
         returned = self.decode_sets(values)
         # Decided categories are other numbers than those that were sampled.
-        scored = self.encode_sets(returned) if self.representation.categories else values
+        scored = self.encode_sets(returned) if self.shape.description.categories else values
         energies = self.raw_energy(code, scored).cpu().view(-1, samples)
         ragged = [item.cpu() for item in returned.to_ragged()]
-        comparable, has_energy = not self.settings.predicts_cardinality, self.settings.has_energy
+        comparable = given is not None or not self.settings.predicts_cardinality
+        has_energy = self.settings.has_energy
         return [
             Prediction(ragged[i * samples : (i + 1) * samples], energies[i], comparable, has_energy)
             for i in range(len(batch))
@@ -225,7 +229,7 @@ class SetPredictor(PredictorModel):
     def encode(self, x: Tensor) -> Tensor:
         """The codes h(x) (B, ...) of inputs on this predictor's device; computed once for all that uses them."""
         with self._predicting():
-            return torch.cat([self.method.encode(part.to(self._dtype)) for part in x.split(CHAINS_AT_ONCE)])
+            return torch.cat([self.method.encode(to_float(part, self._dtype)) for part in x.split(CHAINS_AT_ONCE)])
 
     @torch.no_grad()
     def sample(
@@ -235,6 +239,7 @@ class SetPredictor(PredictorModel):
         *,
         sampler: SamplerSettings | None = None,
         record: Record = "nothing",
+        presence: Tensor | None = None,
     ) -> tuple[Tensor, ChainInfo]:
         """One raw padded set (B, N, C) for each code, with the chain's record.
 
@@ -245,10 +250,11 @@ class SetPredictor(PredictorModel):
             generator: of all noise.
             sampler: another one than the method's own.
             record: what to keep of the chain.
+            presence: (B, N), from `given_presence`, where outputs are aligned with inputs.
         """
         with self._predicting():
             chosen = sampler or self.settings.prediction_sampler
-            return self.method.sample(code, generator, chosen, record)
+            return self.method.sample(code, generator, chosen, record, presence)
 
     @torch.no_grad()
     def raw_energy(self, code: Tensor, values: Tensor) -> Tensor:

@@ -10,16 +10,18 @@ from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
-from desp.categories import Groups, are_one_hot, check_groups
-from desp.data.base import EMPTY, DatasetSource, collate, dataset_items
-from desp.errors import DataError
+from desp.categories import are_one_hot
+from desp.data.base import EMPTY, Augmentation, Batch, DatasetSource, collate, dataset_items, to_float
+from desp.errors import DataError, SettingsError
 from desp.scaling import FeatureScaling
-from desp.sets import as_set
-from desp.settings import InputKind, TrainingSettings
+from desp.sets import as_set, present
+from desp.settings import DataDescription, InputKind, TrainingSettings, from_json
 
 # An iterable dataset may have no end; this many of its examples must do.
 ITERABLE_EXAMPLES = 10_000
 ITEMS_AT_ONCE = 1000
+# Numbers of inputs that are float64 at the same time.
+NUMBERS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class DataShape:
         features: D, of one element.
         max_size: N, the largest set.
         scaling: of element features; the identity if empty.
-        input_kind: which input encoder suits, where the user brings none.
+        input_kind: what inputs are.
+        description: what is known of the data beside their shapes.
     """
 
     input_shape: tuple[int, ...]
@@ -39,17 +42,24 @@ class DataShape:
     max_size: int
     scaling: FeatureScaling = field(default=FeatureScaling((), ()))
     input_kind: InputKind = "vector"
+    description: DataDescription = field(default=DataDescription())
 
     def __post_init__(self) -> None:
         if not self.scaling.offset:
             object.__setattr__(self, "scaling", FeatureScaling.identity(self.features))
+        if self.description.last_column > self.features:
+            raise SettingsError(
+                f"Columns of categories, boxes and positions must lie within the {self.features} features of an "
+                f"element, got {self.description}."
+            )
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "DataShape":
         """The inverse of `to_json` for shapes."""
         scaling = FeatureScaling(tuple(values["scaling"]["offset"]), tuple(values["scaling"]["span"]))
         input_shape = tuple(values["input_shape"])
-        return cls(input_shape, values["features"], values["max_size"], scaling, values["input_kind"])
+        description = from_json(DataDescription, values.get("description", {}))
+        return cls(input_shape, values["features"], values["max_size"], scaling, values["input_kind"], description)
 
 
 @dataclass(frozen=True)
@@ -66,8 +76,7 @@ def inspect_dataset(
     max_size: int | None = None,
     features: int | None = None,
     scaling: bool = True,
-    input_kind: InputKind | None = None,
-    categories: Groups = (),
+    description: DataDescription | None = None,
 ) -> tuple[DataShape, InputStatistics]:
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
 
@@ -76,18 +85,17 @@ def inspect_dataset(
         max_size: allow sets up to this size; the largest seen if not given.
         features: of one element; those seen if not given.
         scaling: whether features that are not near [0, 1] shall be scaled to it.
-        input_kind: what inputs are; guessed from their shape if not given.
-        categories: column ranges that must be one-hot.
+        description: what is known of the data beside their shapes.
 
     Raises:
-        DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN, categories
-            that are not one-hot.
+        DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN, or not as
+            described.
     """
     limit = ITERABLE_EXAMPLES if isinstance(dataset, IterableDataset) else None
     items = islice(dataset_items(dataset), limit)
     summary: _Summary | None = None
     while part := list(islice(items, ITEMS_AT_ONCE)):
-        summary = summary or _Summary(part, max_size, features, input_kind, categories)
+        summary = summary or _Summary(part, max_size, features, description or DataDescription())
         summary.add(part)
     if summary is None:
         raise DataError(EMPTY)
@@ -98,20 +106,14 @@ class _Summary:
     """Sizes, ranges and moments of examples, gathered part by part."""
 
     def __init__(
-        self,
-        first: list[Any],
-        max_size: int | None,
-        features: int | None,
-        kind: InputKind | None,
-        categories: Groups,
+        self, first: list[Any], max_size: int | None, features: int | None, description: DataDescription
     ) -> None:
         probe = collate(first, max_size, features or _features_of(first))
-        self.max_size, self.features = max_size, probe.sets.features
-        check_groups(categories, self.features)
-        self.categories = categories
+        self.max_size, self.features, self.description = max_size, probe.sets.features, description
         self.input_shape = tuple(probe.x.shape[1:])
-        self.kind: InputKind = kind or ("image" if len(self.input_shape) == 3 else "vector")
-        self.largest = 0
+        by_shape: InputKind = "image" if len(self.input_shape) == 3 else "vector"
+        self.kind: InputKind = "set" if description.aligned else description.input_kind or by_shape
+        self.largest = self.examples = 0
         self.low = torch.full((self.features,), torch.inf, dtype=torch.float64)
         self.high = -self.low
         self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
@@ -123,19 +125,20 @@ class _Summary:
             raise DataError(
                 f"All inputs must have the same shape, got {self.input_shape} and {tuple(batch.x.shape[1:])}."
             )
+        if self.description.aligned:
+            _check_aligned(batch, self.examples)
+        self.examples += len(items)
         self.largest = max(self.largest, batch.sets.max_size)
         elements = batch.sets.elements[batch.sets.presence].double().cpu()
-        if not are_one_hot(elements, self.categories):
-            raise DataError(
-                f"The features in columns {tuple(self.categories)} (categories) must be one-hot: a single 1 and "
-                "zeros. Write each kind as a column of its own."
-            )
+        _check_elements(elements, self.description)
         if len(elements):
             self.low = torch.minimum(self.low, elements.amin(dim=0))
             self.high = torch.maximum(self.high, elements.amax(dim=0))
-        rows = _input_rows(batch.x.double().cpu(), self.kind)
-        self.count += len(rows)
-        self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
+        for some in batch.x.cpu().split(max(1, NUMBERS_AT_ONCE // max(batch.x[0].numel(), 1))):
+            values = to_float(some, torch.float64)
+            rows = values[present(values)] if self.kind == "set" else values
+            self.count += len(rows)
+            self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
 
     def shape(self, scaling: bool) -> DataShape:
         """The shapes of all examples."""
@@ -145,9 +148,10 @@ class _Summary:
         return DataShape(
             input_shape=self.input_shape or (1,),
             features=self.features,
-            max_size=self.largest,
+            max_size=self.input_shape[0] if self.description.aligned else self.largest,
             scaling=FeatureScaling.from_range(*ranges) if scaling else FeatureScaling.identity(self.features),
             input_kind=self.kind,
+            description=self.description,
         )
 
     def statistics(self) -> InputStatistics:
@@ -172,9 +176,43 @@ def _features_of(items: list[Any]) -> int | None:
     return 1 if items else None
 
 
-def _input_rows(x: Tensor, kind: InputKind) -> Tensor:
-    """What means are taken over: inputs, or for sets their present elements."""
-    return x[x[..., -1] > 0.5] if kind == "set" else x
+def _check_aligned(batch: Batch, first: int) -> None:
+    """Check that element i of every set belongs to element i of its input.
+
+    Raises:
+        DataError: an input is no set, has gaps among its elements, or has another cardinality than its set.
+    """
+    if batch.x.dim() != 3:
+        raise DataError(
+            "Outputs can be aligned with inputs that are sets, padded (N, D + 1) with presence last; got inputs "
+            f"of shape {tuple(batch.x.shape[1:])}."
+        )
+    for index, (given, size) in enumerate(zip(present(batch.x), batch.sets.sizes.tolist(), strict=True), first):
+        if int(given.sum()) != size or not bool(given[:size].all()):
+            raise DataError(
+                f"Example {index}: its set has {size} elements and its input {int(given.sum())}. Where outputs "
+                "are aligned with inputs, each element of the input has its own in the set, and padding is last."
+            )
+
+
+def _check_elements(elements: Tensor, description: DataDescription) -> None:
+    """Check that features (n, D) are what they are described as.
+
+    Raises:
+        DataError: categories are not one-hot, or a box ends before it begins.
+    """
+    if not are_one_hot(elements, description.categories):
+        raise DataError(
+            f"The features in columns {description.categories} (categories) must be one-hot: a single 1 and "
+            "zeros. Write each kind as a column of its own."
+        )
+    for first, _ in description.boxes:
+        left, top, right, bottom = elements[:, first : first + 4].unbind(dim=1)
+        if bool(((right < left) | (bottom < top)).any()):
+            raise DataError(
+                f"The features in columns {first} to {first + 3} (boxes) must be left, top, right, bottom, but a "
+                "right side lies left of a left one, or a bottom above a top."
+            )
 
 
 def dataset_source(
@@ -183,6 +221,7 @@ def dataset_source(
     training: TrainingSettings,
     seed: int,
     accelerator: Accelerator,
+    augment: Augmentation | None = None,
 ) -> DatasetSource:
     """The batches of a dataset for one of the accelerator's processes."""
     return DatasetSource(
@@ -194,4 +233,5 @@ def dataset_source(
         process=accelerator.process_index,
         processes=accelerator.num_processes,
         workers=training.data_workers,
+        augment=augment,
     )

@@ -137,9 +137,10 @@ def _shown(predictor: SetPredictor, example: Example, samples: int, seed: int) -
 
 def _chain(predictor: SetPredictor, example: Example, seed: int) -> dict[str, Any]:
     """Some 60 frames of one chain, start and end among them, all rows drawn."""
-    code = predictor.encode(example.x.unsqueeze(0).to(predictor.device))
+    x = example.x.unsqueeze(0).to(predictor.device)
+    code, presence = predictor.encode(x), predictor.given_presence(x)
     generator = make_generator(seed, "shown chain", device=predictor.device)
-    _, info = predictor.sample(code, generator, record="trajectory")
+    _, info = predictor.sample(code, generator, record="trajectory", presence=presence)
     if info.trajectory is None:
         return {"frames": [], "steps": [], "energies": []}
     last = len(info.trajectory) - 1

@@ -40,7 +40,7 @@ def train_run(
         folder.check_same(settings, seed)
     task = make_task(settings.task, seed)
     predictor, parts = _make_predictor(settings), settings.representation
-    shape, statistics = task.shape(parts.max_size, parts.scaling == "auto", parts.categories)
+    shape, statistics = task.shape(parts.max_size, parts.scaling == "auto")
     predictor.build(shape, seed=seed, statistics=statistics)
     _check_machine(settings)
     state = PartialState(cpu=settings.device == "cpu")

@@ -5,11 +5,12 @@ from desp.samplers.density import LogDensity, log_density
 from desp.samplers.descent import UnrolledDescent
 from desp.samplers.diffusion import Preconditioning, ProbabilityFlow
 from desp.samplers.edm import EDMSampler, sigma_schedule
-from desp.samplers.engine import ChainEngine, check_engine
+from desp.samplers.engine import CHAINS_AT_ONCE, ChainEngine, PredictionEngines, check_engine
 from desp.samplers.langevin import LangevinSampler, langevin_step
 from desp.samplers.restarts import sample_restarts
 
 __all__ = [
+    "CHAINS_AT_ONCE",
     "ChainEngine",
     "ChainInfo",
     "EDMSampler",
@@ -18,6 +19,7 @@ __all__ = [
     "LangevinSampler",
     "LogDensity",
     "Preconditioning",
+    "PredictionEngines",
     "ProbabilityFlow",
     "Record",
     "Sampler",

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from desp.energies import SetEnergy
 from desp.samplers.base import ChainInfo, ChainRecorder, Record, eager_gradient
+from desp.sets import features_of_present
 from desp.settings import DescentSettings
 from desp.settings.methods import Presence
 
@@ -19,15 +20,15 @@ class UnrolledDescent(nn.Module):
     same, which is what direct risk can do at best. With E_SE this is the inner loop of DSPN (Zhang et al. 2019).
 
     Args:
-        max_size: N.
+        rows: N, or 1 where all rows start alike.
         channels: C.
         presence: what the last feature does. Clamped, it starts at .5, and is learned too. Predicted, it is no
             part of the start, and only rows that are present move; others are zero vectors, as they are in data.
     """
 
-    def __init__(self, max_size: int, channels: int, presence: Presence = "descended") -> None:
+    def __init__(self, rows: int, channels: int, presence: Presence = "descended") -> None:
         super().__init__()
-        self.start = nn.Parameter(torch.rand(max_size, channels - 1 if presence == "predicted" else channels))
+        self.start = nn.Parameter(torch.rand(rows, channels - 1 if presence == "predicted" else channels))
         if presence == "clamped":
             with torch.no_grad():
                 self.start[:, -1] = PRESENCE_START
@@ -75,7 +76,7 @@ class UnrolledDescent(nn.Module):
     ) -> tuple[list[Tensor], ChainRecorder]:
         """The sets on the way, or only the last one, which costs no memory."""
         y = self._first(len(code), presence)
-        moving = None if presence is None else _moving(presence, y)
+        moving = None if presence is None else features_of_present(y)
         recorder, sets = ChainRecorder(record, y.detach()), [y]
         gradient = eager_gradient(energy, code, y.shape[1])
         for _ in range(settings.steps):
@@ -87,19 +88,12 @@ class UnrolledDescent(nn.Module):
         return sets, recorder
 
     def _first(self, batch: int, presence: Tensor | None) -> Tensor:
-        start = self.start.expand(batch, -1, -1)
         if presence is None:
-            return self._within(start)
-        there = presence.unsqueeze(-1).to(start.dtype)
-        return torch.cat([start * there, there], dim=-1)
+            return self._within(self.start.expand(batch, -1, -1))
+        there = presence.unsqueeze(-1).to(self.start.dtype)
+        return torch.cat([self.start.expand(batch, presence.shape[1], -1) * there, there], dim=-1)
 
     def _within(self, y: Tensor) -> Tensor:
         if self.presence != "clamped":
             return y
         return torch.cat([y[..., :-1], y[..., -1:].clamp(0, 1)], dim=-1)
-
-
-def _moving(presence: Tensor, like: Tensor) -> Tensor:
-    """1 for the features of present rows, but for presence itself; else 0."""
-    there = presence.unsqueeze(-1).to(like.dtype)
-    return torch.cat([there.expand(-1, -1, like.shape[2] - 1), torch.zeros_like(there)], dim=-1)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from desp.nn import with_sigma
 from desp.samplers.base import GradientFor
+from desp.sets import features_of_present
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,7 @@ class Preconditioning:
 
     def noise_mask(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n c"]:
         """What carries noise: everything, or, where presence is known, the features of present elements."""
-        if not self.known_presence:
-            return torch.ones_like(y, dtype=torch.bool)
-        present = y[..., -1:] > 0.5
-        return torch.cat([present.expand(*y.shape[:-1], y.shape[-1] - 1), torch.zeros_like(present)], dim=-1)
+        return features_of_present(y) if self.known_presence else torch.ones_like(y, dtype=torch.bool)
 
     def to_symmetric(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
         """From about [0, 1] to [-1, 1]."""

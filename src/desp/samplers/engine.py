@@ -36,6 +36,9 @@ from desp.settings import Engine
 
 logger = logging.getLogger(__name__)
 
+# Sets that are sampled at once. A fixed number also means that a captured chain is used again and again.
+CHAINS_AT_ONCE = 1000
+
 # Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
 GRAPHS_KEPT = 8
 COMPILED_SHAPES = 512
@@ -194,6 +197,23 @@ _REASONS = {
     "compiled": "enough gradients to pay for compiling",
     "eager": "too few gradients for compiling to pay",
 }
+
+
+class PredictionEngines:
+    """Engines for prediction: few chains are run eagerly, as compiling and capturing cost seconds.
+
+    Args:
+        field: what chains follow.
+        engine: what was asked for.
+    """
+
+    def __init__(self, field: SetField, engine: Engine) -> None:
+        self.many = ChainEngine(field, engine)
+        self.few = self.many if engine in ("compiled", "graph") else ChainEngine(field, "eager")
+
+    def suitable(self, chains: int) -> ChainEngine:
+        """The engine for so many chains."""
+        return self.many if chains >= CHAINS_AT_ONCE else self.few
 
 
 class _ChainGraph:

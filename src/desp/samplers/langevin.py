@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, GradientFor, Record, Sampler
+from desp.sets import features_of_present
 from desp.settings import LangevinSettings, require_setting
 
 HUGE = 1e15
@@ -54,9 +55,15 @@ class LangevinSampler(Sampler):
 
     S = T is the training-time chain of equation 5, S < T the prediction of equation 6, S = 0 plain descent. Steps
     without noise may carry momentum (Polyak 1964).
+
+    Attributes:
+        settings: of the chain.
+        known_presence: the last feature of the start is presence, which stays as it is; only present elements
+            move.
     """
 
     settings: LangevinSettings
+    known_presence: bool = False
 
     def __post_init__(self) -> None:
         require_setting(self.settings.restarts == 1, "restarts", "1 for a single chain", self.settings.restarts)
@@ -83,10 +90,23 @@ class LangevinSampler(Sampler):
         """Run the chain from `start` (zeros, in the paper's code) and return its end and its record."""
         recorder = ChainRecorder(record, start)
         y, velocity = start, None
+        if self.known_presence:
+            gradient = _masked(gradient, features_of_present(start))
         for step in range(self.settings.steps):
             noise, scale = None, self.settings.noise_at(step)
             if scale > 0:
                 noise = scale * torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
+                noise = noise * features_of_present(start) if self.known_presence else noise
             y, energy, gradients, velocity = langevin_step(y, gradient, noise, self.settings, velocity)
             recorder.add(y, energy, gradients)
         return y, recorder.info()
+
+
+def _masked(gradient: Gradient, mask: Bool[Tensor, "b n c"]) -> Gradient:
+    """The gradient where `mask` is true, else 0."""
+
+    def masked(y: Tensor) -> tuple[Tensor, Tensor]:
+        values, gradients = gradient(y)
+        return values, gradients.masked_fill(~mask, 0.0)
+
+    return masked

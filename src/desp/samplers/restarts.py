@@ -20,7 +20,13 @@ Energies = Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]]
 
 
 def sample_restarts(
-    sample: Callable[[], Sampled], energy: Energies, restarts: int, aggregate: Aggregate, padding: Padding
+    sample: Callable[[], Sampled],
+    energy: Energies,
+    restarts: int,
+    aggregate: Aggregate,
+    padding: Padding,
+    *,
+    aligned: bool = False,
 ) -> Sampled:
     """Sample a batch of sets `restarts` times and make one set of them for each of its rows.
 
@@ -35,6 +41,7 @@ def sample_restarts(
         restarts: 1 returns what was sampled.
         aggregate: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
         padding: tells which rows of a set are clearly absent. Which of them belong together does not matter.
+        aligned: row i of all sets belongs together, so that none is matched.
     """
     if restarts == 1:
         return sample()
@@ -43,8 +50,8 @@ def sample_restarts(
     order = energies.argsort(dim=0, stable=True)
     count = (restarts + 1) // 2 if aggregate == "mean" else 1
     lower = torch.stack([sets for sets, _ in sampled]).take_along_dim(order[:count, :, None, None], dim=0)
-    result = lower[0]
-    if count > 1:
+    result = lower.mean(dim=0) if aligned else lower[0]
+    if count > 1 and not aligned:
         for _ in range(ROUNDS):
             result = torch.stack([_arranged(sets, result, padding) for sets in lower]).mean(dim=0)
     return result, _records(order[0], [info for _, info in sampled])

@@ -16,12 +16,15 @@ from desp.settings.base import (
     require_setting,
 )
 from desp.settings.codec import from_json, to_json
+from desp.settings.data import Columns, DataDescription
 from desp.settings.encoders import (
     AutoEncoderSettings,
     ConvEncoderSettings,
+    ElementsEncoderSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
     IdentityEncoderSettings,
+    LayeredEncoderSettings,
     MLPEncoderSettings,
     PaddedSetEncoderSettings,
     SumPooledSetEncoderSettings,
@@ -61,8 +64,10 @@ __all__ = [
     "Aggregate",
     "AttentionSettings",
     "AutoEncoderSettings",
+    "Columns",
     "ContrastiveSettings",
     "ConvEncoderSettings",
+    "DataDescription",
     "DeepSetsSettings",
     "DenoiserSettings",
     "DenoisingSettings",
@@ -72,6 +77,7 @@ __all__ = [
     "DigitsSettings",
     "Distance",
     "EDMSettings",
+    "ElementsEncoderSettings",
     "EncoderSettings",
     "EnergySettings",
     "Engine",
@@ -81,6 +87,7 @@ __all__ = [
     "Initialisation",
     "InputKind",
     "LangevinSettings",
+    "LayeredEncoderSettings",
     "MLPEncoderSettings",
     "MatmulPrecision",
     "MethodSettings",

@@ -51,14 +51,12 @@ class IdentityEncoderSettings(EncoderSettings):
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
 
 
-@EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")
 @dataclass(frozen=True)
-class MLPEncoderSettings(EncoderSettings):
-    """Standardised vectors through an MLP."""
+class LayeredEncoderSettings(EncoderSettings):
+    """What encoders of several layers share."""
 
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
     hidden: int = 128
-    """Width of the hidden layers."""
+    """Width of the hidden layers, or channels of the widest one."""
     out: int = 128
     """Length of the code."""
     standardise: bool = False
@@ -68,25 +66,22 @@ class MLPEncoderSettings(EncoderSettings):
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "out")
+
+
+@EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")
+@dataclass(frozen=True)
+class MLPEncoderSettings(LayeredEncoderSettings):
+    """Standardised vectors through an MLP."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
 
 
 @EncoderSettings.register("conv", "desp.nn.encoders:build_conv")
 @dataclass(frozen=True)
-class ConvEncoderSettings(EncoderSettings):
+class ConvEncoderSettings(LayeredEncoderSettings):
     """Images through strided convolutions and a mean over positions."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
-    hidden: int = 128
-    """Channels of the widest layer."""
-    out: int = 128
-    """Length of the code."""
-    standardise: bool = False
-    """Batch norm without scale and shift on the codes."""
-    initialisation: Initialisation = "default"
-    """First weights: torch's default, or Xavier-uniform with zero biases."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "hidden", "out")
 
 
 @EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")
@@ -109,7 +104,7 @@ class SumPooledSetEncoderSettings(EncoderSettings):
 
 @EncoderSettings.register("fspool-set", "desp.nn.encoders:build_fspool_set")
 @dataclass(frozen=True)
-class FSPoolSetEncoderSettings(EncoderSettings):
+class FSPoolSetEncoderSettings(LayeredEncoderSettings):
     """Input sets: an MLP on each element, then FSPool."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
@@ -119,10 +114,18 @@ class FSPoolSetEncoderSettings(EncoderSettings):
     """Length of the code."""
     presence_as_feature: bool = False
     """Absent elements are zero vectors that are pooled too, divided by N, as DSPN does; else they are masked."""
-    standardise: bool = False
-    """Batch norm without scale and shift on the codes."""
-    initialisation: Initialisation = "default"
-    """First weights: torch's default, or Xavier-uniform with zero biases."""
+
+
+@EncoderSettings.register("elements", "desp.nn.encoders:build_elements")
+@dataclass(frozen=True)
+class ElementsEncoderSettings(EncoderSettings):
+    """Input sets: an MLP on each element, which gives a code for each, for outputs that are aligned with them."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
+    hidden: int = 128
+    """Width of the hidden layer."""
+    out: int = 128
+    """Length of the code of an element."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "out")

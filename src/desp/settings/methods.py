@@ -14,6 +14,7 @@ from desp.settings.base import (
 from desp.settings.encoders import (
     AutoEncoderSettings,
     ConvEncoderSettings,
+    ElementsEncoderSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
     MLPEncoderSettings,
@@ -30,6 +31,8 @@ class MethodSettings(Variant):
     """Whether sets have an energy, by which predictions can be compared."""
     deterministic: ClassVar[bool] = False
     """Whether all predictions for one input are the same."""
+    can_align: ClassVar[bool] = True
+    """Whether element i of an output can belong to element i of the input."""
     encoder: EncoderSettings = field(default_factory=AutoEncoderSettings)
     """h(x); auto: what suits the inputs."""
 
@@ -82,6 +85,11 @@ class MethodSettings(Variant):
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind."""
         raise NotImplementedError  # an abstract method, as a dataclass has no abstract fields
+
+    def aligned_encoder(self, kind: InputKind) -> EncoderSettings:
+        """The encoder that suits input sets with which outputs are aligned."""
+        del kind
+        return ElementsEncoderSettings(self.width, self.width)
 
 
 @dataclass(frozen=True)
@@ -301,6 +309,7 @@ class TSPNSettings(MethodSettings):
     """TSPN (Kosiorek et al. 2020): a cardinality, then that many random points through a transformer; no
     energy."""
 
+    can_align: ClassVar[bool] = False
     hidden: int = 256
     """Features of an element in the transformer, and width of the encoder."""
     layers: int = 3

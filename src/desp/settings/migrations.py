@@ -1,6 +1,7 @@
 """Saved settings of older versions, brought to today's names: pure functions from dict to dict.
 
 Schema 1 is everything before schemas were numbered: energy, estimator and sampler as three parts of a predictor.
+Schema 2 had the categories among the settings of how sets become tensors; they describe the data since.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 
 from desp.errors import SettingsError
 
-SCHEMA = 2
+SCHEMA = 3
 
 Values = dict[str, Any]
 
@@ -19,7 +20,7 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _run_from_1})
+    return _migrate(values, {1: _run_from_1, 2: _run_from_2})
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
@@ -28,7 +29,7 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _predictor_from_1})
+    return _migrate(values, {1: _predictor_from_1, 2: _predictor_from_2})
 
 
 def migrate_weights(weights: Mapping[str, Any], schema: int, method: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,6 +48,22 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     for number in range(schema, SCHEMA):
         values = steps[number](values)
     return values
+
+
+# -- from schema 2 -----------------------------------------------------------------------------------------
+
+
+def _run_from_2(values: Values) -> Values:
+    representation, task = dict(values.get("representation", {})), dict(values["task"])
+    if categories := representation.pop("categories", ()):
+        task["description"] = {"categories": categories}
+    return values | {"representation": representation, "task": task}
+
+
+def _predictor_from_2(values: Values) -> Values:
+    representation, shape = dict(values.get("representation", {})), dict(values["shape"])
+    shape["description"] = {"categories": representation.pop("categories", ())}
+    return values | {"representation": representation, "shape": shape}
 
 
 # -- from schema 1 -----------------------------------------------------------------------------------------

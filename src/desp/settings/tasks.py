@@ -1,10 +1,11 @@
 """Settings of tasks: data and scores."""
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 from desp.settings.base import Variant, require_setting
+from desp.settings.data import DataDescription
 
 MnistVariant = Literal["mnist", "fashion"]
 
@@ -64,7 +65,9 @@ class FilesSettings(TaskSettings):
     location_flag: ClassVar[str | None] = "--data"
     own_data: ClassVar[bool] = True
     path: str = ""
-    """JSON lines with `input` and `set`, or an npz file."""
+    """JSON lines with `input` and `set`, an npz file, or a folder of npy files."""
+    description: DataDescription = field(default_factory=DataDescription)
+    """What inputs and features are."""
     held_out: float = 0.1
     """Fraction of the examples that is kept for validation and scoring."""
 

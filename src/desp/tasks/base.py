@@ -10,7 +10,6 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.categories import Groups
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.predictor import DataShape, SetPredictor
 from desp.predictor.shape import InputStatistics
@@ -83,9 +82,7 @@ class Task(ABC):
     """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
 
     @abstractmethod
-    def shape(
-        self, max_size: int | None, scaling: bool, categories: Groups = ()
-    ) -> tuple[DataShape, InputStatistics | None]:
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
         """Shapes of inputs and sets, and how to standardise inputs."""
 
     @abstractmethod

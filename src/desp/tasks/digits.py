@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from desp.categories import Groups
 from desp.data.base import Batch
 from desp.data.digits import DIGITS, POINTS, draw_digits
 from desp.errors import DataError
@@ -42,9 +41,9 @@ class DigitsTask(GeneratedTask):
         """Ones and sevens in both styles."""
         return draw_digits(batch_size, generator)
 
-    def shape(self, max_size: int | None, scaling: bool, categories: Groups = ()) -> tuple[DataShape, None]:
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
         """64 points."""
-        del max_size, scaling, categories
+        del max_size, scaling
         return DataShape((len(DIGITS),), features=2, max_size=POINTS), None
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:

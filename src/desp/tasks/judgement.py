@@ -1,6 +1,7 @@
 """Whether predictions are spread as the truth is: what tasks measure beside their own scores."""
 
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -8,12 +9,12 @@ import torch
 from torch import Tensor
 
 from desp.data.base import Batch
-from desp.distances import SET_DISTANCES
+from desp.distances import aligned_distance, chamfer
 from desp.errors import SettingsError
 from desp.metrics import calibration, compare_distributions, truth_ranks
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.sets import SetBatch
+from desp.sets import SetBatch, present
 from desp.settings import Distance, SamplerSettings
 
 # Sets of each kind for one input: the field's measures depend on it, so it stands beside them.
@@ -109,6 +110,14 @@ def energy_score(
     return float(to_truth - among / 2)
 
 
+def distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
+    """The distance (B,) of encoded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
+    aligned with inputs."""
+    if predictor.shape.description.aligned:
+        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], present(b))
+    return chamfer
+
+
 def validation_score(predictor: SetPredictor, examples: Batch, seed: int) -> float:
     """The energy score from two predictions for each example: quick, and on average the same as from many.
 
@@ -128,22 +137,23 @@ def _truth_and_predictions(
     """Chamfer distances (T, K + 1, K + 1) among the true set of each input, the first, and K predictions."""
     generator = make_generator(seed, "calibration", device=predictor.device)
     x = x.reshape(len(x), *predictor.shape.input_shape).to(predictor.device)
-    code = predictor.encode(x).repeat_interleave(samples, dim=0)
-    raw, _ = predictor.sample(code, generator, sampler=sampler)
+    code, given = predictor.encode(x).repeat_interleave(samples, dim=0), predictor.given_presence(x)
+    presence = None if given is None else given.repeat_interleave(samples, dim=0)
+    raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
     returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
     shape = predictor.shape
     padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)
     own = predictor.encode_sets(padded.to(predictor.device))
     together = torch.cat([own.unsqueeze(1), returned.view(len(x), samples, *own.shape[1:])], dim=1)
-    return _among_themselves(together)
+    return _among_themselves(together, distance_between(predictor))
 
 
-def _among_themselves(sets: Tensor) -> Tensor:
-    """Chamfer distances (T, M, M) among the M sets of each of T groups (T, M, N, C), on the CPU."""
+def _among_themselves(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Distances (T, M, M) among the M sets of each of T groups (T, M, N, C), on the CPU."""
     groups, members = sets.shape[:2]
     distances = torch.zeros(groups, members, members)
     for first in range(members):
         for second in range(first):
-            found = SET_DISTANCES["chamfer"](sets[:, first], sets[:, second]).cpu()
+            found = distance(sets[:, first], sets[:, second]).cpu()
             distances[:, first, second] = distances[:, second, first] = found
     return distances

@@ -14,15 +14,14 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.categories import Groups
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import InputFormat
 from desp.data.mnist import MnistData, PointTable, load_mnist
 from desp.errors import DataError
-from desp.methods import CHAINS_AT_ONCE
 from desp.metrics import Reconstructions, chamfer_each, compare_reconstructions
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
+from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import PresencePadding, SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Evaluation, Example, SamplerScores, Task
@@ -70,9 +69,9 @@ class SetMnistTask(Task):
         """The checksum of the files."""
         return self.data.checksum
 
-    def shape(self, max_size: int | None, scaling: bool, categories: Groups = ()) -> tuple[DataShape, None]:
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
         """As many rows as the largest set has points, 342 for MNIST; inputs are sets with presence."""
-        del scaling, categories
+        del scaling
         size = self.data.max_size
         if max_size not in (None, size):
             raise DataError(

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from desp.categories import Groups
 from desp.data.base import Batch
 from desp.data.polygons import draw_polygons
 from desp.errors import DataError
@@ -40,9 +39,9 @@ class PolygonsTask(GeneratedTask):
         """Polygons at random rotations."""
         return draw_polygons(batch_size, generator, self.corners)
 
-    def shape(self, max_size: int | None, scaling: bool, categories: Groups = ()) -> tuple[DataShape, None]:
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
         """As many rows as the largest polygon has corners."""
-        del max_size, scaling, categories
+        del max_size, scaling
         return DataShape((len(self.corners),), features=2, max_size=max(self.corners)), None
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:

@@ -1,0 +1,175 @@
+"""Examples as rows of arrays: an npz file, or a folder of npy files that are memory maps."""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from desp.data.base import as_input
+from desp.errors import DataError
+from desp.sets import PresencePadding, SetBatch, as_set
+from desp.settings import DataDescription, InputKind
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+Example = tuple[Tensor, tuple[Tensor, ...]]
+"""An input, and all sets that are valid for it."""
+
+# Rows of a memory map that are looked at together.
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Padded rows (M, N, ...) and which of them are elements.
+
+    Attributes:
+        values: the array.
+        sizes: (M,) how many rows count; None where `presence` says it, or all do.
+        presence: (M, N) which rows count.
+    """
+
+    values: npt.NDArray[Any]
+    sizes: npt.NDArray[Any] | None = None
+    presence: npt.NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, arrays: Arrays, name: str, prefix: str, path: Path) -> "_Rows":
+        """The array `name` with its sizes or presence, whose names begin with `prefix`.
+
+        Raises:
+            DataError: they do not fit.
+        """
+        values, sizes, presence = (arrays.get(key) for key in (name, f"{prefix}sizes", f"{prefix}presence"))
+        shape = values.shape[:2]  # type: ignore[union-attr]  # that it is there was checked
+        wrong = presence is not None and presence.shape != shape
+        if wrong or (presence is None and sizes is not None and sizes.size != shape[0]):
+            got = (presence if wrong else sizes).shape  # type: ignore[union-attr]
+            raise DataError(
+                f"{path}: '{prefix}presence' must have shape {shape} and '{prefix}sizes' shape {shape[:1]}, "
+                f"got {got}."
+            )
+        if presence is None and sizes is not None and (sizes.min() < 0 or sizes.max() > shape[1]):
+            raise DataError(f"{path}: '{prefix}sizes' must lie between 0 and {shape[1]}, the rows of '{name}'.")
+        return cls(values, None if sizes is None else sizes.reshape(-1), presence)  # type: ignore[arg-type]
+
+    def mask(self, index: int) -> npt.NDArray[np.bool_]:
+        """Which rows (N,) of a set are elements."""
+        size = self.values.shape[1]
+        if self.presence is not None:
+            return np.array(self.presence[index]) > 0.5
+        return np.arange(size) < (size if self.sizes is None else self.sizes[index])
+
+
+class ArrayExamples(Sequence[Example]):
+    """Examples that are made into tensors one at a time, so that a memory map is never copied as a whole.
+
+    Args:
+        inputs: (M, ...).
+        sets: (M, N, D).
+        kind: what inputs are.
+    """
+
+    def __init__(self, inputs: _Rows, sets: _Rows, kind: InputKind) -> None:
+        self.inputs, self.sets, self.kind = inputs, sets, kind
+
+    def __len__(self) -> int:
+        return len(self.sets.values)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        elements = np.array(self.sets.values[index], dtype=np.float32)[self.sets.mask(index)]
+        return self._input(index), (torch.from_numpy(elements),)
+
+    def _input(self, index: int) -> Tensor:
+        row = np.array(self.inputs.values[index])
+        if self.kind == "image" and row.dtype == np.uint8:
+            return as_input(row)
+        x = torch.from_numpy(row.astype(np.float32))
+        if self.kind == "set":
+            presence = torch.from_numpy(self.inputs.mask(index))
+            return PresencePadding().encode(SetBatch(x.unsqueeze(0), presence.unsqueeze(0)))[0]
+        return x if self.kind == "image" else x.reshape(-1)
+
+
+def examples_of(arrays: Arrays, path: Path, description: DataDescription) -> ArrayExamples:
+    """The examples of arrays that `path` holds; all rows are checked once, some at a time.
+
+    Raises:
+        DataError: arrays are missing, of wrong shapes or types, or hold NaN; or sets are not aligned with inputs.
+    """
+    for name in ("inputs", "sets"):
+        if name not in arrays:
+            raise DataError(f"{path}: the array '{name}' is missing (found: {', '.join(arrays) or 'nothing'}).")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "buif":
+            raise DataError(f"{path}: '{name}' must hold real numbers, but its type is {array.dtype}.")
+    inputs, padded = arrays["inputs"], arrays["sets"]
+    if padded.ndim != 3 or inputs.ndim == 0 or len(padded) != len(inputs) or len(padded) == 0:
+        raise DataError(
+            f"{path}: expected 'inputs' of shape (M, ...) and 'sets' of shape (M, N, D), M > 0, "
+            f"got {tuple(inputs.shape)} and {tuple(padded.shape)}."
+        )
+    kind: InputKind = "set" if description.aligned else "image" if inputs.ndim == 4 else "vector"
+    kind = description.input_kind or kind
+    if kind == "set" and inputs.ndim != 3:
+        raise DataError(f"{path}: input sets must have shape (M, N, D), got {tuple(inputs.shape)}.")
+    of_inputs = _Rows.of(arrays, "inputs", "input_", path) if kind == "set" else _Rows(inputs)
+    examples = ArrayExamples(of_inputs, _Rows.of(arrays, "sets", "", path), kind)
+    _check(examples, path, description.aligned)
+    return examples
+
+
+def _check(examples: ArrayExamples, path: Path, aligned: bool) -> None:
+    inputs, sets = examples.inputs, examples.sets
+    for first in range(0, len(examples), ROWS_AT_ONCE):
+        if not np.isfinite(inputs.values[first : first + ROWS_AT_ONCE]).all():
+            raise DataError(f"{path}: An input holds NaN or infinity. Remove or repair it.")
+    elements = 0
+    for index in range(len(examples)):
+        mask = sets.mask(index)
+        elements += int(mask.sum())
+        as_set(np.array(sets.values[index])[mask], f"{path}, set {index}")
+        if aligned and not np.array_equal(mask, inputs.mask(index)):
+            raise DataError(
+                f"{path}, set {index}: its elements must be in the same rows as those of its input, as outputs "
+                "are aligned with inputs."
+            )
+    if elements == 0:
+        raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
+
+
+def map_arrays(folder: Path) -> Arrays:
+    """The npy files of a folder as memory maps, by their names."""
+    try:
+        return {
+            file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(folder.glob("*.npy"))
+        }
+    except (EOFError, OSError, ValueError) as error:
+        raise DataError(f"{folder} cannot be read ({error}). Arrays of objects are not accepted.") from error
+
+
+def load_arrays(path: Path) -> Arrays:
+    """The arrays of an npz file, in memory."""
+    try:
+        # Opened here, as numpy leaves a damaged file open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise DataError(f"{path} cannot be read: a single array, not an npz file. Use numpy.savez.")
+            return {name: archive[name] for name in archive.files}
+    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} cannot be read ({error}). Arrays of objects are not accepted.") from error

@@ -1,0 +1,54 @@
+"""What the data are, where their shapes do not tell."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from desp.settings.base import InputKind, require_setting
+
+Columns = tuple[tuple[int, int], ...]
+"""Ranges [first, last) of the columns of an element's features."""
+
+RANGES = "ranges (first, last + 1) of columns that do not overlap, of at least {} columns each"
+BOX = 4
+POSITION = 2
+
+
+@dataclass(frozen=True)
+class DataDescription:
+    """What inputs and the features of elements are. A feature that is not named is a number."""
+
+    input_kind: InputKind | None = None
+    """What inputs are; None: images if they have three dimensions (C, H, W), else vectors."""
+    aligned: bool = False
+    """Inputs are sets, and element i of a set belongs to element i of its input: cardinality and order are given
+    by the input."""
+    categories: Columns = ()
+    """One-hot features, such as (2, 5) for columns 2, 3 and 4; predictions are one-hot too."""
+    boxes: Columns = ()
+    """Boxes: left, top, right and bottom, four columns."""
+    position: Columns = ()
+    """Where an element is, two columns: what pictures draw; the first two numbers of an element if not given."""
+
+    def __post_init__(self) -> None:
+        require_setting(_ranges(self.categories, 2), "categories", RANGES.format(2), self.categories)
+        boxes = _ranges(self.boxes, BOX, BOX)
+        require_setting(boxes, "boxes", "ranges of four columns, (first, first + 4)", self.boxes)
+        position = _ranges(self.position, POSITION, POSITION) and len(self.position) <= 1
+        require_setting(position, "position", "one range of two columns, (first, first + 2)", self.position)
+        named = (*self.categories, *self.boxes, *self.position)
+        require_setting(_ranges(named, 2), "description", "columns of one meaning each", named)
+        sets = not self.aligned or self.input_kind in (None, "set")
+        require_setting(sets, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
+
+    @property
+    def last_column(self) -> int:
+        """How many features the named columns need at least."""
+        return max((last for _, last in (*self.categories, *self.boxes, *self.position)), default=0)
+
+
+def _ranges(ranges: Any, fewest: int, most: int | None = None) -> bool:
+    pairs = isinstance(ranges, tuple) and all(isinstance(item, tuple) and len(item) == 2 for item in ranges)
+    if not pairs or not all(first >= 0 and fewest <= last - first <= (most or last) for first, last in ranges):
+        return False
+    columns = [column for first, last in ranges for column in range(first, last)]
+    return len(columns) == len(set(columns))
