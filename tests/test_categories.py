@@ -11,15 +11,15 @@ from desp.categories import are_one_hot, decided
 from desp.errors import DataError, SettingsError
 from desp.predictor import SetPredictor
 from desp.settings import (
+    DataDescription,
     DenoisingSettings,
     EDMSettings,
     PooledLayersSettings,
-    RepresentationSettings,
     TrainingSettings,
 )
 
 METHOD = DenoisingSettings(energy=PooledLayersSettings(hidden=24), sampler=EDMSettings(steps=8))
-ONE_HOT = RepresentationSettings(categories=((1, 4),))
+ONE_HOT = DataDescription(categories=((1, 4),))
 SHORT = TrainingSettings(steps=150, batch_size=16, learning_rate=3e-3, warmup_steps=10)
 
 
@@ -68,8 +68,8 @@ def test_what_is_not_one_hot(element: list[float]) -> None:
 
 def test_predictions_hold_one_kind_and_the_right_one() -> None:
     data = molecules()
-    predictor = SetPredictor(METHOD, ONE_HOT, device="cpu")
-    predictor.fit(data, SHORT)
+    predictor = SetPredictor(METHOD, device="cpu")
+    predictor.fit(data, SHORT, description=ONE_HOT)
     for kind in range(3):
         prediction = predictor.predict_one(torch.eye(3)[kind], samples=10)
         elements = torch.cat(prediction.sets)
@@ -88,12 +88,12 @@ def test_groups_that_cannot_be(groups: Any) -> None:
 def test_groups_must_lie_within_the_features() -> None:
     wide = replace(ONE_HOT, categories=((0, 9),))
     with pytest.raises(SettingsError, match="within the 4 features"):
-        SetPredictor(METHOD, wide, device="cpu").fit(molecules(), SHORT)
+        SetPredictor(METHOD, device="cpu").fit(molecules(), SHORT, description=wide)
 
 
 def test_energies_are_those_of_what_is_returned() -> None:
-    predictor = SetPredictor(METHOD, ONE_HOT, device="cpu")
-    predictor.fit(molecules(), replace(SHORT, steps=5))
+    predictor = SetPredictor(METHOD, device="cpu")
+    predictor.fit(molecules(), replace(SHORT, steps=5), description=ONE_HOT)
     prediction = predictor.predict_one(torch.eye(3)[0], samples=4)
     again = predictor.energy(torch.eye(3)[0].expand(4, -1), prediction.sets)
     torch.testing.assert_close(prediction.energies, again, rtol=1e-4, atol=1e-4)
@@ -103,12 +103,12 @@ def test_data_that_are_not_one_hot() -> None:
     data = molecules()
     data[7] = (data[7][0], data[7][1] * 0.5)
     with pytest.raises(DataError, match=r"columns \(\(1, 4\),\) \(categories\) must be one-hot"):
-        SetPredictor(METHOD, ONE_HOT, device="cpu").fit(data, SHORT)
+        SetPredictor(METHOD, device="cpu").fit(data, SHORT, description=ONE_HOT)
 
 
 def test_they_are_saved(tmp_path: Any) -> None:
-    predictor = SetPredictor(METHOD, ONE_HOT, device="cpu")
-    predictor.fit(molecules(), replace(SHORT, steps=1))
+    predictor = SetPredictor(METHOD, device="cpu")
+    predictor.fit(molecules(), replace(SHORT, steps=1), description=ONE_HOT)
     predictor.save_pretrained(tmp_path)
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
-    assert (loaded.settings, loaded.representation) == (METHOD, ONE_HOT)
+    assert (loaded.settings, loaded.shape.description) == (METHOD, ONE_HOT)

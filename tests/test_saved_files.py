@@ -116,7 +116,8 @@ def test_a_saved_model_migrates_to_the_method_of_its_run(path: Path) -> None:
     run = golden(path.parent.name)
     assert from_json(MethodSettings, values["method"]) == run.method
     assert from_json(RepresentationSettings, values["representation"]) == run.representation
-    assert (values["shape"], values["own_encoder"]) == (config["shape"], config["own_encoder"])
+    shape = {**config["shape"], "description": {"categories": config["settings"]["categories"]}}
+    assert (values["shape"], values["own_encoder"]) == (shape, config["own_encoder"])
     assert "settings" not in values
 
 

@@ -15,12 +15,14 @@ from desp.settings import (
     AutoEncoderSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
+    DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
     DigitsSettings,
     EDMSettings,
+    ElementsEncoderSettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
     IdentityEncoderSettings,
@@ -78,6 +80,7 @@ EXAMPLES: list[Any] = [
     ConvEncoderSettings(hidden=7, out=5, standardise=True, initialisation="xavier"),
     SumPooledSetEncoderSettings(hidden=7, out=5, fourier_features=2),
     FSPoolSetEncoderSettings(hidden=7, out=5, presence_as_feature=True, standardise=True, initialisation="xavier"),
+    ElementsEncoderSettings(hidden=7, out=5),
     PaddedSetEncoderSettings(),
     EDM,
     LANGEVIN,
@@ -140,7 +143,9 @@ EXAMPLES: list[Any] = [
         zero_rule="any",
         max_size=12,
         scaling="none",
-        categories=((0, 2), (3, 5)),
+    ),
+    DataDescription(
+        input_kind="set", aligned=True, categories=((0, 2), (3, 5)), boxes=((5, 9),), position=((9, 11),)
     ),
     TrainingSettings(
         steps=1,
@@ -162,7 +167,7 @@ EXAMPLES: list[Any] = [
     ),
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
-    FilesSettings(path="a.jsonl", held_out=0.5),
+    FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5),
     MnistSettings(variant="fashion", data_dir="somewhere", translate=0.5),
     RunSettings(
         recipe="mine",

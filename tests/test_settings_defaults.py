@@ -9,12 +9,14 @@ from desp.settings import (
     AutoEncoderSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
+    DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
     DigitsSettings,
     EDMSettings,
+    ElementsEncoderSettings,
     EncoderSettings,
     EnergySettings,
     FilesSettings,
@@ -81,8 +83,8 @@ REPRESENTATION = {
     "zero_rule": "every",
     "max_size": None,
     "scaling": "auto",
-    "categories": (),
 }
+DESCRIPTION = {"input_kind": None, "aligned": False, "categories": (), "boxes": (), "position": ()}
 DESCENT = {"kind": "descent", "steps": 20, "step_size": 1.0}
 DEEP_SETS = {
     "kind": "deep-sets",
@@ -195,7 +197,9 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     },
     PolygonsSettings: {"kind": "polygons", "corners": (4, 5, 6, 7, 8)},
     DigitsSettings: {"kind": "digits"},
-    FilesSettings: {"kind": "files", "path": "", "held_out": 0.1},
+    FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1},
+    ElementsEncoderSettings: {"kind": "elements", "hidden": 128, "out": 128},
+    DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "variant": "mnist", "data_dir": "", "translate": 0.0},
 }
 
@@ -209,7 +213,7 @@ def test_all_variants_have_their_defaults_here() -> None:
     families = (MethodSettings, EnergySettings, SamplerSettings, EncoderSettings, TaskSettings)
     variants = {variant for family in families for variant in family.kinds().values()}
     own = {variant for variant in variants if variant.__module__.startswith("desp.")}
-    assert set(DEFAULTS) == own | {RepresentationSettings, TrainingSettings}
+    assert set(DEFAULTS) == own | {DataDescription, RepresentationSettings, TrainingSettings}
 
 
 def test_defaults_of_a_run() -> None:

@@ -9,11 +9,13 @@ from desp.settings import (
     SCHEMA,
     AttentionSettings,
     ContrastiveSettings,
+    DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    FilesSettings,
     LangevinSettings,
     MethodSettings,
     MnistSettings,
@@ -174,7 +176,7 @@ def test_every_name_of_a_method_has_its_new_one(old: dict[str, Any], new: Method
     run = migrate_run({"recipe": "r", "task": {"kind": "digits"}, "predictor": old})
     assert from_json(MethodSettings, run["method"]) == new
     assert from_json(RunSettings, run).method == new
-    assert from_json(MethodSettings, migrate_predictor({"settings": old})["method"]) == new
+    assert from_json(MethodSettings, migrate_predictor({"settings": old, "shape": {}})["method"]) == new
 
 
 def test_padding_and_what_belongs_to_it_become_the_representation() -> None:
@@ -185,10 +187,28 @@ def test_padding_and_what_belongs_to_it_become_the_representation() -> None:
         "code": None,
         "categories": [[0, 2], [3, 5]],
     }
-    task = {"kind": "mnist", "variant": "fashion", "data_dir": "here", "shifted": 0.5}
+    task = {"kind": "files", "path": "mine.jsonl"}
     run = from_json(RunSettings, migrate_run({"recipe": "r", "task": task, "predictor": predictor}))
-    assert run.representation == RepresentationSettings("zero", 0.1, "any", 12, "none", ((0, 2), (3, 5)))
+    assert run.representation == RepresentationSettings("zero", 0.1, "any", 12, "none")
+    described = DataDescription(categories=((0, 2), (3, 5)))
+    assert run.task == FilesSettings("mine.jsonl", described)
+    saved = migrate_predictor({"settings": predictor, "shape": {"features": 5}})
+    assert from_json(DataDescription, saved["shape"]["description"]) == described
+    assert saved["shape"]["features"] == 5
+
+
+def test_tasks_keep_their_settings() -> None:
+    task = {"kind": "mnist", "variant": "fashion", "data_dir": "here", "shifted": 0.5}
+    run = from_json(RunSettings, migrate_run({"recipe": "r", "task": task}))
     assert run.task == MnistSettings("fashion", "here", 0.5)
+
+
+def test_categories_of_schema_2_describe_the_data() -> None:
+    old = {"schema": 2, "recipe": "r", "task": {"kind": "files"}, "representation": {"categories": [[1, 3]]}}
+    run = from_json(RunSettings, migrate_run(old))
+    assert run.task == FilesSettings(description=DataDescription(categories=((1, 3),)))
+    saved = migrate_predictor({"schema": 2, "representation": {"categories": []}, "shape": {}})
+    assert (saved["representation"], saved["shape"]) == ({}, {"description": {"categories": []}})
 
 
 def contrastive(**changes: Any) -> dict[str, Any]:

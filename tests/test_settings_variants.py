@@ -43,7 +43,7 @@ FAMILIES: dict[type[Variant], set[str]] = {
     MethodSettings: {"contrastive", "denoising", "denoiser", "set-risk", "tspn"},
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent"},
-    EncoderSettings: {"auto", "identity", "mlp", "conv", "sum-pooled-set", "fspool-set", "padded-set"},
+    EncoderSettings: {"auto", "identity", "mlp", "conv", "sum-pooled-set", "fspool-set", "elements", "padded-set"},
     TaskSettings: {"polygons", "digits", "files", "mnist"},
 }
 

@@ -1,14 +1,14 @@
 """Features that are one of several kinds: one-hot in data, relaxed while sets are sampled, decided at the end."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.settings import Columns
 
-
-def decided(values: Float[Tensor, "*batch d"], groups: Columns) -> Float[Tensor, "*batch d"]:
+def decided(values: Float[Tensor, "*batch d"], groups: Sequence[tuple[int, int]]) -> Float[Tensor, "*batch d"]:
     """`values` with each group replaced by the one-hot vector of its largest value."""
     if not groups:
         return values
@@ -19,7 +19,7 @@ def decided(values: Float[Tensor, "*batch d"], groups: Columns) -> Float[Tensor,
     return result
 
 
-def are_one_hot(values: Float[Tensor, "n d"], groups: Columns) -> bool:
+def are_one_hot(values: Float[Tensor, "n d"], groups: Sequence[tuple[int, int]]) -> bool:
     """Whether the groups of all elements hold a single 1 and zeros."""
     return all(
         bool(((values[:, a:b] == 0) | (values[:, a:b] == 1)).all() and torch.all(values[:, a:b].sum(dim=1) == 1))

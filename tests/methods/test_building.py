@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from desp.errors import DataError, SettingsError
-from desp.methods import Method, SetSpec, build_method
-from desp.samplers import CHAINS_AT_ONCE
+from desp.methods import Method, MethodParts, SetSpec, build_method
 from desp.methods.base import code_shape, evaluating
-from desp.samplers import ChainInfo, Record
+from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import PresencePadding, ZeroPadding
 from desp.settings import (
     ContrastiveSettings,
@@ -124,17 +123,22 @@ def test_asking_an_encoder_for_its_codes_leaves_it_as_it_was() -> None:
 class Counting(Method):
     """Sets that hold their code; notes how many are asked for at once."""
 
-    def __init__(self, settings: MethodSettings, *rest: object) -> None:
-        super().__init__(settings, *rest)
+    def __init__(self, parts: MethodParts) -> None:
+        super().__init__(parts)
         self.asked: list[int] = []
 
     def forward(self, x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         raise NotImplementedError
 
     def sample_part(
-        self, code: Tensor, generator: torch.Generator, sampler: SamplerSettings | None, record: Record
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        sampler: SamplerSettings | None,
+        record: Record,
+        presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
-        del generator, sampler
+        del generator, sampler, presence
         self.asked.append(len(code))
         values = code.unsqueeze(1).expand(-1, 2, -1)
         return values, ChainInfo(energies=code.sum(dim=1).expand(3, -1)) if record == "trace" else ChainInfo()
@@ -142,7 +146,7 @@ class Counting(Method):
 
 @pytest.fixture
 def counting() -> Counting:
-    return Counting(ContrastiveSettings(), nn.Identity(), (2,), SetSpec(2, 2, ZeroPadding()))
+    return Counting(MethodParts(nn.Identity(), (2,), SetSpec(2, 2, ZeroPadding())))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from desp.scaling import FeatureScaling
 from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
+    DataDescription,
     DenoiserSettings,
     DenoisingSettings,
     EDMSettings,
@@ -128,7 +129,9 @@ def test_fitting_to_inputs_that_are_sets() -> None:
     points = [torch.rand(size, 2) for size in (1, 2, 4, 3)]
     predictor = SetPredictor(DENOISING)
     training = TrainingSettings(steps=2, batch_size=2)
-    predictor.fit([(as_input(item), item) for item in points], training, input_kind="set")
+    predictor.fit(
+        [(as_input(item), item) for item in points], training, description=DataDescription(input_kind="set")
+    )
     assert len(predictor.predict_one(as_input(points[0]), samples=2)) == 2
     with pytest.raises(DataError, match=r"padded sets \(N, D \+ 1\) with input_kind='set'"):
         SetPredictor(DENOISING).fit([(as_input(item), item) for item in points], training)

@@ -12,7 +12,7 @@ from desp.predictor import DataShape, Prediction, SetPredictor
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.recipes.baselines import STEP_SIZE, baseline_training, c_dspn, dspn, tspn
-from desp.settings import MethodSettings, SetRiskSettings, TSPNSettings, from_json, to_json
+from desp.settings import DataDescription, MethodSettings, SetRiskSettings, TSPNSettings, from_json, to_json
 
 ROWS = 4
 
@@ -182,7 +182,7 @@ def test_predictions_depend_on_inputs_and_not_on_their_sizes_alone(name: str, st
     data = [some_set() for _ in range(500)]
     predictor = SetPredictor(small(PAPER[name]), device="cpu")
     pairs = [(as_input(points), points) for points in data]
-    predictor.fit(pairs, baseline_training(1e-2, steps), input_kind="set")
+    predictor.fit(pairs, baseline_training(1e-2, steps), description=DataDescription(input_kind="set"))
     x = torch.stack([as_input(some_set()) for _ in range(32)])
     raw, _ = predictor.sample(predictor.encode(x), make_generator(1))
     own, others = (chamfer(raw[..., :2], to[..., :2]).mean() for to in (x, x.roll(1, dims=0)))

@@ -69,7 +69,7 @@ def test_many_chains_are_worth_an_engine(fitted: SetPredictor, inputs: int, rest
 
     for name in ("few", "many"):
         getattr(engines, name).run = noted(name)
-    fitted.method.sample_part(code, make_generator(0), settings, "nothing")
+    fitted.method.sample_part(code, make_generator(0), settings, "nothing", None)
     assert ran == [engine] * restarts
 
 

@@ -13,6 +13,7 @@ from desp.predictor import SetPredictor, inspect_dataset
 from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
+    DataDescription,
     DeepSetsSettings,
     DescentSettings,
     LangevinSettings,
@@ -157,6 +158,6 @@ def test_shapes_and_statistics_of_a_dataset() -> None:
 
 def test_statistics_of_inputs_that_are_sets_count_present_elements() -> None:
     x = torch.tensor([[[1.0, 1.0], [3.0, 1.0], [99.0, 0.0]]])  # one feature, then presence
-    _, statistics = inspect_dataset([(x[0], [[0.5]])], input_kind="set")
+    _, statistics = inspect_dataset([(x[0], [[0.5]])], description=DataDescription(input_kind="set"))
     assert statistics.mean.tolist() == [2.0, 0.0]
     assert statistics.deviation.tolist() == [1.0, 1.0]

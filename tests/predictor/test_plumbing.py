@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
 from desp.predictor import shape as shape_module
-from desp.settings import DenoisingSettings, RepresentationSettings, TrainingSettings, to_json
+from desp.settings import DataDescription, DenoisingSettings, RepresentationSettings, TrainingSettings, to_json
 from desp.training import TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
 
@@ -258,9 +258,11 @@ def test_the_kind_of_inputs_is_guessed_unless_it_is_given(x: Tensor, kind: str) 
     data = [(x, torch.rand(2, 2))]
     assert inspect_dataset(data)[0].input_kind == kind
     if x.dim() == 2:
-        assert inspect_dataset(data, input_kind="set")[0].input_kind == "set"
+        assert inspect_dataset(data, description=DataDescription(input_kind="set"))[0].input_kind == "set"
 
 
 def test_shapes_survive_json() -> None:
-    shape, _ = inspect_dataset([(torch.zeros(4, 3), 9 * torch.rand(2, 2))], input_kind="set")
+    shape, _ = inspect_dataset(
+        [(torch.zeros(4, 3), 9 * torch.rand(2, 2))], description=DataDescription(input_kind="set")
+    )
     assert DataShape.from_json(to_json(shape)) == shape

@@ -22,7 +22,7 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.runs import RunFolder, ablate_run, evaluate_run, sample_run, train_run, tune_run
 from desp.runs.loaded import LoadedRun
-from desp.settings import FilesSettings, LangevinSettings, RunSettings, TrainingSettings
+from desp.settings import Columns, DataDescription, FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
 
@@ -148,12 +148,12 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> list[BatchSource]:
     return seen
 
 
-def on_file(file: Path, **representation: Any) -> RunSettings:
+def on_file(file: Path, categories: Columns = (), **representation: Any) -> RunSettings:
     settings = tiny()
     return replace(
         settings,
         recipe="custom",
-        task=FilesSettings(path=str(file)),
+        task=FilesSettings(path=str(file), description=DataDescription(categories=categories)),
         representation=replace(settings.representation, scaling="auto", **representation),
     )
 
@@ -166,10 +166,10 @@ def test_what_is_held_out_follows_the_seed_of_the_run(
     task: Any = folder.load_task()
     batches = sources[0].batches(0)
     trained_on = {number for _ in range(40) for number in next(batches).x[:, 0].tolist()}
-    held_out, chosen_by, rest = ({float(x) for x in part.inputs[:, 0]} for part in task.parts)
+    held_out, chosen_by, rest = ({float(x) for x, _ in part.examples()} for part in task.parts)
     assert trained_on == rest
     other: Any = make_task(on_file(file).task, 0)
-    assert held_out != {float(x) for x in other.held_out.inputs[:, 0]}
+    assert held_out != {float(x) for x, _ in other.held_out.examples()}
     assert not trained_on & (held_out | chosen_by)
     # Inputs are standardised by what is trained on.
     mean = next(value for name, value in folder.load_predictor().weights().items() if name.endswith("mean"))
@@ -181,7 +181,7 @@ def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, fold
     train_run(settings, SEED, folder)
     predictor = folder.load_predictor()
     assert predictor.shape.max_size == 6
-    assert predictor.representation.categories == ((1, 3),)
+    assert predictor.shape.description.categories == ((1, 3),)
     assert predictor.shape.scaling.span[0] == pytest.approx(380.0 - 10.0)
     unscaled = RunFolder(folder.path.with_name("unscaled"))
     train_run(replace(settings, representation=replace(settings.representation, scaling="none")), SEED, unscaled)

@@ -53,6 +53,7 @@ def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
         "y": y.contiguous(),
         **{f"quiet/{name}": value.grad for name, value in quiet.method.named_parameters()},
         **{f"noisy/{name}": value.grad for name, value in noisy.method.named_parameters()},
+        **{f"first/{name}": value.clone() for name, value in noisy.method.named_buffers()},
     }
 
 

@@ -47,6 +47,7 @@ def check_there_are_two_and_their_data_differ(launched: Launched) -> None:
 def own_gradients(launched: Launched, rank: int, noise_of: int) -> dict[str, Tensor]:
     """What the first step's gradient of one process alone is, with the noise of any."""
     trainer = make_trainer(make_predictor(launched.kind))
+    trainer.method.train()  # batch norm measures each batch
     x, y = (launched.tensors[rank][name] for name in ("x", "y"))
     trainer.gradients(x, y, make_generator(0, "train", 0, 0, noise_of))
     return {name: value.grad for name, value in trainer.method.named_parameters()}
@@ -90,10 +91,26 @@ def check_weights_agree_after_training_on_different_data(launched: Launched) -> 
     assert [name for name in first if not torch.equal(first[name], second[name])] == []
     assert not all(torch.equal(first[name], start[name]) for name in first)
     averages = [launched.group(rank, "average/") for rank in range(2)]
-    assert averages[0].keys() == averages[1].keys() <= start.keys()
+    assert averages[0].keys() == averages[1].keys() == start.keys()
     assert averages[0]
     assert [name for name in averages[0] if not torch.equal(averages[0][name], averages[1][name])] == []
     assert not all(torch.equal(averages[0][name], first[name]) for name in averages[0])
+
+
+def check_running_statistics_are_of_all_data(launched: Launched) -> None:
+    """Of one training step: the mean of what batch norm measured in each process, and not one of them."""
+    (name,) = (name for name in launched.group(0, "first/") if name.endswith("running_mean"))
+    first, second = (launched.group(rank, "first/")[name] for rank in range(2))
+    assert torch.equal(first, second)
+    own = []
+    for rank in range(2):
+        trainer = make_trainer(make_predictor(launched.kind))
+        trainer.method.train()
+        x, y = (launched.tensors[rank][part] for part in ("x", "y"))
+        trainer.gradients(x, y, make_generator(0))
+        own.append(dict(trainer.method.named_buffers())[name])
+    torch.testing.assert_close(first, (own[0] + own[1]) / 2)
+    assert not torch.allclose(first, own[0], rtol=1e-3)
 
 
 def check_they_decide_together(launched: Launched) -> None:
@@ -129,14 +146,16 @@ def check_no_thread_is_left_to_be_killed_at_exit(folder: Path) -> None:
 
 def test_two_processes(tmp_path: Path, launch_two: Callable[..., str]) -> None:
     """One launch, which costs seconds, serves all kinds and all checks."""
-    kinds: tuple[Kind, ...] = ("contrastive", "set-risk", "denoising")
+    kinds: tuple[Kind, ...] = ("contrastive", "set-risk", "denoising", "denoiser", "tspn")
     launch_two(str(SCRIPT), str(tmp_path), *kinds)
     for kind in kinds:
         launched = collect(kind, tmp_path / kind)
         check_there_are_two_and_their_data_differ(launched)
-        if kind != "denoising":  # the noise of the others can be switched off
+        if kind in ("contrastive", "set-risk"):  # their noise can be switched off
             check_gradients_are_those_of_the_joined_batch(launched)
         check_gradients_are_the_mean_of_those_with_each_process_s_own_noise(launched)
+        if kind == "tspn":  # the one with batch norm
+            check_running_statistics_are_of_all_data(launched)
         check_weights_agree_after_training_on_different_data(launched)
         check_they_decide_together(launched)
         check_all_stop_after_the_same_step(launched)

@@ -32,6 +32,33 @@ def test_average_follows_its_formula(decay: float) -> None:
             torch.testing.assert_close(average.tensors[name].double(), expected[name], rtol=1e-5, atol=1e-6)
 
 
+def test_running_statistics_are_averaged_with_the_weights() -> None:
+    """They belong to weights: those of the last step would not fit the averaged ones."""
+    module = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    average = WeightAverage(module, 0.5)
+    expected = module[1].running_mean.clone()
+    for step in range(1, 5):
+        module(torch.randn(8, 2))
+        share = average.share(step)
+        average.update(share)
+        expected = torch.lerp(expected, module[1].running_mean, share)
+    torch.testing.assert_close(average.tensors["1.running_mean"], expected)
+    assert int(average.tensors["1.num_batches_tracked"]) == 4
+    live = module[1].running_mean.clone()
+    with average.applied():
+        torch.testing.assert_close(module[1].running_mean, expected)
+    assert torch.equal(module[1].running_mean, live)
+
+
+def test_averages_saved_without_buffers_are_continued() -> None:
+    module = nn.BatchNorm1d(2)
+    module(torch.randn(8, 2))
+    average = WeightAverage(module, 0.9)
+    average.load({name: value.detach() + 1 for name, value in module.named_parameters()})
+    assert torch.equal(average.tensors["weight"], module.weight + 1)
+    assert torch.equal(average.tensors["running_mean"], module.running_mean)
+
+
 def test_the_random_start_is_forgotten_quickly() -> None:
     module = nn.Linear(1, 1, bias=False)
     nn.init.constant_(module.weight, 1000.0)

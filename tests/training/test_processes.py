@@ -64,7 +64,8 @@ def trainer_of(accelerator: Accelerator, settings: object = SHORT, **options: ob
     return make_trainer(make_predictor(), settings, accelerator=accelerator, source=source, **options)
 
 
-def test_each_process_has_noise_of_its_own() -> None:
+def test_each_process_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processes, "share_buffers", lambda *_: None)  # the made-up process has none
     alone, first, second = (
         trainer_of(accelerator).fit().weights for accelerator in (Accelerator(cpu=True), OneOfTwo(0), OneOfTwo(1))
     )
@@ -146,6 +147,13 @@ def test_the_second_process_neither_sweeps_nor_rewinds(tmp_path: Path) -> None:
     trainer_of(OneOfTwo(1), RICH, folder=tmp_path, listener=listener).fit(resume=True)
     assert listener.starts == [(5, 12)]
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_buffers_become_the_mean_of_all_processes() -> None:
+    buffers = [torch.tensor([1.0, 4.0]), torch.tensor(7)]
+    Processes(OneOfTwo(number=3.0)).share_buffers(buffers)
+    assert buffers[0].tolist() == [2.0, 3.5]
+    assert int(buffers[1]) == 7  # a count is the same in all
 
 
 def test_alone_every_question_answers_itself() -> None:

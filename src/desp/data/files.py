@@ -98,7 +98,7 @@ def read_data_file(path: Path, description: DataDescription | None = None) -> Da
     description = description or DataDescription()
     if path.is_dir():
         if not any(path.glob("*.npy")):
-            raise DataError(f"{path} is a folder without npy files. Expected inputs.npy and sets.npy.")
+            raise DataError(f"There is no data file at {path}, a folder without inputs.npy and sets.npy.")
         return _from_arrays(map_arrays(path), path, description)
     if not path.is_file():
         raise DataError(f"There is no data file at {path}.")

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Augmentation, Batch, DatasetSource, collate, dataset_items, to_float
-from desp.errors import DataError, SettingsError
+from desp.errors import DataError
 from desp.scaling import FeatureScaling
 from desp.sets import as_set, present
 from desp.settings import DataDescription, InputKind, TrainingSettings, from_json
@@ -47,11 +47,7 @@ class DataShape:
     def __post_init__(self) -> None:
         if not self.scaling.offset:
             object.__setattr__(self, "scaling", FeatureScaling.identity(self.features))
-        if self.description.last_column > self.features:
-            raise SettingsError(
-                f"Columns of categories, boxes and positions must lie within the {self.features} features of an "
-                f"element, got {self.description}."
-            )
+        self.description.check_features(self.features)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "DataShape":
@@ -110,6 +106,7 @@ class _Summary:
     ) -> None:
         probe = collate(first, max_size, features or _features_of(first))
         self.max_size, self.features, self.description = max_size, probe.sets.features, description
+        description.check_features(self.features)
         self.input_shape = tuple(probe.x.shape[1:])
         by_shape: InputKind = "image" if len(self.input_shape) == 3 else "vector"
         self.kind: InputKind = "set" if description.aligned else description.input_kind or by_shape

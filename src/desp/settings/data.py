@@ -8,7 +8,7 @@ from desp.settings.base import InputKind, require_setting
 Columns = tuple[tuple[int, int], ...]
 """Ranges [first, last) of the columns of an element's features."""
 
-RANGES = "ranges (first, last + 1) of columns that do not overlap, of at least {} columns each"
+RANGES = "ranges of at least two columns, (first, last + 1), that do not overlap"
 BOX = 4
 POSITION = 2
 
@@ -30,7 +30,7 @@ class DataDescription:
     """Where an element is, two columns: what pictures draw; the first two numbers of an element if not given."""
 
     def __post_init__(self) -> None:
-        require_setting(_ranges(self.categories, 2), "categories", RANGES.format(2), self.categories)
+        require_setting(_ranges(self.categories, 2), "categories", RANGES, self.categories)
         boxes = _ranges(self.boxes, BOX, BOX)
         require_setting(boxes, "boxes", "ranges of four columns, (first, first + 4)", self.boxes)
         position = _ranges(self.position, POSITION, POSITION) and len(self.position) <= 1
@@ -40,10 +40,16 @@ class DataDescription:
         sets = not self.aligned or self.input_kind in (None, "set")
         require_setting(sets, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
 
-    @property
-    def last_column(self) -> int:
-        """How many features the named columns need at least."""
-        return max((last for _, last in (*self.categories, *self.boxes, *self.position)), default=0)
+    def check_features(self, features: int) -> None:
+        """Check that all columns lie within the features of an element.
+
+        Raises:
+            SettingsError: one does not.
+        """
+        for name in ("categories", "boxes", "position"):
+            ranges: Columns = getattr(self, name)
+            within = all(last <= features for _, last in ranges)
+            require_setting(within, name, f"within the {features} features of an element", ranges)
 
 
 def _ranges(ranges: Any, fewest: int, most: int | None = None) -> bool:

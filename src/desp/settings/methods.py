@@ -31,15 +31,20 @@ class MethodSettings(Variant):
     """Whether sets have an energy, by which predictions can be compared."""
     deterministic: ClassVar[bool] = False
     """Whether all predictions for one input are the same."""
-    can_align: ClassVar[bool] = True
+    can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
     encoder: EncoderSettings = field(default_factory=AutoEncoderSettings)
     """h(x); auto: what suits the inputs."""
 
     @property
+    def backbone(self) -> EnergySettings:
+        """The energy or network that encoders and heads beside it are as wide as."""
+        raise NotImplementedError  # an abstract property, as a dataclass has no abstract fields
+
+    @property
     def width(self) -> int:
         """Width of its layers."""
-        raise NotImplementedError  # an abstract property, as a dataclass has no abstract fields
+        return self.backbone.width
 
     @property
     def has_density(self) -> bool:
@@ -84,7 +89,7 @@ class MethodSettings(Variant):
 
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind."""
-        raise NotImplementedError  # an abstract method, as a dataclass has no abstract fields
+        return self.backbone.auto_encoder(kind)
 
     def aligned_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits input sets with which outputs are aligned."""
@@ -97,22 +102,19 @@ class EnergyMethodSettings(MethodSettings):
     """A method that trains an energy."""
 
     has_energy: ClassVar[bool] = True
+    can_align: ClassVar[bool] = True
     energy: EnergySettings = field(default_factory=DeepSetsSettings)
     """What scores a set."""
 
     @property
-    def width(self) -> int:
-        """That of the energy."""
-        return self.energy.width
+    def backbone(self) -> EnergySettings:
+        """The energy."""
+        return self.energy
 
     @property
     def needs_presence(self) -> bool:
         """Where the energy does."""
         return self.energy.needs_presence
-
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
-        """What suits the energy."""
-        return self.energy.auto_encoder(kind)
 
 
 @MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
@@ -155,6 +157,7 @@ class ContrastiveSettings(EnergyMethodSettings):
 class DiffusionSettings(MethodSettings):
     """What both denoising methods share. Sets are scaled to [-1, 1], which all sigmas refer to."""
 
+    can_align: ClassVar[bool] = True
     cardinality: Literal["predicted", "denoised"] = "predicted"
     """predicted: p(n | x) is learned, n is sampled, and exactly n elements are denoised (needs presence padding).
     denoised: presence, or zero rows, are denoised like everything else."""
@@ -213,18 +216,14 @@ class DenoisingSettings(DiffusionSettings):
         )
 
     @property
-    def width(self) -> int:
-        """That of the energy."""
-        return self.energy.width
+    def backbone(self) -> EnergySettings:
+        """The energy."""
+        return self.energy
 
     @property
     def has_density(self) -> bool:
         """With a smooth energy and a predicted cardinality."""
         return self.energy.smooth and self.predicts_cardinality
-
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
-        """What suits the energy."""
-        return self.energy.auto_encoder(kind)
 
 
 @MethodSettings.register("denoiser", "desp.methods.denoising:Denoiser")
@@ -239,13 +238,9 @@ class DenoiserSettings(DiffusionSettings):
     """The layers of the denoiser."""
 
     @property
-    def width(self) -> int:
-        """Of the network."""
-        return self.network.width
-
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
-        """What suits the network."""
-        return self.network.auto_encoder(kind)
+    def backbone(self) -> AttentionSettings:
+        """The network."""
+        return self.network
 
 
 Presence = Literal["descended", "clamped", "predicted"]
@@ -309,7 +304,6 @@ class TSPNSettings(MethodSettings):
     """TSPN (Kosiorek et al. 2020): a cardinality, then that many random points through a transformer; no
     energy."""
 
-    can_align: ClassVar[bool] = False
     hidden: int = 256
     """Features of an element in the transformer, and width of the encoder."""
     layers: int = 3

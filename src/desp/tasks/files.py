@@ -133,7 +133,8 @@ class FilesTask(Task):
         some = self.parts[1].examples(last=count)
         if not some:
             return None
-        return Batch(torch.stack([x for x, _ in some]), SetBatch.from_ragged([answers[0] for _, answers in some]))
+        sets = [answers[0] for _, answers in some]
+        return Batch(torch.stack([x for x, _ in some]), SetBatch.from_ragged(sets, features=sets[0].shape[1]))
 
     def evaluate(
         self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
 
 from desp.errors import SettingsError
 from desp.extras import require
@@ -29,7 +30,9 @@ def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | 
     default_device(device)
     tracking = _tracking(settings, folder)
     try:
-        accelerator = Accelerator(cpu=device == "cpu", **tracking)
+        # Each process keeps the running statistics of its own batches; `Processes.share_buffers` joins them.
+        own_buffers = DistributedDataParallelKwargs(broadcast_buffers=False)
+        accelerator = Accelerator(cpu=device == "cpu", kwargs_handlers=[own_buffers], **tracking)
     except ValueError as error:  # accelerate keeps the device of the first accelerator of a process
         raise SettingsError(f"This process cannot train on {device} now ({error}). Start a new one.") from error
     if device == "cuda" and accelerator.device.type != "cuda":

@@ -8,14 +8,17 @@ from torch import Tensor, nn
 
 
 class WeightAverage:
-    """Averages the parameters of a module over the training steps.
+    """Averages the parameters of a module over the training steps, and its buffers with them.
 
-    Early steps count less than `decay` asks for, so that the random start is forgotten quickly also in short
-    runs. torch's own AveragedModel would copy the whole module and has no such warm-up.
+    Running statistics of batch norm belong to the weights they were measured with, so they are averaged alike;
+    whole numbers, such as the count of batches, are taken over. Early steps count less than `decay` asks for, so
+    that the random start is forgotten quickly also in short runs. torch's own AveragedModel would copy the whole
+    module and has no such warm-up.
     """
 
     def __init__(self, module: nn.Module, decay: float) -> None:
-        self._live = dict(module.named_parameters())
+        self._buffers = dict(module.named_buffers())
+        self._live = dict(module.named_parameters()) | self._buffers
         self.decay = decay
         self.tensors = {name: value.detach().clone() for name, value in self._live.items()}
 
@@ -26,7 +29,11 @@ class WeightAverage:
     @torch.no_grad()
     def update(self, share: float | Tensor) -> None:
         """Take in the weights as they are, with a share that a tensor may hold for recorded steps to read."""
-        averages, live = list(self.tensors.values()), list[Tensor](self._live.values())
+        pairs = [(self.tensors[name], live) for name, live in self._live.items()]
+        for average, number in pairs:
+            if not average.is_floating_point():
+                average.copy_(number)
+        averages, live = zip(*(pair for pair in pairs if pair[0].is_floating_point()), strict=True)
         if isinstance(share, float):
             torch._foreach_lerp_(averages, live, share)
             return
@@ -35,9 +42,9 @@ class WeightAverage:
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Continue from saved averages."""
+        """Continue from saved averages; buffers, which older checkpoints lack here, begin as they are."""
         for name, value in self.tensors.items():
-            value.copy_(tensors[name])
+            value.copy_(tensors[name] if name in tensors or name not in self._buffers else self._buffers[name])
 
     @contextmanager
     def applied(self) -> Iterator[None]:

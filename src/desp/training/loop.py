@@ -179,6 +179,8 @@ class Trainer:
         step, settings = self.state.step, self.settings
         validate_now, save_now = self._validation_is_due(), step % settings.checkpoint_every == 0
         save_now = save_now or step >= settings.steps
+        if validate_now or save_now:
+            self._share_buffers()
         if step % settings.log_every == 0 or validate_now or save_now:
             self._report()
         if save_now:
@@ -190,6 +192,12 @@ class Trainer:
         if save_now or out_of_patience:
             self._save()
         return out_of_patience
+
+    def _share_buffers(self) -> None:
+        """Make buffers the same in all processes, before they are used for prediction or saved."""
+        names = [name for name, _ in self.method.named_buffers()]
+        averaged = [self.average.tensors[name] for name in names] if self.average else []
+        self.processes.share_buffers([*self.method.buffers(), *averaged])
 
     def _validation_is_due(self) -> bool:
         """Whether the present weights are to be validated, and have not been."""
@@ -315,6 +323,7 @@ class Trainer:
         self.processes.agree_on_bad_steps(self.monitor)
         self.monitor.check()
         self._judge(self.state.window.plus(self.monitor.means(), self.monitor.count))
+        self._share_buffers()
         self._save()
         kept = (
             f"saved in {self.store.folder}. Continue with --resume (in Python: fit(..., resume=True))."

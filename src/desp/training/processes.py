@@ -1,11 +1,13 @@
 """What several training processes must know or decide together; alone, every question answers itself."""
 
 import gc
+from collections.abc import Iterable
 
 import torch
 import torch.distributed
 from accelerate import Accelerator
 from accelerate.utils import broadcast
+from torch import Tensor
 
 from desp.training.monitor import Monitor
 
@@ -40,6 +42,14 @@ class Processes:
         if self.alone:
             return score
         return float(broadcast(torch.tensor(score, dtype=torch.float64, device=self.accelerator.device)))
+
+    def share_buffers(self, tensors: Iterable[Tensor]) -> None:
+        """Give all of them the mean of each buffer: of batch norm, each has seen its own batches only."""
+        if self.alone:
+            return
+        for buffer in tensors:
+            if buffer.is_floating_point():
+                buffer.copy_(self.accelerator.reduce(buffer.clone(), "mean"))
 
     def agree_on_bad_steps(self, monitor: Monitor) -> None:
         """A step that is bad for one is bad for all."""

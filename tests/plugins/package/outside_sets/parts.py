@@ -28,9 +28,9 @@ def build_linear(settings, input_shape):
 class Regression(Method):
     """The Chamfer distance to a set that is a linear map of the code."""
 
-    def __init__(self, settings, encoder, code_shape, sets, engine="auto"):
-        super().__init__(settings, encoder, code_shape, sets, engine)
-        self.head = nn.Linear(code_shape[-1], sets.max_size * sets.channels)
+    def __init__(self, settings, parts):
+        super().__init__(parts)
+        self.head = nn.Linear(parts.code_shape[-1], parts.sets.max_size * parts.sets.channels)
 
     def _sets(self, code: Tensor) -> Tensor:
         return self.head(code).view(-1, self.sets.max_size, self.sets.channels)
@@ -39,7 +39,7 @@ class Regression(Method):
         loss = chamfer(self._sets(self.encode(x)), y).mean()
         return loss, {"risk": loss.detach()}
 
-    def sample_part(self, code, generator, sampler, record):
+    def sample_part(self, code, generator, sampler, record, presence):
         return self._sets(code), ChainInfo()
 
 

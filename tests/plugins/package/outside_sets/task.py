@@ -29,7 +29,7 @@ class SegmentsTask(GeneratedTask):
         points = torch.stack([0.5 + half, 0.5 - half], dim=1)
         return Batch(length.unsqueeze(1), SetBatch(points, torch.ones(points.shape[:2], dtype=torch.bool)))
 
-    def shape(self, max_size, scaling, categories=()):
+    def shape(self, max_size, scaling):
         return DataShape((1,), features=2, max_size=2), None
 
     def read_input(self, value, where, folder, shape):

@@ -1,0 +1,222 @@
+"""Outputs that are aligned with inputs: element i of a set belongs to element i of its input."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from desp import SetPredictor
+from desp.errors import DataError, SettingsError
+from desp.predictor import DataShape
+from desp.randomness import make_generator
+from desp.samplers import LangevinSampler, eager_gradient
+from desp.sets import PresencePadding, SetBatch, present
+from desp.settings import (
+    AttentionSettings,
+    ContrastiveSettings,
+    DataDescription,
+    DeepSetsSettings,
+    DenoiserSettings,
+    DenoisingSettings,
+    DescentSettings,
+    EDMSettings,
+    FSPoolSetEncoderSettings,
+    LangevinSettings,
+    MethodSettings,
+    PooledLayersSettings,
+    RepresentationSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+    TrainingSettings,
+    TSPNSettings,
+)
+
+ALIGNED = DataDescription(aligned=True)
+SIZE = 4
+SHAPE = DataShape((SIZE, 3), features=1, max_size=SIZE, input_kind="set", description=ALIGNED)
+METHODS: dict[str, MethodSettings] = {
+    "contrastive": ContrastiveSettings(
+        energy=DeepSetsSettings(hidden=32),
+        chain=LangevinSettings(steps=15, stochastic_steps=15),
+        sampler=LangevinSettings(steps=20, stochastic_steps=10),
+    ),
+    "denoising": DenoisingSettings(energy=PooledLayersSettings(hidden=32), sampler=EDMSettings(steps=8)),
+    "attention": DenoisingSettings(energy=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
+    "denoiser": DenoiserSettings(network=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
+    "set-risk": SetRiskSettings(energy=DeepSetsSettings(hidden=32), descent=DescentSettings(steps=5)),
+}
+each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
+
+
+def as_input(elements: Tensor) -> Tensor:
+    return PresencePadding().encode(SetBatch.from_ragged([elements], SIZE, 2))[0]
+
+
+def half_of_each(count: int = 64) -> list[tuple[Tensor, Tensor]]:
+    """The set holds, for each element of the input, half of its first feature."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.rand(1 + index % SIZE, 2, generator=generator) for index in range(count)]
+    return [(as_input(item), item[:, :1] / 2) for item in inputs]
+
+
+def built(method: MethodSettings) -> SetPredictor:
+    predictor = SetPredictor(method, device="cpu")
+    predictor.build(SHAPE, seed=3)
+    return predictor
+
+
+@pytest.mark.parametrize("kind", ["denoising", "denoiser", "set-risk"])
+def test_each_element_gets_its_own(kind: str) -> None:
+    predictor = SetPredictor(METHODS[kind], device="cpu")
+    training = TrainingSettings(steps=120, batch_size=32, learning_rate=1e-2, warmup_steps=5)
+    predictor.fit(half_of_each(), training, description=ALIGNED)
+    elements = torch.tensor([[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]])
+    found = torch.stack(predictor.predict_one(as_input(elements), samples=8).sets)
+    assert found.shape == (8, 3, 1)
+    error = (found.mean(dim=0) - elements[:, :1] / 2).abs().max()
+    assert error < 0.12, found.mean(dim=0)
+
+
+def test_the_contrastive_loss_masks_noise_and_chain() -> None:
+    method = built(METHODS["contrastive"]).method
+    pairs = half_of_each(5)
+    x = torch.stack([x for x, _ in pairs])
+    y = PresencePadding().encode(SetBatch.from_ragged([item for _, item in pairs], SIZE))
+    loss, _ = method(x, y, make_generator(4))
+    generator, mask = make_generator(4), present(y).unsqueeze(-1)
+    real = y.clone()
+    real[..., :1] += method.settings.data_noise * (torch.randn(y.shape, generator=generator)[..., :1] * mask)
+    start = torch.cat([torch.zeros_like(y[..., :1]), y[..., 1:]], dim=-1)
+    code = method.encode(x)
+    sampler = LangevinSampler(method.settings.chain, known_presence=True)
+    sampled, _ = sampler.run(eager_gradient(method.energy, code.detach(), SIZE), start, generator)
+    torch.testing.assert_close(loss, (method.energy(code, real) - method.energy(code, sampled)).mean())
+
+
+@each_method
+def test_presence_is_that_of_the_input(method: MethodSettings) -> None:
+    predictor = built(method)
+    x = torch.stack([as_input(torch.rand(count, 2)) for count in (0, 1, 3, SIZE)])
+    raw, _ = predictor.sample(predictor.encode(x), make_generator(0), presence=predictor.given_presence(x))
+    assert torch.equal(raw[..., -1], x[..., -1])
+    assert torch.equal(present(raw), present(x))
+    sets = [item for prediction in predictor.predict(x, samples=2) for item in prediction.sets]
+    assert [len(item) for item in sets] == [0, 0, 1, 1, 3, 3, SIZE, SIZE]
+
+
+def test_input_elements_in_another_order_give_the_same_elements_in_that_order() -> None:
+    predictor = built(METHODS["set-risk"])
+    elements, order = torch.rand(SIZE, 2), torch.tensor([2, 0, 3, 1])
+    plain = predictor.predict_one(as_input(elements)).sets[0]
+    turned = predictor.predict_one(as_input(elements[order])).sets[0]
+    torch.testing.assert_close(turned, plain[order])
+    assert plain.std() > 1e-4  # else the order could not be seen
+
+
+@pytest.mark.parametrize("kind", ["denoising", "attention", "contrastive"])
+def test_energies_see_which_element_is_whose(kind: str) -> None:
+    predictor = built(METHODS[kind])
+    elements, values, order = torch.rand(SIZE, 2), torch.rand(SIZE, 1), torch.tensor([1, 0, 2, 3])
+    x = torch.stack([as_input(elements), as_input(elements[order]), as_input(elements)])
+    energies = predictor.energy(x, [values, values[order], values[order]])
+    torch.testing.assert_close(energies[0], energies[1])
+    assert abs(float(energies[2] - energies[0])) > 1e-6
+
+
+def test_a_density_has_one_order_and_no_cardinality() -> None:
+    """Of the untrained model it is that of numbers with a mean and deviation: no n!, no p(n | x)."""
+    predictor = built(METHODS["denoising"])
+    with torch.no_grad():  # without an energy, all that is left is the noise of sigma_data
+        for parameter in predictor.method.energy.network.head.parameters():
+            parameter.zero_()
+    elements = torch.rand(2, 2)
+    density = predictor.log_prob(as_input(elements).unsqueeze(0), [torch.tensor([[0.5], [0.75]])], steps=60)
+    sigma = predictor.method.preconditioning.sigma_data
+    normal = torch.distributions.Normal(0.0, sigma)  # of u = 2 y - 1
+    expected = float((normal.log_prob(torch.tensor([0.0, 0.5])) + torch.log(torch.tensor(2.0))).sum())
+    assert float(density.value) == pytest.approx(expected, abs=0.02)
+
+
+def test_energies_of_predictions_can_be_compared() -> None:
+    x = as_input(torch.rand(2, 2))
+    assert built(METHODS["denoising"]).predict_one(x, 2).comparable_sizes
+
+
+def test_a_saved_predictor_stays_aligned(tmp_path: Path) -> None:
+    predictor = built(METHODS["denoising"])
+    predictor.save_pretrained(tmp_path)
+    loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
+    assert loaded.shape == SHAPE
+    x = as_input(torch.rand(3, 2)).unsqueeze(0)
+    assert torch.equal(loaded.predict(x)[0].sets[0], predictor.predict(x)[0].sets[0])
+
+
+def test_only_present_elements_move_in_a_chain() -> None:
+    start = torch.zeros(2, 3, 2)
+    start[0, :2, -1] = 1
+    sampler = LangevinSampler(LangevinSettings(steps=4, stochastic_steps=3, noise_scale=0.5), known_presence=True)
+    end, _ = sampler.run(lambda y: (y.sum(dim=(1, 2)), torch.ones_like(y)), start, make_generator(1))
+    assert torch.equal(end[..., -1], start[..., -1])
+    assert bool((end[0, :2, 0] != 0).all())
+    assert not end[0, 2].any()
+    assert not end[1].any()
+
+
+# -- what cannot be ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (TSPNSettings(hidden=8), "method must be denoising, .* where outputs are aligned with inputs, got 'tspn'"),
+        (ContrastiveSettings(energy=SetEncoderSettings(hidden=8)), "set-encoder energy needs codes of 64 numbers"),
+        (
+            DenoisingSettings(encoder=FSPoolSetEncoderSettings(8, 8)),
+            r"a code for each element, \(4, H\).*'elements'",
+        ),
+    ],
+    ids=["tspn", "set-encoder", "pooled"],
+)
+def test_methods_that_cannot_align(method: MethodSettings, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        built(method)
+
+
+def test_an_own_encoder_gives_a_code_for_each_element() -> None:
+    predictor = SetPredictor(METHODS["denoising"], input_encoder=nn.Flatten(), device="cpu")
+    with pytest.raises(SettingsError, match="a code for each element"):
+        predictor.build(SHAPE)
+    predictor = SetPredictor(METHODS["denoising"], input_encoder=nn.Linear(3, 5), device="cpu")
+    predictor.build(SHAPE)
+    assert len(predictor.predict_one(as_input(torch.rand(2, 2))).sets[0]) == 2
+
+
+def test_zero_padding_has_no_known_presence() -> None:
+    predictor = SetPredictor(METHODS["contrastive"], RepresentationSettings(padding="zero"), device="cpu")
+    with pytest.raises(SettingsError, match=r"representation\.padding must be presence where outputs are aligned"):
+        predictor.build(SHAPE)
+
+
+GAP = torch.tensor([[0.1, 0.2, 1], [0, 0, 0], [0.3, 0.4, 1], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("x", "count", "message"),
+    [
+        (as_input(torch.rand(2, 2)), 3, "Example 5: its set has 3 elements and its input 2"),
+        (GAP, 2, "Example 5: .* padding is last"),
+    ],
+    ids=["cardinality", "gap"],
+)
+def test_examples_that_are_not_aligned(x: Tensor, count: int, message: str) -> None:
+    pairs = [*half_of_each(5), (x, torch.rand(count, 1))]
+    with pytest.raises(DataError, match=message):
+        SetPredictor(METHODS["denoising"], device="cpu").fit(pairs, description=ALIGNED)
+
+
+def test_inputs_must_be_sets() -> None:
+    with pytest.raises(DataError, match=r"inputs that are sets, padded .* got inputs of shape \(4,\)"):
+        SetPredictor(device="cpu").fit([(torch.rand(4), torch.rand(4, 1))], description=ALIGNED)
+    with pytest.raises(SettingsError, match="input_kind must be set where outputs are aligned"):
+        DataDescription(input_kind="image", aligned=True)
