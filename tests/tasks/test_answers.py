@@ -1,0 +1,115 @@
+"""A user's data with several valid answers, and with outputs that are aligned with inputs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.data import read_data_file
+from desp.errors import DataError
+from desp.predictor import SetPredictor
+from desp.sets import SetBatch
+from desp.settings import DataDescription, FilesSettings, RepresentationSettings
+from desp.tasks.files import FilesTask
+
+PRESENCE = RepresentationSettings(padding="presence")
+ALIGNED = DataDescription(aligned=True)
+
+
+def write(path: Path, *records: Any) -> Path:
+    path.write_text("\n".join(map(json.dumps, records)) + "\n")
+    return path
+
+
+@pytest.fixture
+def two_answers(tmp_path: Path) -> FilesTask:
+    """A point at the input or at its double; the third example has one answer."""
+    answers = [[[[float(k)]], [[2.0 * k], [2.0 * k]]][: 1 if k == 3 else 2] for k in range(1, 21)]
+    records = [{"input": k + 1, "answers": answers[k]} for k in range(20)]
+    return FilesTask(FilesSettings(path=str(write(tmp_path / "data.jsonl", *records)), held_out=0.5), 0)
+
+
+def test_all_valid_sets_are_trained_on_and_belong_to_what_is_scored(two_answers: FilesTask) -> None:
+    data = two_answers.whole
+    assert (data.example_count, len(data)) == (20, 39)
+    assert [item.tolist() for item in data.examples(1, 2)[0][1]] == [[[2.0]], [[4.0], [4.0]]]
+    assert [data[index][1].tolist() for index in (2, 3, 4)] == [[[2.0]], [[4.0], [4.0]], [[3.0]]]
+    test, _, training = two_answers.parts
+    assert {float(x) for x, _ in test.examples()}.isdisjoint({float(x) for x, _ in training.examples()})
+    assert [len(example.truth) for example in two_answers.examples(0)] == [
+        len(answers) for _, answers in test.examples(last=5)
+    ]
+
+
+@pytest.mark.parametrize(("found", "share"), [("first", 0.5), ("both", 1.0)])
+def test_any_valid_set_is_right(
+    two_answers: FilesTask, knowing: Callable[..., SetPredictor], found: str, share: float
+) -> None:
+    shape, _ = two_answers.shape(None, True)
+
+    def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+        second = torch.arange(len(x)) % 2 == 1 if found == "both" else torch.zeros(len(x), dtype=torch.bool)
+        sets = [
+            torch.full((2, 1), 2.0 * float(row)) if other and float(row) != 3 else torch.full((1, 1), float(row))
+            for row, other in zip(x[:, 0], second, strict=True)
+        ]
+        return made.encode_sets(SetBatch.from_ragged(sets, 2, 1))
+
+    made = knowing(draw, shape, PRESENCE)
+    scores = two_answers.evaluate(made, seed=0, samples=2).returned
+    assert scores["score"] == pytest.approx(0, abs=1e-9)
+    assert scores["right_size"] == 1
+    single = [len(answers) == 1 for _, answers in two_answers.held_out.examples()]
+    assert scores["answers_found"] == pytest.approx(
+        (share * single.count(False) + single.count(True)) / len(single)
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"input": 1, "answers": []}, "line 1: 'answers' must be a list of at least one set"),
+        ({"input": 1, "answers": [[[1.0]]], "set": [[1.0]]}, "line 1: has 'set' and 'answers'"),
+        ({"input": 1, "answers": [[[1.0]], [["a"]]]}, "line 1, answer 1"),
+        ({"input": 1}, "the field 'set' is missing"),
+    ],
+)
+def test_bad_answers(tmp_path: Path, record: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_data_file(write(tmp_path / "data.jsonl", record))
+
+
+def test_aligned_sets_are_compared_element_by_element(
+    tmp_path: Path, knowing: Callable[..., SetPredictor]
+) -> None:
+    """The same elements in another order are as wrong as others."""
+    inputs = [[[float(k), float(i)] for i in range(2 + k % 2)] for k in range(12)]
+    records = [{"input": x, "set": [[element[1]] for element in x]} for x in inputs]
+    settings = FilesSettings(path=str(write(tmp_path / "data.jsonl", *records)), description=ALIGNED, held_out=0.5)
+    task = FilesTask(settings, 0)
+    shape, _ = task.shape(None, True)
+    assert (shape.max_size, shape.input_shape, shape.description.aligned) == (3, (3, 3), True)
+
+    def score(order: slice) -> dict[str, float]:
+        def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+            sets = [row[row[:, -1] > 0.5][order.start :: order.step][:, 1:2] for row in x]
+            return made.encode_sets(
+                SetBatch.from_ragged([item.flip(0) if flipped else item for item in sets], 3, 1)
+            )
+
+        flipped = order.stop == 1
+        made = knowing(draw, shape, PRESENCE)
+        return task.evaluate(made, seed=0, samples=1).returned
+
+    assert score(slice(0, 0, 1))["score"] == pytest.approx(0, abs=1e-9)
+    assert score(slice(0, 1, 1))["score"] > 0.01
+
+
+def test_lines_that_are_not_aligned(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.jsonl", {"input": [[1.0], [2.0]], "set": [[1.0]]})
+    with pytest.raises(DataError, match="line 1: the set has 1 elements and the input 2"):
+        read_data_file(path, ALIGNED)
