@@ -22,7 +22,7 @@ COMMANDS = {
     "ablate": "score and energy against the share of stochastic steps",
     "tables": "the paper's tables, from recorded results",
     "reproduce": "train, score and record all recipes of a table",
-    "bench": "how fast chains, training steps and distances are here",
+    "bench": "how fast chains, training steps and predictions are here",
 }
 
 EXAMPLES = """examples:
