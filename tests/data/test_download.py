@@ -1,7 +1,6 @@
-"""Downloads from a server of our own: resumed, checked, and given up with a list of what was tried."""
+"""Downloads from a server of our own: checked, and given up with a list of what was tried."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import socket
@@ -21,9 +20,9 @@ MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
 
 
 class Server(ThreadingHTTPServer):
-    """Gives `CONTENT` below /good; /broken ends early, /other gives something else, /plain knows no ranges."""
+    """Gives `CONTENT` below /good; /broken ends early, /other gives something else, /plain names no length."""
 
-    asked: list[tuple[str, str | None]]
+    asked: list[str]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -31,23 +30,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         kind = self.path.split("/")[1]
-        wanted = self.headers.get("Range")
-        self.server.asked.append((kind, wanted))
+        self.server.asked.append(kind)
         if kind not in ("good", "broken", "other", "plain"):
             self.send_error(404)
             return
         content = CONTENT[::-1] if kind == "other" else CONTENT
-        first = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and kind != "plain" else 0
-        if first >= len(content):
-            self.send_error(416)
-            return
-        self.send_response(206 if first else 200)
-        if first:
-            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
-        self.send_header("Content-Length", str(len(content) - first))
+        self.send_response(200)
+        if kind != "plain":
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        rest = content[first:]
-        self.wfile.write(rest[: len(rest) // 2] if kind == "broken" else rest)
+        self.wfile.write(content[: len(content) // 2] if kind == "broken" else content)
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -92,38 +84,17 @@ def test_another_file_of_that_name_is_not_overwritten(server: Server, tmp_path: 
     assert (tmp_path / "file.gz").read_bytes() == b"mine"
 
 
-def test_a_part_is_continued(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz.part").write_bytes(CONTENT[:70_000])
+def test_a_length_is_not_needed(server: Server, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
-    path = download(remote(server, "good"), tmp_path, lambda done, total: told.append((done, total)))
-    assert server.asked == [("good", "bytes=70000-")]
+    path = download(remote(server, "plain"), tmp_path, lambda done, total: told.append((done, total)))
     assert path.read_bytes() == CONTENT
-    assert min(done for done, _ in told) > 70_000
-    assert {total for _, total in told} == {len(CONTENT)}
+    assert told[-1] == (len(CONTENT), None)
 
 
-def test_a_part_is_begun_again_where_there_are_no_ranges(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz.part").write_bytes(b"x" * 70_000)
-    assert download(remote(server, "plain"), tmp_path).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("part", [b"x" * 70_000, b"x" * 300_000], ids=["damaged", "too long"])
-def test_a_damaged_part_is_begun_again(server: Server, tmp_path: Path, part: bytes) -> None:
-    (tmp_path / "file.gz.part").write_bytes(part)
-    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
-    assert server.asked[1:] == [("good", None)]
-
-
-def test_a_whole_part_only_gets_its_name(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz.part").write_bytes(CONTENT)
-    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
-    assert len(server.asked) == 1  # answered with "nothing is missing"
-
-
-def test_the_next_mirror_continues(server: Server, tmp_path: Path) -> None:
+def test_the_next_mirror_is_asked(server: Server, tmp_path: Path) -> None:
     path = download(remote(server, "missing", "broken", "good"), tmp_path)
     assert path.read_bytes() == CONTENT
-    assert server.asked == [("missing", None), ("broken", None), ("good", "bytes=100000-")]
+    assert server.asked == ["missing", "broken", "good"]
 
 
 def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
@@ -146,9 +117,7 @@ def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
     assert "broken/file.gz (ended after 100000 of 200000 bytes)" in message
     assert "file:///etc/file.gz (not an http address)" in message
     assert "Check the connection" in message
-    # The next attempt goes on from there.
-    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
-    assert server.asked[-1] == ("good", "bytes=100000-")
+    assert os.listdir(tmp_path) == []
 
 
 def test_without_mirrors_nothing_is_tried(tmp_path: Path) -> None:
@@ -163,8 +132,8 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path)
     with pytest.raises(OSError, match="No space left") as caught:
         download(remote(server, "good", "plain"), tmp_path, full)
     assert not isinstance(caught.value, DownloadError)
-    assert not (tmp_path / "file.gz").exists()
-    assert {kind for kind, _ in server.asked} == {"good"}
+    assert os.listdir(tmp_path) == []
+    assert server.asked == ["good"]
 
 
 def test_a_mirror_is_given_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,18 +155,16 @@ def test_a_mirror_is_given_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_file_is_on_the_disk_before_it_gets_its_name(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nobody else writes meanwhile."""
     done: list[str] = []
 
     def noting(module: Any, name: str) -> None:
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *rest: done.append(name) or real(*rest))
 
-    noting(fcntl, "flock")
     noting(os, "fsync")
     noting(os, "replace")
     download(remote(server, "good"), tmp_path)
-    assert done == ["flock", "fsync", "replace"]
+    assert done[:2] == ["fsync", "replace"]
 
 
 def test_md5_of_a_file(tmp_path: Path) -> None:

@@ -63,7 +63,6 @@ def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.Monk
     first = load_mnist("mnist", tiny_mnist)
     expected = first.training.table(order, 16).batch().x
     monkeypatch.setattr("desp.data.mnist._IMAGES_AT_ONCE", 7)
-    monkeypatch.setenv("DESP_CACHE", str(tiny_mnist / "again"))
     again = load_mnist("mnist", tiny_mnist)
     assert torch.equal(again.training.table(order, 16).batch().x, expected)
     for part in ("points", "offsets", "labels"):
@@ -165,8 +164,7 @@ def test_batches_depend_on_their_number_alone(table: PointTable) -> None:
 @pytest.mark.skipif(
     not os.environ.get("DESP_DATA") or not files_folder("mnist").is_dir(), reason="DESP_DATA has no MNIST"
 )
-def test_real_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DESP_CACHE", str(tmp_path))
+def test_real_mnist() -> None:
     data = load_mnist("mnist")
     assert (len(data.training), len(data.test), data.max_size) == (60_000, 10_000, 342)
     assert data.test.labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
