@@ -30,7 +30,16 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, atomically."""
-    write_atomically(path, lambda temporary: _write_and_ignore_count(temporary, text))
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` to `path`, atomically."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+
+    write_atomically(path, write)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -47,10 +56,6 @@ def without_nonfinite(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value
-
-
-def _write_and_ignore_count(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _umask() -> int:

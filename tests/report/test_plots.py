@@ -150,7 +150,7 @@ def test_every_curve_shows_its_own_numbers(drawn: list[Figure], make_run: MakeRu
         for figure in drawn
         for axes in figure.axes
     }
-    assert [curve.title for curve in curves] == list(shown)
+    assert [description.partition(" over training: ")[0] for _, description in curves] == list(shown)
     assert shown == {
         "Loss": [("loss", INK, [(1, 3), (2, 5)])],
         "Energies": [("real sets", BLUE, [(1, 4), (2, 6)]), ("sampled sets", RED, [(1, 5), (2, 7)])],

@@ -14,7 +14,7 @@ from desp.report.figures import (
 from desp.report.figures.points import Axes2D
 from desp.report.folder import WRITTEN_BY, RunRecord
 from desp.report.numbers import duration, is_number, readable
-from desp.report.tables import Markup, flatten, folded, names_table, rows_table, settings_tables
+from desp.report.tables import flatten, folded, names_table, rows_table, settings_tables
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _learning(record: RunRecord) -> str:
     curves = learning_curves(record)
     if not curves:
         return _missing("Nothing has been logged yet.", "log.jsonl")
-    pictures = "".join(_picture(curve.image, curve.description) for curve in curves)
+    pictures = "".join(_picture(image, description) for image, description in curves)
     note = "Faint lines are single steps, strong lines running means."
     if _setting(record, "method", "kind") == "contrastive":
         note += (
@@ -233,17 +233,13 @@ def _provenance(record: RunRecord) -> str:
     if summary is None:
         return _missing("There is no summary: training is not finished.", "summary.json")
     seconds, memory = summary.get("seconds"), summary.get("peak_memory_mb")
-    command = summary.get("command")
     pairs = [
-        ("command", Markup(f"<code>{escape(str(command))}</code>") if command else None),
+        ("command", summary.get("command")),
         ("commit", summary.get("commit")),
         ("device", summary.get("device")),
         ("engine", summary.get("engine")),
-        ("wall time", duration(seconds) if is_number(seconds) and seconds is not None else None),
-        (
-            "peak memory",
-            f"{readable(float(memory))} MB" if is_number(memory) and memory is not None else None,
-        ),
+        ("wall time", duration(seconds) if is_number(seconds) else None),
+        ("peak memory", f"{readable(float(memory))} MB" if is_number(memory) else None),
         ("parameters", summary.get("parameters")),
         ("steps", summary.get("steps")),
         ("best validation score", summary.get("best_score")),

@@ -52,20 +52,12 @@ def _numeric(rows: list[dict[str, Any]], name: str) -> str:
 
 
 def names_table(pairs: Iterable[tuple[str, Any]]) -> str:
-    """Two columns, a name and its value. Strings that are HTML already must be wrapped in `Markup`."""
+    """Two columns, a name and its value."""
     body = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{_cell(value)}</td></tr>' for name, value in pairs)
     return f'<div class="table"><table class="names"><tbody>{body}</tbody></table></div>'
 
 
-class Markup(str):
-    """Text that is HTML already, and must not be escaped again."""
-
-    __slots__ = ()
-
-
 def _cell(value: Any) -> str:
-    if isinstance(value, Markup):
-        return value
     if isinstance(value, list | tuple) and len(value) > _MOST_LISTED:
         return f"{escape(readable(value[:_MOST_LISTED]))}, … ({len(value)} values)"
     return number_html(value)
@@ -81,9 +73,9 @@ def settings_tables(settings: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def folded(title: str, content: str, is_open: bool = False) -> str:
+def folded(title: str, content: str) -> str:
     """Content that is shown on demand."""
-    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{content}</details>"
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
 def flatten(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
