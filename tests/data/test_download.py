@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from desp.data.download import RemoteFile, download, file_md5
+from desp.data.download import download, file_md5
 from desp.errors import DataError, DownloadError
 
 CONTENT = os.urandom(200_000)
@@ -57,14 +57,19 @@ def server() -> Iterator[Server]:
     running.server_close()
 
 
-def remote(server: Server, *kinds: str, md5: str = MD5) -> RemoteFile:
-    return RemoteFile("file.gz", md5, tuple(f"http://127.0.0.1:{server.server_port}/{kind}" for kind in kinds))
+def mirrors(server: Server, *kinds: str) -> list[str]:
+    return [f"http://127.0.0.1:{server.server_port}/{kind}" for kind in kinds]
+
+
+def fetch(server: Server, folder: Path, *kinds: str, **options: Any) -> Path:
+    """Download the file from mirrors of these kinds."""
+    download(folder / "file.gz", MD5, mirrors(server, *kinds), **options)
+    return folder / "file.gz"
 
 
 def test_a_file_arrives_whole(server: Server, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
-    path = download(remote(server, "good"), tmp_path / "new", lambda done, total: told.append((done, total)))
-    assert path == tmp_path / "new" / "file.gz"
+    path = fetch(server, tmp_path / "new", "good", progress=lambda done, total: told.append((done, total)))
     assert path.read_bytes() == CONTENT
     assert os.listdir(path.parent) == ["file.gz"]
     assert told[-1] == (len(CONTENT), len(CONTENT))
@@ -73,33 +78,33 @@ def test_a_file_arrives_whole(server: Server, tmp_path: Path) -> None:
 
 def test_what_is_there_is_not_fetched(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.gz").write_bytes(CONTENT)
-    download(remote(server, "good"), tmp_path)
+    fetch(server, tmp_path, "good")
     assert server.asked == []
 
 
 def test_another_file_of_that_name_is_not_overwritten(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.gz").write_bytes(b"mine")
     with pytest.raises(DataError, match=f"expected the MD5 sum {MD5}, got .* Move it away"):
-        download(remote(server, "good"), tmp_path)
+        fetch(server, tmp_path, "good")
     assert (tmp_path / "file.gz").read_bytes() == b"mine"
 
 
 def test_a_length_is_not_needed(server: Server, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
-    path = download(remote(server, "plain"), tmp_path, lambda done, total: told.append((done, total)))
+    path = fetch(server, tmp_path, "plain", progress=lambda done, total: told.append((done, total)))
     assert path.read_bytes() == CONTENT
     assert told[-1] == (len(CONTENT), None)
 
 
 def test_the_next_mirror_is_asked(server: Server, tmp_path: Path) -> None:
-    path = download(remote(server, "missing", "broken", "good"), tmp_path)
+    path = fetch(server, tmp_path, "missing", "broken", "good")
     assert path.read_bytes() == CONTENT
     assert server.asked == ["missing", "broken", "good"]
 
 
 def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=f"other/file.gz .expected the MD5 sum {MD5}, got"):
-        download(remote(server, "other"), tmp_path)
+        fetch(server, tmp_path, "other")
     assert os.listdir(tmp_path) == []
 
 
@@ -107,10 +112,9 @@ def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
     with socket.socket() as closed:  # bound and not listening: nobody answers there
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        good = remote(server, "missing", "broken")
-        file = RemoteFile(good.name, good.md5, (dead, *good.mirrors, "file:///etc"))
+        places = (dead, *mirrors(server, "missing", "broken"), "file:///etc")
         with pytest.raises(DownloadError) as caught:
-            download(file, tmp_path, timeout=5)
+            download(tmp_path / "file.gz", MD5, places, timeout=5)
     message = str(caught.value)
     assert f"{dead}/file.gz (no answer" in message
     assert "missing/file.gz (answered 404)" in message
@@ -122,7 +126,7 @@ def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
 
 def test_without_mirrors_nothing_is_tried(tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="no mirror is known"):
-        download(RemoteFile("file.gz", MD5, ()), tmp_path)
+        download(tmp_path / "file.gz", MD5, ())
 
 
 def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path) -> None:
@@ -130,7 +134,7 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space left") as caught:
-        download(remote(server, "good", "plain"), tmp_path, full)
+        fetch(server, tmp_path, "good", "plain", progress=full)
     assert not isinstance(caught.value, DownloadError)
     assert os.listdir(tmp_path) == []
     assert server.asked == ["good"]
@@ -144,11 +148,11 @@ def test_a_mirror_is_given_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise TimeoutError("timed out")
 
     monkeypatch.setattr("urllib.request.urlopen", silent)
-    file = RemoteFile("file.gz", MD5, ("http://one", "http://two"))
+    file = (tmp_path / "file.gz", MD5, ("http://one", "http://two"))
     with pytest.raises(DownloadError, match=r"one/file\.gz .no answer: timed out"):
-        download(file, tmp_path, timeout=4)
+        download(*file, timeout=4)
     with pytest.raises(DownloadError, match=r"two/file\.gz .no answer: timed out"):
-        download(file, tmp_path)
+        download(*file)
     assert waited == [4, 4, 30, 30]
 
 
@@ -163,7 +167,7 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name(
 
     noting(os, "fsync")
     noting(os, "replace")
-    download(remote(server, "good"), tmp_path)
+    fetch(server, tmp_path, "good")
     assert done[:2] == ["fsync", "replace"]
 
 

@@ -113,11 +113,11 @@ def test_what_is_missing_is_fetched_from_the_variants_mirrors(
 ) -> None:
     asked: dict[str, Any] = {}
 
-    def download(remote: Any, folder: Path, progress: Any) -> None:
+    def download(target: Path, md5: str, mirrors: tuple[str, ...], progress: Any) -> None:
         progress(3, 7)
-        assert folder == tmp_path / variant
-        assert remote.md5 == desp.data.mnist_files.CHECKSUMS[variant][remote.name]
-        asked[remote.name] = remote.mirrors
+        assert target.parent == tmp_path / variant
+        assert md5 == desp.data.mnist_files.CHECKSUMS[variant][target.name]
+        asked[target.name] = mirrors
 
     monkeypatch.setattr(desp.data.mnist_files, "download", download)
     (tmp_path / variant).mkdir()

@@ -3,8 +3,7 @@
 import hashlib
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -18,21 +17,6 @@ Progress = Callable[[int, int | None], None]
 TIMEOUT = 30.0
 _CHUNK = 1 << 16
 _NETWORK = (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError, OSError)
-
-
-@dataclass(frozen=True)
-class RemoteFile:
-    """A file that several places offer.
-
-    Attributes:
-        name: of the file, there and here.
-        md5: its checksum.
-        mirrors: addresses of folders that hold it, tried in this order.
-    """
-
-    name: str
-    md5: str
-    mirrors: tuple[str, ...]
 
 
 class _Failed(Exception):
@@ -62,14 +46,21 @@ def check_md5(path: Path, expected: str, again: str) -> None:
         )
 
 
-def download(remote: RemoteFile, folder: Path, progress: Progress | None = None, timeout: float = TIMEOUT) -> Path:
-    """Fetch a file into `folder`, and return its path; nothing is fetched if it is there already.
+def download(
+    target: Path,
+    md5: str,
+    mirrors: Sequence[str],
+    progress: Progress | None = None,
+    timeout: float = TIMEOUT,
+) -> None:
+    """Fetch a file to `target`, unless it is there already.
 
     It gets its name once it is whole and its checksum is right, so that several processes may fetch it at once.
 
     Args:
-        remote: what to fetch.
-        folder: where to; made if needed.
+        target: where to; its folder is made if needed, and its name is the one it has on all mirrors.
+        md5: its checksum.
+        mirrors: addresses of folders that hold it, tried in this order.
         progress: told of bytes.
         timeout: seconds without an answer after which a mirror is given up.
 
@@ -77,21 +68,21 @@ def download(remote: RemoteFile, folder: Path, progress: Progress | None = None,
         DownloadError: no mirror gave it; the message lists what each one said.
         DataError: a file of that name is there, and is another one.
     """
-    target, tried = folder / remote.name, []
     if target.exists():
-        check_md5(target, remote.md5, "fetch it again.")
-        return target
-    for mirror in remote.mirrors:
-        address = f"{mirror.rstrip('/')}/{remote.name}"
+        check_md5(target, md5, "fetch it again.")
+        return
+    tried = []
+    for mirror in mirrors:
+        address = f"{mirror.rstrip('/')}/{target.name}"
         try:
-            write_atomically(target, partial(_fetch, address, remote.md5, progress, timeout))
+            write_atomically(target, partial(_fetch, address, md5, progress, timeout))
         except _Failed as reason:
             tried.append(f"{address} ({reason})")
             continue
-        return target
+        return
     raise DownloadError(
-        f"{remote.name} could not be fetched. Tried: {'; '.join(tried) or 'nothing, as no mirror is known'}. "
-        f"Check the connection and try again, or put the file into {folder} yourself."
+        f"{target.name} could not be fetched. Tried: {'; '.join(tried) or 'nothing, as no mirror is known'}. "
+        f"Check the connection and try again, or put the file into {target.parent} yourself."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from desp.data.download import RemoteFile, check_md5, download, file_md5
+from desp.data.download import check_md5, download, file_md5
 from desp.errors import DataError
 from desp.settings import MnistVariant
 
@@ -78,7 +78,7 @@ def fetch_files(
     for name, md5 in CHECKSUMS[variant].items():
         if not (folder / name).is_file():
             told = None if progress is None else partial(progress, name)
-            download(RemoteFile(name, md5, MIRRORS[variant]), folder, told)
+            download(folder / name, md5, MIRRORS[variant], told)
     return folder
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from desp.distances.chamfer import chamfer, chamfer_of_equal_sizes, chamfer_of_sets
-from desp.distances.hungarian import assign, assign_later, hungarian, hungarian_of_sets, nearest_hungarian
+from desp.distances.hungarian import assign, hungarian, hungarian_of_sets, nearest_hungarian
 from desp.distances.pairwise import huber_pairs
 from desp.settings import Distance
 
@@ -17,7 +17,6 @@ SET_DISTANCES: dict[Distance, Callable[[Tensor, Tensor], Tensor]] = {
 __all__ = [
     "SET_DISTANCES",
     "assign",
-    "assign_later",
     "chamfer",
     "chamfer_of_equal_sizes",
     "chamfer_of_sets",
