@@ -6,20 +6,11 @@ from typing import Any
 
 from desp.report.numbers import is_number, readable
 
-_COLUMNS = {
-    "system": "System",
-    "metric": "Metric",
-    "value": "Value",
-    "std": "Std",
-    "seeds": "Seeds",
-    "paper": "Paper",
-    "real_data": "Real data",
-    "protocol": "Protocol",
-    "data": "Data",
-    "task": "Task",
-    "table": "Table",
-    "recipe": "Recipe",
-}
+# Known columns come first, in this order.
+_COLUMNS = (
+    *("system", "metric", "value", "std", "seeds", "paper", "real_data"),
+    *("protocol", "data", "task", "table", "recipe"),
+)
 _MOST_LISTED = 24
 
 
@@ -34,9 +25,7 @@ def rows_table(rows: list[dict[str, Any]]) -> str:
     """All rows of an evaluation. Columns in which nothing is known are left out."""
     names = list(dict.fromkeys([*_COLUMNS, *(str(key) for row in rows for key in row)]))
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
-    head = "".join(
-        f'<th scope="col"{_numeric(rows, name)}>{escape(_COLUMNS.get(name, name))}</th>' for name in names
-    )
+    head = "".join(f'<th scope="col"{_numeric(rows, name)}>{escape(_title(name))}</th>' for name in names)
     body = "".join(
         "<tr>"
         + "".join(f"<td{_numeric(rows, name)}>{number_html(row.get(name))}</td>" for name in names)
@@ -44,6 +33,10 @@ def rows_table(rows: list[dict[str, Any]]) -> str:
         for row in rows
     )
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").capitalize() if name in _COLUMNS else name
 
 
 def _numeric(rows: list[dict[str, Any]], name: str) -> str:
