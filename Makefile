@@ -51,7 +51,7 @@ format: $(DEV_READY) ## repair style where a tool can
 
 clean: ## remove caches and built files (not .venv, not runs/)
 	rm -rf build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

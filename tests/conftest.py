@@ -113,9 +113,7 @@ def tiny_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     import desp.data.mnist_files
 
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home-data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home-cache"))
     monkeypatch.delenv("DESP_DATA", raising=False)
-    monkeypatch.delenv("DESP_CACHE", raising=False)
     folder = tmp_path / "data"
     monkeypatch.setitem(desp.data.mnist_files.CHECKSUMS, "mnist", write_tiny_mnist(folder / "mnist"))
     return folder

@@ -1,15 +1,13 @@
 """Files are whole or not there."""
 
-import errno
 import json
 import math
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
-from desp.storage import without_nonfinite, write_atomically, write_folder_atomically, write_json, write_text
+from desp.storage import without_nonfinite, write_atomically, write_json, write_text
 
 
 def test_text_is_written_and_folders_are_made(tmp_path: Path) -> None:
@@ -119,102 +117,3 @@ def test_content_is_durable_before_the_name_and_the_name_at_last(
         ("rename", f"{temporary} to file.txt"),
         ("sync", "folder"),
     ]
-
-
-def test_all_files_of_a_folder_are_durable_before_its_name(tmp_path: Path, on_disk: list[tuple[str, str]]) -> None:
-    def two(folder: Path) -> None:
-        (folder / "a.txt").write_text("1")
-        (folder / "b.txt").write_text("2")
-
-    write_folder_atomically(tmp_path / "folder", two)
-    assert sorted(on_disk[:2]) == [("sync", "a.txt with 1"), ("sync", "b.txt with 2")]
-    (kind, names), last = on_disk[2:]
-    assert (kind, names.endswith(".tmp to folder")) == ("rename", True)
-    assert last == ("sync", tmp_path.name)
-
-
-# -- folders -----------------------------------------------------------------------------------------------
-
-
-def fill(folder: Path, text: str = "new") -> None:
-    (folder / "file.txt").write_text(text)
-
-
-def test_a_folder_appears_whole_and_replaces_an_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "folder"
-    write_folder_atomically(path, lambda folder: fill(folder, "old"))
-    (path / "more.txt").write_text("old too")
-    write_folder_atomically(path, fill)
-    assert os.listdir(path) == ["file.txt"]
-    assert (path / "file.txt").read_text() == "new"
-    assert os.listdir(path.parent) == ["folder"]
-
-
-@pytest.mark.parametrize("exception", [OSError, KeyboardInterrupt])
-def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path: Path, exception: type[BaseException]) -> None:
-    path = tmp_path / "folder"
-    write_folder_atomically(path, lambda folder: fill(folder, "old"))
-
-    def fail(folder: Path) -> None:
-        fill(folder, "half")
-        raise exception
-
-    with pytest.raises(exception):
-        write_folder_atomically(path, fail)
-    assert (path / "file.txt").read_text() == "old"
-    assert os.listdir(tmp_path) == ["folder"]
-
-
-def test_a_quicker_process_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "folder"
-    real = os.replace
-
-    def late(source: Path, target: Path) -> None:
-        path.mkdir()
-        fill(path, "of the other process")
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", late)
-    write_folder_atomically(path, fill)
-    assert (path / "file.txt").read_text() == "of the other process"
-    assert os.listdir(tmp_path) == ["folder"]
-
-
-def test_folders_are_as_readable_as_any_other(tmp_path: Path) -> None:
-    def fill_privately(folder: Path) -> None:
-        fill(folder)
-        (folder / "file.txt").chmod(0o600)
-
-    write_folder_atomically(tmp_path / "ours", fill_privately)
-    (tmp_path / "plain").mkdir()
-    fill(tmp_path / "plain")
-    for name in (".", "file.txt"):
-        assert (tmp_path / "ours" / name).stat().st_mode == (tmp_path / "plain" / name).stat().st_mode
-
-
-def test_an_old_folder_that_another_process_takes_away_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "folder"
-    write_folder_atomically(path, lambda folder: fill(folder, "old"))
-    real = os.replace
-
-    def late(source: Path, target: Path) -> None:
-        if source == path:
-            shutil.rmtree(path)
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", late)
-    write_folder_atomically(path, fill)
-    assert (path / "file.txt").read_text() == "new"
-    assert os.listdir(tmp_path) == ["folder"]
-
-
-def test_a_folder_that_cannot_be_renamed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(source: Path, target: Path) -> None:
-        raise PermissionError(errno.EACCES, "not here")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(PermissionError, match="not here"):
-        write_folder_atomically(tmp_path / "folder", fill)
-    assert os.listdir(tmp_path) == []

@@ -1,9 +1,7 @@
 """Files that are either whole or not there at all."""
 
-import errno
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,44 +28,18 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_folder_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary folder beside `path`, then rename it into place.
-
-    An older folder is replaced. Where another process was quicker in doing so, its folder stays.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-    try:
-        write(temporary)
-        for file in temporary.iterdir():
-            file.chmod(0o666 & ~_umask())
-            _sync(file)
-        temporary.chmod(0o777 & ~_umask())
-        _replace_folder(temporary, path)
-        _sync(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _replace_folder(new: Path, path: Path) -> None:
-    if path.is_dir():
-        old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-        try:
-            os.replace(path, old)
-        except FileNotFoundError:  # another process has moved it away just now
-            pass
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
-    try:
-        os.replace(new, path)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-
-
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, atomically."""
-    write_atomically(path, lambda temporary: _write_and_ignore_count(temporary, text))
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` to `path`, atomically."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+
+    write_atomically(path, write)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -84,10 +56,6 @@ def without_nonfinite(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value
-
-
-def _write_and_ignore_count(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _umask() -> int:

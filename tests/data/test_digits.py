@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from desp.data import draw_digits
-from desp.data.digits import DIGITS, ONE, POINTS, SEVEN, Digit, Region, draw_region, draw_styles
+from desp.data.digits import DIGITS, ONE, POINTS, SEVEN, _Digit, _draw_region, _Region, draw_styles
 
 SLACK = 1e-5
 
@@ -31,7 +31,7 @@ def upright(points: torch.Tensor, degrees: float, shift: tuple[float, float]) ->
 
 
 @pytest.mark.parametrize("digit", DIGITS, ids=lambda digit: digit.name)
-def test_points_lie_in_their_regions_and_fill_them(digit: Digit, generator: torch.Generator) -> None:
+def test_points_lie_in_their_regions_and_fill_them(digit: _Digit, generator: torch.Generator) -> None:
     _, full = draw_styles(digit, 300, generator)
     begin = 0
     for x_range, y_range, degrees, shift, points in PARTS[digit.name]:
@@ -105,6 +105,6 @@ def test_seeds_decide() -> None:
 
 
 def test_a_region_is_turned_counterclockwise_about_the_origin(generator: torch.Generator) -> None:
-    point = Region((1.0, 1.0), (0.0, 0.0), points=1, degrees=90, shift=(0.25, 0.5))
-    drawn = draw_region(point, 1, generator)[0, 0]
+    point = _Region((1.0, 1.0), (0.0, 0.0), points=1, degrees=90, shift=(0.25, 0.5))
+    drawn = _draw_region(point, 1, generator)[0, 0]
     torch.testing.assert_close(drawn, torch.tensor([1 - 1.5, 0.25]))  # (x, y) = (0, 1) + shift

@@ -1,7 +1,6 @@
-"""Downloads from a server of our own: resumed, checked, and given up with a list of what was tried."""
+"""Downloads from a server of our own: checked, and given up with a list of what was tried."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import socket
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from desp.data.download import RemoteFile, download, file_md5
+from desp.data.download import download, file_md5
 from desp.errors import DataError, DownloadError
 
 CONTENT = os.urandom(200_000)
@@ -21,9 +20,9 @@ MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
 
 
 class Server(ThreadingHTTPServer):
-    """Gives `CONTENT` below /good; /broken ends early, /other gives something else, /plain knows no ranges."""
+    """Gives `CONTENT` below /good; /broken ends early, /other gives something else, /plain names no length."""
 
-    asked: list[tuple[str, str | None]]
+    asked: list[str]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -31,23 +30,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         kind = self.path.split("/")[1]
-        wanted = self.headers.get("Range")
-        self.server.asked.append((kind, wanted))
+        self.server.asked.append(kind)
         if kind not in ("good", "broken", "other", "plain"):
             self.send_error(404)
             return
         content = CONTENT[::-1] if kind == "other" else CONTENT
-        first = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and kind != "plain" else 0
-        if first >= len(content):
-            self.send_error(416)
-            return
-        self.send_response(206 if first else 200)
-        if first:
-            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
-        self.send_header("Content-Length", str(len(content) - first))
+        self.send_response(200)
+        if kind != "plain":
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        rest = content[first:]
-        self.wfile.write(rest[: len(rest) // 2] if kind == "broken" else rest)
+        self.wfile.write(content[: len(content) // 2] if kind == "broken" else content)
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -65,14 +57,19 @@ def server() -> Iterator[Server]:
     running.server_close()
 
 
-def remote(server: Server, *kinds: str, md5: str = MD5) -> RemoteFile:
-    return RemoteFile("file.gz", md5, tuple(f"http://127.0.0.1:{server.server_port}/{kind}" for kind in kinds))
+def mirrors(server: Server, *kinds: str) -> list[str]:
+    return [f"http://127.0.0.1:{server.server_port}/{kind}" for kind in kinds]
+
+
+def fetch(server: Server, folder: Path, *kinds: str, **options: Any) -> Path:
+    """Download the file from mirrors of these kinds."""
+    download(folder / "file.gz", MD5, mirrors(server, *kinds), **options)
+    return folder / "file.gz"
 
 
 def test_a_file_arrives_whole(server: Server, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
-    path = download(remote(server, "good"), tmp_path / "new", lambda done, total: told.append((done, total)))
-    assert path == tmp_path / "new" / "file.gz"
+    path = fetch(server, tmp_path / "new", "good", progress=lambda done, total: told.append((done, total)))
     assert path.read_bytes() == CONTENT
     assert os.listdir(path.parent) == ["file.gz"]
     assert told[-1] == (len(CONTENT), len(CONTENT))
@@ -81,54 +78,33 @@ def test_a_file_arrives_whole(server: Server, tmp_path: Path) -> None:
 
 def test_what_is_there_is_not_fetched(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.gz").write_bytes(CONTENT)
-    download(remote(server, "good"), tmp_path)
+    fetch(server, tmp_path, "good")
     assert server.asked == []
 
 
 def test_another_file_of_that_name_is_not_overwritten(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.gz").write_bytes(b"mine")
     with pytest.raises(DataError, match=f"expected the MD5 sum {MD5}, got .* Move it away"):
-        download(remote(server, "good"), tmp_path)
+        fetch(server, tmp_path, "good")
     assert (tmp_path / "file.gz").read_bytes() == b"mine"
 
 
-def test_a_part_is_continued(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz.part").write_bytes(CONTENT[:70_000])
+def test_a_length_is_not_needed(server: Server, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
-    path = download(remote(server, "good"), tmp_path, lambda done, total: told.append((done, total)))
-    assert server.asked == [("good", "bytes=70000-")]
+    path = fetch(server, tmp_path, "plain", progress=lambda done, total: told.append((done, total)))
     assert path.read_bytes() == CONTENT
-    assert min(done for done, _ in told) > 70_000
-    assert {total for _, total in told} == {len(CONTENT)}
+    assert told[-1] == (len(CONTENT), None)
 
 
-def test_a_part_is_begun_again_where_there_are_no_ranges(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz.part").write_bytes(b"x" * 70_000)
-    assert download(remote(server, "plain"), tmp_path).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("part", [b"x" * 70_000, b"x" * 300_000], ids=["damaged", "too long"])
-def test_a_damaged_part_is_begun_again(server: Server, tmp_path: Path, part: bytes) -> None:
-    (tmp_path / "file.gz.part").write_bytes(part)
-    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
-    assert server.asked[1:] == [("good", None)]
-
-
-def test_a_whole_part_only_gets_its_name(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz.part").write_bytes(CONTENT)
-    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
-    assert len(server.asked) == 1  # answered with "nothing is missing"
-
-
-def test_the_next_mirror_continues(server: Server, tmp_path: Path) -> None:
-    path = download(remote(server, "missing", "broken", "good"), tmp_path)
+def test_the_next_mirror_is_asked(server: Server, tmp_path: Path) -> None:
+    path = fetch(server, tmp_path, "missing", "broken", "good")
     assert path.read_bytes() == CONTENT
-    assert server.asked == [("missing", None), ("broken", None), ("good", "bytes=100000-")]
+    assert server.asked == ["missing", "broken", "good"]
 
 
 def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=f"other/file.gz .expected the MD5 sum {MD5}, got"):
-        download(remote(server, "other"), tmp_path)
+        fetch(server, tmp_path, "other")
     assert os.listdir(tmp_path) == []
 
 
@@ -136,24 +112,21 @@ def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
     with socket.socket() as closed:  # bound and not listening: nobody answers there
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        good = remote(server, "missing", "broken")
-        file = RemoteFile(good.name, good.md5, (dead, *good.mirrors, "file:///etc"))
+        places = (dead, *mirrors(server, "missing", "broken"), "file:///etc")
         with pytest.raises(DownloadError) as caught:
-            download(file, tmp_path, timeout=5)
+            download(tmp_path / "file.gz", MD5, places, timeout=5)
     message = str(caught.value)
     assert f"{dead}/file.gz (no answer" in message
     assert "missing/file.gz (answered 404)" in message
     assert "broken/file.gz (ended after 100000 of 200000 bytes)" in message
     assert "file:///etc/file.gz (not an http address)" in message
     assert "Check the connection" in message
-    # The next attempt goes on from there.
-    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
-    assert server.asked[-1] == ("good", "bytes=100000-")
+    assert os.listdir(tmp_path) == []
 
 
 def test_without_mirrors_nothing_is_tried(tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="no mirror is known"):
-        download(RemoteFile("file.gz", MD5, ()), tmp_path)
+        download(tmp_path / "file.gz", MD5, ())
 
 
 def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path) -> None:
@@ -161,10 +134,10 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space left") as caught:
-        download(remote(server, "good", "plain"), tmp_path, full)
+        fetch(server, tmp_path, "good", "plain", progress=full)
     assert not isinstance(caught.value, DownloadError)
-    assert not (tmp_path / "file.gz").exists()
-    assert {kind for kind, _ in server.asked} == {"good"}
+    assert os.listdir(tmp_path) == []
+    assert server.asked == ["good"]
 
 
 def test_a_mirror_is_given_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,29 +148,27 @@ def test_a_mirror_is_given_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise TimeoutError("timed out")
 
     monkeypatch.setattr("urllib.request.urlopen", silent)
-    file = RemoteFile("file.gz", MD5, ("http://one", "http://two"))
+    file = (tmp_path / "file.gz", MD5, ("http://one", "http://two"))
     with pytest.raises(DownloadError, match=r"one/file\.gz .no answer: timed out"):
-        download(file, tmp_path, timeout=4)
+        download(*file, timeout=4)
     with pytest.raises(DownloadError, match=r"two/file\.gz .no answer: timed out"):
-        download(file, tmp_path)
+        download(*file)
     assert waited == [4, 4, 30, 30]
 
 
 def test_a_file_is_on_the_disk_before_it_gets_its_name(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nobody else writes meanwhile."""
     done: list[str] = []
 
     def noting(module: Any, name: str) -> None:
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *rest: done.append(name) or real(*rest))
 
-    noting(fcntl, "flock")
     noting(os, "fsync")
     noting(os, "replace")
-    download(remote(server, "good"), tmp_path)
-    assert done == ["flock", "fsync", "replace"]
+    fetch(server, tmp_path, "good")
+    assert done[:2] == ["fsync", "replace"]
 
 
 def test_md5_of_a_file(tmp_path: Path) -> None:

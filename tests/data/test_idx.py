@@ -1,4 +1,4 @@
-"""idx files: read whole, and every kind of damage called by its name."""
+"""idx files: read whole, or refused."""
 
 import gzip
 from pathlib import Path
@@ -15,13 +15,12 @@ WHOLE = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4]) + ARRAY.tobytes(
 
 def written(folder: Path, content: bytes) -> Path:
     path = folder / "file"
-    path.write_bytes(content)
+    path.write_bytes(gzip.compress(content, mtime=0))
     return path
 
 
-@pytest.mark.parametrize("content", [WHOLE, gzip.compress(WHOLE, mtime=0)], ids=["plain", "gzipped"])
-def test_reads_what_was_written(tmp_path: Path, content: bytes) -> None:
-    path = written(tmp_path, content)
+def test_reads_what_was_written(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE)
     np.testing.assert_array_equal(read_idx(path, (2, 3, 4)), ARRAY)
     np.testing.assert_array_equal(read_idx(path, (None, 3, 4)), ARRAY)
 
@@ -32,24 +31,26 @@ def test_lengths_have_the_high_byte_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (b"", "expected an idx file, .* got nothing"),
-        (b"\x00\x00\x08", "expected an idx file, .* got 00 00 08"),
-        (b"<html>not here</html>", "expected an idx file, .* got 3c 68 74 6d"),
-        (b"\x00\x00\x0d\x01\x00\x00\x00\x00", r"expected unsigned bytes \(type 08\), got type 0d"),
-        (WHOLE[:10], "expected the lengths of 3 dimensions, but it ends before"),
-        (WHOLE[:-1], "expected 24 bytes after the header, as its shape 2 x 3 x 4 says, got 23"),
-        (WHOLE + b"x", "expected 24 bytes after the header, .* got 25"),
-        (gzip.compress(WHOLE, mtime=0)[:-12], "expected a whole gzip file, but it cannot be unpacked"),
-        (gzip.compress(WHOLE, mtime=0)[:-8] + bytes(8), "expected a whole gzip file, but it cannot be unpacked"),
-        (b"\x1f\x8b" + bytes(30), "expected a whole gzip file, but it cannot be unpacked"),
+        *(b"", b"\x00\x00\x08", b"<html>not here</html>"),
+        b"\x00\x00\x0d\x01\x00\x00\x00\x04" + bytes(4),  # other numbers than bytes
+        *(WHOLE[:10], WHOLE[:-1], WHOLE + b"x"),
     ],
 )
-def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_what_is_no_idx_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content)
-    with pytest.raises(DataError, match=f"{path}: {message}"):
+    with pytest.raises(DataError, match=f"{path}: expected a gzipped idx file"):
         read_idx(path, (None, None, None))
+
+
+@pytest.mark.parametrize(
+    "content", [WHOLE, gzip.compress(WHOLE)[:-12], gzip.compress(WHOLE)[:-8] + bytes(8), b"\x1f\x8b" + bytes(30)]
+)
+def test_what_cannot_be_unpacked_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(DataError, match="expected a gzipped idx file"):
+        read_idx(tmp_path / "file", (None, None, None))
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (None, 28, 28), (3, 3, 4)])
@@ -59,5 +60,5 @@ def test_another_shape_is_refused(tmp_path: Path, shape: tuple[int | None, ...])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"There is no file at .*nowhere"):
+    with pytest.raises(DataError, match=r"nowhere: expected .* No such file"):
         read_idx(tmp_path / "nowhere", (None,))

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from desp.data import GeneratedSource, PointSets, PointTable, load_mnist
+from desp.data.augment import translate_points
 from desp.data.idx import read_idx
-from desp.data.mnist import points_of
+from desp.data.mnist import PIXELS, points_of
 from desp.data.mnist_files import TEST_IMAGES, files_folder
 from desp.errors import DataError
 
@@ -63,7 +64,6 @@ def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.Monk
     first = load_mnist("mnist", tiny_mnist)
     expected = first.training.table(order, 16).batch().x
     monkeypatch.setattr("desp.data.mnist._IMAGES_AT_ONCE", 7)
-    monkeypatch.setenv("DESP_CACHE", str(tiny_mnist / "again"))
     again = load_mnist("mnist", tiny_mnist)
     assert torch.equal(again.training.table(order, 16).batch().x, expected)
     for part in ("points", "offsets", "labels"):
@@ -116,8 +116,7 @@ def test_all_sets_are_drawn_alike(table: PointTable, generator: torch.Generator)
 
 
 def test_some_drawn_sets_are_translated_and_else_the_same(table: PointTable, generator: torch.Generator) -> None:
-    moved = replace(table, translate=0.5).to("cpu")
-    batch, same = moved.draw(4000, generator), 0
+    batch, same = translate_points(0.5, PIXELS)(table.draw(4000, generator), generator), 0
     places = set()
     for item in batch.sets.to_ragged():
         pixels = (item * 27).round().int()
@@ -142,9 +141,10 @@ def test_some_drawn_sets_are_translated_and_else_the_same(table: PointTable, gen
 
 
 def test_without_translations_batches_are_as_before(table: PointTable) -> None:
-    """Where none is translated, a generator goes no farther than before; where some are, the rest is the same."""
+    """Where none is translated, the rest is the same."""
     generators = [torch.Generator().manual_seed(5) for _ in range(3)]
-    plain, rare = table.draw(50, generators[0]), replace(table, translate=1e-9).draw(50, generators[1])
+    plain, rare = table.draw(50, generators[0]), table.draw(50, generators[1])
+    rare = translate_points(1e-9, PIXELS)(rare, generators[1])
     torch.testing.assert_close(plain.x, rare.x)
     torch.randint(6, (50,), generator=generators[2])
     torch.rand(50, 7, generator=generators[2])
@@ -165,8 +165,7 @@ def test_batches_depend_on_their_number_alone(table: PointTable) -> None:
 @pytest.mark.skipif(
     not os.environ.get("DESP_DATA") or not files_folder("mnist").is_dir(), reason="DESP_DATA has no MNIST"
 )
-def test_real_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DESP_CACHE", str(tmp_path))
+def test_real_mnist() -> None:
     data = load_mnist("mnist")
     assert (len(data.training), len(data.test), data.max_size) == (60_000, 10_000, 342)
     assert data.test.labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]

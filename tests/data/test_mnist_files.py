@@ -1,17 +1,10 @@
-"""Where set-MNIST's files are, which are taken, and a cache that is never half there."""
+"""Where set-MNIST's files are, and which are taken."""
 
-import errno
-import json
-import logging
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import desp.data.cache
 import desp.data.mnist_files
 from desp.data import load_mnist
 from desp.data.mnist_files import (
@@ -25,8 +18,6 @@ from desp.data.mnist_files import (
     files_folder,
 )
 from desp.errors import DataError
-
-PART = "mnist-points"
 
 
 def everything_in(folder: Path) -> set[str]:
@@ -45,13 +36,12 @@ def test_where_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert data_folder(tmp_path / "given") == tmp_path / "given"
 
 
-def test_where_data_and_caches_are_without_any_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_data_are_without_any_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_DATA_HOME", "DESP_DATA", "XDG_CACHE_HOME"):
+    for name in ("XDG_DATA_HOME", "DESP_DATA"):
         monkeypatch.delenv(name, raising=False)
     assert data_folder() == tmp_path / ".local" / "share" / "desp"
     assert data_folder("~/mine") == tmp_path / "mine"
-    assert desp.data.cache.user_folder("XDG_CACHE_HOME", ".cache") == tmp_path / ".cache" / "desp"
 
 
 def test_files_may_lie_in_the_folder_itself(tiny_mnist: Path) -> None:
@@ -86,25 +76,22 @@ def test_another_checksum_is_refused(tiny_mnist: Path) -> None:
     assert everything_in(tiny_mnist) == {f"mnist/{name}" for name in desp.data.mnist_files.CHECKSUMS["mnist"]}
 
 
-def test_checksums_can_be_given(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = desp.data.mnist_files.CHECKSUMS["mnist"]
-    monkeypatch.setitem(desp.data.mnist_files.CHECKSUMS, "mnist", dict.fromkeys(own, "0" * 32))
-    with pytest.raises(DataError, match="expected the MD5 sum 0000"):
-        check_files(tiny_mnist / "mnist", "mnist")
-    assert len(load_mnist("mnist", tiny_mnist, checksums=own).training) == 200
-
-
-def test_one_checksum_stands_for_all_files(tmp_path: Path) -> None:
+def test_one_checksum_stands_for_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs keep it, and are refused where it differs: it must not change with the order of files, or at all."""
+
+    def checksum(sums: dict[str, str]) -> str:
+        monkeypatch.setitem(desp.data.mnist_files.CHECKSUMS, "mnist", sums)
+        return check_files(tmp_path, "mnist")
+
     sums = {}
     for name in ("b", "a"):
         (tmp_path / name).write_text(name)
         sums[name] = desp.data.mnist_files.file_md5(tmp_path / name)
-    assert check_files(tmp_path, "mnist", sums) == "1d10e75c561d90cc2805804438d755cc"
-    assert check_files(tmp_path, "mnist", dict(sorted(sums.items()))) == "1d10e75c561d90cc2805804438d755cc"
+    assert checksum(sums) == "1d10e75c561d90cc2805804438d755cc"
+    assert checksum(dict(sorted(sums.items()))) == "1d10e75c561d90cc2805804438d755cc"
     (tmp_path / "a").write_text("other")
     other = {**sums, "a": desp.data.mnist_files.file_md5(tmp_path / "a")}
-    assert check_files(tmp_path, "mnist", other) != "1d10e75c561d90cc2805804438d755cc"
+    assert checksum(other) != "1d10e75c561d90cc2805804438d755cc"
 
 
 @pytest.mark.parametrize(
@@ -126,11 +113,11 @@ def test_what_is_missing_is_fetched_from_the_variants_mirrors(
 ) -> None:
     asked: dict[str, Any] = {}
 
-    def download(remote: Any, folder: Path, progress: Any) -> None:
+    def download(target: Path, md5: str, mirrors: tuple[str, ...], progress: Any) -> None:
         progress(3, 7)
-        assert folder == tmp_path / variant
-        assert remote.md5 == desp.data.mnist_files.CHECKSUMS[variant][remote.name]
-        asked[remote.name] = remote.mirrors
+        assert target.parent == tmp_path / variant
+        assert md5 == desp.data.mnist_files.CHECKSUMS[variant][target.name]
+        asked[target.name] = mirrors
 
     monkeypatch.setattr(desp.data.mnist_files, "download", download)
     (tmp_path / variant).mkdir()
@@ -150,175 +137,21 @@ def test_official_checksums_are_complete() -> None:
         assert all(len(md5) == 32 for md5 in sums.values())
 
 
-# -- the cache -------------------------------------------------------------------------------------------
-
-
-def test_the_cache_lies_beside_the_files(tiny_mnist: Path) -> None:
-    told: list[tuple[int, int]] = []
-    data = load_mnist("mnist", tiny_mnist, progress=lambda done, total: told.append((done, total)))
-    assert data.cache == tiny_mnist / "mnist" / PART
-    assert told == [(200, 230), (230, 230)]
-    assert isinstance(data.training.points, np.memmap)
-    again = load_mnist("mnist", tiny_mnist, progress=lambda *_: pytest.fail("computed a second time"))
-    np.testing.assert_array_equal(again.training.points, data.training.points)
-    assert again.checksum == data.checksum
-
-
-def test_a_read_only_folder_is_left_alone(tiny_mnist: Path, tmp_path: Path) -> None:
-    folder = tiny_mnist / "mnist"
-    folder.chmod(0o555)
-    try:
-        data = load_mnist("mnist", tiny_mnist)
-    finally:
-        folder.chmod(0o755)
-    assert data.cache == tmp_path / "home-cache" / "desp" / PART
-    assert not (folder / PART).exists()
-
-
-def test_a_cache_folder_can_be_named(tiny_mnist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DESP_CACHE", str(tmp_path / "mine"))
-    assert load_mnist("mnist", tiny_mnist).cache == tmp_path / "mine" / PART
-    assert not (tiny_mnist / "mnist" / PART).exists()
-
-
-def test_a_cache_says_what_it_holds(tiny_mnist: Path) -> None:
-    """Another version would be made again, on every machine."""
-    data = load_mnist("mnist", tiny_mnist)
-    record = json.loads((data.cache / "cache.json").read_text())
-    assert (record["version"], record["source"]) == (1, data.checksum)
-    kinds = ("points", "offsets", "labels")
-    assert record["arrays"].keys() == {f"{part}_{kind}" for part in ("training", "test") for kind in kinds}
-
-
-def test_variants_share_a_cache_folder(
-    tiny_fashion: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DESP_CACHE", str(tmp_path / "mine"))
-    for progress in (None, lambda *_: pytest.fail("computed a second time")):
-        assert len(load_mnist("mnist", tiny_fashion, progress=progress).test) == 30
-        assert len(load_mnist("fashion", tiny_fashion, progress=progress).test) == 20
-
-
-def test_another_process_replaces_the_cache(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was computed is used even if the files are gone for a moment."""
-    real = desp.data.cache._keep
-
-    def keep(place: Path, *rest: Any) -> bool:
-        kept = real(place, *rest)
-        place.rename(place.with_name("moved"))
-        return kept
-
-    monkeypatch.setattr(desp.data.cache, "_keep", keep)
-    assert len(load_mnist("mnist", tiny_mnist).training) == 200
-
-
-def test_nowhere_to_write(tiny_mnist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    locked = tmp_path / "locked"
-    locked.mkdir(mode=0o555)
-    monkeypatch.setenv("DESP_CACHE", str(locked / "below"))
-    with pytest.raises(DataError, match=r"cannot be written to\. Name a folder that can: DESP_CACHE=DIR"):
-        load_mnist("mnist", tiny_mnist)
-
-
-def shorten(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
-
-
-def change(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-
-
-def forget_version(path: Path) -> None:
-    record = path.with_name("cache.json")
-    record.write_text(json.dumps({**json.loads(record.read_text()), "version": 0}))
-
-
-def forget_source(path: Path) -> None:
-    record = path.with_name("cache.json")
-    record.write_text(json.dumps({**json.loads(record.read_text()), "source": "other"}))
-
-
-def scribble(path: Path) -> None:
-    path.with_name("cache.json").write_text("[")
-
-
-@pytest.mark.parametrize("harm", [shorten, change, os.remove, forget_version, forget_source, scribble])
-def test_a_bad_cache_is_noticed_and_made_again(
-    tiny_mnist: Path, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    first = load_mnist("mnist", tiny_mnist)
-    expected = np.array(first.training.points)
-    harm(first.cache / "training_points.npy")
-    with caplog.at_level(logging.WARNING):
-        again = load_mnist("mnist", tiny_mnist)
-    np.testing.assert_array_equal(again.training.points, expected)
-    assert "is made again" in caplog.text
-    caplog.clear()
-    load_mnist("mnist", tiny_mnist)
-    assert caplog.text == ""
-
-
-@pytest.mark.parametrize("files_before", [0, 3])
-def test_a_full_disk_leaves_no_cache(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, files_before: int) -> None:
-    before = everything_in(tiny_mnist)
-    real, calls = np.save, []
-
-    def full(path: Path, array: Any, **options: Any) -> None:
-        calls.append(path)
-        if len(calls) > files_before:
-            Path(path).write_bytes(b"half")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        real(path, array, **options)
-
-    monkeypatch.setattr(desp.data.cache.np, "save", full)
-    with pytest.raises(DataError, match=r"No space left on device.*Nothing was left behind. Free some space"):
-        load_mnist("mnist", tiny_mnist)
-    assert everything_in(tiny_mnist) == before
-    assert [path.name for path in (tiny_mnist / "mnist").iterdir() if path.is_dir()] == []
-    monkeypatch.undo()
-
-
-def test_an_interrupted_build_leaves_no_cache(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = np.save, []
-
-    def interrupted(path: Path, array: Any, **options: Any) -> None:
-        calls.append(path)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        real(path, array, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(desp.data.cache.np, "save", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            load_mnist("mnist", tiny_mnist)
-    assert [path for path in (tiny_mnist / "mnist").iterdir() if path.is_dir()] == []
-    assert len(load_mnist("mnist", tiny_mnist).training) == 200
-
-
-def test_a_failed_rebuild_leaves_the_old_cache(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = load_mnist("mnist", tiny_mnist).cache
-    forget_version(cache / "training_points.npy")
-    before = everything_in(cache)
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(desp.data.cache.np, "save", full)
-        with pytest.raises(DataError, match="No space left"):
-            load_mnist("mnist", tiny_mnist)
-    assert everything_in(cache) == before
-
-
-def test_images_of_another_shape_are_refused(tiny_mnist: Path) -> None:
+def test_images_of_another_shape_are_refused(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = (tiny_mnist / "mnist" / TRAIN_LABELS).read_bytes()
-    path = tiny_mnist / "mnist" / TRAIN_IMAGES
-    path.write_bytes(labels)
-    sums = {
-        **desp.data.mnist_files.CHECKSUMS["mnist"],
-        TRAIN_IMAGES: desp.data.mnist_files.CHECKSUMS["mnist"][TRAIN_LABELS],
-    }
+    (tiny_mnist / "mnist" / TRAIN_IMAGES).write_bytes(labels)
+    sums = desp.data.mnist_files.CHECKSUMS["mnist"]
+    monkeypatch.setitem(sums, TRAIN_IMAGES, sums[TRAIN_LABELS])
     with pytest.raises(DataError, match=r"expected an array of shape any x 28 x 28, but its header says 200"):
-        load_mnist("mnist", tiny_mnist, checksums=sums)
+        load_mnist("mnist", tiny_mnist)
+
+
+def test_variants_have_files_of_their_own(tiny_fashion: Path) -> None:
+    assert len(load_mnist("mnist", tiny_fashion).test) == 30
+    assert len(load_mnist("fashion", tiny_fashion).test) == 20
+
+
+def test_loading_writes_nothing(tiny_mnist: Path) -> None:
+    before = everything_in(tiny_mnist)
+    load_mnist("mnist", tiny_mnist)
+    assert everything_in(tiny_mnist) == before

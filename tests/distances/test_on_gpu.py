@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from desp.distances import assign, assign_later
+from desp.distances import assign
 from desp.errors import DataError
 
 pytestmark = [
@@ -19,14 +19,6 @@ def test_assignments_are_those_of_the_cpu(shape: tuple[int, int, int], generator
     found = assign(costs.to(DEVICE))
     assert found.device.type == DEVICE
     assert torch.equal(found.cpu(), assign(costs))
-
-
-def test_costs_may_be_overwritten_while_they_are_solved(generator: torch.Generator) -> None:
-    costs = torch.rand(64, 60, 60, generator=generator)
-    there = costs.to(DEVICE)
-    wait = assign_later(there)
-    there.fill_(0)
-    assert torch.equal(wait().cpu(), assign(costs))
 
 
 def test_costs_that_are_not_finite_are_named() -> None:

@@ -82,7 +82,6 @@ def use_tiny_mnist(folder: Path) -> str:
     from desp.data import mnist_files
 
     mnist_files.CHECKSUMS["mnist"] = write_tiny_mnist(folder / "mnist")
-    os.environ["DESP_CACHE"] = str(folder / "cache")
     return mnist_files.check_files(folder / "mnist", "mnist")
 
 

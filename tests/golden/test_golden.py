@@ -27,7 +27,6 @@ def _apart(monkeypatch: pytest.MonkeyPatch, without_matplotlib: None) -> Iterato
     import desp.data.mnist_files
 
     monkeypatch.setenv("DESP_COMMIT", "0" * 40)
-    monkeypatch.setenv("DESP_CACHE", "set by each run")
     monkeypatch.setitem(desp.data.mnist_files.CHECKSUMS, "mnist", {})
     yield
     AcceleratorState._reset_state(reset_partial_state=True)

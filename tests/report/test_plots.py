@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 
 from desp.report import read_run
 from desp.report.figures import ablation_picture, calibration_picture, learning_curves
-from desp.report.figures.scaling import scaling_picture
 
 MakeRun = Callable[..., Path]
 BLUE, RED, GREEN, INK, GREY = "#0072b2", "#d55e00", "#009e73", "#1f2328", "#6e7781"
@@ -151,7 +150,7 @@ def test_every_curve_shows_its_own_numbers(drawn: list[Figure], make_run: MakeRu
         for figure in drawn
         for axes in figure.axes
     }
-    assert [curve.title for curve in curves] == list(shown)
+    assert [description.partition(" over training: ")[0] for _, description in curves] == list(shown)
     assert shown == {
         "Loss": [("loss", INK, [(1, 3), (2, 5)])],
         "Energies": [("real sets", BLUE, [(1, 4), (2, 6)]), ("sampled sets", RED, [(1, 5), (2, 7)])],
@@ -230,34 +229,3 @@ def test_both_distances_of_an_ablation_are_named(drawn: list[Figure], ablation_d
     assert markers == [score.get_marker(), hungarian.get_marker()]
     assert markers[0] != markers[1]
     assert right.get_ylabel() == "distance"
-
-
-# -- scaling ---------------------------------------------------------------------------------------------
-
-
-def test_scaling_has_a_panel_for_whatever_was_varied(drawn: list[Figure]) -> None:
-    def row(task: str, vary: str, value: int, ms: float) -> dict[str, Any]:
-        return {"task": task, "vary": vary, "value": value, "ms": ms}
-
-    rows = [row("chain", "batch", 100, 3.0), row("chain", "batch", 10, 2.0), row("chain", "steps", 5, 7.0)]
-    rows += [row("chamfer", "size", 8, 0.5), row("hungarian", "size", 8, 4.0), row("hungarian", "size", 2, 1.0)]
-    rows.append(row("chain", "large sets", 9, 9.0))
-    scaling_picture(rows)
-    shown = [
-        (axes.get_xlabel()[0], {line.get_label(): (colour_of(line), points_of(line)) for line in axes.lines})
-        for axes in drawn[0].axes
-    ]
-    assert shown == [
-        ("B", {"chain": (BLUE, [(10, 2), (100, 3)])}),
-        ("T", {"chain": (BLUE, [(5, 7)])}),
-        ("N", {"chamfer": (GREEN, [(8, 0.5)]), "hungarian": (RED, [(2, 1), (8, 4)])}),
-    ]
-    assert {scale for axes in drawn[0].axes for scale in (axes.get_xscale(), axes.get_yscale())} == {"log"}
-    assert [axes.get_ylabel() for axes in drawn[0].axes] == ["milliseconds", "", ""]
-    assert [axes.get_title(loc="left") for axes in drawn[0].axes] == ["chain", "chain", "chamfer, hungarian"]
-    assert [bool(axes.get_legend()) for axes in drawn[0].axes] == [False, False, True]
-    ticks = [[label.get_text() for label in axes.get_xticklabels()] for axes in drawn[0].axes]
-    assert ticks == [["10", "100"], ["5"], ["2", "8"]]
-    (limits,) = {axes.get_ylim() for axes in drawn[0].axes}  # one scale for all panels
-    assert limits[0] < 0.5
-    assert limits[1] > 7

@@ -36,7 +36,7 @@ from desp.randomness import derive_seed
 from desp.training import TrainingListener
 from desp.training.checkpoints import load_checkpoint
 from desp.training.device import make_accelerator
-from desp.training.schedule import learning_rate
+from desp.training.state import learning_rate
 
 NAN = float("nan")
 

@@ -6,16 +6,16 @@ import threading
 
 import pytest
 
-from desp.training.signals import StopRequest
+from desp.training.progress import deferred_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_first_signal_asks_and_second_interrupts(number: signal.Signals) -> None:
     before = [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)]
-    with StopRequest() as stop:
-        assert not stop.requested
+    with deferred_signals() as asked_to_stop:
+        assert not asked_to_stop()
         os.kill(os.getpid(), number)
-        assert stop.requested
+        assert asked_to_stop()
         with pytest.raises(KeyboardInterrupt, match="second signal"):
             os.kill(os.getpid(), number)
     assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == before
@@ -25,12 +25,12 @@ def test_handlers_of_others_come_back() -> None:
     seen: list[int] = []
     old = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
     try:
-        with StopRequest() as stop:
+        with deferred_signals() as asked_to_stop:
             os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, old)
-    assert stop.requested
+    assert asked_to_stop()
     assert seen == [signal.SIGTERM]
 
 
@@ -39,8 +39,8 @@ def test_other_threads_can_train_too() -> None:
     outcome: list[object] = []
 
     def work() -> None:
-        with StopRequest() as stop:
-            outcome.extend([stop.requested, signal.getsignal(signal.SIGINT)])
+        with deferred_signals() as asked_to_stop:
+            outcome.extend([asked_to_stop(), signal.getsignal(signal.SIGINT)])
 
     thread = threading.Thread(target=work)
     thread.start()

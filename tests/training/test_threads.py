@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from desp.training.threads import suitable_threads
+from desp.training.device import suitable_threads
 
 CPU = torch.device("cpu")
 

@@ -1,15 +1,27 @@
-"""The five chains of the paper's tasks, with random weights and inputs."""
+"""The chains of the paper's five tasks, with random weights and inputs: ours, and the reference's."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.benchmarks.measure import (
+    OUR_PRECISION,
+    REFERENCE_PRECISION,
+    BenchOptions,
+    Row,
+    Timing,
+    make_row,
+    measure,
+)
+from desp.benchmarks.reference import reference_chain
 from desp.energies import SetEnergy
+from desp.precision import matmul_precision
 from desp.randomness import derive_seed, make_generator
-from desp.samplers import ChainEngine
-from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderSettings
+from desp.samplers import ChainEngine, LangevinSampler
+from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
 
 
 @dataclass(frozen=True)
@@ -79,16 +91,58 @@ CHAINS = (
     ChainCase("celeba", 64, 5, 1, code_features=128, steps=50, noise_scale=0.1, energy=_CELEBA, code_each=True),
 )
 
-
-def get_chain(task: str) -> ChainCase:
-    """The chain of `task`, one of `CHAINS`."""
-    return next(case for case in CHAINS if case.task == task)
-
-
 # The engine is chosen as for a whole training: 4,000 chains of 100 steps, which is the shortest of the paper.
 GRADIENTS_OF_A_TRAINING = 400_000
+# A whole reference chain takes minutes on a CPU; there this many of its steps are measured and scaled up.
+STEPS_ON_CPU = 20
 
 
-def make_engine(energy: SetEnergy, engine: Engine) -> ChainEngine:
-    """The engine that runs our chains: the one place where benchmarks choose it."""
-    return ChainEngine(energy, engine, gradients=GRADIENTS_OF_A_TRAINING)
+def sampler_rows(options: BenchOptions) -> list[Row]:
+    """One row a task.
+
+    With `options.steps`, or by default on the CPU, only the first steps of each chain are measured, and the
+    time is scaled to the whole chain; `measured_steps` says so.
+    """
+    tasks = options.chosen([case.task for case in CHAINS])
+    return [options.tell(_row(case, options)) for case in CHAINS if case.task in tasks]
+
+
+def _row(case: ChainCase, options: BenchOptions) -> Row:
+    energy = case.build(options.device, options.seed)
+    wanted = options.steps or (case.steps if options.device.type == "cuda" else STEPS_ON_CPU)
+    measured = min(wanted, case.steps)
+    with matmul_precision(OUR_PRECISION):
+        ours, engine = time_our_chain(case, energy, options, measured)
+    with matmul_precision(REFERENCE_PRECISION):
+        reference = measure(_reference(case, energy, options, measured), options.device, options.repeats)
+    factor = case.steps / measured
+    return make_row(
+        case.task,
+        engine,
+        options.device,
+        ours.scaled(factor),
+        reference.scaled(factor),
+        steps=case.steps,
+        measured_steps=measured,
+        batch=case.batch,
+        size=case.size,
+    )
+
+
+def time_our_chain(case: ChainCase, energy: SetEnergy, options: BenchOptions, steps: int) -> tuple[Timing, str]:
+    """The time of `steps` steps of our chain, and the engine that ran it."""
+    engine = ChainEngine(energy, options.engine, gradients=GRADIENTS_OF_A_TRAINING)
+    code, start = case.code(options.device, options.seed), case.start(options.device)
+    generator, sampler = _generator(case, options), LangevinSampler(case.chain(steps))
+    timing = measure(lambda: engine.run(sampler, code, start, generator), options.device, options.repeats)
+    return timing, engine.name(options.device)
+
+
+def _reference(case: ChainCase, energy: SetEnergy, options: BenchOptions, steps: int) -> Callable[[], object]:
+    code, start = case.code(options.device, options.seed), case.start(options.device)
+    generator = _generator(case, options)
+    return lambda: reference_chain(energy, code, start, generator, steps=steps, noise_scale=case.noise_scale)
+
+
+def _generator(case: ChainCase, options: BenchOptions) -> torch.Generator:
+    return make_generator(options.seed, "bench", case.task, "noise", device=options.device)

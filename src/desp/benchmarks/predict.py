@@ -2,8 +2,7 @@
 
 import torch
 
-from desp.benchmarks.base import OUR_PRECISION, BenchOptions, Row, precision_name, timing_fields
-from desp.benchmarks.timing import measure
+from desp.benchmarks.measure import OUR_PRECISION, BenchOptions, Row, make_row, measure
 from desp.precision import matmul_precision
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
@@ -34,14 +33,12 @@ def _row(recipe: str, options: BenchOptions) -> Row:
             options.device,
             options.repeats,
         )
-        precision = precision_name(options.device)
-    return {
-        "task": recipe,
-        "engine": predictor.method.engine_used,
-        "device": options.device.type,
-        "precision": precision,
-        **timing_fields(timing),
-        "predictions": PREDICTIONS,
-        "size": predictor.shape.max_size,
-        "steps": getattr(settings.method.prediction_sampler, "steps", None),
-    }
+    return make_row(
+        recipe,
+        predictor.method.engine_used,
+        options.device,
+        timing,
+        predictions=PREDICTIONS,
+        size=predictor.shape.max_size,
+        steps=getattr(settings.method.prediction_sampler, "steps", None),
+    )

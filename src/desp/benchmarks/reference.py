@@ -8,7 +8,6 @@ interpolated for every set, and autograd gives the gradient, in every step. Book
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from desp.energies import DeepSetsEnergy, SetEncoderEnergy, SetEnergy
@@ -117,24 +116,3 @@ def reference_training_step(
     loss.backward()
     optimizer.step()
     return loss.detach()
-
-
-def reference_chamfer(a: Float[Tensor, "b n d"], b: Float[Tensor, "b m d"]) -> Float[Tensor, " b"]:
-    """Nearest elements in both directions, as means."""
-    pairs = _pairs(a, b)
-    return pairs.min(dim=2).values.mean(dim=1) + pairs.min(dim=1).values.mean(dim=1)
-
-
-def reference_hungarian(a: Float[Tensor, "b n d"], b: Float[Tensor, "b n d"]) -> Float[Tensor, " b"]:
-    """The cheapest assignment, one matrix after the other."""
-    pairs = _pairs(a, b)
-    solutions = [linear_sum_assignment(costs) for costs in pairs.detach().cpu().numpy()]
-    return torch.stack(
-        [costs[rows, columns].mean() for costs, (rows, columns) in zip(pairs, solutions, strict=True)]
-    )
-
-
-def _pairs(a: Float[Tensor, "b n d"], b: Float[Tensor, "b m d"]) -> Float[Tensor, "b n m"]:
-    left = a.unsqueeze(2).expand(-1, -1, b.shape[1], -1)
-    right = b.unsqueeze(1).expand(-1, a.shape[1], -1, -1)
-    return F.smooth_l1_loss(left, right, reduction="none").mean(dim=3)

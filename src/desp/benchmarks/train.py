@@ -8,25 +8,19 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from desp.benchmarks.base import (
+from desp.benchmarks.measure import (
     OUR_PRECISION,
     REFERENCE_PRECISION,
     BenchOptions,
     Row,
-    comparison_fields,
-    precision_name,
-)
-from desp.benchmarks.floors import Peaks, chain_floor_ms, measure_peaks
-from desp.benchmarks.reference import reference_training_step
-from desp.benchmarks.timing import (
-    PeakMemory,
     Timing,
+    make_row,
     measure,
     synchronized_clock,
-    timing_of,
+    watch_memory,
 )
+from desp.benchmarks.reference import reference_training_step
 from desp.data.base import Batch, BatchSource
-from desp.energies import SetEnergy
 from desp.methods import Contrastive
 from desp.precision import matmul_precision
 from desp.predictor import SetPredictor
@@ -51,40 +45,29 @@ def train_rows(options: BenchOptions) -> list[Row]:
     A training step is more than its chain, so nothing is scaled: `options.steps` shortens the chains of both
     sides, and `steps` says how long they were.
     """
-    tasks = options.chosen(list(RECIPES))
-    with matmul_precision(OUR_PRECISION):
-        peaks = measure_peaks(options.device)
-    return [options.tell(_row(task, options, peaks)) for task in tasks]
+    return [options.tell(_row(task, options)) for task in options.chosen(list(RECIPES))]
 
 
-def _row(task: str, options: BenchOptions, peaks: Peaks) -> Row:
+def _row(task: str, options: BenchOptions) -> Row:
     settings = _settings(task, options)
     predictor, batch = _problem(settings, options)
     x, y = predictor.prepare(batch, options.device)
-    chain = cast(ContrastiveSettings, settings.method).chain
-    shape = (y.shape[0], y.shape[1], y.shape[2])
     with matmul_precision(OUR_PRECISION):
         ours, engine = _ours(predictor, batch, settings.training, options)
-        precision = precision_name(options.device)
     with matmul_precision(REFERENCE_PRECISION):
         reference = _reference(settings, x, y, options)
-    floor = chain_floor_ms(_energy(predictor), *shape, steps=chain.steps, peaks=peaks)
-    return {
-        "task": task,
-        "engine": engine,
-        "device": options.device.type,
-        "precision": precision,
-        **comparison_fields(ours, reference, floor),
-        "steps": chain.steps,
-        "measured_steps": chain.steps,
-        "batch": y.shape[0],
-        "size": y.shape[1],
-    }
-
-
-def _energy(predictor: SetPredictor) -> SetEnergy:
-    """The energy of a contrastive predictor."""
-    return cast(Contrastive, predictor.method).energy
+    steps = cast(ContrastiveSettings, settings.method).chain.steps
+    return make_row(
+        task,
+        engine,
+        options.device,
+        ours,
+        reference,
+        steps=steps,
+        measured_steps=steps,
+        batch=y.shape[0],
+        size=y.shape[1],
+    )
 
 
 def _settings(task: str, options: BenchOptions) -> RunSettings:
@@ -120,7 +103,7 @@ def _ours(
     warm_up, block = WARM_UP[kind], BLOCK[kind]
     steps = warm_up + options.repeats * block + 1  # the loop asks no more after its last step
     short = replace(training, steps=steps, checkpoint_every=2 * steps, log_every=block)
-    memory = PeakMemory(options.device)
+    grown_mb = watch_memory(options.device)
     source = _TimedSource(batch, options.device)
     accelerator = make_accelerator(cast(Device, kind), short, None)
     predictor.method.plan(training.steps)
@@ -134,7 +117,7 @@ def _ours(
         engine=options.engine,
     )
     outcome = trainer.fit()
-    return timing_of(source.samples(), source.first_s, memory.mb()), outcome.engine
+    return Timing.of(source.samples(), source.first_s, grown_mb()), outcome.engine
 
 
 class _TimedSource(BatchSource):
@@ -166,7 +149,7 @@ class _TimedSource(BatchSource):
 
 def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Timing:
     """The plain step, on an energy of its own with the same first weights."""
-    energy = _energy(_problem(settings, options)[0])
+    energy = cast(Contrastive, _problem(settings, options)[0].method).energy
     method = cast(ContrastiveSettings, settings.method)
     optimizer = torch.optim.Adam(energy.parameters(), lr=settings.training.learning_rate)
     generator = make_generator(options.seed, "bench", "reference", device=options.device)

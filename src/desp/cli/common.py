@@ -4,14 +4,11 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import tyro
 from rich.console import Console
 from rich.table import Table
-
-if TYPE_CHECKING:
-    from desp.training import TrainingListener
 
 T = TypeVar("T")
 
@@ -99,10 +96,3 @@ def run_folder(path: Path) -> Any:
     from desp.runs import RunFolder
 
     return RunFolder(path)
-
-
-def progress_listener() -> "TrainingListener":
-    """A progress bar with rate, time left and the loss."""
-    from desp.cli.progress import ProgressBar
-
-    return ProgressBar()

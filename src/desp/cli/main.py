@@ -13,7 +13,7 @@ from desp.errors import DespError, TrainingInterrupted
 COMMANDS = {
     "demo": "the main job without any data: train, predict, report",
     "recipes": "list every recipe",
-    "data": "fetch, check and prepare a dataset",
+    "data": "fetch and check a dataset",
     "train": "train a recipe, or your own data",
     "evaluate": "score a trained run",
     "predict": "predict sets for the inputs of a file",
@@ -22,7 +22,7 @@ COMMANDS = {
     "ablate": "score and energy against the share of stochastic steps",
     "tables": "the paper's tables, from recorded results",
     "reproduce": "train, score and record all recipes of a table",
-    "bench": "how fast chains, training steps and distances are here",
+    "bench": "how fast chains, training steps and predictions are here",
 }
 
 EXAMPLES = """examples:

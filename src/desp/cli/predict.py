@@ -13,7 +13,7 @@ EXAMPLES = """  echo '{"input": 5}' > five.jsonl
 
 
 @dataclass(frozen=True)
-class PredictArguments:
+class _PredictArguments:
     """Predict sets for the inputs of a file.
 
     The input file has one {"input": ...} a line: the number of corners for Polygons, 0 (one) or 1 (seven) for
@@ -36,7 +36,7 @@ class PredictArguments:
 
 def run(arguments: list[str]) -> None:
     """Predict."""
-    options = parse(PredictArguments, arguments, "predict", EXAMPLES)
+    options = parse(_PredictArguments, arguments, "predict", EXAMPLES)
     from desp.runs import predict_file
 
     count = predict_file(run_folder(options.run), options.input, options.output, options.samples, options.seed)

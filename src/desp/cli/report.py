@@ -13,7 +13,7 @@ EXAMPLES = "  desp report runs/polygons"
 
 
 @dataclass(frozen=True)
-class ReportArguments:
+class _ReportArguments:
     """Write one self-contained HTML page about a run.
 
     Learning curves, predictions beside truth, several for each input, and the chain as an animation. Needs the
@@ -27,7 +27,7 @@ class ReportArguments:
 
 def run(arguments: list[str]) -> None:
     """Write the page."""
-    options = parse(ReportArguments, arguments, "report", EXAMPLES)
+    options = parse(_ReportArguments, arguments, "report", EXAMPLES)
     note_moved_data(options.run, options.data_dir)
     report(options.run)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
-from desp.cli.common import parse, progress_listener, run_folder
+from desp.cli.common import parse, run_folder
 from desp.cli.data_folder import with_data_dir
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
@@ -28,7 +28,7 @@ EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
 
 
 @dataclass(frozen=True)
-class TrainArguments:
+class _TrainArguments:
     """What to train, where and how."""
 
     settings: Annotated[RunSettings, tyro.conf.arg(name="")]
@@ -54,13 +54,13 @@ def run(arguments: list[str]) -> None:
         print(_usage())
         return
     recipe = get_recipe(arguments[0])
-    options = _parse(recipe, arguments[1:], TrainArguments(_with_variants(recipe.build(), arguments[1:])))
+    options = _parse(recipe, arguments[1:], _TrainArguments(_with_variants(recipe.build(), arguments[1:])))
     _refuse_another(recipe, options.settings.recipe)
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
         saved, seed = run_folder(path).load_settings()
-        options = _parse(recipe, arguments[1:], TrainArguments(saved, seed=seed))
+        options = _parse(recipe, arguments[1:], _TrainArguments(saved, seed=seed))
         if _with_variants(saved, arguments[1:]) != saved:
             raise SettingsError(f"{path} has its method and energy already. Leave --use-method and --energy out.")
     settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
@@ -116,21 +116,22 @@ def _variant(family: type[V], kind: str, flag: str) -> type[V]:
     return known[kind]
 
 
-def _parse(recipe: Recipe, arguments: list[str], default: TrainArguments) -> TrainArguments:
+def _parse(recipe: Recipe, arguments: list[str], default: _TrainArguments) -> _TrainArguments:
     about = recipe.build.__doc__
-    return parse(TrainArguments, arguments, f"train {recipe.name}", EXAMPLES, default=default, about=about)
+    return parse(_TrainArguments, arguments, f"train {recipe.name}", EXAMPLES, default=default, about=about)
 
 
 def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
     """Train and keep predictions to look at; true in the process that goes on, the first of several."""
     from accelerate.state import PartialState
 
+    from desp.cli.progress import ProgressBar
     from desp.runs import sample_run, train_run
     from desp.training.processes import leave_processes
 
     folder = run_folder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
-    listener = progress_listener() if main_process else None
+    listener = ProgressBar() if main_process else None
     try:
         outcome = train_run(settings, seed, folder, resume=resume, listener=listener)
     except TrainingInterrupted as stop:

@@ -16,7 +16,7 @@ POINTS = 64
 
 
 @dataclass(frozen=True)
-class Region:
+class _Region:
     """Points uniform in a rectangle, turned about the origin and shifted; x to the right, y up."""
 
     x: tuple[float, float]
@@ -27,43 +27,43 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Digit:
+class _Digit:
     """A digit: the part both styles share, and the part that only the second style has."""
 
     name: str
     styles: tuple[str, str]
-    common: tuple[Region, ...]
-    optional: Region
+    common: tuple[_Region, ...]
+    optional: _Region
 
 
 _BAR_X, _BAR_Y = (0.48, 0.52), (0.25, 0.75)
 
-ONE = Digit(
+ONE = _Digit(
     name="one",
     styles=("plain", "hook"),
-    common=(Region(_BAR_X, _BAR_Y, points=42),),
-    optional=Region((0.3, 0.5), (0.0, 0.04), points=22, degrees=45, shift=(0.125, 0.37)),
+    common=(_Region(_BAR_X, _BAR_Y, points=42),),
+    optional=_Region((0.3, 0.5), (0.0, 0.04), points=22, degrees=45, shift=(0.125, 0.37)),
 )
-SEVEN = Digit(
+SEVEN = _Digit(
     name="seven",
     styles=("plain", "crossed"),
     common=(
-        Region(_BAR_X, _BAR_Y, points=32, degrees=-18, shift=(-0.1, 0.1)),
-        Region((0.4, 0.57), (0.61, 0.67), points=16),
+        _Region(_BAR_X, _BAR_Y, points=32, degrees=-18, shift=(-0.1, 0.1)),
+        _Region((0.4, 0.57), (0.61, 0.67), points=16),
     ),
-    optional=Region((0.415, 0.595), (0.42, 0.48), points=16),
+    optional=_Region((0.415, 0.595), (0.42, 0.48), points=16),
 )
 DIGITS = (ONE, SEVEN)
 
 
-def _size(digit: Digit, style: int) -> int:
+def _size(digit: _Digit, style: int) -> int:
     return sum(part.points for part in digit.common) + style * digit.optional.points
 
 
 _SIZES = tuple((_size(digit, 0), _size(digit, 1)) for digit in DIGITS)
 
 
-def draw_region(region: Region, batch_size: int, generator: torch.Generator) -> Float[Tensor, "b n 2"]:
+def _draw_region(region: _Region, batch_size: int, generator: torch.Generator) -> Float[Tensor, "b n 2"]:
     """Draw points of one region, as (row, column) = (1 - y, x)."""
     unit = torch.rand(batch_size, region.points, 2, generator=generator, device=generator.device)
     x = region.x[0] + (region.x[1] - region.x[0]) * unit[..., 0]
@@ -74,11 +74,11 @@ def draw_region(region: Region, batch_size: int, generator: torch.Generator) -> 
     return torch.stack([1 - turned_y, turned_x], dim=-1)
 
 
-def draw_styles(digit: Digit, batch_size: int, generator: torch.Generator) -> Float[Tensor, "2 b n 2"]:
+def draw_styles(digit: _Digit, batch_size: int, generator: torch.Generator) -> Float[Tensor, "2 b n 2"]:
     """Draw both styles of a digit, zero-padded to 64 points: first without the optional part, then with it."""
-    plain = torch.cat([draw_region(part, batch_size, generator) for part in digit.common], dim=1)
-    fresh = torch.cat([draw_region(part, batch_size, generator) for part in digit.common], dim=1)
-    full = torch.cat([fresh, draw_region(digit.optional, batch_size, generator)], dim=1)
+    plain = torch.cat([_draw_region(part, batch_size, generator) for part in digit.common], dim=1)
+    fresh = torch.cat([_draw_region(part, batch_size, generator) for part in digit.common], dim=1)
+    full = torch.cat([fresh, _draw_region(digit.optional, batch_size, generator)], dim=1)
     return torch.stack([F.pad(plain, (0, 0, 0, POINTS - plain.shape[1])), full])
 
 

@@ -1,17 +1,15 @@
 """MNIST and Fashion-MNIST as sets of points: the places of an image's bright pixels."""
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from desp.data.base import Batch
-from desp.data.cache import Array, Arrays, cached_arrays, user_folder
 from desp.data.idx import Bytes, read_idx
 from desp.data.mnist_files import (
     TEST_IMAGES,
@@ -32,8 +30,7 @@ THRESHOLD = 34
 VALIDATION_SHARE = 0.05
 _IMAGES_AT_ONCE = 5000
 
-ImageProgress = Callable[[int, int], None]
-"""Told how many images are done, of how many."""
+Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -86,20 +83,17 @@ class PointTable:
     Attributes:
         points: (M, N, 2) rows and columns, 0 to 27; zero behind the last point.
         sizes: (M,) how many rows count.
-        translate: fraction of the drawn sets that are translated by whole pixels, to anywhere that has room for
-            all points.
     """
 
     points: UInt8[Tensor, "m n 2"]
     sizes: Int[Tensor, " m"]
-    translate: float = 0.0
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def to(self, device: torch.device | str) -> "PointTable":
         """Move both tensors to `device`."""
-        return replace(self, points=self.points.to(device), sizes=self.sizes.to(device))
+        return PointTable(self.points.to(device), self.sizes.to(device))
 
     def batch(self) -> Batch:
         """All sets in their own order of points, each with itself as input; see `as_batch`."""
@@ -118,20 +112,7 @@ class PointTable:
         absent = torch.arange(points.shape[1], device=device) >= sizes.unsqueeze(1)
         order = keys.masked_fill(absent, 2.0).argsort(dim=1)
         points = points.gather(1, order.unsqueeze(-1).expand_as(points))
-        # Without it no number is drawn for it: batches are what they always were.
-        return as_batch(self._translate_some(points, absent, generator) if self.translate > 0 else points, sizes)
-
-    def _translate_some(
-        self, points: UInt8[Tensor, "b n 2"], absent: Bool[Tensor, "b n"], generator: torch.Generator
-    ) -> UInt8[Tensor, "b n 2"]:
-        """Sets of which each is moved with probability `translate`; all places with room are as likely."""
-        gone, places = absent.unsqueeze(-1), points.to(torch.int16)
-        lowest = places.masked_fill(gone, PIXELS - 1).amin(dim=1, keepdim=True)
-        room = PIXELS - 1 - places.amax(dim=1, keepdim=True) + lowest
-        share = torch.rand(lowest.shape, generator=generator, device=points.device)
-        target = (share * (room + 1)).to(torch.int16).minimum(room)
-        chosen = torch.rand(len(points), 1, 1, generator=generator, device=points.device) < self.translate
-        return torch.where(chosen & ~gone, places - lowest + target, places).to(torch.uint8)
+        return as_batch(points, sizes)
 
 
 def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:
@@ -149,13 +130,11 @@ class MnistData:
         training: the official training images, of which a part is for validation.
         test: the official test images, in their order.
         checksum: of the files they come from.
-        cache: where they were read from.
     """
 
     training: PointSets
     test: PointSets
     checksum: str
-    cache: Path
 
     @property
     def max_size(self) -> int:
@@ -170,38 +149,20 @@ class MnistData:
         return order[validation:], order[:validation]
 
 
-def load_mnist(
-    variant: MnistVariant,
-    data_dir: str | Path | None = None,
-    *,
-    checksums: Mapping[str, str] | None = None,
-    progress: ImageProgress | None = None,
-) -> MnistData:
-    """Check the files and read the point sets, which are computed and kept the first time.
-
-    They are kept beside the files if that folder is writable, else in the user's cache folder; DESP_CACHE names
-    another one.
+def load_mnist(variant: MnistVariant, data_dir: str | Path | None = None) -> MnistData:
+    """Check the files and read their images as point sets, which takes about a second.
 
     Args:
         variant: which data.
         data_dir: where; see `data_folder`.
-        checksums: MD5 sums by file name; the official ones if not given.
-        progress: told of images while they are computed.
 
     Raises:
-        DataError: files are missing, damaged or others; or the result cannot be kept.
+        DataError: files are missing, damaged or others.
     """
-    folder = files_folder(variant, data_dir, checksums)
-    checksum = check_files(folder, variant, checksums)
-    chosen = os.environ.get("DESP_CACHE")
-    name = f"{variant}-points"
-    places = [Path(chosen) / name] if chosen else [folder / name, user_folder("XDG_CACHE_HOME", ".cache") / name]
-    arrays, cache = cached_arrays(places, checksum, lambda: _compute(folder, progress))
-    parts = {
-        part: PointSets(arrays[f"{part}_points"], arrays[f"{part}_offsets"], arrays[f"{part}_labels"])
-        for part in ("training", "test")
-    }
-    return MnistData(parts["training"], parts["test"], checksum, cache)
+    folder = files_folder(variant, data_dir)
+    checksum = check_files(folder, variant)
+    training, test = _read(folder, TRAIN_IMAGES, TRAIN_LABELS), _read(folder, TEST_IMAGES, TEST_LABELS)
+    return MnistData(training, test, checksum)
 
 
 def points_of(images: Bytes) -> tuple[Array, Array]:
@@ -210,24 +171,14 @@ def points_of(images: Bytes) -> tuple[Array, Array]:
     return np.stack([row, column], axis=1).astype(np.uint8), np.bincount(image, minlength=len(images))
 
 
-def _compute(folder: Path, progress: ImageProgress | None) -> Arrays:
-    files = {"training": (TRAIN_IMAGES, TRAIN_LABELS), "test": (TEST_IMAGES, TEST_LABELS)}
-    images = {part: read_idx(folder / names[0], (None, PIXELS, PIXELS)) for part, names in files.items()}
-    arrays: Arrays = {}
-    done, total = 0, sum(map(len, images.values()))
-    for part, pictures in images.items():
-        labels = read_idx(folder / files[part][1], (len(pictures),))
-        points, sizes = [], []
-        for first in range(0, len(pictures), _IMAGES_AT_ONCE):
-            found, counts = points_of(pictures[first : first + _IMAGES_AT_ONCE])
-            points.append(found)
-            sizes.append(counts)
-            done += len(counts)
-            if progress:
-                progress(done, total)
-        if not points:
-            raise DataError(f"{folder / files[part][0]} holds no images.")
-        arrays[f"{part}_points"] = np.concatenate(points)
-        arrays[f"{part}_offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-        arrays[f"{part}_labels"] = np.array(labels)
-    return arrays
+def _read(folder: Path, image_file: str, label_file: str) -> PointSets:
+    images = read_idx(folder / image_file, (None, PIXELS, PIXELS))
+    if len(images) == 0:
+        raise DataError(f"{folder / image_file} holds no images.")
+    labels = read_idx(folder / label_file, (len(images),))
+    # In parts: the indices of all bright pixels at once would take much memory.
+    parts = [
+        points_of(images[first : first + _IMAGES_AT_ONCE]) for first in range(0, len(images), _IMAGES_AT_ONCE)
+    ]
+    points, sizes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return PointSets(points, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels)

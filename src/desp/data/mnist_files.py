@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from desp.data.cache import user_folder
-from desp.data.download import RemoteFile, check_md5, download, file_md5
+from desp.data.download import check_md5, download, file_md5
 from desp.errors import DataError
 from desp.settings import MnistVariant
 
@@ -45,19 +45,19 @@ FileProgress = Callable[[str, int, int | None], None]
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
-    """Where data are: `data_dir`, else the variable DESP_DATA, else the user's own data folder."""
+    """Where data are: `data_dir`, else the variable DESP_DATA, else the user's own data folder (XDG standard)."""
     given = str(data_dir or "") or os.environ.get("DESP_DATA", "")
-    return Path(given).expanduser() if given else user_folder("XDG_DATA_HOME", ".local/share")
+    if given:
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "desp"
 
 
-def files_folder(
-    variant: MnistVariant, data_dir: str | Path | None = None, checksums: Mapping[str, str] | None = None
-) -> Path:
+def files_folder(variant: MnistVariant, data_dir: str | Path | None = None) -> Path:
     """The folder of a variant's files: DIR/VARIANT, or DIR itself if they are there and not in the former.
 
     The variants' files have the same names, so those in DIR itself must also have the right checksums.
     """
-    checksums = CHECKSUMS[variant] if checksums is None else checksums
+    checksums = CHECKSUMS[variant]
     base = data_folder(data_dir)
     own = base / variant
     if any((own / name).is_file() for name in checksums):
@@ -76,37 +76,32 @@ def fetch_files(
     """
     folder = files_folder(variant, data_dir)
     for name, md5 in CHECKSUMS[variant].items():
-        told = None if progress is None else _told(progress, name)
         if not (folder / name).is_file():
-            download(RemoteFile(name, md5, MIRRORS[variant]), folder, told)
+            told = None if progress is None else partial(progress, name)
+            download(folder / name, md5, MIRRORS[variant], told)
     return folder
 
 
-def check_files(folder: Path, variant: MnistVariant, checksums: Mapping[str, str] | None = None) -> str:
+def check_files(folder: Path, variant: MnistVariant) -> str:
     """Check that all files are there and are the official ones; returns one checksum for all of them.
 
     Args:
         folder: where they are.
         variant: which they are.
-        checksums: by name; the official ones if not given.
 
     Raises:
         DataError: one is missing or differs; the message says how to get it.
     """
-    checksums = CHECKSUMS[variant] if checksums is None else checksums
+    checksums = CHECKSUMS[variant]
     again = f"desp data {variant} --data-dir {folder.parent if folder.name == variant else folder}"
     missing = [name for name in checksums if not (folder / name).is_file()]
     if missing:
         raise DataError(
             f"The data of '{variant}' are not there: expected {', '.join(missing)} in {folder}. "
-            f"To fetch and prepare them: {again}. If you have them elsewhere, pass --data-dir DIR or set "
+            f"To fetch them: {again}. If you have them elsewhere, pass --data-dir DIR or set "
             f"DESP_DATA=DIR; the files may be in DIR or in DIR/{variant}."
         )
     for name, md5 in checksums.items():
         check_md5(folder / name, md5, again)
     together = "".join(f"{name}:{checksums[name]};" for name in sorted(checksums))
     return hashlib.blake2b(together.encode(), digest_size=16).hexdigest()
-
-
-def _told(progress: FileProgress, name: str) -> Callable[[int, int | None], None]:
-    return lambda done, total: progress(name, done, total)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from desp.distances.chamfer import chamfer, chamfer_of_equal_sizes, chamfer_of_sets
-from desp.distances.hungarian import assign, assign_later, hungarian, hungarian_of_sets, nearest_hungarian
+from desp.distances.hungarian import assign, hungarian, hungarian_of_sets, nearest_hungarian
 from desp.distances.pairwise import aligned_distance, huber_pairs
 from desp.settings import Distance
 
@@ -18,7 +18,6 @@ __all__ = [
     "SET_DISTANCES",
     "aligned_distance",
     "assign",
-    "assign_later",
     "chamfer",
     "chamfer_of_equal_sizes",
     "chamfer_of_sets",

@@ -81,35 +81,25 @@ def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False)
 
 @torch.no_grad()
 def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
-    """The column of every row in the cheapest assignment; waits for `assign_later`.
+    """The column of every row in the cheapest assignment.
+
+    scipy releases the interpreter lock, so a pool of threads solves large batches on all cores. Costs on a GPU are
+    copied in parts, and the first are solved while the others are copied.
 
     Raises:
         DataError: NaN or infinity among the costs.
     """
-    return assign_later(costs)()
-
-
-@torch.no_grad()
-def assign_later(costs: Float[Tensor, "b n n"]) -> Callable[[], Tensor]:
-    """Begin to solve assignments, and return a function that waits for their columns (B, N).
-
-    scipy releases the interpreter lock, so a pool of threads solves large batches on all cores. Costs on a GPU are
-    copied without waiting for it: the caller may queue more work there while the threads solve. Costs on the CPU
-    are not copied, and must not change meanwhile.
-    """
     costs = costs.detach()
     heavy = costs.shape[0] > 1 and costs.shape[0] * costs.shape[1] ** 3 > WORTH_A_POOL
-    if not heavy:
-        host = _to_host(costs)
-        return lambda: _columns(_solve_part(host), costs)
-    parts = costs.split(math.ceil(len(costs) / PARTS))
-    firsts = range(0, len(costs), len(parts[0]))
-    jobs = [_pool().submit(_solve_part, _to_host(part), first) for part, first in zip(parts, firsts, strict=True)]
-
-    def wait() -> Tensor:
-        return _columns([columns for job in jobs for columns in job.result()], costs)
-
-    return wait
+    if heavy:
+        parts = costs.split(math.ceil(len(costs) / PARTS))
+        firsts = range(0, len(costs), len(parts[0]))
+        jobs = [_pool().submit(_solve, _to_host(part), first) for part, first in zip(parts, firsts, strict=True)]
+        solutions = [columns for job in jobs for columns in job.result()]
+    else:
+        solutions = _solve(_to_host(costs))
+    columns = np.stack(solutions) if solutions else np.zeros(costs.shape[:2], dtype=np.int64)
+    return torch.from_numpy(columns).to(costs.device)
 
 
 def _to_host(costs: Tensor) -> Callable[[], Array]:
@@ -127,23 +117,16 @@ def _to_host(costs: Tensor) -> Callable[[], Array]:
     return wait
 
 
-def _checked(costs: Array, first: int = 0) -> Array:
+def _solve(host: Callable[[], Array], first: int = 0) -> list[Array]:
+    """The columns of every assignment; `first` is the place of the first one in the batch."""
+    costs = host()
     finite = np.isfinite(costs).all(axis=(1, 2))
     if not finite.all():
         raise DataError(
             f"Assignment {first + int(finite.argmin())} of the batch has NaN or infinity among its costs: "
             "one of its two sets holds one."
         )
-    return costs
-
-
-def _solve_part(host: Callable[[], Array], first: int = 0) -> list[Array]:
-    return [_solve(item) for item in _checked(host(), first)]
-
-
-def _columns(solutions: list[Array], costs: Tensor) -> Tensor:
-    columns = np.stack(solutions) if solutions else np.zeros(costs.shape[:2], dtype=np.int64)
-    return torch.from_numpy(columns).to(costs.device)
+    return [linear_sum_assignment(item)[1] for item in costs]
 
 
 @torch.no_grad()
@@ -169,10 +152,6 @@ def nearest_hungarian(sets: Float[Tensor, "b n d"], candidates: Float[Tensor, "m
         value = costs.gather(2, assign(costs).unsqueeze(-1)).squeeze(-1).mean(dim=1)
         best[open_] = torch.minimum(best[open_], value)
     return best
-
-
-def _solve(costs: Array) -> Array:
-    return linear_sum_assignment(costs)[1]
 
 
 def _pad(sets: Tensor, size: int) -> Tensor:

@@ -22,8 +22,7 @@ from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
 from desp.settings import DataDescription, SamplerSettings, TrainingSettings
 from desp.training import Trainer, TrainingListener, TrainingOutcome
-from desp.training.device import make_accelerator
-from desp.training.threads import suitable_threads
+from desp.training.device import make_accelerator, suitable_threads
 
 
 class SetPredictor(PredictorModel):

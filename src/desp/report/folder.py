@@ -121,17 +121,17 @@ def _read_object(path: Path) -> dict[str, Any] | None:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RunError(
-            f"{path} is damaged: {error}. Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
-        ) from error
+        raise _damaged(path, str(error)) from error
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
     if not isinstance(value, dict):
-        raise RunError(
-            f"{path} is damaged: expected a JSON object, got {type(value).__name__}. "
-            f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
-        )
+        raise _damaged(path, f"expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def _damaged(path: Path, reason: str) -> RunError:
+    again = f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
+    return RunError(f"{path} is damaged: {reason}. {again}")
 
 
 def _read_listing(path: Path, *keys: str) -> dict[str, Any] | None:
@@ -140,10 +140,7 @@ def _read_listing(path: Path, *keys: str) -> dict[str, Any] | None:
     for key in keys:
         items = None if value is None else value.get(key)
         if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
-            raise RunError(
-                f"{path} is damaged: '{key}' must be a list of objects. "
-                f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
-            )
+            raise _damaged(path, f"'{key}' must be a list of objects")
     return value
 
 

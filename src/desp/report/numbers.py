@@ -1,7 +1,7 @@
 """Numbers as people read them."""
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
@@ -38,7 +38,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a JSON value is a finite number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 

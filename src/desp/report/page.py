@@ -12,7 +12,7 @@ from typing import Any
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.headline import headline
-from desp.report.sections import Section, all_sections
+from desp.report.sections import all_sections
 from desp.settings import DescentSettings
 from desp.storage import without_nonfinite, write_text
 
@@ -43,19 +43,11 @@ def _page(record: RunRecord) -> str:
         css=_package_file("page.css"),
         headline=headline(record),
         navigation="".join(f'<li><a href="#{item.anchor}">{escape(item.title)}</a></li>' for item in sections),
-        sections="\n".join(_section(item) for item in sections),
+        sections="\n".join(item.html for item in sections),
         footer=escape(f"Made by desp from the run folder {record.folder.resolve().name}."),
         chains=_embedded(chains),
         script=script,
         script_hash=_hash(script),
-    )
-
-
-def _section(section: Section) -> str:
-    heading = f"{section.anchor}-title"
-    return (
-        f'<section id="{section.anchor}" aria-labelledby="{heading}">'
-        f'<h2 id="{heading}">{escape(section.title)}</h2>{section.content}</section>'
     )
 
 

@@ -14,11 +14,11 @@ from desp.report.figures import (
 from desp.report.figures.points import Axes2D
 from desp.report.folder import WRITTEN_BY, RunRecord
 from desp.report.numbers import duration, is_number, readable
-from desp.report.tables import Markup, flatten, folded, names_table, rows_table, settings_tables
+from desp.report.tables import flatten, folded, names_table, rows_table, settings_tables
 
 
 @dataclass(frozen=True)
-class Section:
+class _Section:
     """One part of the page.
 
     Attributes:
@@ -31,8 +31,17 @@ class Section:
     title: str
     content: str
 
+    @property
+    def html(self) -> str:
+        """With its heading."""
+        heading = f"{self.anchor}-title"
+        return (
+            f'<section id="{self.anchor}" aria-labelledby="{heading}">'
+            f'<h2 id="{heading}">{escape(self.title)}</h2>{self.content}</section>'
+        )
 
-def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[Section]:
+
+def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[_Section]:
     """Every section in reading order; what a run has not written yet is replaced by how to get it.
 
     Args:
@@ -40,17 +49,17 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[Secti
         chains: what the animation shows; None without an animation.
     """
     varies = record.method is None or record.stochastic_steps is not None
-    ablation = [Section("ablation", "Sampling or descending", _ablation(record))] if varies else []
+    ablation = [_Section("ablation", "Sampling or descending", _ablation(record))] if varies else []
     return [
-        Section("predictions", "Predictions", _predictions(record)),
-        Section("chain", "From noise to prediction", _chain(record, chains)),
-        Section("learning", "Learning curves", _learning(record)),
+        _Section("predictions", "Predictions", _predictions(record)),
+        _Section("chain", "From noise to prediction", _chain(record, chains)),
+        _Section("learning", "Learning curves", _learning(record)),
         *ablation,
         *_cases(record),
         *_spread(record),
-        Section("evaluation", "Evaluation", _evaluation(record)),
-        Section("settings", "Settings", _settings(record)),
-        Section("provenance", "Provenance", _provenance(record)),
+        _Section("evaluation", "Evaluation", _evaluation(record)),
+        _Section("settings", "Settings", _settings(record)),
+        _Section("provenance", "Provenance", _provenance(record)),
     ]
 
 
@@ -151,7 +160,7 @@ def _learning(record: RunRecord) -> str:
     curves = learning_curves(record)
     if not curves:
         return _missing("Nothing has been logged yet.", "log.jsonl")
-    pictures = "".join(_picture(curve.image, curve.description) for curve in curves)
+    pictures = "".join(_picture(image, description) for image, description in curves)
     note = "Faint lines are single steps, strong lines running means."
     if _setting(record, "method", "kind") == "contrastive":
         note += (
@@ -177,7 +186,7 @@ def _ablation(record: RunRecord) -> str:
     return f'<p class="note">{escape(note)}</p>{picture}{table}'
 
 
-def _cases(record: RunRecord) -> list[Section]:
+def _cases(record: RunRecord) -> list[_Section]:
     """Single test sets beside their reconstructions, where the evaluation kept some."""
     evaluation = record.evaluation or {}
     cases = evaluation.get("cases") or []
@@ -191,10 +200,10 @@ def _cases(record: RunRecord) -> list[Section]:
     groups = ", ".join(dict.fromkeys(str(case.get("group", "")) for case in cases))
     description = f"{len(cases)} true sets beside their predictions: {groups}."
     picture = _picture(case_grid(cases, axes), description, kind="wide")
-    return [Section("cases", "Best, median and worst", f'<p class="note">{escape(note)}</p>{picture}')]
+    return [_Section("cases", "Best, median and worst", f'<p class="note">{escape(note)}</p>{picture}')]
 
 
-def _spread(record: RunRecord) -> list[Section]:
+def _spread(record: RunRecord) -> list[_Section]:
     """Whether predictions are spread as the truth is, where that was measured."""
     details = (record.evaluation or {}).get("details") or {}
     ranks = details.get("calibration") or {}
@@ -210,7 +219,7 @@ def _spread(record: RunRecord) -> list[Section]:
     )
     description = f"Shares of the ranks 0 to {len(shares) - 1} of true sets among predictions."
     picture = _picture(calibration_picture(shares, inputs), description)
-    return [Section("spread", "Is the spread right?", f'<p class="note">{escape(note)}</p>{picture}')]
+    return [_Section("spread", "Is the spread right?", f'<p class="note">{escape(note)}</p>{picture}')]
 
 
 def _evaluation(record: RunRecord) -> str:
@@ -233,17 +242,13 @@ def _provenance(record: RunRecord) -> str:
     if summary is None:
         return _missing("There is no summary: training is not finished.", "summary.json")
     seconds, memory = summary.get("seconds"), summary.get("peak_memory_mb")
-    command = summary.get("command")
     pairs = [
-        ("command", Markup(f"<code>{escape(str(command))}</code>") if command else None),
+        ("command", summary.get("command")),
         ("commit", summary.get("commit")),
         ("device", summary.get("device")),
         ("engine", summary.get("engine")),
-        ("wall time", duration(seconds) if is_number(seconds) and seconds is not None else None),
-        (
-            "peak memory",
-            f"{readable(float(memory))} MB" if is_number(memory) and memory is not None else None,
-        ),
+        ("wall time", duration(seconds) if is_number(seconds) else None),
+        ("peak memory", f"{readable(float(memory))} MB" if is_number(memory) else None),
         ("parameters", summary.get("parameters")),
         ("steps", summary.get("steps")),
         ("best validation score", summary.get("best_score")),

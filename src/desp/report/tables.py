@@ -6,20 +6,11 @@ from typing import Any
 
 from desp.report.numbers import is_number, readable
 
-_COLUMNS = {
-    "system": "System",
-    "metric": "Metric",
-    "value": "Value",
-    "std": "Std",
-    "seeds": "Seeds",
-    "paper": "Paper",
-    "real_data": "Real data",
-    "protocol": "Protocol",
-    "data": "Data",
-    "task": "Task",
-    "table": "Table",
-    "recipe": "Recipe",
-}
+# Known columns come first, in this order.
+_COLUMNS = (
+    *("system", "metric", "value", "std", "seeds", "paper", "real_data"),
+    *("protocol", "data", "task", "table", "recipe"),
+)
 _MOST_LISTED = 24
 
 
@@ -34,9 +25,7 @@ def rows_table(rows: list[dict[str, Any]]) -> str:
     """All rows of an evaluation. Columns in which nothing is known are left out."""
     names = list(dict.fromkeys([*_COLUMNS, *(str(key) for row in rows for key in row)]))
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
-    head = "".join(
-        f'<th scope="col"{_numeric(rows, name)}>{escape(_COLUMNS.get(name, name))}</th>' for name in names
-    )
+    head = "".join(f'<th scope="col"{_numeric(rows, name)}>{escape(_title(name))}</th>' for name in names)
     body = "".join(
         "<tr>"
         + "".join(f"<td{_numeric(rows, name)}>{number_html(row.get(name))}</td>" for name in names)
@@ -46,26 +35,22 @@ def rows_table(rows: list[dict[str, Any]]) -> str:
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
+def _title(name: str) -> str:
+    return name.replace("_", " ").capitalize() if name in _COLUMNS else name
+
+
 def _numeric(rows: list[dict[str, Any]], name: str) -> str:
     known = [row[name] for row in rows if row.get(name) is not None]
     return ' class="number"' if known and all(is_number(value) for value in known) else ""
 
 
 def names_table(pairs: Iterable[tuple[str, Any]]) -> str:
-    """Two columns, a name and its value. Strings that are HTML already must be wrapped in `Markup`."""
+    """Two columns, a name and its value."""
     body = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{_cell(value)}</td></tr>' for name, value in pairs)
     return f'<div class="table"><table class="names"><tbody>{body}</tbody></table></div>'
 
 
-class Markup(str):
-    """Text that is HTML already, and must not be escaped again."""
-
-    __slots__ = ()
-
-
 def _cell(value: Any) -> str:
-    if isinstance(value, Markup):
-        return value
     if isinstance(value, list | tuple) and len(value) > _MOST_LISTED:
         return f"{escape(readable(value[:_MOST_LISTED]))}, … ({len(value)} values)"
     return number_html(value)
@@ -81,9 +66,9 @@ def settings_tables(settings: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def folded(title: str, content: str, is_open: bool = False) -> str:
+def folded(title: str, content: str) -> str:
     """Content that is shown on demand."""
-    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{content}</details>"
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
 def flatten(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

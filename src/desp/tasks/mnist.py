@@ -4,7 +4,6 @@ import logging
 import math
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from desp.data.augment import translate_points
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import InputFormat
-from desp.data.mnist import MnistData, PointTable, load_mnist
+from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist
 from desp.errors import DataError
 from desp.metrics import Reconstructions, chamfer_each, compare_reconstructions
 from desp.predictor import DataShape, SetPredictor
@@ -84,8 +84,16 @@ class SetMnistTask(Task):
     ) -> BatchSource:
         """The training part, which lies on the training device and is drawn from there, with replacement."""
         table = self.data.training.table(self.data.split[0], shape.max_size).to(accelerator.device)
-        draw = replace(table, translate=self.settings.translate).draw
-        return GeneratedSource(draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
+        fraction = self.settings.translate
+        return GeneratedSource(
+            table.draw,
+            training.batch_size,
+            seed,
+            accelerator.device,
+            accelerator.process_index,
+            # Without it no number is drawn for it: batches are what they always were.
+            augment=translate_points(fraction, PIXELS) if fraction > 0 else None,
+        )
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """A set of points [[row, column], ...] in [0, 1]."""

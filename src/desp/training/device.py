@@ -1,5 +1,7 @@
-"""Where training runs."""
+"""Where training runs, and on how many CPU threads."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -9,6 +11,9 @@ from accelerate.utils import DistributedDataParallelKwargs
 from desp.errors import SettingsError
 from desp.extras import require
 from desp.settings import Device, TrainingSettings
+
+# Elements times the square of the width: a gradient has about eight operations for each.
+SMALL_GRADIENT = 6_000_000
 
 
 def default_device(choice: Device) -> torch.device:
@@ -51,3 +56,19 @@ def _tracking(settings: TrainingSettings, folder: Path | None) -> dict[str, str]
     if folder is None:
         raise SettingsError("training.tensorboard needs a run folder to write to.")
     return {"log_with": "tensorboard", "project_dir": str(folder)}
+
+
+@contextmanager
+def suitable_threads(device: torch.device, batch_size: int, max_size: int, hidden: int) -> Iterator[None]:
+    """One thread where gradients are too small to share out; as many as before afterwards.
+
+    Two are no faster there, and where another program takes one of their cores each waits for the other, many
+    times slower than one alone.
+    """
+    before = torch.get_num_threads()
+    if device.type == "cpu" and batch_size * max_size * hidden**2 < SMALL_GRADIENT:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -24,10 +24,6 @@ class GradientStep:
         """Replace all gradients by those of this batch."""
         for parameter in self.parameters:
             parameter.grad = None
-        return self.compute(x, y, generator)
-
-    def compute(self, x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """Forward and backward, as they are."""
         loss, statistics = self.wrapped(x, y, generator)
         self.accelerator.backward(loss)
         return loss.detach(), statistics

@@ -14,10 +14,8 @@ from torch import Tensor
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.errors import (
     CheckpointError,
-    NonFiniteError,
     RunError,
     SettingsError,
-    TrainingError,
     TrainingInterrupted,
 )
 from desp.methods import Method
@@ -33,10 +31,8 @@ from desp.training.checkpoints import (
 from desp.training.gradients import GradientStep
 from desp.training.monitor import FailedStep, Monitor
 from desp.training.processes import Processes
-from desp.training.progress import JsonLinesLog, TrainingListener
-from desp.training.schedule import learning_rate
-from desp.training.signals import StopRequest
-from desp.training.state import TrainingOutcome, TrainingState, Window
+from desp.training.progress import TrainingListener, add_to_log, deferred_signals, rewind_log
+from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
 from desp.training.update import Feed, Update
 
 logger = logging.getLogger(__name__)
@@ -86,7 +82,7 @@ class Trainer:
         self.monitor = Monitor(accelerator.device)
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
-        self.log = JsonLinesLog(folder / "log.jsonl") if folder else None
+        self.log = folder / "log.jsonl" if folder and accelerator.is_main_process else None
         self._best: Checkpoint | None = None
         # What was saved last, and the best checkpoint as it was then: a roll-back returns to both.
         self._good: Checkpoint | None = None
@@ -105,10 +101,10 @@ class Trainer:
         self._begin(resume)
         stopped_early = self.state.out_of_patience(self.settings.patience)
         try:
-            with StopRequest() as stop:
+            with deferred_signals() as asked_to_stop:
                 while self.state.step < self.settings.steps and not stopped_early:
                     try:
-                        stopped_early = self._train_until_done(stop)
+                        stopped_early = self._train_until_done(asked_to_stop)
                     except FailedStep as error:
                         self._recover(error)
         finally:
@@ -134,16 +130,16 @@ class Trainer:
                 self._best = load_checkpoint(self.store.best)
         if self.settings.tensorboard:
             self.accelerator.init_trackers("tensorboard")
-        if self.store and self.log and self.accelerator.is_main_process:
+        if self.store and self.log:
             self.store.sweep()
-            self.log.rewind(self.state.step)
+            rewind_log(self.log, self.state.step)
         self._good, self._good_best = self._snapshot(), self._best
         self.listener.started(self.state.step, self.settings.steps)
         if saved is not None and self._validation_is_due():  # it was interrupted
             self._validate()
             self._save()
 
-    def _train_until_done(self, stop: StopRequest) -> bool:
+    def _train_until_done(self, asked_to_stop: Callable[[], bool]) -> bool:
         """Run steps until the last one (false) or until patience runs out (true)."""
         began, before = time.monotonic(), self.state.seconds
         for feed in self._feeds():
@@ -152,7 +148,7 @@ class Trainer:
             self.listener.advanced(self.state.step)
             if self._after_step():
                 return True
-            if self.processes.any(stop.requested):  # all stop after the same step, whoever got the signal
+            if self.processes.any(asked_to_stop()):  # all stop after the same step, whoever got the signal
                 self._interrupt()
             if self.state.step >= self.settings.steps:
                 return False
@@ -214,8 +210,9 @@ class Trainer:
         self.state.window = self.state.window.plus(numbers, steps)
         numbers["learning_rate"] = self._rate(self.state.step - 1)
         self.listener.stepped(self.state.step, numbers)
-        if self.accelerator.is_main_process and self.log:
-            self.log.add({"step": self.state.step, **numbers, "seconds": round(self.state.seconds, 3)})
+        if self.log:
+            seconds = round(self.state.seconds, 3)
+            add_to_log(self.log, {"step": self.state.step, **numbers, "seconds": seconds})
         if self.settings.tensorboard:
             self.accelerator.log(numbers, step=self.state.step)
 
@@ -245,8 +242,8 @@ class Trainer:
         self.state.validations_without_improvement = (
             0 if better else self.state.validations_without_improvement + 1
         )
-        if self.accelerator.is_main_process and self.log:
-            self.log.add({"step": self.state.step, "validation_score": score})
+        if self.log:
+            add_to_log(self.log, {"step": self.state.step, "validation_score": score})
         self.listener.validated(self.state.step, score, better)
         return self.state.out_of_patience(self.settings.patience)
 
@@ -305,8 +302,7 @@ class Trainer:
                 if self.settings.on_nonfinite == "stop"
                 else f"; rolling back {self.state.attempt} times did not help."
             )
-            kind = NonFiniteError if isinstance(error, NonFiniteError) else TrainingError
-            raise kind(
+            raise error.kind(
                 f"{error} {kept} Try a lower learning rate (--training.learning-rate) or gradient clipping "
                 f"(--training.clip-norm 0.1){more}"
             ) from error
@@ -315,8 +311,8 @@ class Trainer:
         self._restore(good)
         self._best = self._good_best
         self.state.attempt, self.state.seconds = attempt, seconds
-        if self.log and self.accelerator.is_main_process:
-            self.log.rewind(self.state.step)
+        if self.log:
+            rewind_log(self.log, self.state.step)
         self.listener.rolled_back(error.step, self.state.step)
 
     def _interrupt(self) -> None:

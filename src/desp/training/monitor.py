@@ -31,7 +31,7 @@ class Monitor:
         """The means since the last flush.
 
         Raises:
-            NonFiniteError: one of these steps was not finite; `step` of the error says which.
+            FailedStep: one of these steps was not finite.
         """
         try:
             self.check()
@@ -47,7 +47,8 @@ class Monitor:
         """Raise what `flush` would raise, and keep everything gathered."""
         bad = int(self.bad_step)
         if bad >= 0:
-            raise NonFiniteStep(bad)
+            why = f"The loss or its gradient became NaN or infinite at step {bad}."
+            raise FailedStep(bad, why, NonFiniteError)
 
     def agree(self, bad_steps: Tensor) -> None:
         """Take over the first bad step of any process (-1 where there was none)."""
@@ -77,15 +78,8 @@ class Monitor:
 
 
 class FailedStep(TrainingError):
-    """Training failed at a step, and may go back."""
+    """Training failed at a step, and may go back; `kind` is the error for users if it does not."""
 
-    def __init__(self, step: int, why: str) -> None:
+    def __init__(self, step: int, why: str, kind: type[TrainingError] = TrainingError) -> None:
         super().__init__(why)
-        self.step = step
-
-
-class NonFiniteStep(FailedStep, NonFiniteError):
-    """A training step gave NaN or infinity."""
-
-    def __init__(self, step: int) -> None:
-        super().__init__(step, f"The loss or its gradient became NaN or infinite at step {step}.")
+        self.step, self.kind = step, kind

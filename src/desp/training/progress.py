@@ -1,10 +1,18 @@
-"""What the training loop tells while it runs: to listeners, and to a log of JSON lines."""
+"""What the training loop tells while it runs, to listeners and a log of JSON lines, and when it is to stop."""
 
 import json
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from desp.storage import without_nonfinite, write_text
+
+logger = logging.getLogger(__name__)
 
 
 class TrainingListener:
@@ -32,23 +40,40 @@ class TrainingListener:
         """Training is over, for whatever reason."""
 
 
-class JsonLinesLog:
-    """One JSON object a line; a resumed run first drops what lies behind its checkpoint."""
+def add_to_log(path: Path, record: dict[str, Any]) -> None:
+    """Append one record to a log of JSON lines."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(without_nonfinite(record)) + "\n")
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    def rewind(self, step: int) -> None:
-        """Keep only lines up to `step`, so that a resumed log reads as if never interrupted."""
-        write_text(self.path, "".join(line for line in self._whole_lines() if json.loads(line)["step"] <= step))
+def rewind_log(path: Path, step: int) -> None:
+    """Keep only lines up to `step`, so that a resumed log reads as if never interrupted."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    whole = [line for line in lines if line.endswith("\n")]  # a crash may leave half a line at the end
+    write_text(path, "".join(line for line in whole if json.loads(line)["step"] <= step))
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Append one record."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(without_nonfinite(record)) + "\n")
 
-    def _whole_lines(self) -> list[str]:
-        if not self.path.exists():
-            return []
-        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [line for line in lines if line.endswith("\n")]  # a crash may leave half a line at the end
+@contextmanager
+def deferred_signals() -> Iterator[Callable[[], bool]]:
+    """While entered, the first SIGINT or SIGTERM only sets a flag; a second one interrupts at once.
+
+    The loop looks at the flag, by what is yielded, between two steps, where everything can be saved.
+    """
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        if received:
+            raise KeyboardInterrupt(f"second signal {number}")
+        received.append(number)
+        logger.warning("stopping after this step, or validation, and saving; a second signal stops at once")
+
+    # Signal handlers belong to the main thread; elsewhere the loop just cannot be asked to stop.
+    on_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if on_main else ()
+    previous = {number: signal.signal(number, note) for number in numbers}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,9 +1,12 @@
-"""What training knows of itself while it runs, and what it gives at the end."""
+"""What training knows of itself while it runs, its learning rate, and what it gives at the end."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
+
+from desp.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,14 @@ class TrainingOutcome:
     engine: str
     stopped_early: bool
     rollbacks: int = 0
+
+
+def learning_rate(step: int, settings: TrainingSettings) -> float:
+    """The learning rate of step `step` (counted from 0): linear warm-up, then constant or a cosine to zero."""
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    if settings.decay == "constant":
+        return settings.learning_rate
+    length = max(settings.steps - settings.warmup_steps, 1)
+    progress = min((step - settings.warmup_steps) / length, 1.0)
+    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))

@@ -1,14 +1,16 @@
-"""Predictions beside the truth: one row an input, several true sets, then several predicted ones."""
+"""Grids of sets: predictions beside the truth, and single test sets beside what was predicted for them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from desp.errors import RunError
-from desp.report.figures.panels import draw_empty_note, draw_set, point_size, prepare_panel
-from desp.report.figures.points import Axes2D, Points, Window, as_points, window
+from desp.report.figures.points import Axes2D, Points, Window, as_points, by_angle, window
 from desp.report.figures.style import (
     COLOUR_MAP,
+    FRAME,
     INK,
     MUTED,
     PREDICTION,
@@ -17,11 +19,10 @@ from desp.report.figures.style import (
     ImageFormat,
     new_figure,
     render,
-    save,
     style,
 )
 from desp.report.folder import WRITTEN_BY
-from desp.report.numbers import short_number
+from desp.report.numbers import is_number, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,15 +30,24 @@ if TYPE_CHECKING:
 
 # Beyond it an SVG is larger than a picture of its points.
 _MOST_VECTOR_POINTS = 3000
-_PANEL = 1.15  # inches
-_GAP = 0.28  # between truth and predictions, as a share of a panel
+_GAP = 0.28  # between groups of columns, as a share of a panel
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A set in a panel of its own; truth has a tinted ground and another colour."""
+
+    points: Points
+    is_truth: bool
+    caption: str = ""
 
 
 @dataclass(frozen=True)
 class _Row:
+    """A cell for each column, or None where it stays empty."""
+
     label: str
-    truth: tuple[Points, ...]
-    predictions: tuple[tuple[Points, float | None], ...]
+    cells: list[_Cell | None]
 
 
 @dataclass(frozen=True)
@@ -50,20 +60,10 @@ class _Look:
     raster: bool
 
 
-def draw_prediction_grid(samples: dict[str, Any], path: Path) -> None:
-    """Write the picture of all examples to `path`, as PNG.
-
-    Raises:
-        RunError: there are no examples, or a set cannot be read.
-        MissingExtraError: matplotlib is not installed.
-    """
-    save(Path(path), prediction_grid(samples, "png"))
-
-
 def prediction_grid(
     samples: dict[str, Any], image_format: ImageFormat = "svg", most_truth: int = 3, most_predictions: int = 6
 ) -> bytes:
-    """Draw the examples of samples.json.
+    """Draw the examples of samples.json: one row an input, several true sets, then several predicted ones.
 
     Args:
         samples: contents of samples.json.
@@ -75,118 +75,190 @@ def prediction_grid(
         RunError: there are no examples, or a set cannot be read.
         MissingExtraError: matplotlib is not installed.
     """
-    rows = [_row(item, most_truth, most_predictions) for item in samples.get("examples") or []]
-    if not rows or not any(row.truth or row.predictions for row in rows):
-        raise RunError(
-            f"samples.json has no examples to draw. Write it again with `{WRITTEN_BY['samples.json']}`."
-        )
-    look = _look(rows, Axes2D.from_samples(samples))
-    with style():
-        figure = _lay_out(rows, look)
-        return render(figure, image_format, dpi=200 if image_format == "png" else 140)
-
-
-def _row(example: dict[str, Any], most_truth: int, most_predictions: int) -> _Row:
-    truth = tuple(as_points(item) for item in (example.get("truth") or [])[:most_truth])
-    predictions = tuple(
-        (as_points(item.get("set") or []), item.get("energy"))
-        for item in (example.get("samples") or [])[:most_predictions]
-    )
-    return _Row(str(example.get("label", "")), truth, predictions)
-
-
-def _look(rows: list[_Row], axes: Axes2D) -> _Look:
-    true = [points for row in rows for points in row.truth]
-    predicted = [points for row in rows for points, _ in row.predictions]
-    if len({points.shape[1] for points in true + predicted if len(points)}) > 1:
-        raise RunError(
-            "The sets in samples.json have elements of different numbers of features. "
-            f"Write the file again with `{WRITTEN_BY['samples.json']}`."
-        )
-    sizes = [len(points) for points in true + predicted]
-    return _Look(axes, window(true, predicted), point_size(max(sizes)), sum(sizes) > _MOST_VECTOR_POINTS)
-
-
-def _lay_out(rows: list[_Row], look: _Look) -> "Figure":
-    """All panels, their headings and labels. Truth has a tinted ground and stands apart."""
-    left = max(len(row.truth) for row in rows)
-    right = max(len(row.predictions) for row in rows)
+    examples = samples.get("examples") or []
+    truth = [[_Cell(as_points(item), True) for item in (row.get("truth") or [])[:most_truth]] for row in examples]
+    predictions = [
+        [_predicted(item) for item in (row.get("samples") or [])[:most_predictions]] for row in examples
+    ]
+    left, right = (max(map(len, cells), default=0) for cells in (truth, predictions))
+    again = f"Write the file again with `{WRITTEN_BY['samples.json']}`."
+    if left + right == 0:
+        raise RunError(f"samples.json has no examples to draw. {again}")
+    sets = [cell.points for cells in truth + predictions for cell in cells]
+    if len({points.shape[1] for points in sets if len(points)}) > 1:
+        raise RunError(f"The sets in samples.json have elements of different numbers of features. {again}")
     gap = 1 if left and right else 0
-    height = _PANEL * (0.45 if look.window.features == 1 else 1.0)
+    rows = [
+        _Row(str(example.get("label", "")), [*true, *[None] * (left - len(true) + gap), *predicted])
+        for example, true, predicted in zip(examples, truth, predictions, strict=True)
+    ]
+    heads = [("truth", TRUTH, slice(0, left)), ("predictions", PREDICTION, slice(left + gap, left + gap + right))]
+    heads = [head for head in heads if head[2].start < head[2].stop]
     widths = [1.0] * left + [_GAP] * gap + [1.0] * right
-    figure = new_figure(_PANEL * sum(widths) * 1.06, (height + 0.22) * len(rows))
-    spec = figure.add_gridspec(
-        len(rows),
-        len(widths),
-        width_ratios=widths,
-        left=0,
-        right=1,
-        bottom=0,
-        top=1,
-        wspace=0.06,
-        hspace=0.28,
+    return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, image_format, heads)
+
+
+def _predicted(sample: dict[str, Any]) -> _Cell:
+    energy = sample.get("energy")
+    return _Cell(
+        as_points(sample.get("set") or []), False, "" if energy is None else f"E = {short_number(energy)}"
     )
-    panels: list[Axes] = []
-    for index, row in enumerate(rows):
-        panels += _draw_row(figure, spec, index, row, left + gap, look)
-        _label_row(figure, spec[index, 0], row.label)
-    if left:
-        _head(figure, spec[0, :left], "truth", TRUTH)
-    if right:
-        _head(figure, spec[0, left + gap :], "predictions", PREDICTION)
-    if look.window.features >= 3:
-        _colour_bar(figure, panels, look)
-    return figure
 
 
-def _draw_row(figure: "Figure", spec: Any, index: int, row: _Row, first: int, look: _Look) -> list["Axes"]:
-    panels = []
-    for column, points in enumerate(row.truth):
-        panel = figure.add_subplot(spec[index, column])
-        panel.set_facecolor(TINT)
-        _fill(panel, points, TRUTH, look)
-        panels.append(panel)
-    for column, (points, energy) in enumerate(row.predictions):
-        panel = figure.add_subplot(spec[index, first + column])
-        _fill(panel, points, PREDICTION, look)
-        if energy is not None:
-            panel.set_xlabel(f"E = {short_number(energy)}", fontsize=7.5, color=MUTED, labelpad=2)
-        panels.append(panel)
-    return panels
+def case_grid(cases: list[dict[str, Any]], axes: Axes2D, image_format: ImageFormat = "svg") -> bytes:
+    """Draw the cases of evaluation.json: one row a group (best, median, worst), truth and prediction side by side.
+
+    Args:
+        cases: each with `group`, `index`, `label`, `score`, `truth` and `prediction`.
+        axes: what the features mean.
+        image_format: PNG, or SVG to be put inside a page.
+
+    Raises:
+        RunError: a set cannot be read.
+        MissingExtraError: matplotlib is not installed.
+    """
+    groups: dict[str, list[_Cell | None]] = {}
+    for case in cases:
+        row = groups.setdefault(str(case.get("group", "")), [])
+        row += [*([None] if row else []), *_pair(case)]
+    columns = max(map(len, groups.values()))
+    widths = [_GAP if column % 3 == 2 else 1.0 for column in range(columns)]
+    return _draw([_Row(name, cells) for name, cells in groups.items()], widths, axes, 0.95, image_format)
 
 
-def _fill(panel: "Axes", points: Points, colour: str, look: _Look) -> None:
-    prepare_panel(panel, look.axes, look.window)
-    if len(points) == 0 or look.window.features == 0:
-        draw_empty_note(panel)
-        return
-    draw_set(panel, points, colour, look.axes, look.window, look.size, look.raster)
+def _pair(case: dict[str, Any]) -> tuple[_Cell, _Cell]:
+    label, score = case.get("label"), case.get("score")
+    title = f"test {case.get('index')}" + ("" if label is None else f": {label}")
+    truth = _Cell(as_points(case.get("truth") or []), True, title)
+    distance = short_number(score) if is_number(score) else ""
+    return truth, _Cell(as_points(case.get("prediction") or []), False, distance)
+
+
+def _draw(
+    rows: list[_Row],
+    widths: list[float],
+    axes: Axes2D,
+    panel: float,
+    image_format: ImageFormat,
+    heads: Sequence[tuple[str, str, slice]] = (),
+) -> bytes:
+    """All panels, their headings and labels.
+
+    Args:
+        rows: from top to bottom.
+        widths: of the columns, in panels.
+        axes: what the features mean.
+        panel: inches.
+        image_format: of the result.
+        heads: text, colour and columns of each heading.
+    """
+    cells = [cell for row in rows for cell in row.cells if cell is not None]
+    view = window([cell.points for cell in cells if cell.is_truth], [c.points for c in cells if not c.is_truth])
+    sizes = [len(cell.points) for cell in cells]
+    look = _Look(axes, view, point_size(max(sizes)), sum(sizes) > _MOST_VECTOR_POINTS)
+    height = panel * (0.45 if view.features == 1 else 1.0)
+    sides: dict[str, float] = {"left": 0, "right": 1, "bottom": 0, "top": 1, "wspace": 0.06, "hspace": 0.28}
+    with style():
+        figure = new_figure(panel * sum(widths) * 1.06, (height + 0.22) * len(rows))
+        spec = figure.add_gridspec(len(rows), len(widths), width_ratios=widths, **sides)
+        for index, row in enumerate(rows):
+            for column, cell in enumerate(row.cells):
+                if cell is not None:
+                    _fill(figure.add_subplot(spec[index, column]), cell, look)
+            _label_row(figure, spec[index, 0], row.label)
+        for text, colour, columns in heads:
+            _head(figure, spec[0, columns], text, colour)
+        if view.features >= 3:
+            _colour_bar(figure, look)
+        return render(figure, image_format, dpi=200 if image_format == "png" else 140)
 
 
 def _head(figure: "Figure", cells: Any, text: str, colour: str) -> None:
     """A heading above the middle of a group of columns."""
     box = cells.get_position(figure)
-    lift = 0.1 / figure.get_figheight()
-    figure.text(
-        (box.x0 + box.x1) / 2, box.y1 + lift, text, ha="center", va="bottom", fontweight="bold", color=colour
-    )
+    middle, lift = (box.x0 + box.x1) / 2, 0.1 / figure.get_figheight()
+    figure.text(middle, box.y1 + lift, text, ha="center", va="bottom", fontweight="bold", color=colour)
 
 
 def _label_row(figure: "Figure", cell: Any, text: str) -> None:
     box = cell.get_position(figure)
-    shift = 0.1 / figure.get_figwidth()
-    middle = (box.y0 + box.y1) / 2
+    middle, shift = (box.y0 + box.y1) / 2, 0.1 / figure.get_figwidth()
     figure.text(box.x0 - shift, middle, text, ha="right", va="center", color=INK, parse_math=False)
 
 
-def _colour_bar(figure: "Figure", panels: list["Axes"], look: _Look) -> None:
+def _colour_bar(figure: "Figure", look: _Look) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     colours = ScalarMappable(Normalize(look.window.low[2], look.window.high[2]), COLOUR_MAP)
-    lowest = min(panel.get_position().y0 for panel in panels)
+    lowest = min(panel.get_position().y0 for panel in figure.axes)
     height = figure.get_figheight()
     place = figure.add_axes((0.0, lowest - 0.42 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
     bar = figure.colorbar(colours, cax=place, orientation="horizontal")
     bar.set_label(look.axes.name(2), fontsize=8, parse_math=False)
     bar.outline.set_visible(False)
+
+
+# -- one panel -------------------------------------------------------------------------------------------
+
+
+def point_size(most_points: int) -> float:
+    """Area of a marker, in square points: smaller where sets are larger."""
+    return float(np.clip(130 / max(most_points, 1), 1.6, 18))
+
+
+def _fill(panel: "Axes", cell: _Cell, look: _Look) -> None:
+    """Draw one set: ticks on a line, points in a plane, or points coloured by their third feature."""
+    _set_limits(panel, look)
+    if cell.is_truth:
+        panel.set_facecolor(TINT)
+    if cell.caption:
+        panel.set_xlabel(cell.caption, fontsize=7, color=MUTED, labelpad=2, parse_math=False)
+    points, colour = cell.points, TRUTH if cell.is_truth else PREDICTION
+    if len(points) == 0 or look.window.features == 0:
+        # A blank panel would look like a failure to draw.
+        middle: dict[str, Any] = {"transform": panel.transAxes, "ha": "center", "va": "center"}
+        panel.text(0.5, 0.5, "empty", fontsize=8, color=MUTED, style="italic", **middle)
+        return
+    if look.window.features == 1:
+        panel.axhline(0.5, color=FRAME, linewidth=0.8, zorder=1)
+        panel.vlines(points[:, 0], 0.25, 0.75, color=colour, linewidth=1.3, rasterized=look.raster)
+    else:
+        _draw_plane(panel, points, colour, look)
+    outside = look.window.outside(points)
+    if outside:
+        note = f"{outside} outside"
+        panel.text(0.96, 0.04, note, transform=panel.transAxes, ha="right", fontsize=6.5, color=MUTED)
+
+
+def _set_limits(panel: "Axes", look: _Look) -> None:
+    """Limits, scales and frame: the same for all panels of a picture."""
+    view = look.window
+    panel.set_xticks([])
+    panel.set_yticks([])
+    for spine in panel.spines.values():
+        spine.set_color(FRAME)
+    if view.features == 1:
+        panel.set_xlim(view.low[0], view.high[0])
+        panel.set_ylim(0, 1)
+    elif view.features >= 2:
+        across, up = look.axes.across_and_up()
+        panel.set_xlim(view.low[across], view.high[across])
+        panel.set_ylim(view.low[up], view.high[up])
+        if look.axes.image_rows:
+            panel.invert_yaxis()
+        panel.set_box_aspect(1)  # the window is square wherever the features share a unit
+
+
+def _draw_plane(panel: "Axes", points: Points, colour: str, look: _Look) -> None:
+    across, up = look.axes.across_and_up()
+    if look.axes.closed and len(points) > 1:
+        ring = by_angle(points)
+        ring = np.concatenate([ring, ring[:1]])
+        panel.plot(ring[:, across], ring[:, up], color=colour, linewidth=0.9, alpha=0.45, rasterized=look.raster)
+    shown: dict[str, Any] = {"s": look.size, "color": colour, "linewidths": 0}
+    if look.window.features >= 3:
+        limits = {"vmin": look.window.low[2], "vmax": look.window.high[2]}
+        shown = {"s": look.size * 1.3, "c": points[:, 2], "cmap": COLOUR_MAP, **limits}
+        shown |= {"edgecolors": MUTED, "linewidths": 0.3}
+    panel.scatter(points[:, across], points[:, up], zorder=3, rasterized=look.raster, **shown)

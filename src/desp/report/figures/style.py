@@ -7,11 +7,9 @@ the page has its colours replaced by CSS variables, so that it follows the reade
 import io
 import re
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from desp.extras import require
-from desp.storage import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,23 +99,12 @@ def render(figure: "Figure", image_format: ImageFormat, dpi: int = 160) -> bytes
     return _for_page(buffer.getvalue().decode("utf-8")).encode("utf-8")
 
 
-def save(path: Path, image: bytes) -> None:
-    """Write the bytes of a picture, atomically."""
-
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(image)
-
-    write_atomically(path, write)
-
-
 def _for_page(svg: str) -> str:
     """Strip what only a file of its own needs, and let colours and fonts follow the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg\b[^>]*?)\sxmlns:xlink="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?)\sxmlns="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?)\swidth="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?)\sheight="[^"]*"', r"\1", svg, count=1)
+    for attribute in ("xmlns:xlink", "xmlns", "width", "height"):
+        svg = re.sub(rf'(<svg\b[^>]*?)\s{attribute}="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same names in every figure, and nothing refers to them
     svg = svg.replace("xlink:href=", "href=").replace("'DejaVu Sans'", "var(--font)")
     for colour, name in _CSS_NAMES.items():

@@ -1,18 +1,23 @@
 """Two lower bounds on the time of a chain: its matrix products, and its way through memory.
 
-The hardware's rates are measured in the same run as the chain, so that the bounds hold for this machine, with
-the precision of matrix products that is set at the moment.
+    python benchmarks/floors.py --device cuda
+
+The hardware's rates are measured in the same run, so that the bounds hold for this machine.
 """
 
 from dataclasses import dataclass
 
 import torch
+from study import main
 from torch import nn
 
-from desp.benchmarks.timing import measure
+from desp.benchmarks import BenchOptions, Row
+from desp.benchmarks.chains import CHAINS
+from desp.benchmarks.measure import OUR_PRECISION, measure
 from desp.energies import DeepSetsEnergy, SetEncoderEnergy, SetEnergy
 from desp.errors import SettingsError
 from desp.nn import MLP
+from desp.precision import matmul_precision
 from desp.randomness import make_generator
 
 # Sides of the square matrices, and bytes of the copy: large enough for full speed, small enough for a moment.
@@ -42,9 +47,23 @@ def measure_peaks(device: torch.device) -> Peaks:
     product = torch.empty_like(matrix)
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    multiplied = measure(lambda: torch.mm(matrix, matrix, out=product), device, SAMPLES)
-    copied = measure(lambda: target.copy_(source), device, SAMPLES)
-    return Peaks(2 * side**3 / (1e-3 * multiplied.fastest_ms), 2 * size / (1e-3 * copied.fastest_ms))
+    multiplied = min(measure(lambda: torch.mm(matrix, matrix, out=product), device, 1).ms for _ in range(SAMPLES))
+    copied = min(measure(lambda: target.copy_(source), device, 1).ms for _ in range(SAMPLES))
+    return Peaks(2 * side**3 / (1e-3 * multiplied), 2 * size / (1e-3 * copied))
+
+
+def floor_rows(options: BenchOptions) -> list[Row]:
+    """One row a task: the lower bound on the time of its whole chain."""
+    tasks = options.chosen([case.task for case in CHAINS])
+    with matmul_precision(OUR_PRECISION):
+        peaks = measure_peaks(options.device)
+    rows = []
+    for case in (item for item in CHAINS if item.task in tasks):
+        energy, shape = case.build(options.device, options.seed), (case.batch, case.size, case.channels)
+        floor = chain_floor_ms(energy, *shape, steps=case.steps, peaks=peaks)
+        row = {"task": case.task, "batch": case.batch, "size": case.size, "steps": case.steps, "floor_ms": floor}
+        rows.append(options.tell({**row, "device": options.device.type}))
+    return rows
 
 
 def gradient_operations(energy: SetEnergy, batch: int, size: int, channels: int) -> int:
@@ -92,3 +111,7 @@ def chain_floor_ms(energy: SetEnergy, batch: int, size: int, channels: int, *, s
     computing = gradient_operations(energy, batch, size, channels) / peaks.operations
     moving = gradient_bytes(energy, batch, size, channels) / peaks.bytes
     return 1e3 * steps * max(computing, moving)
+
+
+if __name__ == "__main__":
+    main("floors", floor_rows, __doc__)

@@ -1,0 +1,256 @@
+"""Curves and bars of a run: learning curves, the ablation of S/T, and calibration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from desp.errors import RunError
+from desp.report.figures.points import Points
+from desp.report.figures.style import (
+    EXTRA,
+    FRAME,
+    INK,
+    MUTED,
+    PREDICTION,
+    TRUTH,
+    ImageFormat,
+    new_figure,
+    plain_axes,
+    render,
+    style,
+)
+from desp.report.folder import WRITTEN_BY, RunRecord
+from desp.storage import write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_POINTS = 800
+_SMOOTHED_OVER = 40  # a smoothed curve averages over 1/40 of the run
+
+
+@dataclass(frozen=True)
+class _Series:
+    label: str
+    colour: str
+    steps: Points
+    values: Points
+
+
+def learning_curves(record: RunRecord, image_format: ImageFormat = "svg") -> list[tuple[bytes, str]]:
+    """Draw every quantity the log has: loss, energies or risk, validation score, gradient norm.
+
+    Returns:
+        Pictures, each with the same in words for those who cannot see it.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    log, validations = record.log, record.validations
+    energies = [("energy_real", "real sets", TRUTH), ("energy_sampled", "sampled sets", PREDICTION)]
+    panels = [
+        ("Loss", [_series(log, "loss", "loss", INK)], False),
+        ("Energies", [_series(log, *energy) for energy in energies], False),
+        ("Risk", [_series(log, "risk", "risk", PREDICTION)], False),
+        ("Validation score", [_series(validations, "validation_score", "validation", EXTRA)], False),
+        ("Gradient norm", [_series(log, "gradient_norm", "gradient norm", MUTED)], True),
+    ]
+    curves = []
+    for title, series, logarithmic in panels:
+        known = [item for item in series if item.steps.size]
+        if known:
+            curves.append((_draw_curve(title, known, logarithmic, image_format), _describe(title, known)))
+    return curves
+
+
+def _series(lines: tuple[dict[str, Any], ...], key: str, label: str, colour: str) -> _Series:
+    """The finite values of one quantity; the log writes null where a value was not finite."""
+    pairs = [(line["step"], line[key]) for line in lines if isinstance(line.get(key), int | float)]
+    table = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    table = table[np.isfinite(table).all(axis=1)]
+    return _Series(label, colour, table[:, 0], table[:, 1])
+
+
+def _draw_curve(title: str, series: list[_Series], logarithmic: bool, image_format: ImageFormat) -> bytes:
+    with style():
+        figure = new_figure(4.4, 2.6)
+        axes = figure.add_subplot()
+        plain_axes(axes)
+        for item in series:
+            _draw_series(axes, item, logarithmic)
+        if logarithmic and any((item.values > 0).any() for item in series):
+            axes.set_yscale("log")
+        else:
+            axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4))
+            _limit(axes, series)
+        axes.set_xlabel("step", color=MUTED)
+        axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
+        if len(series) > 1:
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, fontsize=8, borderpad=0)
+        return render(figure, image_format)
+
+
+def _draw_series(axes: "Axes", series: _Series, logarithmic: bool) -> None:
+    values = np.where(series.values > 0, series.values, np.nan) if logarithmic else series.values
+    stride = max(1, -(-len(values) // _MOST_POINTS))
+    window = len(values) // _SMOOTHED_OVER
+    steps = series.steps[::stride]
+    strong: dict[str, Any] = {"color": series.colour, "label": series.label}
+    if window < 2:
+        marker = "o" if len(values) <= 20 else ""
+        axes.plot(steps, values[::stride], marker=marker, markersize=3, **strong)
+        return
+    axes.plot(steps, values[::stride], color=series.colour, alpha=0.3, linewidth=0.8)
+    axes.plot(steps, _smooth(values, window)[::stride], linewidth=1.6, **strong)
+
+
+def _smooth(values: Points, window: int) -> Points:
+    """Running mean, over what there is near the ends; unknown values are left out."""
+    known = np.isfinite(values)
+    kernel = np.ones(window)
+    total = np.convolve(np.where(known, values, 0.0), kernel, mode="same")
+    count = np.convolve(known.astype(np.float64), kernel, mode="same")
+    return np.where(count > 0.5, total / np.maximum(count, 1.0), np.nan)
+
+
+def _limit(axes: "Axes", series: list[_Series]) -> None:
+    """Cut off rare extremes that would flatten all the rest, and say so in the picture."""
+    values = np.concatenate([item.values for item in series])
+    low, high = np.quantile(values, [0.01, 0.99])
+    size = high - low
+    if size <= 0 or values.max() - values.min() < 6 * size:
+        return
+    shown_low, shown_high = max(values.min(), low - size), min(values.max(), high + size)
+    axes.set_ylim(shown_low - 0.05 * size, shown_high + 0.05 * size)
+    note = f"axis cut: values reach from {values.min():.3g} to {values.max():.3g}"
+    axes.text(0.99, 0.97, note, transform=axes.transAxes, ha="right", va="top", fontsize=7, color=MUTED)
+
+
+def _describe(title: str, series: list[_Series]) -> str:
+    parts = [
+        f"{item.label} from {item.values[0]:.3g} at step {item.steps[0]:.0f} "
+        f"to {item.values[-1]:.3g} at step {item.steps[-1]:.0f}"
+        for item in series
+    ]
+    return f"{title} over training: {'; '.join(parts)}."
+
+
+def draw_ablation(ablation: dict[str, Any], path: Path) -> None:
+    """Write the picture of an ablation to `path`, as PNG.
+
+    Raises:
+        RunError: the ablation has no rows.
+        MissingExtraError: matplotlib is not installed.
+    """
+    write_bytes(Path(path), ablation_picture(ablation, "png"))
+
+
+def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg") -> bytes:
+    """Energy on the left axis, score on the right, against S/T; with a second distance where one was measured.
+
+    Raises:
+        RunError: the ablation has no rows.
+        MissingExtraError: matplotlib is not installed.
+    """
+    ratio, energy, score, hungarian = _columns(ablation)
+    score_name = str(ablation.get("score_name") or "score")
+    two_distances = bool(np.isfinite(hungarian).any())
+    real = ablation.get("real_data")
+    # A perfect score of zero needs no line.
+    reference = [float(real)] if isinstance(real, int | float) and real > 0 else []
+    with style():
+        figure = new_figure(5.6, 3.2)
+        left = figure.add_subplot()
+        plain_axes(left)
+        right = left.twinx()
+        _line(left, ratio, energy, TRUTH, "o", "-")
+        _line(right, ratio, score, PREDICTION, "s", "--")
+        if two_distances:
+            _line(right, ratio, hungarian, PREDICTION, "^", ":")
+            right.legend(right.get_lines(), [score_name, "Hungarian distance"], frameon=False, fontsize=8)
+        for value in reference:
+            _mark_real_data(right, value)
+        left.set_xlabel("S/T, share of steps with noise")
+        left.set_ylabel("energy", color=TRUTH)
+        right.set_ylabel("distance" if two_distances else score_name, color=PREDICTION, parse_math=False)
+        left.tick_params(axis="y", colors=TRUTH)
+        right.tick_params(axis="y", colors=PREDICTION, length=0)
+        right.spines["top"].set_visible(False)
+        right.spines["right"].set_color(FRAME)
+        _set_scales(left, energy, right, np.concatenate([score, hungarian, reference]))
+        return render(figure, image_format)
+
+
+def _columns(ablation: dict[str, Any]) -> tuple[Points, Points, Points, Points]:
+    rows = [row for row in ablation.get("rows") or [] if row.get("ratio") is not None]
+    if not rows:
+        raise RunError(f"ablation.json has no rows. Write it again with `{WRITTEN_BY['ablation.json']}`.")
+    rows.sort(key=lambda row: row["ratio"])
+    ratio, energy, score, hungarian = (
+        np.asarray([row.get(key) for row in rows], dtype=np.float64)
+        for key in ("ratio", "energy", "score", "hungarian")
+    )
+    return ratio, energy, score, hungarian
+
+
+def _line(axes: "Axes", x: Points, y: Points, colour: str, marker: str, line: str) -> None:
+    """Marker and dashes differ beside the colour, so that the two lines survive a black-and-white print."""
+    axes.plot(x, y, color=colour, marker=marker, linestyle=line, markersize=5, linewidth=1.6)
+
+
+def _mark_real_data(axes: "Axes", score: float) -> None:
+    axes.axhline(score, color=MUTED, linewidth=1, linestyle=":")
+    axes.annotate(
+        "real data",
+        (0.0, score),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 3),
+        textcoords="offset points",
+        fontsize=8,
+        color=MUTED,
+    )
+
+
+def _set_scales(left: "Axes", energies: Points, right: "Axes", scores: Points) -> None:
+    """Logarithmic scales for what spans more than a decade; other scores are read from zero."""
+    for axes, values in ((left, energies), (right, scores)):
+        if _spans_decades(values):
+            axes.set_yscale("log")
+            axes.minorticks_off()
+    if not _spans_decades(scores) and not (scores <= 0).any():
+        right.set_ylim(bottom=0)
+        right.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=False)
+
+
+def _spans_decades(values: Points) -> bool:
+    known = values[np.isfinite(values)]
+    return bool(known.size > 0 and known.min() > 0 and known.max() / known.min() > 10)
+
+
+def calibration_picture(shares: Sequence[float], inputs: int, image_format: ImageFormat = "svg") -> bytes:
+    """Bars of the share of each rank, with the share that a calibrated predictor has on average.
+
+    Args:
+        shares: of ranks 0 to K.
+        inputs: how many there were, for the band in which 95 of 100 bars lie by chance.
+        image_format: of the result.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    level = 1 / len(shares)
+    chance = 1.96 * (level * (1 - level) / max(inputs, 1)) ** 0.5
+    with style():
+        figure = new_figure(5.2, 2.4)
+        axes = figure.add_subplot()
+        plain_axes(axes)
+        axes.axhspan(level - chance, level + chance, color=TRUTH, alpha=0.12, linewidth=0)
+        axes.axhline(level, color=TRUTH, linewidth=1.2)
+        axes.bar(range(len(shares)), shares, color=PREDICTION, width=0.7)
+        axes.set_xticks(range(len(shares)))
+        axes.set_xlabel("rank of the true set by its distance to the others")
+        axes.set_ylabel("share of inputs")
+        return render(figure, image_format)
