@@ -39,7 +39,7 @@ class FilesTask(Task):
     """
 
     name = "files"
-    score_name = "distance to held-out sets"
+    score_name = "Chamfer distance to held-out sets"
 
     def __init__(self, settings: FilesSettings, seed: int) -> None:
         if not settings.path:
@@ -48,6 +48,8 @@ class FilesTask(Task):
             )
         self.path, self.share, self.seed = Path(settings.path), settings.held_out, seed
         self.description, self.data_label = settings.description, self.path.name
+        if self.description.aligned:
+            self.score_name = "Huber distance of elements to those of held-out sets"
 
     @cached_property
     def whole(self) -> DataFile:
