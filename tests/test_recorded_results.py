@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.results import read_results, table_rows
+from desp.results import read_results, scored_name, table_rows
 from desp.settings import LangevinSettings, RunSettings, from_json, migrate_run, to_json
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -20,11 +20,11 @@ def test_a_recorded_result_is_of_an_unchanged_recipe(path: Path) -> None:
     result = json.loads(path.read_text())
     recipe = get_recipe(result["recipe"])
     assert path.name == f"{recipe.name}-seed{result['seed']}.json"
-    assert (result["table"], result["task"], result["system"], result["protocol"]) == (
+    assert (result["table"], result["task"], result["system"], scored_name(result)) == (
         recipe.table,
         recipe.task,
         recipe.system,
-        recipe.protocol,
+        recipe.scored,
     )
     assert result["changed_settings"] == []
     saved, expected = from_json(RunSettings, migrate_run(result["settings"])), recipe.build()
@@ -60,7 +60,7 @@ def test_a_recorded_result_says_where_it_comes_from(path: Path) -> None:
 
 def test_the_projects_tables_have_one_row_for_each_cell() -> None:
     rows = table_rows(read_results(RESULTS))
-    cells = [(row["task"], row["system"], row["protocol"], row["metric"]) for row in rows]
+    cells = [(row["task"], row["system"], row["scored"], row["metric"]) for row in rows]
     assert len(set(cells)) == len(cells)
     assert OWN, "the project should hold results"
 
@@ -69,10 +69,9 @@ def test_the_projects_tables_have_one_row_for_each_cell() -> None:
     "recipe", [recipe for recipe in all_recipes() if recipe.table], ids=lambda recipe: recipe.name
 )
 def test_a_recipe_tells_the_score_that_was_recorded(recipe: Recipe) -> None:
-    scoring = "raw" if recipe.protocol == "paper" else "returned"
     steps = recipe.build().training.steps
     scores = [
-        result["scores"][scoring]["score"]
+        result["scores"][recipe.scored]["score"]
         for result in read_results(RESULTS)
         if result["recipe"] == recipe.name and result["settings"]["training"]["steps"] == steps
     ]

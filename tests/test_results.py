@@ -32,21 +32,21 @@ def by_metric(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 # -- rows ----------------------------------------------------------------------------------------------
 
 
-def test_the_papers_protocol_scores_the_raw_output() -> None:
+def test_the_papers_recipes_score_the_raw_output() -> None:
     rows = by_metric(rows_of([made_up("polygons-desp-paper", 0, raw=7e-5, returned=6e-5)]))
     assert rows.keys() == {"score", "score_returned", "size_rmse"}
     assert rows["score"]["value"] == 7e-5
     assert rows["score_returned"]["value"] == 6e-5
     assert rows["size_rmse"]["value"] == 0.25
-    assert {row["protocol"] for row in rows.values()} == {"paper"}
+    assert {row["scored"] for row in rows.values()} == {"raw"}
 
 
-def test_our_protocol_scores_the_returned_sets() -> None:
+def test_our_recipes_score_the_returned_sets() -> None:
     rows = by_metric(rows_of([made_up("polygons-desp", 0, raw=7e-5, returned=6e-5)]))
     assert rows.keys() == {"score", "score_raw", "size_rmse"}
     assert rows["score"]["value"] == 6e-5
     assert rows["score_raw"]["value"] == 7e-5
-    assert {row["protocol"] for row in rows.values()} == {"ours"}
+    assert {row["scored"] for row in rows.values()} == {"returned"}
 
 
 def test_values_are_means_and_sample_deviations_over_seeds() -> None:
@@ -89,7 +89,8 @@ def test_a_row_names_its_recipe() -> None:
         "task": "digits",
         "system": "risk-chamfer",
         "recipe": "digits-risk-chamfer",
-        "protocol": "paper",
+        "scored": "raw",
+        "protocol": "full",
         "metric": "score",
         "value": 1.0,
         "std": None,
@@ -144,9 +145,9 @@ def test_one_row_for_each_cell() -> None:
         for seed in (0, 1)
     ]
     rows = table_rows(results)
-    cells = [(row["table"], row["task"], row["system"], row["protocol"], row["metric"]) for row in rows]
+    cells = [(row["table"], row["task"], row["system"], row["scored"], row["metric"]) for row in rows]
     assert len(set(cells)) == len(cells)
-    published = {(cell.table, cell.task, cell.system, "paper", cell.metric) for cell in PUBLISHED}
+    published = {(cell.table, cell.task, cell.system, "raw", cell.metric) for cell in PUBLISHED}
     assert published <= set(cells)
     tables = [row["table"] for row in rows]
     assert tables == sorted(tables, key=["toy", "mnist", "clevr", "celeba", None].index)
@@ -157,8 +158,8 @@ def test_one_row_for_each_cell() -> None:
 def test_a_run_with_our_settings_does_not_fill_the_papers_cell() -> None:
     rows = table_rows([made_up("polygons-desp", 0, 1e-5, 1e-5)])
     score = [row for row in rows if (row["task"], row["system"], row["metric"]) == ("polygons", "desp", "score")]
-    assert sorted((row["protocol"], row["value"]) for row in score if row["value"]) == [("ours", 1e-5)]
-    assert [row["value"] for row in score if row["protocol"] == "paper"] == [None]
+    assert sorted((row["scored"], row["value"]) for row in score if row["value"]) == [("returned", 1e-5)]
+    assert [row["value"] for row in score if row["scored"] == "raw"] == [None]
 
 
 def test_markdown_shows_what_was_measured() -> None:

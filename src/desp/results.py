@@ -22,12 +22,14 @@ def result_path(folder: Path, recipe: str, seed: int) -> Path:
     return folder / f"{recipe}-seed{seed}.json"
 
 
-def check_recordable(recipe: str, changes: list[str]) -> None:
+def check_recordable(recipe: str, changes: list[str], protocol: str) -> None:
     """Refuse what would stand in a table under a false name.
 
     Raises:
-        RunError: the run's settings are not those of its recipe.
+        RunError: the run's settings are not those of its recipe, or less was scored than in other results.
     """
+    if protocol != "full":
+        raise RunError(f"Results are recorded by the protocol 'full', not {protocol!r}. Leave --protocol out.")
     if changes:
         raise RunError(
             f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Results are "
@@ -36,13 +38,25 @@ def check_recordable(recipe: str, changes: list[str]) -> None:
         )
 
 
+def protocol_name(result: dict[str, Any]) -> str:
+    """By which protocol a result was scored. Before they had names, all were recorded with what is `full` now."""
+    protocol = result.get("protocol")
+    return str(protocol["name"]) if isinstance(protocol, dict) else "full"
+
+
+def scored_name(result: dict[str, Any]) -> str | None:
+    """What a result's table shows: ``raw`` or ``returned``. Older ones say that by the key `protocol`."""
+    old = {"paper": "raw", "ours": "returned"}.get(str(result.get("protocol")))
+    return result.get("scored", old)
+
+
 def write_result(folder: Path, result: dict[str, Any]) -> Path:
     """Record the result of a run; an older one of the same recipe and seed is replaced.
 
     Raises:
         RunError: the run's settings are not those of its recipe, so it would stand in a table under a false name.
     """
-    check_recordable(result["recipe"], result["changed_settings"])
+    check_recordable(result["recipe"], result["changed_settings"], protocol_name(result))
     path = result_path(folder, result["recipe"], result["seed"])
     write_json(path, result)
     return path
@@ -74,13 +88,13 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
 def rows_of(results: list[dict[str, Any]]) -> list[Row]:
     """Table rows of the results of one recipe, averaged over seeds.
 
-    The row `score` is the table's number: of the sampler's raw output for protocol ``paper``, of the sets that
-    a user gets for ``ours``. The other of the two stands beside it under a name of its own.
+    The row `score` is the table's number: of the sampler's raw output, or of the sets that a user gets, as the
+    recipe says. The other of the two stands beside it under a name of its own.
     """
     if not results:
         return []
     recipe = get_recipe(results[0]["recipe"])
-    main, other = ("raw", "returned") if recipe.protocol == "paper" else ("returned", "raw")
+    main, other = ("raw", "returned") if recipe.scored == "raw" else ("returned", "raw")
     rows = []
     for scoring in (main, other):
         for metric in _metrics(results, scoring):
@@ -100,7 +114,7 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
         by_recipe[result["recipe"]].append(result)
     measured = [row for recipe in by_recipe.values() for row in rows_of(recipe)]
     done = {
-        (row["table"], row["task"], row["system"], row["metric"]) for row in measured if row["protocol"] == "paper"
+        (row["table"], row["task"], row["system"], row["metric"]) for row in measured if row["scored"] == "raw"
     }
     open_rows = [
         _empty_row(cell.table, cell.task, cell.system, cell.metric, cell.value)
@@ -169,7 +183,8 @@ def _row(
         "task": recipe.task,
         "system": recipe.system,
         "recipe": recipe.name,
-        "protocol": recipe.protocol,
+        "scored": recipe.scored,
+        "protocol": protocol_name(results[0]),
         "metric": metric,
         "value": statistics.fmean(known) if complete else None,
         "std": statistics.stdev(known) if complete and len(known) > 1 else None,
@@ -201,8 +216,8 @@ def _length(results: list[dict[str, Any]]) -> str | None:
 
 def _recipe_of(table: str, task: str, system: str) -> str | None:
     """The recipe that would measure a published cell."""
-    wanted = (table, task, system, "paper")
-    names = [r.name for r in all_recipes() if (r.table, r.task, r.system, r.protocol) == wanted]
+    wanted = (table, task, system, "raw")
+    names = [r.name for r in all_recipes() if (r.table, r.task, r.system, r.scored) == wanted]
     return names[0] if names else None
 
 
@@ -212,7 +227,8 @@ def _empty_row(table: str, task: str, system: str, metric: str, paper: float) ->
         "task": task,
         "system": system,
         "recipe": _recipe_of(table, task, system),
-        "protocol": "paper",
+        "scored": "raw",
+        "protocol": None,
         "metric": metric,
         "value": None,
         "std": None,

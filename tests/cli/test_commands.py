@@ -18,6 +18,7 @@ ROW = {
     "task",
     "system",
     "recipe",
+    "scored",
     "protocol",
     "metric",
     "value",
@@ -41,12 +42,13 @@ def test_evaluate_prints_rows_as_json(desp: Desp, polygons: Path) -> None:
     by_metric = {row["metric"]: row for row in rows}
     assert {"score", "score_raw", "score_median", "size_rmse", "right_size"} <= by_metric.keys()
     score = by_metric["score"]
-    assert {name: score[name] for name in ("table", "task", "system", "recipe", "protocol", "data")} == {
+    assert {name: score[name] for name in ("table", "task", "system", "recipe", "scored", "protocol", "data")} == {
         "table": "toy",
         "task": "polygons",
         "system": "desp",
         "recipe": "polygons-desp",
-        "protocol": "ours",
+        "scored": "returned",
+        "protocol": "quick",
         "data": "generated",
     }
     assert score["seeds"] == [0]
@@ -59,8 +61,7 @@ def test_evaluate_prints_rows_as_json(desp: Desp, polygons: Path) -> None:
     assert kept["result"]["scores"]["raw"]["score"] == by_metric["score_raw"]["value"]
 
 
-def test_evaluate_by_the_other_distance(desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("desp.tasks.judgement.COMPARED_BY_ASSIGNMENT", 20)
+def test_evaluate_by_the_other_distance(desp: Desp, polygons: Path) -> None:
     finished = desp("evaluate", polygons, "--distance", "hungarian", "--json")
     assert finished.status == 0
     metrics = {row["metric"] for row in json.loads(finished.out)}

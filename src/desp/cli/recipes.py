@@ -11,7 +11,7 @@ from desp.recipes.registry import Table
 
 @dataclass(frozen=True)
 class RecipesArguments:
-    """List every recipe: its table, task, system, protocol, expected score and training time."""
+    """List every recipe: its table, task, system, what is scored, expected score and training time."""
 
     json: bool = False
     """Print JSON."""
@@ -23,7 +23,7 @@ def run(arguments: list[str]) -> None:
     if options.json:
         print(json.dumps([_as_json(item) for item in all_recipes()], indent=2))
         return
-    columns = ("recipe", "table", "task", "system", "protocol", "expected", "minutes", "on", "what")
+    columns = ("recipe", "table", "task", "system", "scored", "expected", "minutes", "on", "what")
     show_table("recipes", columns, [_as_row(item) for item in all_recipes()], wrapped=["what"])
 
 
@@ -33,7 +33,7 @@ def _as_json(item: Recipe) -> dict[str, object]:
         "table": item.table,
         "task": item.task,
         "system": item.system,
-        "protocol": item.protocol,
+        "scored": item.scored,
         "expected": item.expected,
         "paper": None if item.table is None else _paper(item, item.table),
         "minutes": item.minutes,
@@ -53,7 +53,7 @@ def _as_row(item: Recipe) -> tuple[str, ...]:
         item.table or "-",
         item.task,
         item.system,
-        item.protocol,
+        item.scored,
         number(item.expected),
         number(item.minutes),
         item.hardware,

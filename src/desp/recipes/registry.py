@@ -11,7 +11,7 @@ from desp.plugins import load_plugins
 from desp.settings import RunSettings
 
 Table = Literal["toy", "mnist", "clevr", "celeba"]
-Protocol = Literal["paper", "ours"]
+Scored = Literal["raw", "returned"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Recipe:
         table: the table of the paper it belongs to; None if to none.
         task: what is predicted.
         system: the method, by its name in tables.
-        protocol: ``paper`` where settings and scoring are the paper's, else ``ours``.
+        scored: the table's number is that of the sampler's ``raw`` output, as in the paper, or of the ``returned``
+            sets that a user gets.
         expected: the score to expect, from recorded results of this length; None where there are none.
         minutes: training time, estimated from the time of a step on hardware that does nothing else; an upper
             bound where steps were timed on a shared GPU.
@@ -36,7 +37,7 @@ class Recipe:
     table: Table | None
     task: str
     system: str
-    protocol: Protocol
+    scored: Scored
     expected: float | None
     minutes: float | None
     hardware: str
@@ -55,7 +56,7 @@ def recipe(
     table: Table | None,
     task: str,
     system: str,
-    protocol: Protocol,
+    scored: Scored,
     expected: float | None = None,
     minutes: float | None = None,
     hardware: str = "H200",
@@ -64,7 +65,7 @@ def recipe(
 
     def register(build: Callable[[], RunSettings]) -> Callable[[], RunSettings]:
         name = build.__name__.replace("_", "-")
-        _RECIPES[name] = Recipe(name, build, table, task, system, protocol, expected, minutes, hardware)
+        _RECIPES[name] = Recipe(name, build, table, task, system, scored, expected, minutes, hardware)
         return build
 
     return register

@@ -76,7 +76,7 @@ def _own(
     )
 
 
-@recipe(table="toy", task="polygons", system="desp", protocol="paper", expected=7.0e-5, minutes=1)
+@recipe(table="toy", task="polygons", system="desp", scored="raw", expected=7.0e-5, minutes=1)
 def polygons_desp_paper() -> RunSettings:
     """Polygons, DESP with the paper's settings.
 
@@ -85,7 +85,7 @@ def polygons_desp_paper() -> RunSettings:
     return _paper("polygons-desp-paper", PolygonsSettings())
 
 
-@recipe(table="toy", task="polygons", system="desp", protocol="ours", expected=1.1e-5, minutes=3)
+@recipe(table="toy", task="polygons", system="desp", scored="returned", expected=1.1e-5, minutes=3)
 def polygons_desp() -> RunSettings:
     """Polygons, DESP with our best settings.
 
@@ -108,7 +108,7 @@ def _fast(name: str, task: TaskSettings, stochastic_steps: int) -> RunSettings:
     return replace(run, method=_contrastive(chain, sampler))
 
 
-@recipe(table=None, task="polygons", system="desp", protocol="ours", expected=2.9e-5, minutes=1)
+@recipe(table=None, task="polygons", system="desp", scored="returned", expected=2.9e-5, minutes=1)
 def polygons_desp_fast() -> RunSettings:
     """Polygons, DESP at three times the paper's learning rate, in as many steps.
 
@@ -117,7 +117,7 @@ def polygons_desp_fast() -> RunSettings:
     return _fast("polygons-desp-fast", PolygonsSettings(), stochastic_steps=80)
 
 
-@recipe(table=None, task="digits", system="desp", protocol="ours", expected=1.2e-4, minutes=1.5)
+@recipe(table=None, task="digits", system="desp", scored="returned", expected=1.2e-4, minutes=1.5)
 def digits_desp_fast() -> RunSettings:
     """Digits, DESP at three times the paper's learning rate, in as many steps.
 
@@ -150,7 +150,7 @@ def _denoising(
     )
 
 
-@recipe(table="toy", task="polygons", system="denoising", protocol="ours", expected=1.2e-6, minutes=1.5)
+@recipe(table="toy", task="polygons", system="denoising", scored="returned", expected=1.2e-6, minutes=1.5)
 def polygons_denoising() -> RunSettings:
     """Polygons, an energy trained to denoise.
 
@@ -160,7 +160,7 @@ def polygons_denoising() -> RunSettings:
     return _denoising("polygons-denoising", PolygonsSettings(), steps=30_000, batch_size=1024, p_mean=-0.8)
 
 
-@recipe(table="toy", task="digits", system="denoising", protocol="ours", expected=9.7e-5, minutes=1.5)
+@recipe(table="toy", task="digits", system="denoising", scored="returned", expected=9.7e-5, minutes=1.5)
 def digits_denoising() -> RunSettings:
     """Digits, an energy trained to denoise.
 
@@ -169,7 +169,7 @@ def digits_denoising() -> RunSettings:
     return _denoising("digits-denoising", DigitsSettings(), steps=16_000, batch_size=256)
 
 
-@recipe(table="toy", task="polygons", system="risk-chamfer", protocol="paper", expected=1120e-5, minutes=2)
+@recipe(table="toy", task="polygons", system="risk-chamfer", scored="raw", expected=1120e-5, minutes=2)
 def polygons_risk_chamfer() -> RunSettings:
     """Polygons, direct risk with the Chamfer distance.
 
@@ -179,7 +179,7 @@ def polygons_risk_chamfer() -> RunSettings:
     return _risk("polygons-risk-chamfer", PolygonsSettings(), "chamfer")
 
 
-@recipe(table="toy", task="polygons", system="risk-hungarian", protocol="paper", expected=9.0e-5, minutes=4.5)
+@recipe(table="toy", task="polygons", system="risk-hungarian", scored="raw", expected=9.0e-5, minutes=4.5)
 def polygons_risk_hungarian() -> RunSettings:
     """Polygons, direct risk with the Hungarian distance.
 
@@ -188,7 +188,7 @@ def polygons_risk_hungarian() -> RunSettings:
     return _risk("polygons-risk-hungarian", PolygonsSettings(), "hungarian")
 
 
-@recipe(table="toy", task="digits", system="desp", protocol="paper", expected=13.4e-5, minutes=1.5)
+@recipe(table="toy", task="digits", system="desp", scored="raw", expected=13.4e-5, minutes=1.5)
 def digits_desp_paper() -> RunSettings:
     """Digits, DESP with the paper's settings.
 
@@ -198,7 +198,7 @@ def digits_desp_paper() -> RunSettings:
     return _paper("digits-desp-paper", DigitsSettings())
 
 
-@recipe(table="toy", task="digits", system="desp", protocol="ours", expected=11.3e-5, minutes=2.5)
+@recipe(table="toy", task="digits", system="desp", scored="returned", expected=11.3e-5, minutes=2.5)
 def digits_desp() -> RunSettings:
     """Digits, DESP with our best settings.
 
@@ -208,7 +208,7 @@ def digits_desp() -> RunSettings:
     return _own("digits-desp", DigitsSettings(), steps=8000, batch_size=100, learning_rate=1e-4)
 
 
-@recipe(table="toy", task="digits", system="risk-chamfer", protocol="paper", expected=18e-5, minutes=2)
+@recipe(table="toy", task="digits", system="risk-chamfer", scored="raw", expected=18e-5, minutes=2)
 def digits_risk_chamfer() -> RunSettings:
     """Digits, direct risk with the Chamfer distance.
 
@@ -217,7 +217,7 @@ def digits_risk_chamfer() -> RunSettings:
     return _risk("digits-risk-chamfer", DigitsSettings(), "chamfer")
 
 
-@recipe(table="toy", task="digits", system="risk-hungarian", protocol="paper", expected=540e-5, minutes=4.5)
+@recipe(table="toy", task="digits", system="risk-hungarian", scored="raw", expected=540e-5, minutes=4.5)
 def digits_risk_hungarian() -> RunSettings:
     """Digits, direct risk with the Hungarian distance.
 
@@ -230,7 +230,7 @@ def digits_risk_hungarian() -> RunSettings:
     table=None,
     task="polygons",
     system="denoising",
-    protocol="ours",
+    scored="returned",
     minutes=1,
     hardware="2 CPU cores",
 )

@@ -14,6 +14,7 @@ _COLUMNS = {
     "seeds": "Seeds",
     "paper": "Paper",
     "real_data": "Real data",
+    "scored": "Scored",
     "protocol": "Protocol",
     "data": "Data",
     "task": "Task",

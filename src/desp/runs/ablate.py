@@ -1,7 +1,7 @@
 """The effect of stochastic prediction: score and energy against S / T (the paper's ablation figures)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from desp.errors import SettingsError
@@ -18,6 +18,7 @@ def ablate_run(
     folder: RunFolder,
     ratios: Sequence[float],
     samples: int = 1,
+    protocol: str = "quick",
     on_ratio: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Score a run's predictor for several shares of stochastic steps; writes ``ablation.json``.
@@ -26,6 +27,7 @@ def ablate_run(
         folder: a finished run.
         ratios: values of S / T between 0 and 1.
         samples: predictions an input where the task's metrics use several.
+        protocol: how much is scored, by name.
         on_ratio: told of every ratio that is done.
 
     Raises:
@@ -42,13 +44,14 @@ def ablate_run(
     if not isinstance(sampler, LangevinSettings):
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     folder.check_data(task)
+    counts = task.protocol(protocol)
     rows: dict[int, dict[str, Any]] = {}  # by S: of a short chain, several shares may be the same steps
     real, data = None, task.data_label
     for ratio in ratios:
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(predictor, seed=run.seed, samples=samples, sampler=changed)
+            evaluation = task.evaluate(predictor, seed=run.seed, samples=samples, protocol=counts, sampler=changed)
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
             rows[changed.stochastic_steps] = row
@@ -59,6 +62,7 @@ def ablate_run(
         "seed": run.seed,
         "steps": sampler.steps,
         "sampler": to_json(replace(sampler, restarts=1)),
+        "protocol": {"name": protocol, **asdict(counts)},
         "score_name": task.score_name,
         "real_data": real,
         "data": data,

@@ -1,7 +1,7 @@
 """Score a trained run, and keep predictions to look at."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -23,7 +23,11 @@ FRAMES = 60
 
 
 def evaluate_run(
-    folder: RunFolder, samples: int = 10, seed: int | None = None, distance: Distance = "chamfer"
+    folder: RunFolder,
+    samples: int = 10,
+    seed: int | None = None,
+    distance: Distance = "chamfer",
+    protocol: str = "quick",
 ) -> tuple[dict[str, Any], list[Row]]:
     """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
 
@@ -32,9 +36,10 @@ def evaluate_run(
         samples: predictions an input, where the task's metrics use several.
         seed: of the test data and chains; the run's own if not given.
         distance: by which collections of true and predicted sets are compared, where the task does that.
+        protocol: how much is scored, by name.
 
     Raises:
-        SettingsError: `samples` is not positive.
+        SettingsError: `samples` is not positive, or the task has no such protocol.
     """
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
@@ -45,8 +50,9 @@ def evaluate_run(
             f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
         )
     task.compared_by = distance
-    began = time.monotonic()
-    evaluation = task.evaluate(predictor, seed=run.seed if seed is None else seed, samples=samples)
+    counts, began = task.protocol(protocol), time.monotonic()
+    seed = run.seed if seed is None else seed
+    evaluation = task.evaluate(predictor, seed=seed, samples=samples, protocol=counts)
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
     result: dict[str, Any] = {
@@ -54,7 +60,8 @@ def evaluate_run(
         "table": recipe.table,
         "task": recipe.task,
         "system": recipe.system,
-        "protocol": recipe.protocol,
+        "scored": recipe.scored,
+        "protocol": {"name": protocol, **asdict(counts)},
         "seed": run.seed,
         "data": evaluation.data or task.data_label,
         "scores": {"raw": evaluation.raw, "returned": evaluation.returned},

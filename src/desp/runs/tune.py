@@ -24,7 +24,9 @@ SOLVER_STEPS = (10, 20, 40)
 CHURNS = (0.0, 0.2, 0.5)
 
 
-def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+def tune_run(
+    folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None, protocol: str = "full"
+) -> dict[str, Any]:
     """Try samplers on validation data, one setting after the other; the best is used from now on.
 
     The measure is the task's own, `Task.sampler_scores`.
@@ -32,6 +34,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
     Args:
         folder: a finished run.
         on_candidate: told of every sampler that was scored.
+        protocol: how many examples are predicted for, by name.
 
     Raises:
         SettingsError: the system has no sampler to choose, or the task no validation data.
@@ -42,7 +45,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     run = LoadedRun.open(folder)
     predictor = run.predictor
-    scores = run.task.sampler_scores(predictor, seed)
+    scores = run.task.sampler_scores(predictor, seed, run.task.protocol(protocol))
     if scores is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
@@ -67,6 +70,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         "seed": seed,
         "sampler": to_json(best),
         "before": to_json(before),
+        "protocol": protocol,
         "examples": scores.examples,
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),

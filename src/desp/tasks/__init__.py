@@ -2,5 +2,6 @@
 
 from desp.tasks.base import Evaluation, Example, Task
 from desp.tasks.build import make_task
+from desp.tasks.protocol import Protocol
 
-__all__ = ["Evaluation", "Example", "Task", "make_task"]
+__all__ = ["Evaluation", "Example", "Protocol", "Task", "make_task"]

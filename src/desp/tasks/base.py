@@ -1,9 +1,10 @@
 """What a task is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -12,11 +13,14 @@ from torch import Tensor
 
 from desp.categories import Groups
 from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.errors import SettingsError
+from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TrainingSettings
-from desp.tasks.judgement import CALIBRATED, VALIDATED, energy_score, validation_score
+from desp.tasks.calibration import energy_score, validation_score
+from desp.tasks.protocol import FULL, QUICK, Protocol
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,10 @@ class Task(ABC):
     name: str
     data_label: str
     """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
-    score_name: str
-    """What the score is, in words."""
+    metrics: tuple[Metric, ...] = ()
+    """What the keys of its scores mean; the one called `score` is what recipes are compared by."""
+    protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
+    """How much is scored, by name; results are recorded with `full`."""
     one_answer: bool = False
     """Whether there is one right answer, so that predictions need no spread."""
     compares_collections: bool = False
@@ -104,9 +110,39 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(
-        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self,
+        predictor: SetPredictor,
+        *,
+        seed: int,
+        samples: int,
+        protocol: Protocol,
+        sampler: SamplerSettings | None = None,
     ) -> Evaluation:
-        """Score a predictor on fresh test data; `samples` predictions an input where that matters."""
+        """Score a predictor on fresh test data, on as much of it as `protocol` says.
+
+        Args:
+            predictor: what is scored.
+            seed: of test data and chains.
+            samples: predictions an input, where metrics use several.
+            protocol: one of `protocols`.
+            sampler: another one than the predictor's own.
+        """
+
+    def protocol(self, name: str) -> Protocol:
+        """The protocol of that name.
+
+        Raises:
+            SettingsError: there is none.
+        """
+        if name not in self.protocols:
+            known = ", ".join(sorted(self.protocols))
+            raise SettingsError(f"The task '{self.name}' has no protocol {name!r}. Known are: {known}.")
+        return self.protocols[name]
+
+    @property
+    def score_name(self) -> str:
+        """What the score is, in words."""
+        return next((metric.text for metric in self.metrics if metric.name == "score"), "score")
 
     @abstractmethod
     def examples(self, seed: int) -> list[Example]:
@@ -126,18 +162,18 @@ class Task(ABC):
 
         It is the energy score, of two predictions for each of some examples.
         """
-        examples = self.validation_batch(seed, VALIDATED)
+        examples = self.validation_batch(seed, self.protocols["full"].validated)
         if examples is None:
             return None
         return lambda predictor: validation_score(predictor, examples, seed)
 
-    def sampler_scores(self, predictor: SetPredictor, seed: int) -> SamplerScores | None:
+    def sampler_scores(self, predictor: SetPredictor, seed: int, protocol: Protocol) -> SamplerScores | None:
         """A score by which a sampler is chosen for `predictor`; None if the task has no validation data.
 
         It is the energy score, of several predictions for each of some examples. By their distance to the truth
         alone, a sampler would win that gives always the same answer.
         """
-        batch = self.validation_batch(seed, CALIBRATED[predictor.device.type])
+        batch = self.validation_batch(seed, protocol.calibrated)
         if batch is None:
             return None
         return SamplerScores(

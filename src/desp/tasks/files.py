@@ -14,16 +14,16 @@ from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, InputFormat, read_data_file
 from desp.distances import chamfer
 from desp.errors import DataError
-from desp.metrics import size_rmse
+from desp.metrics import CALIBRATION, RIGHT_SIZE, SIZE_RMSE, Metric, right_size, size_rmse
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics, dataset_source
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Evaluation, Example, Task
-from desp.tasks.judgement import CALIBRATED, FEWEST_CALIBRATED, calibration_scores
+from desp.tasks.calibration import FEWEST_CALIBRATED, calibration_scores
+from desp.tasks.protocol import Protocol
 
-VALIDATION_EXAMPLES = 200
 SHOWN = 5
 
 
@@ -35,7 +35,13 @@ class FilesTask(Task):
     """
 
     name = "files"
-    score_name = "Chamfer distance to held-out sets"
+    metrics = (
+        Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
+        Metric("score_best_of_k", 1.0, "lower", "that distance, for the nearest of K predictions"),
+        SIZE_RMSE,
+        RIGHT_SIZE,
+        CALIBRATION,
+    )
 
     def __init__(self, settings: FilesSettings, seed: int) -> None:
         if not settings.path:
@@ -61,7 +67,7 @@ class FilesTask(Task):
         total = len(self.whole)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
         scored = min(max(1, round(self.share * total)), total - 1)
-        chosen_by = min(scored, (total - scored) // 5, VALIDATION_EXAMPLES)
+        chosen_by = min(scored, (total - scored) // 5, self.protocols["full"].validated)
         cuts = order[:scored], order[scored : scored + chosen_by], order[scored + chosen_by :]
         test, validation, training = (self.whole.part(indices) for indices in cuts)
         return test, validation, training
@@ -131,19 +137,25 @@ class FilesTask(Task):
         return Batch(some.inputs, SetBatch.from_ragged(some.sets, max(map(len, self.whole.sets)), features))
 
     def evaluate(
-        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self,
+        predictor: SetPredictor,
+        *,
+        seed: int,
+        samples: int,
+        protocol: Protocol,
+        sampler: SamplerSettings | None = None,
     ) -> Evaluation:
         """Distances and size errors on the held-out part."""
         distances, sizes, energy = _distances(predictor, self.held_out, samples, seed, sampler)
         true_sizes = torch.tensor([len(item) for item in self.held_out.sets]).repeat_interleave(samples)
         score = {"score": float(distances.mean()), "score_best_of_k": float(distances.amin(dim=1).mean())}
-        ranks, rank_details = self._calibration(predictor, seed, sampler)
+        ranks, rank_details = self._calibration(predictor, seed, protocol, sampler)
         return Evaluation(
             raw={},
             returned={
                 **score,
                 "size_rmse": size_rmse(sizes, true_sizes),
-                "right_size": float((sizes == true_sizes).double().mean()),
+                "right_size": right_size(sizes, true_sizes),
                 **ranks,
             },
             real_data={},
@@ -152,10 +164,10 @@ class FilesTask(Task):
         )
 
     def _calibration(
-        self, predictor: SetPredictor, seed: int, sampler: SamplerSettings | None
+        self, predictor: SetPredictor, seed: int, protocol: Protocol, sampler: SamplerSettings | None
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Whether held-out sets could be predictions, where there are enough of them to say."""
-        some = self.held_out.part(range(min(len(self.held_out), CALIBRATED[predictor.device.type])))
+        some = self.held_out.part(range(min(len(self.held_out), protocol.calibrated)))
         if len(some) < FEWEST_CALIBRATED:
             return {}, {}
         truth = SetBatch.from_ragged(some.sets, predictor.shape.max_size, predictor.shape.features)
