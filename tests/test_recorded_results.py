@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from desp.paper.tables import table_rows
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.results import read_results, scored_name, table_rows
+from desp.results import metric_facts, protocol_name, read_results, scored_name
 from desp.settings import LangevinSettings, RunSettings, from_json, migrate_run, to_json
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -56,6 +57,14 @@ def test_a_recorded_result_says_where_it_comes_from(path: Path) -> None:
     real = result["real_data"]["score"]
     assert (real == 0) == (result["task"] == "set-mnist")  # where one answer is right
     assert 0 <= real < result["scores"]["returned"]["score"]
+
+
+@each_result
+def test_a_recorded_result_is_of_the_full_protocol_and_its_metrics_are_known(path: Path) -> None:
+    result = json.loads(path.read_text())
+    assert protocol_name(result) == "full"
+    for scores in result["scores"].values():
+        assert all(metric_facts(name, result.get("metrics"))["direction"] for name in scores)
 
 
 def test_the_projects_tables_have_one_row_for_each_cell() -> None:

@@ -144,6 +144,7 @@ def test_the_rows_of_an_evaluation_are_in_their_columns(desp: Desp, polygons: Pa
         "polygons-desp",
         "returned",
         "score",
+        "lower",
         *numbers,
         "1",
         score["steps"],

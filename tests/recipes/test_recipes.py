@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from desp.errors import RecipeError
-from desp.recipes import PUBLISHED, Recipe, all_recipes, get_recipe
-from desp.recipes.published import TABLE_METRICS, published_value
+from desp.paper import PUBLISHED
+from desp.recipes import Recipe, all_recipes, get_recipe
+from desp.recipes.tables import published_value
 from desp.settings import (
     SCHEMA,
     ContrastiveSettings,
@@ -52,11 +53,19 @@ def all_settings() -> dict[str, Any]:
         | {"settings": {"schema": SCHEMA, **to_json(recipe.build())}}
         for recipe in all_recipes()
     }
-    cells = {f"{cell.table}/{cell.task}/{cell.system}/{cell.metric}": cell for cell in PUBLISHED}
+    cells = {
+        f"{table.name}/{cell.task}/{cell.system}/{cell.metric}": cell
+        for table in PUBLISHED
+        for cell in table.published
+    }
     published = {
         name: [float(f"{value:.6g}") for value in (cell.value, cell.spread)] for name, cell in cells.items()
     }
-    return {"recipes": recipes, "published": published, "metrics": TABLE_METRICS}
+    return {
+        "recipes": recipes,
+        "published": published,
+        "metrics": {table.name: table.metrics for table in PUBLISHED},
+    }
 
 
 def test_recipes_are_those_on_file() -> None:
@@ -204,7 +213,7 @@ def test_names_are_what_one_types() -> None:
 
 @pytest.mark.parametrize("table", ["toy", "mnist"])
 def test_every_cell_of_the_paper_has_one_recipe(table: str) -> None:
-    wanted = {(cell.task, cell.system) for cell in PUBLISHED if cell.table == table}
+    wanted = {(cell.task, cell.system) for item in PUBLISHED if item.name == table for cell in item.published}
     found = [(item.task, item.system) for item in all_recipes() if (item.table, item.scored) == (table, "raw")]
     assert sorted(found) == sorted(wanted)
 
@@ -242,7 +251,8 @@ def test_unknown_recipes_are_suggested() -> None:
 )
 def test_published_numbers(cell: tuple[str, str, str, str], value: float, spread: float) -> None:
     assert published_value(*cell) == pytest.approx(value)
-    found = [item for item in PUBLISHED if (item.table, item.task, item.system, item.metric) == cell]
+    cells = [(table.name, item) for table in PUBLISHED for item in table.published]
+    found = [item for table, item in cells if (table, item.task, item.system, item.metric) == cell]
     assert len(found) == 1
     assert found[0].spread == pytest.approx(spread)
 

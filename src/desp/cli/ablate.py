@@ -9,7 +9,7 @@ import tyro
 
 from desp.cli.common import number, parse, run_folder, show_table
 from desp.cli.data_folder import MovedData, note_moved_data
-from desp.cli.evaluate import chosen_protocol, shown_protocol
+from desp.cli.evaluate import protocol_for, shown_protocol
 from desp.results import write_result
 
 EXAMPLES = """  desp ablate runs/polygons
@@ -33,6 +33,8 @@ class AblateArguments:
     """Print JSON."""
     record: Path | None = None
     """Also write the ablation, with its provenance, into this folder."""
+    variant: str | None = None
+    """With --record: a name for what this run has changed of its recipe."""
     data_dir: MovedData = None
 
 
@@ -45,17 +47,18 @@ def run(arguments: list[str]) -> None:
     require("matplotlib", "viz", "draw pictures")
     from rich.progress import Progress
 
-    from desp.runs import ablate_run
+    from desp.paper.ablation import ablate_run
 
     note_moved_data(options.run, options.data_dir)
-    folder, protocol = run_folder(options.run), chosen_protocol(options.protocol, options.record)
+    folder = run_folder(options.run)
+    protocol = protocol_for(folder, options.record, options.variant, options.protocol)
     with Progress(transient=True, disable=options.json) as progress:
         bar = progress.add_task("ratios", total=len(options.ratios))
         ablation = ablate_run(folder, options.ratios, protocol=protocol, on_ratio=lambda _: progress.advance(bar))
     picture = options.run / "ablation.png"
     draw_ablation(ablation, picture)
     if options.record is not None:
-        write_result(options.record, ablation)
+        write_result(options.record, ablation, options.variant)
     if options.json:
         print(json.dumps(ablation, indent=2))
         return

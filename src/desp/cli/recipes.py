@@ -4,9 +4,7 @@ import json
 from dataclasses import dataclass
 
 from desp.cli.common import number, parse, show_table
-from desp.recipes import Recipe, all_recipes
-from desp.recipes.published import TABLE_METRICS, published_value
-from desp.recipes.registry import Table
+from desp.recipes import Recipe, all_recipes, get_table
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,19 @@ def _as_json(item: Recipe) -> dict[str, object]:
         "system": item.system,
         "scored": item.scored,
         "expected": item.expected,
-        "paper": None if item.table is None else _paper(item, item.table),
+        "paper": _paper(item),
         "minutes": item.minutes,
         "hardware": item.hardware,
         "summary": item.summary,
     }
 
 
-def _paper(item: Recipe, table: Table) -> float | None:
-    """The paper's number in the first column of the table."""
-    return published_value(table, item.task, item.system, TABLE_METRICS[table][0])
+def _paper(item: Recipe) -> float | None:
+    """The published number in the first column of the recipe's table."""
+    if item.table is None:
+        return None
+    table = get_table(item.table)
+    return table.value(item.task, item.system, table.metrics[0])
 
 
 def _as_row(item: Recipe) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from desp.errors import RecipeError
 from desp.plugins import load_plugins
 from desp.settings import RunSettings
 
-Table = Literal["toy", "mnist", "clevr", "celeba"]
 Scored = Literal["raw", "returned"]
 
 
@@ -21,7 +20,7 @@ class Recipe:
     Attributes:
         name: what to type.
         build: makes the settings.
-        table: the table of the paper it belongs to; None if to none.
+        table: the table it belongs to, such as one of the paper; None if to none.
         task: what is predicted.
         system: the method, by its name in tables.
         scored: the table's number is that of the sampler's ``raw`` output, as in the paper, or of the ``returned``
@@ -34,7 +33,7 @@ class Recipe:
 
     name: str
     build: Callable[[], RunSettings]
-    table: Table | None
+    table: str | None
     task: str
     system: str
     scored: Scored
@@ -53,7 +52,7 @@ _RECIPES: dict[str, Recipe] = {}
 
 def recipe(
     *,
-    table: Table | None,
+    table: str | None,
     task: str,
     system: str,
     scored: Scored,

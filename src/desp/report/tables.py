@@ -9,6 +9,7 @@ from desp.report.numbers import is_number, readable
 _COLUMNS = {
     "system": "System",
     "metric": "Metric",
+    "direction": "Better",
     "value": "Value",
     "std": "Std",
     "seeds": "Seeds",
@@ -20,6 +21,7 @@ _COLUMNS = {
     "task": "Task",
     "table": "Table",
     "recipe": "Recipe",
+    "variant": "Variant",
 }
 _MOST_LISTED = 24
 
@@ -33,7 +35,8 @@ def number_html(value: Any) -> str:
 
 def rows_table(rows: list[dict[str, Any]]) -> str:
     """All rows of an evaluation. Columns in which nothing is known are left out."""
-    names = list(dict.fromkeys([*_COLUMNS, *(str(key) for row in rows for key in row)]))
+    others = (str(key) for row in rows for key in row if key != "unit")  # numbers are not in it
+    names = list(dict.fromkeys([*_COLUMNS, *others]))
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
     head = "".join(
         f'<th scope="col"{_numeric(rows, name)}>{escape(_COLUMNS.get(name, name))}</th>' for name in names

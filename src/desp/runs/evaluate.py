@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
+from desp.metrics import describe
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
-from desp.results import Row, rows_of
+from desp.results import Row, data_slug, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
@@ -64,6 +65,8 @@ def evaluate_run(
         "protocol": {"name": protocol, **asdict(counts)},
         "seed": run.seed,
         "data": evaluation.data or task.data_label,
+        "data_source": data_slug(settings),
+        "metrics": describe(task.metrics, [*evaluation.raw, *evaluation.returned]),
         "scores": {"raw": evaluation.raw, "returned": evaluation.returned},
         "real_data": evaluation.real_data,
         "details": evaluation.details,
@@ -99,7 +102,7 @@ _TRAINING_FACTS = (
 
 
 def changed_settings(folder: RunFolder) -> list[str]:
-    """How a run differs from its recipe, but for where it ran and where its data were.
+    """How a run differs from its recipe, but for where it ran and its data, which results tell by `data_slug`.
 
     A run that ended earlier differs only if a longer one would not have begun as it did: tables tell its length.
     """
@@ -111,8 +114,7 @@ def changed_settings(folder: RunFolder) -> list[str]:
     steps = settings.training.steps
     if steps < original.training.steps and original.training.may_end_at(steps):
         same = replace(same, training=replace(same.training, steps=steps))
-    task = settings.task
-    same = replace(same, task=task if task.own_data else same.task.at(task.location))
+    same = replace(same, task=same.task.with_data_of(settings.task))
     words = ("in the recipe", "in this run")
     return differences(to_json(same), to_json(settings), words) + folder.irregularities()
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from desp.recipes.baselines import baseline_training, c_dspn, dspn, tspn
+from desp.paper.baselines import baseline_training, c_dspn, dspn, tspn
 from desp.recipes.registry import recipe
 from desp.settings import (
     ContrastiveSettings,

@@ -5,11 +5,14 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from desp.errors import SettingsError
+from desp.metrics import describe
+from desp.paper.reproduce import stochastic_sampler
+from desp.results import data_slug
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
-from desp.settings import LangevinSettings, to_json
+from desp.settings import to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation
 
@@ -33,15 +36,11 @@ def ablate_run(
     Raises:
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
-    if not ratios:
-        raise SettingsError("--ratios needs at least one value between 0 and 1.")
-    for ratio in ratios:
-        if not 0 <= ratio <= 1:
-            raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
+    _check_ratios(ratios)
     run = LoadedRun.open(folder, data=False)
     predictor, task, settings = run.predictor, run.task, run.settings
-    sampler = predictor.settings.prediction_sampler  # the one that was chosen, if any was
-    if not isinstance(sampler, LangevinSettings):
+    sampler = stochastic_sampler(predictor.settings)  # the one that was chosen, if any was
+    if sampler is None:
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     folder.check_data(task)
     counts = task.protocol(protocol)
@@ -64,8 +63,10 @@ def ablate_run(
         "sampler": to_json(replace(sampler, restarts=1)),
         "protocol": {"name": protocol, **asdict(counts)},
         "score_name": task.score_name,
+        "metrics": describe(task.metrics, ("score", "size_rmse", "hungarian")),
         "real_data": real,
         "data": data,
+        "data_source": data_slug(settings),
         "rows": list(rows.values()),
         "training": (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()},
         "changed_settings": changed_settings(folder),
@@ -73,6 +74,14 @@ def ablate_run(
     }
     write_json(folder.ablation_file, ablation)
     return ablation
+
+
+def _check_ratios(ratios: Sequence[float]) -> None:
+    if not ratios:
+        raise SettingsError("--ratios needs at least one value between 0 and 1.")
+    for ratio in ratios:
+        if not 0 <= ratio <= 1:
+            raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
 
 
 def _row(evaluation: Evaluation) -> dict[str, Any]:
