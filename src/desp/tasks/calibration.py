@@ -10,7 +10,8 @@ from torch import Tensor
 from desp.data.base import Batch
 from desp.distances import SET_DISTANCES
 from desp.errors import SettingsError
-from desp.metrics import DISTRIBUTION_METRICS, calibration, compare_distributions, truth_ranks
+from desp.metrics import calibration, compare_distributions, truth_ranks
+from desp.metrics.distribution import DISTRIBUTION_METRICS
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch

@@ -11,7 +11,7 @@ from desp.categories import Groups
 from desp.data.base import Batch
 from desp.data.digits import DIGITS, POINTS, draw_digits
 from desp.errors import DataError
-from desp.metrics import DIGIT_SCORE, RAREST_STYLE, DigitTemplates
+from desp.metrics.digits import DIGIT_SCORE, RAREST_STYLE, DigitTemplates
 from desp.predictor import DataShape, SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings

@@ -14,7 +14,9 @@ from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, InputFormat, read_data_file
 from desp.distances import chamfer
 from desp.errors import DataError
-from desp.metrics import CALIBRATION, RIGHT_SIZE, SIZE_RMSE, Metric, right_size, size_rmse
+from desp.metrics import Metric, right_size, size_rmse
+from desp.metrics.calibration import CALIBRATION
+from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics, dataset_source
 from desp.randomness import make_generator

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from desp.data.base import Batch
-from desp.metrics import CALIBRATION, DISTRIBUTION_METRICS
+from desp.metrics.calibration import CALIBRATION
+from desp.metrics.distribution import DISTRIBUTION_METRICS
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch

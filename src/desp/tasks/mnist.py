@@ -21,7 +21,8 @@ from desp.data.files import InputFormat
 from desp.data.mnist import MnistData, PointTable, load_mnist
 from desp.errors import DataError
 from desp.methods import CHAINS_AT_ONCE
-from desp.metrics import RECONSTRUCTION_METRICS, Metric, Reconstructions, chamfer_each, compare_reconstructions
+from desp.metrics import Metric, Reconstructions, chamfer_each, compare_reconstructions
+from desp.metrics.reconstruction import RECONSTRUCTION_METRICS
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import PresencePadding, SetBatch
