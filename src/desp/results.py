@@ -73,7 +73,7 @@ def write_result(folder: Path, result: dict[str, Any], variant: str | None = Non
     recipe, data = result["recipe"], result.get("data_source")
     check_recordable(recipe, result["changed_settings"], protocol_name(result), data, variant)
     path, written = result_path(folder, recipe, result["seed"], data, variant), {**result, "variant": variant}
-    if path.exists() and _identity(json.loads(path.read_text(encoding="utf-8"))) != _identity(written):
+    if path.exists() and _identity(_read(path)) != _identity(written):
         raise RunError(f"{path} holds a result of other data or settings. Choose another --variant or folder.")
     write_json(path, written)
     return path
@@ -89,21 +89,21 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     Raises:
         RunError: a file is damaged or lacks what a result must have.
     """
-    results = []
-    for path in sorted(folder.glob("*.json")):
-        if path.name == GPU_TESTS:
-            continue
-        try:
-            result = json.loads(path.read_text(encoding="utf-8"))
-            for name in ("recipe", "seed", "scores", "real_data"):
-                result[name]
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise RunError(
-                f"{path} is damaged, or no result of desp ({error!r}). Record it again, or point --results at a "
-                "folder that holds results only."
-            ) from error
-        results.append(result)
-    return results
+    paths = [path for path in sorted(folder.glob("*.json")) if path.name != GPU_TESTS]
+    return [_read(path, "scores", "real_data") for path in paths]
+
+
+def _read(path: Path, *needed: str) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("recipe", "seed", *needed):
+            result[name]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path} is damaged, or no result of desp ({error!r}). Record it again, or use a folder that holds "
+            "results only."
+        ) from error
+    return result
 
 
 # -- what older files lack -------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ class Task(ABC):
 
         It is the energy score, of two predictions for each of some examples.
         """
-        examples = self.validation_batch(seed, self.protocols["full"].validated)
+        examples = self.validation_batch(seed, self.protocol("full").validated)
         if examples is None:
             return None
         return lambda predictor: validation_score(predictor, examples, seed)

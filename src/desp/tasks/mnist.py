@@ -121,7 +121,7 @@ class SetMnistTask(Task):
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float]:
         """Chamfer distance of the sampler's raw output on 500 digits of the validation part."""
-        return lambda predictor: self._validated(predictor, seed, self.protocols["full"].validated)
+        return lambda predictor: self._validated(predictor, seed, self.protocol("full").validated)
 
     def sampler_scores(self, predictor: SetPredictor, seed: int, protocol: Protocol) -> SamplerScores:
         """As in validation: where one answer is right, nothing is gained by spread."""
