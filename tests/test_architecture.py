@@ -24,6 +24,7 @@ LAYERS = (
     {"tasks"},
     {"recipes"},
     {"results", "runs"},
+    {"paper"},
     {"benchmarks"},
     {"report"},
     {"cli"},
@@ -31,8 +32,9 @@ LAYERS = (
 INDEPENDENT = {"distances", "nn", "data"}  # one layer, but they do not know each other
 ENTRANCES = {"__init__", "__main__"}  # the package itself: it may name anything, lazily
 
-WITHOUT_TORCH = ("settings", "recipes", "report", "cli")
-LOADED_LATE = {ROOT / "cli" / "progress.py"}  # by a command that trains, once it runs
+WITHOUT_TORCH = ("settings", "recipes", "results", "paper", "report", "cli")
+# By a command that trains or varies a sampler, once it runs.
+LOADED_LATE = {ROOT / "cli" / "progress.py", ROOT / "paper" / "ablation.py"}
 LOADS_TORCH = {"torch", "accelerate", "torchvision", "torchmetrics"}
 
 MOST_LINES_IN_A_FILE = 350

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from desp.results import markdown_table, read_results, table_rows
+from desp.paper.tables import markdown_table, table_rows
+from desp.results import read_results
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from desp.paper.tables import table_rows
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.results import read_results, table_rows
+from desp.results import metric_facts, protocol_name, read_results, scored_name
 from desp.settings import LangevinSettings, RunSettings, from_json, migrate_run, to_json
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -20,11 +21,11 @@ def test_a_recorded_result_is_of_an_unchanged_recipe(path: Path) -> None:
     result = json.loads(path.read_text())
     recipe = get_recipe(result["recipe"])
     assert path.name == f"{recipe.name}-seed{result['seed']}.json"
-    assert (result["table"], result["task"], result["system"], result["protocol"]) == (
+    assert (result["table"], result["task"], result["system"], scored_name(result)) == (
         recipe.table,
         recipe.task,
         recipe.system,
-        recipe.protocol,
+        recipe.scored,
     )
     assert result["changed_settings"] == []
     saved, expected = from_json(RunSettings, migrate_run(result["settings"])), recipe.build()
@@ -58,9 +59,17 @@ def test_a_recorded_result_says_where_it_comes_from(path: Path) -> None:
     assert 0 <= real < result["scores"]["returned"]["score"]
 
 
+@each_result
+def test_a_recorded_result_is_of_the_full_protocol_and_its_metrics_are_known(path: Path) -> None:
+    result = json.loads(path.read_text())
+    assert protocol_name(result) == "full"
+    for scores in result["scores"].values():
+        assert all(metric_facts(name, result.get("metrics"))["direction"] for name in scores)
+
+
 def test_the_projects_tables_have_one_row_for_each_cell() -> None:
     rows = table_rows(read_results(RESULTS))
-    cells = [(row["task"], row["system"], row["protocol"], row["metric"]) for row in rows]
+    cells = [(row["task"], row["system"], row["scored"], row["metric"]) for row in rows]
     assert len(set(cells)) == len(cells)
     assert OWN, "the project should hold results"
 
@@ -69,10 +78,9 @@ def test_the_projects_tables_have_one_row_for_each_cell() -> None:
     "recipe", [recipe for recipe in all_recipes() if recipe.table], ids=lambda recipe: recipe.name
 )
 def test_a_recipe_tells_the_score_that_was_recorded(recipe: Recipe) -> None:
-    scoring = "raw" if recipe.protocol == "paper" else "returned"
     steps = recipe.build().training.steps
     scores = [
-        result["scores"][scoring]["score"]
+        result["scores"][recipe.scored]["score"]
         for result in read_results(RESULTS)
         if result["recipe"] == recipe.name and result["settings"]["training"]["steps"] == steps
     ]

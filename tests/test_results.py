@@ -1,14 +1,20 @@
 """Tables from result files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from desp.errors import RecipeError, RunError
-from desp.recipes import PUBLISHED
-from desp.results import markdown_table, read_results, result_path, rows_of, table_rows, write_result
+from desp.paper import PUBLISHED
+from desp.paper.tables import markdown_table, table_rows
+from desp.recipes import get_recipe, get_table, registry
+from desp.results import data_slug, metric_facts, read_results, result_path, rows_of, write_result
+from desp.settings import FilesSettings, MnistSettings, RunSettings
+
+CELLS = [(table.name, cell) for table in PUBLISHED for cell in table.published]
 
 
 def made_up(recipe: str, seed: int, raw: float, returned: float, **more: Any) -> dict[str, Any]:
@@ -32,21 +38,21 @@ def by_metric(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 # -- rows ----------------------------------------------------------------------------------------------
 
 
-def test_the_papers_protocol_scores_the_raw_output() -> None:
+def test_the_papers_recipes_score_the_raw_output() -> None:
     rows = by_metric(rows_of([made_up("polygons-desp-paper", 0, raw=7e-5, returned=6e-5)]))
     assert rows.keys() == {"score", "score_returned", "size_rmse"}
     assert rows["score"]["value"] == 7e-5
     assert rows["score_returned"]["value"] == 6e-5
     assert rows["size_rmse"]["value"] == 0.25
-    assert {row["protocol"] for row in rows.values()} == {"paper"}
+    assert {row["scored"] for row in rows.values()} == {"raw"}
 
 
-def test_our_protocol_scores_the_returned_sets() -> None:
+def test_our_recipes_score_the_returned_sets() -> None:
     rows = by_metric(rows_of([made_up("polygons-desp", 0, raw=7e-5, returned=6e-5)]))
     assert rows.keys() == {"score", "score_raw", "size_rmse"}
     assert rows["score"]["value"] == 6e-5
     assert rows["score_raw"]["value"] == 7e-5
-    assert {row["protocol"] for row in rows.values()} == {"ours"}
+    assert {row["scored"] for row in rows.values()} == {"returned"}
 
 
 def test_values_are_means_and_sample_deviations_over_seeds() -> None:
@@ -89,8 +95,12 @@ def test_a_row_names_its_recipe() -> None:
         "task": "digits",
         "system": "risk-chamfer",
         "recipe": "digits-risk-chamfer",
-        "protocol": "paper",
+        "variant": None,
+        "scored": "raw",
+        "protocol": "full",
         "metric": "score",
+        "unit": 1e-5,
+        "direction": "lower",
         "value": 1.0,
         "std": None,
         "seeds": [4],
@@ -130,9 +140,9 @@ def test_no_results_no_rows() -> None:
 
 def test_every_published_cell_has_its_row() -> None:
     rows = table_rows([])
-    assert len(rows) == len(PUBLISHED)
+    assert len(rows) == len(CELLS)
     assert all(row["value"] is None and row["std"] is None and row["seeds"] == [] for row in rows)
-    assert {row["paper"] for row in rows} == {cell.value for cell in PUBLISHED}
+    assert {row["paper"] for row in rows} == {cell.value for _, cell in CELLS}
     polygons = next(row for row in rows if (row["task"], row["system"]) == ("polygons", "desp"))
     assert polygons["recipe"] == "polygons-desp-paper"
 
@@ -144,9 +154,9 @@ def test_one_row_for_each_cell() -> None:
         for seed in (0, 1)
     ]
     rows = table_rows(results)
-    cells = [(row["table"], row["task"], row["system"], row["protocol"], row["metric"]) for row in rows]
+    cells = [(row["table"], row["task"], row["system"], row["scored"], row["metric"]) for row in rows]
     assert len(set(cells)) == len(cells)
-    published = {(cell.table, cell.task, cell.system, "paper", cell.metric) for cell in PUBLISHED}
+    published = {(table, cell.task, cell.system, "raw", cell.metric) for table, cell in CELLS}
     assert published <= set(cells)
     tables = [row["table"] for row in rows]
     assert tables == sorted(tables, key=["toy", "mnist", "clevr", "celeba", None].index)
@@ -157,8 +167,8 @@ def test_one_row_for_each_cell() -> None:
 def test_a_run_with_our_settings_does_not_fill_the_papers_cell() -> None:
     rows = table_rows([made_up("polygons-desp", 0, 1e-5, 1e-5)])
     score = [row for row in rows if (row["task"], row["system"], row["metric"]) == ("polygons", "desp", "score")]
-    assert sorted((row["protocol"], row["value"]) for row in score if row["value"]) == [("ours", 1e-5)]
-    assert [row["value"] for row in score if row["protocol"] == "paper"] == [None]
+    assert sorted((row["scored"], row["value"]) for row in score if row["value"]) == [("returned", 1e-5)]
+    assert [row["value"] for row in score if row["scored"] == "raw"] == [None]
 
 
 def test_markdown_shows_what_was_measured() -> None:
@@ -219,6 +229,79 @@ def test_rows_tell_how_long_was_trained(seeds: list[dict[str, Any]], shown: str 
     assert {row["steps"] for row in rows_of(results)} == {shown}
 
 
+def test_variants_have_rows_of_their_own() -> None:
+    plain = [made_up("polygons-desp-paper", seed, 1e-5, 1e-5) for seed in (0, 1)]
+    wide = [made_up("polygons-desp-paper", seed, 3e-5, 3e-5, variant="wide") for seed in (0, 2)]
+    other = [made_up("polygons-desp-paper", 0, 5e-5, 5e-5, data_source="mine", variant="wide")]
+    for results in (plain + wide + other, other + wide + plain):
+        rows = [row for row in table_rows(results) if row["recipe"] == "polygons-desp-paper"]
+        scores = {row["variant"]: row for row in rows if row["metric"] == "score"}
+        assert {name: (row["value"], row["seeds"], row["paper"] is None) for name, row in scores.items()} == {
+            None: (1e-5, [0, 1], False),
+            "wide": (pytest.approx(3e-5), [0, 2], True),
+            "mine, wide": (5e-5, [0], True),
+        }
+        shown = markdown_table(rows)
+        assert "| `polygons-desp-paper` (wide) |" in shown
+        assert "| `polygons-desp-paper` (mine, wide) |" in shown
+    # A variant alone leaves the published cell open.
+    score = [row for row in table_rows(wide) if (row["task"], row["system"]) == ("polygons", "desp")]
+    assert [row["value"] for row in score if row["metric"] == "score" and row["variant"] is None] == [None]
+
+
+def test_units_and_directions_are_those_of_the_result() -> None:
+    described = {
+        "score": {"name": "score", "unit": 0.1, "direction": "higher", "text": "hits"},
+        "kuiper": {"name": "kuiper", "unit": 1.0, "direction": "lower", "text": "turns"},
+    }
+    one = made_up("polygons-desp-paper", 0, raw=0.25, returned=0.3, metrics=described)
+    one["scores"]["returned"]["kuiper"] = 0.5
+    rows = by_metric(rows_of([one]))
+    found = {name: (row["unit"], row["direction"]) for name, row in rows.items()}
+    assert found == {
+        "score": (0.1, "higher"),
+        "score_returned": (0.1, "higher"),
+        "kuiper": (1.0, "lower"),
+        "size_rmse": (1.0, "lower"),  # not described: by its name
+    }
+    assert "| score (1e-1) | 0.00088 | **2.50** |" in markdown_table([rows["score"]])
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "direction"),
+    [
+        ("score", 1e-5, "lower"),
+        ("chamfer", 1e-5, "lower"),
+        ("chamfer_all", 1.0, "lower"),
+        ("right_size_bfloat16_code", 1.0, "higher"),
+        ("nearest_neighbour_accuracy", 1.0, "lower"),
+        ("coverage_hungarian", 1.0, "higher"),
+        ("rarest_style", 1.0, "higher"),
+        ("ap50", 1.0, "higher"),
+        ("maple", 1.0, None),
+    ],
+)
+def test_metrics_of_older_results_are_known_by_name(metric: str, unit: float, direction: str | None) -> None:
+    assert metric_facts(metric) == {"unit": unit, "direction": direction}
+
+
+def test_a_recipe_may_belong_to_a_table_that_nobody_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_RECIPES", dict(registry._RECIPES))
+
+    @registry.recipe(table="mine", task="polygons", system="desp", scored="raw")
+    def outside_recipe() -> RunSettings:
+        """Of another package."""
+        return replace(get_recipe("polygons-desp").build(), recipe="outside-recipe")
+
+    rows = table_rows([made_up("outside-recipe", 0, 1e-5, 1e-5)])
+    assert {row["table"] for row in rows} == {"toy", "mnist", "clevr", "celeba", "mine"}
+    assert rows[-1]["table"] == "mine"
+    assert "`outside-recipe`" in markdown_table(rows)
+    assert get_table("mine").metrics == ("score",)
+    with pytest.raises(RecipeError, match=r"no table 'theirs'\. Known are: toy, mnist, clevr, celeba, mine"):
+        get_table("theirs")
+
+
 # -- files ---------------------------------------------------------------------------------------------
 
 
@@ -228,7 +311,7 @@ def test_results_are_written_and_read(tmp_path: Path) -> None:
     assert path == result_path(tmp_path, "polygons-desp", 3) == tmp_path / "polygons-desp-seed3.json"
     write_result(tmp_path, made_up("digits-desp", 0, 1.0, 2.0))
     assert [item["recipe"] for item in read_results(tmp_path)] == ["digits-desp", "polygons-desp"]
-    assert read_results(tmp_path)[1] == result
+    assert read_results(tmp_path)[1] == {**result, "variant": None}
 
 
 def test_every_file_is_read_in_the_order_of_names(tmp_path: Path) -> None:
@@ -256,11 +339,53 @@ def test_a_newer_result_replaces_the_older(tmp_path: Path) -> None:
     assert only["scores"]["raw"]["score"] == 2.0
 
 
-def test_changed_settings_are_not_recorded(tmp_path: Path) -> None:
-    changed = made_up("polygons-desp", 0, 1.0, 1.0, changed_settings=["training.steps: 12000 then, 5 now"])
-    with pytest.raises(RunError, match=r"training\.steps: 12000 then, 5 now"):
-        write_result(tmp_path, changed)
+CHANGED = {"changed_settings": ["training.steps: 12000 then, 5 now"]}
+
+
+@pytest.mark.parametrize(
+    ("result", "variant", "words"),
+    [
+        (CHANGED, None, r"training\.steps: 12000 then, 5 now.*--variant NAME"),
+        ({}, "wide", r"has the settings of the recipe .* Leave --variant out"),
+        (CHANGED, "Wide!", "small letters, digits and single dashes"),
+        (CHANGED, "paper", "'polygons-desp-paper' is a recipe of its own"),
+        ({"protocol": {"name": "quick"}}, None, "by the protocol 'full', not 'quick'"),
+    ],
+)
+def test_what_would_have_a_false_name_is_not_recorded(
+    tmp_path: Path, result: dict[str, Any], variant: str | None, words: str
+) -> None:
+    with pytest.raises(RunError, match=words):
+        write_result(tmp_path, made_up("polygons-desp", 0, 1.0, 1.0, **result), variant)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_hold_data_and_variant(tmp_path: Path) -> None:
+    other = {"data_source": "fashion"}
+    paths = [
+        write_result(tmp_path, made_up("mnist-desp", 2, 1.0, 1.0)),
+        write_result(tmp_path, made_up("mnist-desp", 2, 1.0, 1.0, **other)),
+        write_result(tmp_path, made_up("mnist-desp", 2, 1.0, 1.0, **CHANGED), "wide-net"),
+        write_result(tmp_path, made_up("mnist-desp", 2, 1.0, 1.0, **other, **CHANGED), "wide-net"),
+    ]
+    assert [path.name for path in paths] == [
+        "mnist-desp-seed2.json",
+        "mnist-desp-fashion-seed2.json",
+        "mnist-desp-wide-net-seed2.json",
+        "mnist-desp-fashion-wide-net-seed2.json",
+    ]
+    assert [item["variant"] for item in read_results(tmp_path)] == [None, "wide-net", None, "wide-net"]
+    with pytest.raises(RunError, match="holds a result of other data or settings"):
+        write_result(tmp_path, made_up("mnist-desp", 2, 1.0, 1.0, **CHANGED), "fashion")
+
+
+def test_the_slug_of_data_is_for_other_data_than_the_recipes() -> None:
+    own, mnist = get_recipe("custom").build(), get_recipe("mnist-desp").build()
+    assert data_slug(replace(own, task=FilesSettings(path="/there/My sets_2.jsonl"))) == "my-sets-2"
+    assert data_slug(replace(own, task=FilesSettings(path="/there/??.jsonl"))) == "other-data"
+    assert data_slug(replace(mnist, task=MnistSettings(data_dir="/there"))) is None
+    assert data_slug(replace(mnist, task=MnistSettings(variant="fashion"))) == "fashion"
+    assert data_slug(get_recipe("polygons-desp").build()) is None
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "3", '{"recipe": "polygons-desp"}', '"word"'])

@@ -1,20 +1,25 @@
-"""Packages outside that add methods, energies, encoders, samplers, tasks and recipes."""
+"""Packages that add methods, energies, encoders, samplers, tasks and recipes."""
 
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 
 GROUP = "desp.plugins"
+# Of this package, loaded as those outside are: it stands above the registries that it fills.
+BUILT_IN = ("desp.paper",)
 
 
 @cache
 def load_plugins() -> tuple[str, ...]:
-    """Import every module that an installed package names as entry point of the group ``desp.plugins``.
+    """Import the built-in recipes, and what installed packages name as entry point of the group ``desp.plugins``.
 
     Importing registers: a plugin's module uses `register` of the settings families and the decorator `recipe`.
 
     Returns:
         The names of the entry points.
     """
+    for name in BUILT_IN:
+        import_module(name)
     found = entry_points(group=GROUP)
     for entry in found:
         entry.load()

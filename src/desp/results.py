@@ -1,51 +1,86 @@
-"""Measured numbers: one JSON file a run, and the tables made of them. Nothing here loads torch."""
+"""Measured numbers: one JSON file a run, and the rows of tables made of them. Nothing here loads torch."""
 
 import json
+import re
 import statistics
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from desp.errors import RunError
-from desp.recipes import PUBLISHED, all_recipes, get_recipe
-from desp.recipes.published import TABLE_METRICS, published_value
+from desp.recipes import Recipe, all_recipes, get_recipe
+from desp.recipes.tables import published_value
+from desp.settings import RunSettings
 from desp.storage import write_json
 
 Row = dict[str, Any]
 
 # What `make test-gpu` writes; it lies beside the results and is none.
 GPU_TESTS = "gpu-tests.json"
+# By which protocol results are recorded.
+RECORDED = "full"
 
 
-def result_path(folder: Path, recipe: str, seed: int) -> Path:
-    """Where the result of a recipe and seed lies."""
-    return folder / f"{recipe}-seed{seed}.json"
+# -- files ---------------------------------------------------------------------------------------------
 
 
-def check_recordable(recipe: str, changes: list[str]) -> None:
+def data_slug(settings: RunSettings) -> str | None:
+    """The data of a run, as part of a file's name; None if they are those of its recipe."""
+    name, usual = settings.task.data_name, get_recipe(settings.recipe).build().task.data_name
+    return None if name == usual else re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "other-data"
+
+
+def result_path(folder: Path, recipe: str, seed: int, data: str | None = None, variant: str | None = None) -> Path:
+    """Where the result of a recipe and seed lies, with other data or changed settings if they have a name."""
+    return folder / f"{'-'.join(filter(None, (recipe, data, variant)))}-seed{seed}.json"
+
+
+def check_recordable(
+    recipe: str, changes: list[str], protocol: str, data: str | None = None, variant: str | None = None
+) -> None:
     """Refuse what would stand in a table under a false name.
 
     Raises:
-        RunError: the run's settings are not those of its recipe.
+        RunError: less was scored than in other results; settings differ from the recipe's and have no name; or a
+            name that is of no use.
     """
-    if changes:
+    if protocol != RECORDED:
         raise RunError(
-            f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Results are "
-            "recorded for unchanged recipes; those with a constant learning rate and validation may be shorter, "
-            "by whole validations."
+            f"Results are recorded by the protocol '{RECORDED}', not {protocol!r}. Leave --protocol out."
         )
+    if changes and variant is None:
+        raise RunError(
+            f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Give the changed "
+            "settings a name: --variant NAME. Only recipes with a constant rate and validation may be shorter, by "
+            "whole validations, without one."
+        )
+    if variant is None:
+        return
+    if not changes:
+        raise RunError(f"This run has the settings of the recipe '{recipe}'. Leave --variant out.")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", variant):
+        raise RunError(f"--variant must be of small letters, digits and single dashes, got {variant!r}.")
+    whole = "-".join(filter(None, (recipe, data, variant)))
+    if any(item.name == whole for item in all_recipes()):
+        raise RunError(f"'{whole}' is a recipe of its own. Choose another --variant.")
 
 
-def write_result(folder: Path, result: dict[str, Any]) -> Path:
-    """Record the result of a run; an older one of the same recipe and seed is replaced.
+def write_result(folder: Path, result: dict[str, Any], variant: str | None = None) -> Path:
+    """Record the result of a run; an older one of the same recipe, data, variant and seed is replaced.
 
     Raises:
-        RunError: the run's settings are not those of its recipe, so it would stand in a table under a false name.
+        RunError: it would stand in a table under a false name, see `check_recordable`.
     """
-    check_recordable(result["recipe"], result["changed_settings"])
-    path = result_path(folder, result["recipe"], result["seed"])
-    write_json(path, result)
+    recipe, data = result["recipe"], result.get("data_source")
+    check_recordable(recipe, result["changed_settings"], protocol_name(result), data, variant)
+    path, written = result_path(folder, recipe, result["seed"], data, variant), {**result, "variant": variant}
+    if path.exists() and _identity(_read(path)) != _identity(written):
+        raise RunError(f"{path} holds a result of other data or settings. Choose another --variant or folder.")
+    write_json(path, written)
     return path
+
+
+def _identity(result: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(result.get(name) for name in ("recipe", "data_source", "variant"))
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
@@ -54,91 +89,131 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     Raises:
         RunError: a file is damaged or lacks what a result must have.
     """
-    results = []
-    for path in sorted(folder.glob("*.json")):
-        if path.name == GPU_TESTS:
-            continue
-        try:
-            result = json.loads(path.read_text(encoding="utf-8"))
-            for name in ("recipe", "seed", "scores", "real_data"):
-                result[name]
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise RunError(
-                f"{path} is damaged, or no result of desp ({error!r}). Record it again, or point --results at a "
-                "folder that holds results only."
-            ) from error
-        results.append(result)
-    return results
+    paths = [path for path in sorted(folder.glob("*.json")) if path.name != GPU_TESTS]
+    return [_read(path, "scores", "real_data") for path in paths]
+
+
+def _read(path: Path, *needed: str) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("recipe", "seed", *needed):
+            result[name]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path} is damaged, or no result of desp ({error!r}). Record it again, or use a folder that holds "
+            "results only."
+        ) from error
+    return result
+
+
+# -- what older files lack -------------------------------------------------------------------------------
+
+
+def protocol_name(result: dict[str, Any]) -> str:
+    """By which protocol a result was scored. Before they had names, all were recorded with what is `full` now."""
+    protocol = result.get("protocol")
+    return str(protocol["name"]) if isinstance(protocol, dict) else RECORDED
+
+
+def scored_name(result: dict[str, Any]) -> str | None:
+    """What a result's table shows: ``raw`` or ``returned``. Older ones say that by the key `protocol`."""
+    old = {"paper": "raw", "ours": "returned"}.get(str(result.get("protocol")))
+    return result.get("scored", old)
+
+
+def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Unit and direction of a metric: as it is described, else as its name tells.
+
+    Args:
+        metric: its key among the scores.
+        described: what a result says of its metrics; older ones say nothing.
+    """
+    if described and metric in described:
+        return dict(described[metric])
+    name = metric.lower()
+    higher = r"accuracy|precision|recall|f1|^m?ap(@|\d|$)|average precision|right_size|coverage|rarest_style"
+    lower = r"score|chamfer|hungarian|distance|rmse|error|risk|kuiper|calibration"
+    is_higher = bool(re.search(higher, name)) and "nearest_neighbour" not in name  # which is best at 0.5
+    direction = "higher" if is_higher else "lower" if re.search(f"{lower}|nearest_neighbour", name) else None
+    return {"unit": 1e-5 if name in ("score", "chamfer", "hungarian") else 1.0, "direction": direction}
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+
+def make_row(table: str | None, task: str, system: str, metric: str, **known: Any) -> Row:
+    """A row of a table; what is not given was not measured."""
+    facts = metric_facts(metric)
+    return {
+        "table": table,
+        "task": task,
+        "system": system,
+        "recipe": None,
+        "variant": None,
+        "scored": "raw",
+        "protocol": None,
+        "metric": metric,
+        "unit": facts["unit"],
+        "direction": facts["direction"],
+        "value": None,
+        "std": None,
+        "seeds": [],
+        "steps": None,
+        "paper": None,
+        "real_data": None,
+        "data": None,
+        **known,
+    }
+
+
+def variant_of(result: dict[str, Any]) -> str | None:
+    """Which other data and settings a result has than its recipe; None if it has none."""
+    return ", ".join(filter(None, (result.get("data_source"), result.get("variant")))) or None
+
+
+def recipe_label(row: Row) -> str:
+    """How a table names a row's recipe."""
+    name = row["recipe"] or f"{row['task']}, {row['system']}"
+    return f"{name} ({row['variant']})" if row["variant"] else name
 
 
 def rows_of(results: list[dict[str, Any]]) -> list[Row]:
-    """Table rows of the results of one recipe, averaged over seeds.
+    """Table rows of the results of one recipe and variant, averaged over seeds.
 
-    The row `score` is the table's number: of the sampler's raw output for protocol ``paper``, of the sets that
-    a user gets for ``ours``. The other of the two stands beside it under a name of its own.
+    The row `score` is the table's number: of the sampler's raw output, or of the sets that a user gets, as the
+    recipe says. The other of the two stands beside it under a name of its own.
     """
     if not results:
         return []
     recipe = get_recipe(results[0]["recipe"])
-    main, other = ("raw", "returned") if recipe.protocol == "paper" else ("returned", "raw")
+    variant = variant_of(results[0])
+    common = {
+        "recipe": recipe.name,
+        "variant": variant,
+        "scored": recipe.scored,
+        "protocol": protocol_name(results[0]),
+        "seeds": [result["seed"] for result in results],
+        "steps": _length(results),
+        "data": results[0].get("data"),
+    }
     rows = []
-    for scoring in (main, other):
+    for scoring in (recipe.scored, "returned" if recipe.scored == "raw" else "raw"):
         for metric in _metrics(results, scoring):
-            name = metric if scoring == main or metric not in results[0]["scores"][main] else f"{metric}_{scoring}"
-            values = [result["scores"].get(scoring, {}).get(metric) for result in results]
-            rows.append(_row(results, recipe.name, name, values, real=_real(results, metric)))
+            ours = scoring == recipe.scored or metric not in results[0]["scores"][recipe.scored]
+            facts = metric_facts(metric, results[0].get("metrics"))
+            rows.append(
+                make_row(recipe.table, recipe.task, recipe.system, metric if ours else f"{metric}_{scoring}")
+                | common
+                | {name: facts[name] for name in ("unit", "direction")}
+                | _mean([result["scores"].get(scoring, {}).get(metric) for result in results])
+                | {"paper": _published(recipe, metric, variant), "real_data": _real(results, metric)}
+            )
     return rows
 
 
-def table_rows(results: list[dict[str, Any]]) -> list[Row]:
-    """The paper's tables: every published cell, measured or not, and what only we measure.
-
-    At the end is what was measured beside them, of recipes of no table.
-    """
-    by_recipe: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for result in results:
-        by_recipe[result["recipe"]].append(result)
-    measured = [row for recipe in by_recipe.values() for row in rows_of(recipe)]
-    done = {
-        (row["table"], row["task"], row["system"], row["metric"]) for row in measured if row["protocol"] == "paper"
-    }
-    open_rows = [
-        _empty_row(cell.table, cell.task, cell.system, cell.metric, cell.value)
-        for cell in PUBLISHED
-        if (cell.table, cell.task, cell.system, cell.metric) not in done
-    ]
-    order = [*TABLE_METRICS, None]
-    return sorted(measured + open_rows, key=lambda row: (order.index(row["table"]), row["task"], row["system"]))
-
-
-def markdown_table(rows: list[Row]) -> str:
-    """The measured cells of the paper's tables, and the same metrics of systems it has not, as markdown.
-
-    Distances, all small, are in units of 1e-5.
-    """
-    lines = [
-        "| task | recipe | metric | paper | ours | real data | seeds | steps |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        if row["value"] is None or row["metric"] not in TABLE_METRICS.get(row["table"], ()):
-            continue
-        unit = 1e-5 if row["metric"] in ("score", "chamfer", "hungarian") else 1.0
-        paper, ours, spread, real = (
-            "" if row[name] is None else _short(row[name] / unit)
-            for name in ("paper", "value", "std", "real_data")
-        )
-        metric = f"{row['metric']} (1e-5)" if unit < 1 else row["metric"]
-        ours = f"**{ours}** ± {spread}" if spread else f"**{ours}**"
-        seeds = str(len(row["seeds"]))
-        cells = (row["task"], f"`{row['recipe']}`", metric, paper, ours, real, seeds, row["steps"] or "")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _short(value: float) -> str:
-    """Two decimals, one from 10 on; three significant digits where that would leave nothing."""
-    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.{1 if value >= 10 else 2}f}"
+def _published(recipe: Recipe, metric: str, variant: str | None) -> float | None:
+    """Published numbers are of the recipe's own data and settings."""
+    return published_value(recipe.table, recipe.task, recipe.system, metric) if variant is None else None
 
 
 def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:
@@ -147,37 +222,17 @@ def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:
 
 
 def _real(results: list[dict[str, Any]], metric: str) -> float | None:
-    values = [result["real_data"].get(metric) for result in results]
-    known = [value for value in values if value is not None]
+    known = [value for result in results if (value := result["real_data"].get(metric)) is not None]
     return statistics.fmean(known) if known else None
 
 
-def _row(
-    results: list[dict[str, Any]],
-    recipe_name: str,
-    metric: str,
-    values: list[float | None],
-    real: float | None,
-) -> Row:
-    recipe = get_recipe(recipe_name)
-    # A seed without a number failed; a mean over the others would hide that.
+def _mean(values: list[float | None]) -> dict[str, float | None]:
+    """Mean and deviation over seeds. A seed without a number failed; a mean over the others would hide that."""
     known = [value for value in values if value is not None]
     complete = len(known) == len(values)
-    plain_metric = metric.removesuffix("_raw").removesuffix("_returned")
     return {
-        "table": recipe.table,
-        "task": recipe.task,
-        "system": recipe.system,
-        "recipe": recipe.name,
-        "protocol": recipe.protocol,
-        "metric": metric,
         "value": statistics.fmean(known) if complete else None,
         "std": statistics.stdev(known) if complete and len(known) > 1 else None,
-        "seeds": [result["seed"] for result in results],
-        "steps": _length(results),
-        "paper": published_value(recipe.table, recipe.task, recipe.system, plain_metric),
-        "real_data": real,
-        "data": results[0].get("data"),
     }
 
 
@@ -197,28 +252,3 @@ def _length(results: list[dict[str, Any]]) -> str | None:
     rollbacks = sum(result.get("training", {}).get("rollbacks") or 0 for result in results)
     back = f", rolled back {rollbacks} x" if rollbacks else ""
     return "; ".join(dict.fromkeys(texts)) + back or None
-
-
-def _recipe_of(table: str, task: str, system: str) -> str | None:
-    """The recipe that would measure a published cell."""
-    wanted = (table, task, system, "paper")
-    names = [r.name for r in all_recipes() if (r.table, r.task, r.system, r.protocol) == wanted]
-    return names[0] if names else None
-
-
-def _empty_row(table: str, task: str, system: str, metric: str, paper: float) -> Row:
-    return {
-        "table": table,
-        "task": task,
-        "system": system,
-        "recipe": _recipe_of(table, task, system),
-        "protocol": "paper",
-        "metric": metric,
-        "value": None,
-        "std": None,
-        "seeds": [],
-        "steps": None,
-        "paper": paper,
-        "real_data": None,
-        "data": None,
-    }

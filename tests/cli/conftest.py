@@ -6,15 +6,16 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import desp.tasks.digits
-import desp.tasks.polygons
 from desp.cli import main
+from desp.tasks import Protocol
+from desp.tasks.digits import DigitsTask
+from desp.tasks.polygons import PolygonsTask
 
 # Every setting that makes a run long, made short.
 TINY = [
@@ -68,12 +69,10 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Score few sets."""
-    monkeypatch.setitem(desp.tasks.judgement.COMPARED, "cpu", 6)
-    monkeypatch.setitem(desp.tasks.judgement.CALIBRATED, "cpu", 50)
-    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 20)
-    monkeypatch.setattr(desp.tasks.polygons, "ANGLES", 10)
-    monkeypatch.setattr(desp.tasks.digits, "TESTS", 12)
-    monkeypatch.setattr(desp.tasks.digits, "STYLES", 4)
+    few = Protocol(tests=(20,), per_input=10, compared=6, compared_by_assignment=6, calibrated=50)
+    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, tests=(24,)), "quick": few})
+    fewer = replace(few, tests=(12,), per_input=4)
+    monkeypatch.setattr(DigitsTask, "protocols", {"full": fewer, "quick": fewer})
 
 
 @pytest.fixture(name="desp")

@@ -13,21 +13,22 @@ import pytest
 from desp import benchmarks, runs
 from desp.cli.bench import FIELDS
 from desp.errors import RunError
+from desp.paper import ablation
 from desp.recipes import get_recipe
 from desp.runs import RunFolder
 from desp.settings import AttentionSettings, ContrastiveSettings, RunSettings
 
 Desp = Callable[..., Any]
-Spy = Callable[[str], list[dict[str, Any]]]
+Spy = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
-    """Ends a command where it would call a function of `desp.runs`, and tells with which arguments."""
+    """Ends a command where it would call a function, mostly of `desp.runs`, and tells with which arguments."""
 
-    def install(name: str) -> list[dict[str, Any]]:
+    def install(name: str, module: Any = runs) -> list[dict[str, Any]]:
         calls: list[dict[str, Any]] = []
-        signature = inspect.signature(getattr(runs, name))
+        signature = inspect.signature(getattr(module, name))
 
         def note(*arguments: Any, **named: Any) -> None:
             bound = signature.bind(*arguments, **named)
@@ -35,7 +36,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
             calls.append(dict(bound.arguments))
             raise RunError("as far as this test goes")
 
-        monkeypatch.setattr(runs, name, note)
+        monkeypatch.setattr(module, name, note)
         return calls
 
     return install
@@ -115,16 +116,25 @@ def test_demo(desp: Desp, spy: Spy) -> None:
 def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
     calls = spy("evaluate_run")
     desp("evaluate", polygons)
-    assert only(calls) == {"folder": polygons, "samples": 10, "seed": None, "distance": "chamfer"}
-    desp("evaluate", polygons, "--samples", 7, "--distance", "hungarian")
-    assert only(calls) == {"folder": polygons, "samples": 7, "seed": None, "distance": "hungarian"}
+    usual = {"folder": polygons, "samples": 10, "seed": None, "distance": "chamfer", "protocol": "quick"}
+    assert only(calls) == usual
+    desp("evaluate", polygons, "--samples", 7, "--distance", "hungarian", "--protocol", "full")
+    assert only(calls) == {**usual, "samples": 7, "distance": "hungarian", "protocol": "full"}
+    desp("evaluate", polygons, "--record", "results", "--variant", "tiny")
+    assert only(calls) == {**usual, "protocol": "full"}
 
 
 def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: Path) -> None:
     calls = spy("evaluate_run")
     short = ["--training.steps", 1, "--training.batch-size", 2, "--method.energy.hidden", 4, "--device", "cpu"]
     desp("train", "custom", "--data", vectors, "--run", "run", *short, "--method.sampler.steps", 2)
-    assert only(calls) == {"folder": Path("run"), "samples": 10, "seed": None, "distance": "chamfer"}
+    assert only(calls) == {
+        "folder": Path("run"),
+        "samples": 10,
+        "seed": None,
+        "distance": "chamfer",
+        "protocol": "quick",
+    }
 
 
 def test_predict(desp: Desp, spy: Spy, polygons: Path) -> None:
@@ -136,12 +146,15 @@ def test_predict(desp: Desp, spy: Spy, polygons: Path) -> None:
 
 
 def test_ablate(desp: Desp, spy: Spy, polygons: Path) -> None:
-    calls = spy("ablate_run")
+    calls = spy("ablate_run", ablation)
     desp("ablate", polygons)
     call = only(calls)
     assert (call["folder"], call["ratios"]) == (polygons, (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0))
     desp("ablate", polygons, "--ratios", 0.25, 0.75)
-    assert only(calls)["ratios"] == (0.25, 0.75)
+    call = only(calls)
+    assert (call["ratios"], call["protocol"]) == ((0.25, 0.75), "quick")
+    desp("ablate", polygons, "--record", "results", "--variant", "tiny")
+    assert only(calls)["protocol"] == "full"
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -149,7 +162,15 @@ def test_tune(desp: Desp, spy: Spy, polygons: Path, reset: bool) -> None:
     tuned, put_back = spy("tune_run"), spy("reset_run")
     desp("tune", polygons, *(["--reset"] if reset else []))
     assert (len(tuned), len(put_back)) == ((0, 1) if reset else (1, 0))
-    assert only(put_back or tuned)["folder"] == polygons
+    call = only(put_back or tuned)
+    assert call["folder"] == polygons
+    assert call.get("protocol", "full") == "full"
+
+
+def test_tune_on_fewer_examples(desp: Desp, spy: Spy, polygons: Path) -> None:
+    tuned = spy("tune_run")
+    desp("tune", polygons, "--protocol", "quick")
+    assert only(tuned)["protocol"] == "quick"
 
 
 def test_report_makes_predictions_only_where_there_are_none(desp: Desp, spy: Spy, polygons: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from desp.recipes import PUBLISHED, all_recipes
-from desp.results import table_rows
+from desp.paper import PUBLISHED
+from desp.paper.tables import table_rows
+from desp.recipes import all_recipes
 
 Desp = Callable[..., Any]
 Write = Callable[..., Path]
@@ -18,8 +19,12 @@ ROW = {
     "task",
     "system",
     "recipe",
+    "variant",
+    "scored",
     "protocol",
     "metric",
+    "unit",
+    "direction",
     "value",
     "std",
     "seeds",
@@ -41,12 +46,13 @@ def test_evaluate_prints_rows_as_json(desp: Desp, polygons: Path) -> None:
     by_metric = {row["metric"]: row for row in rows}
     assert {"score", "score_raw", "score_median", "size_rmse", "right_size"} <= by_metric.keys()
     score = by_metric["score"]
-    assert {name: score[name] for name in ("table", "task", "system", "recipe", "protocol", "data")} == {
+    assert {name: score[name] for name in ("table", "task", "system", "recipe", "scored", "protocol", "data")} == {
         "table": "toy",
         "task": "polygons",
         "system": "desp",
         "recipe": "polygons-desp",
-        "protocol": "ours",
+        "scored": "returned",
+        "protocol": "quick",
         "data": "generated",
     }
     assert score["seeds"] == [0]
@@ -59,8 +65,7 @@ def test_evaluate_prints_rows_as_json(desp: Desp, polygons: Path) -> None:
     assert kept["result"]["scores"]["raw"]["score"] == by_metric["score_raw"]["value"]
 
 
-def test_evaluate_by_the_other_distance(desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("desp.tasks.judgement.COMPARED_BY_ASSIGNMENT", 20)
+def test_evaluate_by_the_other_distance(desp: Desp, polygons: Path) -> None:
     finished = desp("evaluate", polygons, "--distance", "hungarian", "--json")
     assert finished.status == 0
     metrics = {row["metric"] for row in json.loads(finished.out)}
@@ -71,7 +76,14 @@ def test_evaluate_by_the_other_distance(desp: Desp, polygons: Path, monkeypatch:
 def test_evaluate_prints_a_table(desp: Desp, digits: Path) -> None:
     finished = desp("evaluate", digits)
     assert finished.status == 0
-    for word in ("digits-desp-paper, seed 0", "score_returned", "rarest_style", "real data", "style_shares"):
+    for word in (
+        "protocol quick: tests 12, per_input 4",
+        "digits-desp-paper, seed 0",
+        "score_returned",
+        "rarest_style",
+        "real data",
+        "style_shares",
+    ):
         assert word in finished.out
     assert "predicting and scoring" in finished.err  # no terminal: a line says what takes so long
 
@@ -85,6 +97,23 @@ def test_only_unchanged_recipes_are_recorded(desp: Desp, polygons: Path) -> None
     assert finished.status == 2
     assert "method.energy.hidden: 256 in the recipe, 8 in this run" in finished.err
     assert not Path("results").exists()
+
+
+def test_a_changed_recipe_is_recorded_under_a_name_of_its_own(desp: Desp, polygons: Path) -> None:
+    assert desp("evaluate", polygons, "--record", "results", "--variant", "tiny").status == 0
+    result = json.loads(Path("results/polygons-desp-tiny-seed0.json").read_text())
+    assert any(line.startswith("method.energy.hidden: 256") for line in result["changed_settings"])
+    assert (result["variant"], result["data_source"]) == ("tiny", None)
+    assert result["protocol"]["name"] == "full"
+    assert result["protocol"]["tests"] == [24]
+    assert result["metrics"]["kuiper"]["direction"] == "lower"
+    assert "polygons-desp (tiny)" in " ".join(desp("tables").out.split())
+    assert "Leave --protocol out" in desp("evaluate", polygons, "--record", "r", "--protocol", "quick").err
+    assert "Add --record DIR" in desp("evaluate", polygons, "--variant", "tiny").err
+    assert "Known are: full, quick" in desp("evaluate", polygons, "--protocol", "slow").err
+    assert desp("ablate", polygons, "--ratios", 0, "--record", "ablations", "--variant", "tiny").status == 0
+    ablation = json.loads(Path("ablations/polygons-desp-tiny-seed0.json").read_text())
+    assert (ablation["variant"], ablation["protocol"]["tests"]) == ("tiny", [24])
 
 
 def test_a_recorded_result_holds_its_provenance(
@@ -222,12 +251,14 @@ def test_ablate_does_not_record_a_changed_recipe(desp: Desp, polygons: Path) -> 
 
 
 def test_ablate_prints_json_and_records(desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("desp.runs.ablate.changed_settings", lambda _: [])
+    for module in ("desp.runs.evaluate", "desp.paper.ablation"):
+        monkeypatch.setattr(f"{module}.changed_settings", lambda _: [])
     finished = desp("ablate", polygons, "--ratios", 0, 1, "--json", "--record", "ablations")
     assert finished.status == 0
     ablation = json.loads(finished.out)
     assert ablation == json.loads((polygons / "ablation.json").read_text())
-    assert ablation == json.loads(Path("ablations/polygons-desp-seed0.json").read_text())
+    recorded = json.loads(Path("ablations/polygons-desp-seed0.json").read_text())
+    assert recorded == {**ablation, "variant": None}
     assert [(row["ratio"], row["stochastic_steps"]) for row in ablation["rows"]] == [(0, 0), (1, 3)]
     assert all({"score", "score_returned", "energy"} <= row.keys() for row in ablation["rows"])
     assert ablation["rows"][0]["score"] != ablation["rows"][1]["score"]
@@ -261,7 +292,7 @@ def test_tables_without_results_show_the_papers_numbers(desp: Desp) -> None:
     Path("results").mkdir()
     rows = json.loads(desp("tables", "--json").out)
     assert rows == table_rows([])
-    assert len(rows) == len(PUBLISHED)
+    assert len(rows) == sum(len(table.published) for table in PUBLISHED)
     text = desp("tables").out
     for title in ("Polygons and Digits", "set-MNIST", "CLEVR boxes", "CelebA"):
         assert title in text
@@ -271,13 +302,13 @@ def test_tables_without_results_show_the_papers_numbers(desp: Desp) -> None:
 def test_recipes_of_no_table_are_shown_beside_the_tables(desp: Desp) -> None:
     results = Path(__file__).parents[2] / "results"
     text = desp("tables", "--results", results / "robust").out
-    beside = text[text.index("Beside the paper's tables") :]
+    beside = text[text.index("Beside the tables") :]
     assert "polygons-desp-fast" in beside
     assert "digits-desp-fast" in beside
     metrics = {line.split("│")[3].strip() for line in beside.splitlines() if line.startswith("│")}
     assert metrics == {"score"}
     everything = desp("tables", "--all", "--results", results / "robust").out
-    assert "right_size" in everything[everything.index("Beside the paper's tables") :]
+    assert "right_size" in everything[everything.index("Beside the tables") :]
     Path("results").mkdir()
     assert "Beside" not in desp("tables").out
 

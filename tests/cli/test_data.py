@@ -104,7 +104,8 @@ def test_from_files_to_a_report(
     desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
     monkeypatch.setattr(mnist_task, "PUBLISHED_TESTS", 12)
-    monkeypatch.setitem(mnist_task.TESTS, "cpu", (12, None))
+    few = replace(mnist_task.SetMnistTask.protocols["quick"], tests=(12, None))
+    monkeypatch.setattr(mnist_task.SetMnistTask, "protocols", {"full": few, "quick": few})
     chain = CHAIN if recipe.endswith("contrastive") else []
     moved = ["--task.translate", "0.5"]
     finished = desp("train", recipe, "--run", "run", "--data-dir", tiny_mnist, *TINY, *chain, *moved)

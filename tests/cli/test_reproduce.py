@@ -27,7 +27,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         calls.append(command)
         return 7 if command[1] == "digits-desp" else 0
 
-    monkeypatch.setattr("desp.cli.reproduce._Children.call", call)
+    monkeypatch.setattr("desp.paper.reproduce.Children.call", call)
     return calls
 
 
@@ -124,7 +124,8 @@ def test_reproduce_refuses_recipes_of_other_tables(desp: Desp, commands: list[li
 
 def test_reproduce_refuses_unknown_names(desp: Desp, commands: list[list[str]]) -> None:
     assert desp("reproduce", "toy", "--recipes", "polygon").status == 2
-    assert desp("reproduce", "cifar").status == 2
+    assert "There is no table 'cifar'. Known are: toy, mnist" in desp("reproduce", "cifar").message
+    assert "Tables with recipes: mnist, toy." in desp("reproduce", "clevr").message
     assert commands == []
 
 
@@ -210,7 +211,7 @@ def test_as_many_jobs_as_are_asked_for_run_at_once(desp: Desp, monkeypatch: pyte
             together[0] -= 1
         return 0
 
-    monkeypatch.setattr("desp.cli.reproduce._Children.call", call)
+    monkeypatch.setattr("desp.paper.reproduce.Children.call", call)
     options = ["--seeds", 0, 1, "--no-ablate", "--recipes", "polygons-desp"]
     assert desp("reproduce", "toy", *options, *([] if jobs == 1 else ["--jobs", jobs])).status == 0
     assert most == [jobs]
@@ -236,7 +237,7 @@ def test_ctrl_c_lets_children_save_themselves_and_begins_no_other(
             time.sleep(0.01)
         raise RunError("no child was started")
 
-    monkeypatch.setattr("desp.cli.reproduce.as_completed", interrupted)
+    monkeypatch.setattr("desp.paper.reproduce.as_completed", interrupted)
     finished = desp("reproduce", "toy", "--seeds", 0, 1, "--recipes", "polygons-desp", "polygons-risk-chamfer")
     assert finished.status == 130
     assert "interrupted" in finished.err

@@ -124,7 +124,7 @@ def test_recipes_are_listed_with_what_they_are(desp: Desp) -> None:
     text = desp("recipes").out
     listed = {item["name"]: item for item in json.loads(desp("recipes", "--json").out)}
     for item in all_recipes():
-        facts = [item.name, item.table or "-", item.task, item.system, item.protocol]
+        facts = [item.name, item.table or "-", item.task, item.system, item.scored]
         facts += [common.number(item.expected), common.number(item.minutes), item.hardware]
         assert cells(text, item.name)[:8] == facts
         assert listed[item.name]["minutes"] == item.minutes
@@ -140,7 +140,16 @@ def test_the_rows_of_an_evaluation_are_in_their_columns(desp: Desp, polygons: Pa
     assert "polygons-desp, seed 0" in text
     score = rows["score"]
     numbers = [common.number(score[name]) for name in ("value", "std", "paper", "real_data")]
-    assert cells(text, "score") == ["polygons-desp", "ours", "score", *numbers, "1", score["steps"], "generated"]
+    assert cells(text, "score") == [
+        "polygons-desp",
+        "returned",
+        "score",
+        "lower",
+        *numbers,
+        "1",
+        score["steps"],
+        "generated",
+    ]
     assert score["steps"].startswith("6 of ")
     details = json.loads((polygons / "evaluation.json").read_text())["details"]
     assert all(f"\n{name}: " in text for name in details)
@@ -169,7 +178,7 @@ def test_tuning_lists_the_best_first_and_marks_the_chosen(
     ]
     tuning = {"recipe": "polygons-desp", "seed": 5, "before": before, "examples": 77, "candidates": candidates}
 
-    def tune_run(folder: runs.RunFolder, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    def tune_run(_: runs.RunFolder, tell: Callable[[dict[str, Any]], None], __: str) -> dict[str, Any]:
         for candidate in candidates:
             tell(candidate)
         return {**tuning, "sampler": candidates[2]["sampler"]}

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from desp.errors import DataError, SettingsError
+from desp.paper.baselines import dspn, tspn
 from desp.predictor import DataShape, SetPredictor
-from desp.recipes.baselines import dspn, tspn
 from desp.scaling import FeatureScaling
 from desp.settings import (
     AttentionSettings,

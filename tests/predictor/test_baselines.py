@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from desp.distances import chamfer
 from desp.errors import SettingsError
+from desp.paper.baselines import STEP_SIZE, baseline_training, c_dspn, dspn, tspn
 from desp.predictor import DataShape, Prediction, SetPredictor
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.recipes.baselines import STEP_SIZE, baseline_training, c_dspn, dspn, tspn
 from desp.settings import DataDescription, MethodSettings, SetRiskSettings, TSPNSettings, from_json, to_json
 
 ROWS = 4

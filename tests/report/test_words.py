@@ -89,6 +89,14 @@ def test_which_way_is_better(make_run: MakeRun, metric: str, direction: str | No
     assert ("better" in text) == (direction is not None)
 
 
+def test_a_metric_says_itself_what_it_is_and_which_way_is_better(make_run: MakeRun) -> None:
+    described = {"score": {"unit": 1.0, "direction": "higher", "text": "share of <hits>"}}
+    row = {"metric": "score", "value": 3.0, "unit": 1.0, "direction": "higher"}
+    page = page_of(make_run(evaluation={"rows": [row], "result": {"metrics": described}}))
+    assert "The score is share of <hits>: higher is better." in top(page)
+    assert table(section(page, "evaluation")) == [["Metric", "Better", "Value"], ["score", "higher", "3"]]
+
+
 def test_a_score_without_another_name_is_a_distance(make_run: MakeRun) -> None:
     text = top(page_of(make_run(evaluation={"rows": [{"metric": "score", "value": 3.0}]})))
     assert "The score is a distance to true sets: lower is better." in text

@@ -1,22 +1,22 @@
 """Runs that take no time; lets tests here import `tiny_runs`."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import desp.tasks.polygons
 from desp.runs import RunFolder, train_run
+from desp.tasks import Protocol
+from desp.tasks.polygons import PolygonsTask
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
 def _few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(desp.tasks.judgement.COMPARED, "cpu", 6)
-    monkeypatch.setitem(desp.tasks.judgement.CALIBRATED, "cpu", 50)
-    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 20)
-    monkeypatch.setattr(desp.tasks.polygons, "ANGLES", 10)
+    few = Protocol(tests=(20,), per_input=10, compared=6, compared_by_assignment=6, calibrated=50)
+    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, tests=(24,)), "quick": few})
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ import desp.runs.train
 from desp.data.base import BatchSource
 from desp.errors import DataError, RunError
 from desp.methods import Contrastive
+from desp.paper.ablation import ablate_run
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.runs import RunFolder, ablate_run, evaluate_run, sample_run, train_run, tune_run
+from desp.runs import RunFolder, evaluate_run, sample_run, train_run, tune_run
 from desp.runs.loaded import LoadedRun
 from desp.settings import Columns, DataDescription, FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from tiny_runs import tiny
 from torch import Tensor
 
 from desp.errors import DataError, RunError
+from desp.paper.ablation import ablate_run
 from desp.predictor import DataShape, SetPredictor
 from desp.recipes import get_recipe
 from desp.results import write_result
-from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, reset_run, tune_run
+from desp.runs import RunFolder, evaluate_run, predict_file, reset_run, tune_run
 from desp.runs.evaluate import changed_settings
 from desp.settings import (
     SCHEMA,
@@ -26,7 +27,7 @@ from desp.settings import (
     to_json,
 )
 from desp.storage import write_json
-from desp.tasks import Evaluation, make_task
+from desp.tasks import Evaluation, Protocol, make_task
 from desp.tasks.base import SamplerScores
 from desp.tasks.polygons import PolygonsTask
 
@@ -59,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         told.compared_by.append(self.compared_by)
         return MEASURED
 
-    def sampler_scores(_: PolygonsTask, __: SetPredictor, seed: int) -> SamplerScores:
+    def sampler_scores(_: PolygonsTask, __: SetPredictor, seed: int, ___: Protocol) -> SamplerScores:
         def score(sampler: SamplerSettings) -> float:
             told.tuned.append((seed, sampler))
             return 1.0
@@ -91,8 +92,13 @@ def use(folder: RunFolder, sampler: SamplerSettings) -> None:
 
 def test_a_run_is_scored_with_its_own_seed(trained: RunFolder, asked: Asked) -> None:
     evaluate_run(trained)
-    evaluate_run(trained, samples=3, seed=0, distance="hungarian")
-    assert asked.evaluations == [{"seed": 5, "samples": 10}, {"seed": 0, "samples": 3}]
+    evaluate_run(trained, samples=3, seed=0, distance="hungarian", protocol="full")
+    full, quick = (PolygonsTask.protocols[name] for name in ("full", "quick"))
+    assert full != quick
+    assert asked.evaluations == [
+        {"seed": 5, "samples": 10, "protocol": quick},
+        {"seed": 0, "samples": 3, "protocol": full},
+    ]
     assert asked.compared_by == ["chamfer", "hungarian"]
 
 
@@ -105,13 +111,16 @@ def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> N
     use(trained, sampler)
     result, rows = evaluate_run(trained, seed=8)
     recipe = get_recipe("polygons-desp")
-    assert {name: result[name] for name in ("recipe", "table", "task", "system", "protocol")} == {
+    assert {name: result[name] for name in ("recipe", "table", "task", "system", "scored")} == {
         "recipe": recipe.name,
         "table": recipe.table,
         "task": recipe.task,
         "system": recipe.system,
-        "protocol": recipe.protocol,
+        "scored": recipe.scored,
     }
+    assert result["protocol"] == json.loads(
+        json.dumps({"name": "quick", **asdict(asked.evaluations[0]["protocol"])})
+    )
     assert result["seed"] == 5  # of the run: files are named by it
     assert result["scores"] == {"raw": MEASURED.raw, "returned": MEASURED.returned}
     assert (result["real_data"], result["details"]) == (MEASURED.real_data, MEASURED.details)
@@ -129,10 +138,10 @@ def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> N
     assert kept["result"] == json.loads(json.dumps(result))
 
 
-def test_the_papers_protocol_is_told(folder: RunFolder, asked: Asked) -> None:
+def test_what_the_papers_table_scores_is_told(folder: RunFolder, asked: Asked) -> None:
     untrained(folder, get_recipe("polygons-desp-paper").build())
     result, rows = evaluate_run(folder)
-    assert (result["protocol"], result["recipe"]) == ("paper", "polygons-desp-paper")
+    assert (result["scored"], result["recipe"]) == ("raw", "polygons-desp-paper")
     assert {row["metric"]: row["value"] for row in rows}["score"] == 0.1
     assert result["training"]["steps"] is None  # nobody trained it
 
@@ -167,12 +176,12 @@ def test_a_tuned_sampler_is_a_change(folder: RunFolder, tmp_path: Path) -> None:
     assert changed_settings(folder) == []
 
 
-def test_where_digits_lie_is_no_change_and_which_are_is(tmp_path: Path) -> None:
+def test_data_are_no_change_and_what_is_done_to_them_is(tmp_path: Path) -> None:
     settings = get_recipe("mnist-desp").build()
     assert isinstance(settings.task, MnistSettings)
     for name, task, changes in (
         ("there", replace(settings.task, data_dir="/there"), []),
-        ("fashion", replace(settings.task, variant="fashion"), ["task.variant: mnist in the recipe, fashion in"]),
+        ("fashion", replace(settings.task, variant="fashion"), []),  # names of results tell it
         ("still", replace(settings.task, translate=0.0), ["task.translate: 0.1 in the recipe, 0.0 in this run"]),
     ):
         folder = RunFolder(tmp_path / name)
@@ -188,11 +197,14 @@ def test_where_digits_lie_is_no_change_and_which_are_is(tmp_path: Path) -> None:
 def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked) -> None:
     sampler = LangevinSettings(steps=10, stochastic_steps=7, noise_scale=0.03, restarts=4)
     use(trained, sampler)
-    ablation = ablate_run(trained, [0.0, 0.25, 1.0], samples=2)
+    ablation = ablate_run(trained, [0.0, 0.25, 1.0], samples=2, protocol="full")
+    full = PolygonsTask.protocols["full"]
+    common = {"seed": 5, "samples": 2, "protocol": full}
     once = replace(sampler, restarts=1)
     assert asked.evaluations == [
-        {"seed": 5, "samples": 2, "sampler": replace(once, stochastic_steps=steps)} for steps in (0, 2, 10)
+        {**common, "sampler": replace(once, stochastic_steps=steps)} for steps in (0, 2, 10)
     ]
+    assert ablation["protocol"] == {"name": "full", **asdict(full)}
     assert ablation["sampler"] == to_json(once)
     assert (ablation["recipe"], ablation["seed"], ablation["steps"]) == ("polygons-desp", 5, 10)
     assert (ablation["real_data"], ablation["data"]) == (0.01, "generated")

@@ -14,8 +14,9 @@ import torch
 from tiny_runs import tiny
 
 from desp.errors import CheckpointError, RunError, SettingsError
+from desp.paper.ablation import ablate_run
 from desp.recipes import get_recipe
-from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, sample_run, train_run
+from desp.runs import RunFolder, evaluate_run, predict_file, sample_run, train_run
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import differences
 from desp.runs.provenance import commit, peak_memory_mb, provenance

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from desp.errors import SettingsError
+from desp.paper.ablation import ablate_run
 from desp.recipes import get_recipe
 from desp.report import write_report
-from desp.runs import RunFolder, ablate_run, evaluate_run, predict_file, sample_run, train_run, tune_run
+from desp.runs import RunFolder, evaluate_run, predict_file, sample_run, train_run, tune_run
 from desp.settings import TrainingSettings, TSPNSettings
 
 

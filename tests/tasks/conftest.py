@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,10 @@ from desp.settings import (
     RepresentationSettings,
     SamplerSettings,
 )
-from desp.tasks import Task, digits, judgement, make_task, mnist, polygons
+from desp.tasks import Protocol, Task, make_task
+from desp.tasks.digits import DigitsTask
+from desp.tasks.mnist import SetMnistTask
+from desp.tasks.polygons import PolygonsTask
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -140,15 +144,14 @@ class Problem(NamedTuple):
 @pytest.fixture
 def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks score on few sets; all these numbers are different ones."""
-    monkeypatch.setitem(judgement.COMPARED, "cpu", 12)
-    monkeypatch.setattr(judgement, "COMPARED_BY_ASSIGNMENT", 8)
-    monkeypatch.setitem(judgement.CALIBRATED, "cpu", 55)
-    for name, value in (("TESTS", 40), ("ANGLES", 30)):
-        monkeypatch.setattr(polygons, name, value)
-    for name, value in (("TESTS", 44), ("STYLES", 14)):
-        monkeypatch.setattr(digits, name, value)
-    monkeypatch.setitem(mnist.TESTS, "cpu", (7, 20))
-    monkeypatch.setitem(mnist.VALIDATION_EXAMPLES, "cpu", 6)
+    few = Protocol(compared=12, compared_by_assignment=8, calibrated=55)
+    for kind, protocol in (
+        (PolygonsTask, replace(few, tests=(40,), per_input=30)),
+        (DigitsTask, replace(few, tests=(44,), per_input=14)),
+        (SetMnistTask, replace(few, tests=(7, 20), validated=6)),
+        (Task, few),
+    ):
+        monkeypatch.setattr(kind, "protocols", {"full": protocol, "quick": protocol})
 
 
 def imperfect(draw: Draw) -> Draw:

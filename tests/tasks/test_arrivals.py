@@ -16,7 +16,7 @@ from desp.data.idx import read_idx
 from desp.data.mnist_files import TEST_IMAGES, TRAIN_IMAGES
 from desp.scaling import FeatureScaling
 from desp.settings import LangevinSettings, MnistSettings, RepresentationSettings, TrainingSettings
-from desp.tasks import Task, digits, judgement, polygons
+from desp.tasks import Evaluation, Task, digits, polygons
 from desp.tasks.mnist import SetMnistTask, with_presence
 
 OTHER = LangevinSettings(noise_scale=0.003)
@@ -36,6 +36,14 @@ def train(task: Task, seed: int = 3, batches: int = 3, attempt: int = 0, **train
     return list(islice(source.batches(0, attempt), batches))
 
 
+def evaluate(task: Task, predictor: Any, seed: int, samples: int, **more: Any) -> Evaluation:
+    return task.evaluate(predictor, seed=seed, samples=samples, protocol=task.protocol("quick"), **more)
+
+
+def sampler_scores(task: Task, predictor: Any, seed: int) -> Any:
+    return task.sampler_scores(predictor, seed, task.protocol("quick"))
+
+
 # -- samplers ------------------------------------------------------------------------------------------
 
 
@@ -43,14 +51,14 @@ def train(task: Task, seed: int = 3, batches: int = 3, attempt: int = 0, **train
 @pytest.mark.parametrize("sampler", [OTHER, None])
 def test_a_sampler_that_is_tried_makes_all_predictions(problem: Any, sampler: LangevinSettings | None) -> None:
     """Those of calibration and of the distribution too: a row would else mix two samplers."""
-    problem.task.evaluate(problem.predictor, seed=3, samples=2, sampler=sampler)
+    evaluate(problem.task, problem.predictor, 3, 2, sampler=sampler)
     assert problem.predictor.asked
     assert {call.sampler for call in problem.predictor.asked} == {sampler}
 
 
 @every_task
 def test_samplers_are_compared_by_their_own_predictions(problem: Any) -> None:
-    scores = problem.task.sampler_scores(problem.predictor, 3)
+    scores = sampler_scores(problem.task, problem.predictor, 3)
     noisier = LangevinSettings(noise_scale=0.3)
     assert scores.score(OTHER) < scores.score(noisier)
     assert [call.sampler for call in problem.predictor.asked] == [OTHER, noisier]
@@ -100,12 +108,12 @@ def test_data_of_every_use_are_drawn_apart(problem: Any, drawn: Callable[[Callab
         "second attempt": drawn(lambda: train(task, attempt=1)),
         "validation": drawn(lambda: task.validation(3)),
         "examples": drawn(lambda: task.examples(3)),
-        "scoring": drawn(lambda: task.evaluate(predictor, seed=3, samples=1)),
+        "scoring": drawn(lambda: evaluate(task, predictor, 3, 1)),
     }
     assert len(uses["training"]) == len(uses["second attempt"]) == 3
     assert all(uses.values())
     # Samplers are tuned on what weights are chosen by.
-    assert drawn(lambda: task.sampler_scores(predictor, 3)) == uses["validation"]
+    assert drawn(lambda: sampler_scores(task, predictor, 3)) == uses["validation"]
     chains = {call.seed for call in predictor.asked}
     every = [*chains, *(seed for seeds in uses.values() for seed in seeds)]
     assert len(set(every)) == len(every)
@@ -117,7 +125,7 @@ def test_data_follow_the_seed(problem: Any, drawn: Callable[[Callable[[], Any]],
     uses: list[Callable[[int], Any]] = [
         lambda seed: train(task, seed),
         task.validation,
-        lambda seed: task.sampler_scores(predictor, seed),
+        lambda seed: sampler_scores(task, predictor, seed),
         task.examples,
     ]
     for use in uses:
@@ -126,7 +134,7 @@ def test_data_follow_the_seed(problem: Any, drawn: Callable[[Callable[[], Any]],
         assert not set(three) & set(four)
     # Truths that are ranked follow it; the real data that are compared with are always the same.
     three, four = (
-        drawn(lambda seed=seed: task.evaluate(predictor, seed=seed, samples=1))  # type: ignore[misc]
+        drawn(lambda seed=seed: evaluate(task, predictor, seed, 1))  # type: ignore[misc]
         for seed in (3, 4)
     )
     assert len(set(three) - set(four)) == 1
@@ -136,9 +144,9 @@ def test_data_follow_the_seed(problem: Any, drawn: Callable[[Callable[[], Any]],
 def test_chains_follow_the_seed(problem: Any) -> None:
     task, predictor = problem
     uses: list[Callable[[int], Any]] = [
-        lambda seed: task.evaluate(predictor, seed=seed, samples=2),
+        lambda seed: evaluate(task, predictor, seed, 2),
         lambda seed: task.validation(seed)(predictor),
-        lambda seed: task.sampler_scores(predictor, seed).score(OTHER),
+        lambda seed: sampler_scores(task, predictor, seed).score(OTHER),
     ]
     for use in uses:
         seeds: list[set[int]] = []
@@ -192,19 +200,19 @@ def test_examples_of_a_file_keep_to_their_part(problem: Any) -> None:
         return {number for call in predictor.asked for number in call.x[:, 0].tolist()}
 
     trained = {number for batch in train(task, batches=9) for number in batch.x[:, 0].tolist()}
-    scored = asked(lambda: task.evaluate(predictor, seed=3, samples=2))
+    scored = asked(lambda: evaluate(task, predictor, 3, 2))
     chosen_by = asked(lambda: task.validation(3)(predictor))
     assert (len(scored), len(chosen_by), len(trained)) == (60, 36, 144)
     assert len(scored | chosen_by | trained) == 240
-    assert asked(lambda: task.sampler_scores(predictor, 3).score(OTHER)) == chosen_by
+    assert asked(lambda: sampler_scores(task, predictor, 3).score(OTHER)) == chosen_by
     assert {item.input[0] for item in task.examples(3)} < scored
 
 
 @on_files
-def test_ranks_need_five_truths_each(problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_need_five_truths_each(problem: Any) -> None:
     for count, told in ((50, True), (49, False)):
-        monkeypatch.setitem(judgement.CALIBRATED, "cpu", count)
-        evaluation = problem.task.evaluate(problem.predictor, seed=3, samples=1)
+        protocol = replace(problem.task.protocol("quick"), calibrated=count)
+        evaluation = problem.task.evaluate(problem.predictor, seed=3, samples=1, protocol=protocol)
         assert ("calibration" in evaluation.returned) == ("calibration" in evaluation.details) == told
 
 
@@ -229,7 +237,7 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
     folder = tiny_mnist / "mnist"
     training, test = (pixels(read_idx(folder / name, (None, 28, 28))) for name in (TRAIN_IMAGES, TEST_IMAGES))
     to_train, to_choose = ([training[index] for index in part] for part in task.data.split)
-    task.evaluate(predictor, seed=3, samples=1)
+    evaluate(task, predictor, 3, 1)
     whole, *_ = predictor.asked  # what comes after it is a part of it, from rounded codes
     assert as_pixels(inputs(whole.x)) == test[:20]
     shown = task.examples(3)
@@ -237,7 +245,7 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
     assert as_pixels(item.truth[0] for item in shown) == test[:4]
     predictor.asked.clear()
     task.validation(3)(predictor)
-    task.sampler_scores(predictor, 3).score(OTHER)
+    sampler_scores(task, predictor, 3).score(OTHER)
     assert [as_pixels(inputs(call.x)) for call in predictor.asked] == [to_choose[:6]] * 2
     assert as_pixels(inputs(task.validation_batch(3, 4).x)) == to_choose[:4]
     batches = train(task, batches=60, batch_size=64)

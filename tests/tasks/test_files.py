@@ -15,6 +15,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.runs import RunFolder
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, RepresentationSettings, RunSettings, TrainingSettings
+from desp.tasks import Protocol
 from desp.tasks.files import FilesTask
 
 HERE = Path(".")
@@ -77,7 +78,7 @@ def test_there_is_always_something_to_score_and_to_train_on(
 
 
 def test_no_more_are_kept_for_choices_than_needed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("desp.tasks.files.VALIDATION_EXAMPLES", 5)
+    monkeypatch.setattr(FilesTask, "protocols", {"full": Protocol(validated=5)})
     assert tuple(len(part) for part in task_of(data).parts) == (10, 5, 25)
     assert tuple(len(part) for part in task_of(data, 0.05).parts) == (2, 2, 36)  # nor more than are scored
 
@@ -220,7 +221,7 @@ def predictor(task: FilesTask, knowing: Callable[..., SetPredictor]) -> Callable
 
 
 def test_a_perfect_predictor_scores_zero(task: FilesTask, predictor: Callable[..., SetPredictor]) -> None:
-    evaluation = task.evaluate(predictor(), seed=0, samples=2)
+    evaluation = task.evaluate(predictor(), seed=0, samples=2, protocol=task.protocol("quick"))
     assert evaluation.returned == pytest.approx(
         {"score": 0, "score_best_of_k": 0, "size_rmse": 0, "right_size": 1}, abs=1e-9
     )
@@ -230,7 +231,9 @@ def test_a_perfect_predictor_scores_zero(task: FilesTask, predictor: Callable[..
 
 
 def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[..., SetPredictor]) -> None:
-    evaluation = task.evaluate(predictor(wrong=2), seed=0, samples=2)  # the first of two is empty
+    evaluation = task.evaluate(
+        predictor(wrong=2), seed=0, samples=2, protocol=task.protocol("quick")
+    )  # the first of two is empty
     assert evaluation.returned["score_best_of_k"] == pytest.approx(0, abs=1e-9)
     assert evaluation.returned["score"] > 0.01
     assert evaluation.returned["right_size"] == 0.5

@@ -19,7 +19,11 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.settings import LangevinSettings, TrainingSettings
-from desp.tasks import digits, files, judgement, make_task, mnist, polygons
+from desp.tasks import Protocol, Task, calibration, make_task
+from desp.tasks.digits import DigitsTask
+from desp.tasks.files import FilesTask
+from desp.tasks.mnist import PUBLISHED_TESTS, SetMnistTask
+from desp.tasks.polygons import PolygonsTask
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SEED = 3
@@ -47,12 +51,13 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
 
 def numbers(problem: Any) -> dict[str, Any]:
     task, predictor = problem
+    protocol = task.protocol("quick")
     shape, statistics = task.shape(None, True)
     training = TrainingSettings(batch_size=8)
     batches = list(islice(task.source(shape, training, SEED, Accelerator(cpu=True)).batches(0), 2))
     examples = task.examples(SEED)
     chosen_by = task.validation_batch(SEED, 9)
-    scores = task.sampler_scores(predictor, SEED)
+    scores = task.sampler_scores(predictor, SEED, protocol)
     return flat(
         {
             "shape": [*shape.input_shape, shape.features, shape.max_size, shape.input_kind],
@@ -61,8 +66,10 @@ def numbers(problem: Any) -> dict[str, Any]:
             "training": [item for batch in batches for item in (batch.x, batch.sets.elements, batch.sets.sizes)],
             "validation batch": [chosen_by.x, chosen_by.sets.elements, chosen_by.sets.sizes],
             "examples": {item.label: {"input": item.input, "x": [item.x, *item.truth]} for item in examples},
-            "evaluation": asdict(task.evaluate(predictor, seed=SEED, samples=3)),
-            "with another sampler": asdict(task.evaluate(predictor, seed=SEED, samples=1, sampler=OTHER)),
+            "evaluation": asdict(task.evaluate(predictor, seed=SEED, samples=3, protocol=protocol)),
+            "with another sampler": asdict(
+                task.evaluate(predictor, seed=SEED, samples=1, protocol=protocol, sampler=OTHER)
+            ),
             "validation": task.validation(SEED)(predictor),
             "sampler score": [scores.examples, scores.score(OTHER)],
             "words": [task.name, task.data_label, task.score_name, task.compares_collections, task.axes],
@@ -91,7 +98,7 @@ def test_numbers_are_those_on_file(problem: Any) -> None:
 def test_distributions_by_assignment_are_those_on_file(problem: Any) -> None:
     task, predictor = problem
     task.compared_by = "hungarian"
-    evaluation = task.evaluate(predictor, seed=SEED, samples=1)
+    evaluation = task.evaluate(predictor, seed=SEED, samples=1, protocol=task.protocol("quick"))
     found = {name: value for name, value in evaluation.returned.items() if name.endswith("_hungarian")}
     compare(f"task-{task.name}-hungarian", flat([found, evaluation.details["distribution"]]))
 
@@ -107,15 +114,22 @@ def test_translated_digits_are_as_they_were(problem: Any) -> None:
     assert found == [pytest.approx(numbers, rel=1e-6) for numbers in expected]
 
 
-def test_as_many_are_scored_as_in_recorded_results() -> None:
-    assert (polygons.TESTS, polygons.ANGLES) == (4000, 1000)
-    assert (digits.TESTS, digits.STYLES) == (4000, 1000)
-    assert mnist.TESTS == {"cuda": (1000, None), "cpu": (100, 200)}
-    assert mnist.PUBLISHED_TESTS == 1000
-    assert mnist.VALIDATION_EXAMPLES == {"cuda": 500, "cpu": 50}
-    assert files.VALIDATION_EXAMPLES == 200
-    assert judgement.COMPARED == {"cuda": 1000, "cpu": 200}
-    assert judgement.COMPARED_BY_ASSIGNMENT == 200
-    assert judgement.CALIBRATED == {"cuda": 500, "cpu": 200}
-    assert (judgement.CALIBRATION_SAMPLES, judgement.FEWEST_CALIBRATED) == (9, 50)
-    assert judgement.VALIDATED == 200
+@pytest.mark.parametrize(
+    ("task", "full", "quick"),
+    [
+        (PolygonsTask, {"tests": (4000,), "per_input": 1000}, {"tests": (4000,), "per_input": 1000}),
+        (DigitsTask, {"tests": (4000,), "per_input": 1000}, {"tests": (4000,), "per_input": 1000}),
+        (SetMnistTask, {"tests": (1000, None), "validated": 500}, {"tests": (100, 200), "validated": 50}),
+        (FilesTask, {}, {}),
+    ],
+)
+def test_as_many_are_scored_as_in_recorded_results(
+    task: type[Task], full: dict[str, Any], quick: dict[str, Any]
+) -> None:
+    common = {"tests": (None,), "per_input": None, "compared_by_assignment": 200, "validated": 200}
+    assert task.protocols == {
+        "full": Protocol(**{**common, "compared": 1000, "calibrated": 500, **full}),
+        "quick": Protocol(**{**common, "compared": 200, "calibrated": 200, **quick}),
+    }
+    assert PUBLISHED_TESTS == 1000
+    assert (calibration.CALIBRATION_SAMPLES, calibration.FEWEST_CALIBRATED) == (9, 50)

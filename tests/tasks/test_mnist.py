@@ -24,7 +24,7 @@ from desp.settings import (
     SetEncoderSettings,
     TrainingSettings,
 )
-from desp.tasks import Evaluation, make_task
+from desp.tasks import Evaluation, Protocol, make_task
 from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
 
 HERE = Path(".")
@@ -50,7 +50,7 @@ def predictor(task: SetMnistTask, knowing: Knowing) -> Callable[..., SetPredicto
 
 
 def evaluated(task: SetMnistTask, predictor: SetPredictor, **more: Any) -> Evaluation:
-    return task.evaluate(predictor, seed=0, samples=1, **more)
+    return task.evaluate(predictor, **{"seed": 0, "samples": 1, "protocol": task.protocol("quick"), **more})
 
 
 # -- data ------------------------------------------------------------------------------------------------
@@ -183,7 +183,8 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
 def test_samplers_are_chosen_by_what_weights_are_kept_by(
     task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(desp.tasks.mnist.VALIDATION_EXAMPLES, "cpu", 4)
+    four = replace(task.protocol("full"), validated=4)
+    monkeypatch.setattr(SetMnistTask, "protocols", {"full": four})
     model = predictor(lambda x: x * torch.tensor([1.0, 0.9, 1.0]))
     once, asked = model.sample, []
 
@@ -192,19 +193,18 @@ def test_samplers_are_chosen_by_what_weights_are_kept_by(
         return once(x, *args, **kwargs)
 
     monkeypatch.setattr(model, "sample", listening)
-    scores, other = task.sampler_scores(model, seed=0), LangevinSettings(steps=3, stochastic_steps=2)
+    scores, other = task.sampler_scores(model, 0, four), LangevinSettings(steps=3, stochastic_steps=2)
     assert scores.examples == 4
     validate = task.validation(0)
     assert scores.score(other) == validate(model) > 0
     assert asked == [(4, other), (4, None)]
-    monkeypatch.setitem(desp.tasks.mnist.VALIDATION_EXAMPLES, "cpu", 500)
-    assert task.sampler_scores(model, seed=0).examples == len(task.data.split[1])
+    many = task.sampler_scores(model, 0, replace(four, validated=500))
+    assert many.examples == len(task.data.split[1])
 
 
 def test_sets_from_rounded_codes_have_the_noise_of_the_others(
     task: SetMnistTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (7, None))
     for module in (desp.tasks.mnist, desp.methods.base):
         monkeypatch.setattr(module, "CHAINS_AT_ONCE", 5)
     model = SetPredictor(
@@ -221,7 +221,7 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
         return drawn[-1]
 
     monkeypatch.setattr(model, "sample", listening)
-    evaluated(task, model)
+    evaluated(task, model, protocol=Protocol(tests=(7, None)))
     exact, rounded = codes
     assert torch.equal(rounded, exact[:10].to(torch.bfloat16).float())
     assert not torch.equal(rounded, exact[:10])
@@ -233,8 +233,7 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
 def test_names_tell_how_many_were_scored(
     task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, 20))
-    evaluation = evaluated(task, predictor())
+    evaluation = evaluated(task, predictor(), protocol=Protocol(tests=(10, 20)))
     expected = {f"{name}{suffix}" for name in METRICS for suffix in ("_first10", "_first20")}
     assert evaluation.returned.keys() == {
         "score",
@@ -243,14 +242,14 @@ def test_names_tell_how_many_were_scored(
     }
     assert evaluation.data == "MNIST, first 10 and 20 test images"
     monkeypatch.setattr(desp.tasks.mnist, "PUBLISHED_TESTS", 10)
-    monkeypatch.setitem(desp.tasks.mnist.TESTS, "cpu", (10, None))
-    evaluation = evaluated(task, predictor())
+    all_too = Protocol(tests=(10, None))
+    evaluation = evaluated(task, predictor(), protocol=all_too)
     expected = {f"{name}{suffix}" for name in METRICS for suffix in ("", "_all", "_bfloat16_code")}
     assert evaluation.raw.keys() == {"score", *expected}
     assert evaluation.data is None
     assert evaluation.details["test_sets"] == [10, 30]
     # Another sampler is tried on the fewer sets.
-    tried = evaluated(task, predictor(), sampler=LangevinSettings())
+    tried = evaluated(task, predictor(), protocol=all_too, sampler=LangevinSettings())
     assert tried.raw.keys() == {"score", *METRICS}
 
 

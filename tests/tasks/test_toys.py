@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-import desp.tasks.digits
-import desp.tasks.polygons
 from desp.data.polygons import polygon
 from desp.errors import DataError
 from desp.predictor import SetPredictor
 from desp.settings import DigitsSettings, PolygonsSettings
-from desp.tasks import judgement, make_task
+from desp.tasks import Evaluation, Protocol, Task, make_task
+from desp.tasks.calibration import FEWEST_CALIBRATED
 from desp.tasks.digits import DigitsTask
 from desp.tasks.polygons import PolygonsTask
 
@@ -23,23 +23,24 @@ Make = Callable[..., SetPredictor]
 HERE = Path(".")
 
 
-@pytest.fixture
-def few_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spread and calibration are slow to measure, and nothing here reads them: on few sets."""
-    monkeypatch.setitem(judgement.COMPARED, "cpu", 10)
-    monkeypatch.setitem(judgement.CALIBRATED, "cpu", judgement.FEWEST_CALIBRATED)
+# Spread and calibration are slow to measure, and nothing here reads them: on few sets.
+FEW = Protocol(tests=(600,), per_input=1000, compared=10, calibrated=FEWEST_CALIBRATED)
 
 
 @pytest.fixture
-def polygons(few_compared: None, monkeypatch: pytest.MonkeyPatch) -> PolygonsTask:
-    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 600)
+def polygons() -> PolygonsTask:
     return PolygonsTask(PolygonsSettings())
 
 
 @pytest.fixture
-def digits(few_compared: None, monkeypatch: pytest.MonkeyPatch) -> DigitsTask:
-    monkeypatch.setattr(desp.tasks.digits, "TESTS", 100)
+def digits() -> DigitsTask:
     return DigitsTask(DigitsSettings())
+
+
+def scored(task: Task, predictor: SetPredictor, seed: int = 0, tests: int | None = None) -> Evaluation:
+    """An evaluation on few sets."""
+    usual = 100 if isinstance(task, DigitsTask) else 600
+    return task.evaluate(predictor, seed=seed, samples=1, protocol=replace(FEW, tests=(tests or usual,)))
 
 
 def test_tasks_from_settings() -> None:
@@ -99,11 +100,8 @@ def test_generated_data_cannot_change(polygons: PolygonsTask) -> None:
 # -- scores --------------------------------------------------------------------------------------------
 
 
-def test_true_polygons_score_as_real_data(
-    polygons: PolygonsTask, polygon_predictor: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desp.tasks.polygons, "TESTS", 2500)  # few sets off the grid make most of the mean
-    evaluation = polygons.evaluate(polygon_predictor(), seed=0, samples=1)
+def test_true_polygons_score_as_real_data(polygons: PolygonsTask, polygon_predictor: Make) -> None:
+    evaluation = scored(polygons, polygon_predictor(), tests=2500)  # few sets off the grid make most of the mean
     assert evaluation.real_data["score"] == pytest.approx(5e-7, rel=0.2)
     assert evaluation.raw["score"] == pytest.approx(evaluation.real_data["score"], rel=0.2)
     assert evaluation.returned["score"] == pytest.approx(evaluation.raw["score"], rel=1e-6)
@@ -120,7 +118,7 @@ def test_polygons_that_never_turn_are_found_out(polygons: PolygonsTask, polygon_
     def upright(x: Tensor, generator: torch.Generator) -> Tensor:
         return polygon(x.argmax(dim=1) + 4, torch.zeros(len(x)), 8)
 
-    evaluation = polygons.evaluate(polygon_predictor(upright), seed=0, samples=1)
+    evaluation = scored(polygons, polygon_predictor(upright))
     assert evaluation.returned["score"] < 1e-10
     assert evaluation.returned["kuiper"] == pytest.approx(1.0, abs=1e-2)
 
@@ -129,7 +127,7 @@ def test_polygons_with_a_corner_too_few_are_found_out(polygons: PolygonsTask, po
     def incomplete(x: Tensor, generator: torch.Generator) -> Tensor:
         return polygon(x.argmax(dim=1) + 3, torch.zeros(len(x)), 8)
 
-    evaluation = polygons.evaluate(polygon_predictor(incomplete), seed=0, samples=1)
+    evaluation = scored(polygons, polygon_predictor(incomplete))
     assert evaluation.returned["score"] > 1e-3
     assert evaluation.returned["size_rmse"] == 1
     assert evaluation.returned["right_size"] == 0
@@ -164,24 +162,21 @@ def test_what_a_user_gets_is_scored_apart_from_the_raw_output(
         sets = polygon(x.argmax(dim=1) + 4, torch.zeros(len(x)), 8)
         return torch.where(sets == 0, 0.014, sets)
 
-    evaluation = polygons.evaluate(polygon_predictor(untidy), seed=0, samples=1)
+    evaluation = scored(polygons, polygon_predictor(untidy))
     assert evaluation.returned["score"] < 1e-10
     assert evaluation.raw["score"] > 1e-5
 
 
 def test_evaluations_repeat_with_their_seed(polygons: PolygonsTask, polygon_predictor: Make) -> None:
-    first = polygons.evaluate(polygon_predictor(), seed=1, samples=1)
-    assert polygons.evaluate(polygon_predictor(), seed=1, samples=1) == first
-    other = polygons.evaluate(polygon_predictor(), seed=2, samples=1)
+    first = scored(polygons, polygon_predictor(), 1)
+    assert scored(polygons, polygon_predictor(), 1) == first
+    other = scored(polygons, polygon_predictor(), 2)
     assert other.raw != first.raw
     assert other.real_data == first.real_data
 
 
-def test_true_digits_score_as_real_data_in_both_styles(
-    digits: DigitsTask, digit_predictor: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desp.tasks.digits, "TESTS", 600)  # enough for shares
-    evaluation = digits.evaluate(digit_predictor(), seed=0, samples=1)
+def test_true_digits_score_as_real_data_in_both_styles(digits: DigitsTask, digit_predictor: Make) -> None:
+    evaluation = scored(digits, digit_predictor(), tests=600)  # enough for shares
     assert evaluation.real_data["score"] == pytest.approx(9.4e-5, rel=0.05)
     assert evaluation.raw["score"] == pytest.approx(evaluation.real_data["score"], rel=0.05)
     assert evaluation.returned["score"] == pytest.approx(evaluation.raw["score"], rel=1e-5)
@@ -207,7 +202,7 @@ def test_digits_in_one_style_are_found_out(digits: DigitsTask, digit_predictor: 
         common = torch.tensor([42, 48])[x.argmax(dim=1)]
         return sets * (torch.arange(64) < common.unsqueeze(1)).unsqueeze(-1)
 
-    evaluation = digits.evaluate(digit_predictor(plain), seed=0, samples=1)
+    evaluation = scored(digits, digit_predictor(plain))
     assert evaluation.returned["score"] == pytest.approx(evaluation.real_data["score"], rel=0.2)
     assert evaluation.returned["rarest_style"] < 0.01
 
@@ -215,8 +210,6 @@ def test_digits_in_one_style_are_found_out(digits: DigitsTask, digit_predictor: 
 def test_digits_that_are_always_ones_are_found_out(digits: DigitsTask, digit_predictor: Make) -> None:
     true = digit_predictor().draw  # type: ignore[attr-defined]
     ones = torch.tensor([[1.0, 0.0]])
-    evaluation = digits.evaluate(
-        digit_predictor(lambda x, generator: true(ones.expand(len(x), 2), generator)), seed=0, samples=1
-    )
+    evaluation = scored(digits, digit_predictor(lambda x, generator: true(ones.expand(len(x), 2), generator)))
     # Half of the digits are right; the sevens are some ten times as far away as real ones.
     assert evaluation.returned["score"] > 4 * evaluation.real_data["score"]

@@ -9,6 +9,7 @@ import tyro
 
 from desp.cli.common import number, parse, run_folder, show_table
 from desp.cli.data_folder import MovedData, note_moved_data
+from desp.cli.evaluate import protocol_for, shown_protocol
 from desp.results import write_result
 
 EXAMPLES = """  desp ablate runs/polygons
@@ -26,10 +27,14 @@ class AblateArguments:
     """Folder of the run."""
     ratios: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)
     """Values of S/T."""
+    protocol: str | None = None
+    """How much is scored: quick or full; full where --record is given, else quick."""
     json: bool = False
     """Print JSON."""
     record: Path | None = None
     """Also write the ablation, with its provenance, into this folder."""
+    variant: str | None = None
+    """With --record: a name for what this run has changed of its recipe."""
     data_dir: MovedData = None
 
 
@@ -42,17 +47,18 @@ def run(arguments: list[str]) -> None:
     require("matplotlib", "viz", "draw pictures")
     from rich.progress import Progress
 
-    from desp.runs import ablate_run
+    from desp.paper.ablation import ablate_run
 
     note_moved_data(options.run, options.data_dir)
     folder = run_folder(options.run)
+    protocol = protocol_for(folder, options.record, options.variant, options.protocol)
     with Progress(transient=True, disable=options.json) as progress:
         bar = progress.add_task("ratios", total=len(options.ratios))
-        ablation = ablate_run(folder, options.ratios, on_ratio=lambda _: progress.advance(bar))
+        ablation = ablate_run(folder, options.ratios, protocol=protocol, on_ratio=lambda _: progress.advance(bar))
     picture = options.run / "ablation.png"
     draw_ablation(ablation, picture)
     if options.record is not None:
-        write_result(options.record, ablation)
+        write_result(options.record, ablation, options.variant)
     if options.json:
         print(json.dumps(ablation, indent=2))
         return
@@ -62,4 +68,5 @@ def run(arguments: list[str]) -> None:
     rows = [tuple(number(row[name]) for name in columns) for row in ablation["rows"]]
     of = f"{ablation['recipe']}, seed {ablation['seed']}"
     show_table(f"{of}: S/T of T = {ablation['steps']} ({ablation['data']})", columns, rows)
+    print(shown_protocol(ablation["protocol"]))
     print(f"picture: {picture}")

@@ -4,14 +4,12 @@ import json
 from dataclasses import dataclass
 
 from desp.cli.common import number, parse, show_table
-from desp.recipes import Recipe, all_recipes
-from desp.recipes.published import TABLE_METRICS, published_value
-from desp.recipes.registry import Table
+from desp.recipes import Recipe, all_recipes, get_table
 
 
 @dataclass(frozen=True)
 class RecipesArguments:
-    """List every recipe: its table, task, system, protocol, expected score and training time."""
+    """List every recipe: its table, task, system, what is scored, expected score and training time."""
 
     json: bool = False
     """Print JSON."""
@@ -23,7 +21,7 @@ def run(arguments: list[str]) -> None:
     if options.json:
         print(json.dumps([_as_json(item) for item in all_recipes()], indent=2))
         return
-    columns = ("recipe", "table", "task", "system", "protocol", "expected", "minutes", "on", "what")
+    columns = ("recipe", "table", "task", "system", "scored", "expected", "minutes", "on", "what")
     show_table("recipes", columns, [_as_row(item) for item in all_recipes()], wrapped=["what"])
 
 
@@ -33,18 +31,21 @@ def _as_json(item: Recipe) -> dict[str, object]:
         "table": item.table,
         "task": item.task,
         "system": item.system,
-        "protocol": item.protocol,
+        "scored": item.scored,
         "expected": item.expected,
-        "paper": None if item.table is None else _paper(item, item.table),
+        "paper": _paper(item),
         "minutes": item.minutes,
         "hardware": item.hardware,
         "summary": item.summary,
     }
 
 
-def _paper(item: Recipe, table: Table) -> float | None:
-    """The paper's number in the first column of the table."""
-    return published_value(table, item.task, item.system, TABLE_METRICS[table][0])
+def _paper(item: Recipe) -> float | None:
+    """The published number in the first column of the recipe's table."""
+    if item.table is None:
+        return None
+    table = get_table(item.table)
+    return table.value(item.task, item.system, table.metrics[0])
 
 
 def _as_row(item: Recipe) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def _as_row(item: Recipe) -> tuple[str, ...]:
         item.table or "-",
         item.task,
         item.system,
-        item.protocol,
+        item.scored,
         number(item.expected),
         number(item.minutes),
         item.hardware,

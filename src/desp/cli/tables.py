@@ -7,21 +7,14 @@ from pathlib import Path
 from desp.cli.common import parse
 from desp.cli.evaluate import show_rows
 from desp.errors import RunError
-from desp.recipes.published import TABLE_METRICS
-from desp.recipes.registry import Table
-from desp.results import markdown_table, read_results, table_rows
+from desp.paper.tables import markdown_table, table_rows
+from desp.recipes import all_tables
+from desp.results import read_results
 
 EXAMPLES = """  desp tables
   desp tables --all
   desp tables --json --results results
   desp tables --results results/robust"""
-
-TITLES: dict[Table, str] = {
-    "toy": "Polygons and Digits",
-    "mnist": "set-MNIST auto-encoding",
-    "clevr": "CLEVR boxes",
-    "celeba": "CelebA subset anomalies",
-}
 
 
 @dataclass(frozen=True)
@@ -33,7 +26,7 @@ class TablesArguments:
     """
 
     all: bool = False
-    """Every metric that was measured, not only those of the paper's tables."""
+    """Every metric that was measured, not only those of the tables."""
     json: bool = False
     """Print JSON, with every metric."""
     markdown: bool = False
@@ -57,9 +50,9 @@ def run(arguments: list[str]) -> None:
     if options.markdown:
         print(markdown_table(rows))
         return
-    for table, title in TITLES.items():
-        of_table = [row for row in rows if row["table"] == table]
-        show_rows(title, [row for row in of_table if options.all or row["metric"] in TABLE_METRICS[table]])
+    for table in all_tables():
+        of_table = [row for row in rows if row["table"] == table.name]
+        show_rows(table.title, [row for row in of_table if options.all or row["metric"] in table.metrics])
     beside = [row for row in rows if row["table"] is None]
     if beside:
-        show_rows("Beside the paper's tables", [row for row in beside if options.all or row["metric"] == "score"])
+        show_rows("Beside the tables", [row for row in beside if options.all or row["metric"] == "score"])

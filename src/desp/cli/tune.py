@@ -29,6 +29,8 @@ class TuneArguments:
     """Folder of the run."""
     reset: bool = False
     """Go back to the sampler that the run was begun with."""
+    protocol: str = "full"
+    """How many examples are predicted for: full, or quick, which is enough for a first look on a CPU."""
     json: bool = False
     """Print JSON."""
     data_dir: MovedData = None
@@ -51,7 +53,7 @@ def run(arguments: list[str]) -> None:
             tried.append(_score(candidate))
             say(f"samplers tried: {len(tried)}, best score {number(min(tried))}")
 
-        tuning = tune_run(folder, tell)
+        tuning = tune_run(folder, tell, options.protocol)
     if options.json:
         print(json.dumps(tuning, indent=2))
         return

@@ -1,6 +1,7 @@
 """Examples as rows of arrays: an npz file, or a folder of npy files that are memory maps."""
 
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,38 @@ class _Rows:
         return np.arange(size) < (size if self.sizes is None else self.sizes[index])
 
 
-class ArrayExamples(Sequence[Example]):
+class LazyExamples(Sequence[Example], ABC):
+    """Examples that are made when they are asked for."""
+
+    @abstractmethod
+    def read(self, index: int) -> Example:
+        """One example."""
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        if isinstance(index, slice):
+            return [self.read(place) for place in range(*index.indices(len(self)))]
+        return self.read(range(len(self))[index])
+
+
+class ChosenExamples(LazyExamples):
+    """Some of many examples, in an order of their own."""
+
+    def __init__(self, examples: Sequence[Example], indices: Sequence[int]) -> None:
+        self.examples, self.indices = examples, indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def read(self, index: int) -> Example:
+        """One of the chosen ones."""
+        return self.examples[self.indices[index]]
+
+
+class ArrayExamples(LazyExamples):
     """Examples that are made into tensors one at a time, so that a memory map is never copied as a whole.
 
     Args:
@@ -82,13 +114,8 @@ class ArrayExamples(Sequence[Example]):
     def __len__(self) -> int:
         return len(self.sets.values)
 
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Example]: ...
-    def __getitem__(self, index: int | slice) -> Example | list[Example]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+    def read(self, index: int) -> Example:
+        """One row of the arrays."""
         elements = np.array(self.sets.values[index], dtype=np.float32)[self.sets.mask(index)]
         return self._input(index), (torch.from_numpy(elements),)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from desp.data.arrays import Arrays, Example, examples_of, load_arrays, map_arrays
+from desp.data.arrays import Arrays, ChosenExamples, Example, examples_of, load_arrays, map_arrays
 from desp.data.base import as_input
 from desp.errors import DataError
 from desp.extras import require
@@ -79,9 +79,14 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         """How many examples there are; pairs are more where an input has several valid sets."""
         return len(self._order)
 
+    @property
+    def rows(self) -> Sequence[Example]:
+        """All examples, read when they are asked for."""
+        return ChosenExamples(self._examples, self._order)
+
     def examples(self, first: int = 0, last: int | None = None) -> list[Example]:
         """Examples `first` to `last`, in memory."""
-        return [self._examples[example] for example in self._order[first:last]]
+        return list(self.rows[first:last])
 
 
 def read_data_file(path: Path, description: DataDescription | None = None) -> DataFile:

@@ -1,6 +1,7 @@
-"""Scores of predicted sets: function first."""
+"""Scores of predicted sets: functions, and beside each in its module the `Metric` that describes it."""
 
 from desp.metrics.angles import kuiper, polygon_turn
+from desp.metrics.base import Metric, describe, find_metric
 from desp.metrics.calibration import Calibration, calibration, truth_ranks
 from desp.metrics.digits import DigitTemplates
 from desp.metrics.distribution import (
@@ -19,6 +20,7 @@ __all__ = [
     "Calibration",
     "DigitTemplates",
     "DistributionScores",
+    "Metric",
     "Reconstructions",
     "batched_size_rmse",
     "calibration",
@@ -26,6 +28,8 @@ __all__ = [
     "compare_distributions",
     "compare_reconstructions",
     "coverage",
+    "describe",
+    "find_metric",
     "kuiper",
     "minimum_matching_distance",
     "nearest_neighbour_accuracy",

@@ -7,6 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.data.polygons import CENTRE
+from desp.metrics.base import Metric
+
+KUIPER = Metric(
+    "kuiper", 1.0, "lower", "Kuiper's statistic of rotations against uniform ones, for the worst number of corners"
+)
 
 
 def polygon_turn(polygons: Float[Tensor, "b n 2"]) -> Float[Tensor, " b"]:

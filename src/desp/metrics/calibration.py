@@ -8,7 +8,10 @@ from scipy.special import chdtrc
 from torch import Tensor
 
 from desp.errors import DataError
+from desp.metrics.base import Metric
 from desp.metrics.distribution import check_distances
+
+CALIBRATION = Metric("calibration", 1.0, "lower", "largest deviation of the true sets' ranks from uniform ones")
 
 
 def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator) -> Int[Tensor, " t"]:

@@ -6,10 +6,13 @@ from torch import Tensor
 
 from desp.data.digits import DIGITS, draw_styles
 from desp.distances import chamfer
+from desp.metrics.base import Metric
 from desp.randomness import make_generator
 
 DRAWS = 10
 SETS_AT_ONCE = 500
+DIGIT_SCORE = Metric("score", 1e-5, "lower", "Chamfer distance to the nearer style")
+RAREST_STYLE = Metric("rarest_style", 1.0, "higher", "smallest share of a style; 0.5 where both are found equally")
 
 
 class DigitTemplates:

@@ -13,12 +13,19 @@ from torch import Tensor
 
 from desp.distances import SET_DISTANCES
 from desp.errors import DataError
+from desp.metrics.base import Metric
 from desp.sets import SetBatch
 from desp.settings import Distance, require_setting
 
 # Element differences held at once: 16 MB in single precision, a few times over inside a distance. Four times as
 # many no longer fit the caches of a CPU and take nearly twice as long.
 VALUES_AT_ONCE = 2**22
+
+DISTRIBUTION_METRICS = (
+    Metric("nearest_neighbour_accuracy", 1.0, "lower", "real and predicted sets told apart; 0.5 is perfect"),
+    Metric("coverage", 1.0, "higher", "share of real sets that are the nearest one of some prediction"),
+    Metric("minimum_matching_distance", 1e-5, "lower", "distance of real sets to the nearest prediction"),
+)
 
 
 @torch.no_grad()

@@ -8,10 +8,14 @@ from torch import Tensor
 
 from desp.data.polygons import polygon
 from desp.distances import nearest_hungarian
+from desp.metrics.base import Metric
 
 ROTATIONS = 256
 # (sets at once) x ROTATIONS x 8 x 8 pair distances stay within some 30 MB.
 SETS_AT_ONCE = 200
+
+POLYGON_SCORE = Metric("score", 1e-5, "lower", "Hungarian distance to the nearest true polygon")
+POLYGON_MEDIAN = Metric("score_median", 1e-5, "lower", "median of that distance")
 
 
 def polygon_score(sets: Float[Tensor, "b n 2"], corners: Int[Tensor, " b"]) -> Float[Tensor, " b"]:

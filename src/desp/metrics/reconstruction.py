@@ -8,11 +8,27 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.distances import chamfer, hungarian
-from desp.metrics.sizes import batched_size_rmse, released_sizes, right_size, size_rmse
+from desp.metrics.base import Metric
+from desp.metrics.sizes import (
+    BATCHED_SIZE_RMSE,
+    POOLED_SIZE_RMSE,
+    RIGHT_SIZE,
+    batched_size_rmse,
+    released_sizes,
+    right_size,
+    size_rmse,
+)
 
 PRESENT = 0.5
 # Pairs of elements whose distances are computed at once: some 150 MB, a hundred sets of 342 points.
 PAIRS_AT_ONCE = 12_000_000
+RECONSTRUCTION_METRICS = (
+    Metric("chamfer", 1e-5, "lower", "Chamfer distance to the input"),
+    Metric("hungarian", 1e-5, "lower", "Hungarian distance to the input"),
+    BATCHED_SIZE_RMSE,
+    POOLED_SIZE_RMSE,
+    RIGHT_SIZE,
+)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from desp.metrics.base import Metric
+
 RELEASED_THRESHOLD = 0.015
 RELEASED_BATCH = 100
+SIZE_RMSE = Metric("size_rmse", 1.0, "lower", "root mean square error of cardinalities")
+POOLED_SIZE_RMSE = Metric("size_rmse_pooled", 1.0, "lower", "root mean square error of cardinalities by presence")
+BATCHED_SIZE_RMSE = Metric(
+    "size_rmse",
+    1.0,
+    "lower",
+    "root mean square error of cardinalities by the released rule, in batches of 100",
+)
+RIGHT_SIZE = Metric("right_size", 1.0, "higher", "share of sets with exactly the right cardinality")
 
 
 def size_rmse(predicted: Int[Tensor, " b"], true: Int[Tensor, " b"]) -> float:

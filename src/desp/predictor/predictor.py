@@ -242,7 +242,7 @@ class SetPredictor(PredictorModel):
     ) -> tuple[Tensor, ChainInfo]:
         """One raw padded set (B, N, C) for each code, with the chain's record.
 
-        `predict` is the friendly form; scores of protocol ``paper`` need the raw one.
+        `predict` is the friendly form; scores of raw output need this one.
 
         Args:
             code: from `encode`.

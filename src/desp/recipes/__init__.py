@@ -1,7 +1,17 @@
-"""Recipes: one typed function a published cell, and the paper's numbers as data. Nothing here loads torch."""
+"""Recipes: one typed function a run, and the tables they belong to. Nothing here loads torch."""
 
-from desp.recipes import custom, mnist, toy  # noqa: F401 - importing registers the recipes
-from desp.recipes.published import PUBLISHED, PublishedCell
-from desp.recipes.registry import Recipe, all_recipes, get_recipe
+from desp.recipes import custom  # noqa: F401 - importing registers the recipes
+from desp.recipes.registry import Recipe, all_recipes, get_recipe, recipe
+from desp.recipes.tables import PublishedCell, Table, all_tables, get_table, register_table
 
-__all__ = ["PUBLISHED", "PublishedCell", "Recipe", "all_recipes", "get_recipe"]
+__all__ = [
+    "PublishedCell",
+    "Recipe",
+    "Table",
+    "all_recipes",
+    "all_tables",
+    "get_recipe",
+    "get_table",
+    "recipe",
+    "register_table",
+]

@@ -4,7 +4,7 @@ from desp.recipes.registry import recipe
 from desp.settings import ContrastiveSettings, FilesSettings, RunSettings, TrainingSettings
 
 
-@recipe(table=None, task="files", system="denoising", protocol="ours", hardware="depends on the data")
+@recipe(table=None, task="files", system="denoising", scored="returned", hardware="depends on the data")
 def custom() -> RunSettings:
     """Your own inputs and sets, from JSON lines or npz.
 
@@ -18,7 +18,7 @@ def custom() -> RunSettings:
     )
 
 
-@recipe(table=None, task="files", system="desp", protocol="ours", hardware="depends on the data")
+@recipe(table=None, task="files", system="desp", scored="returned", hardware="depends on the data")
 def custom_contrastive() -> RunSettings:
     """Your own inputs and sets, by the paper's method: chains in training.
 

@@ -10,8 +10,7 @@ from desp.errors import RecipeError
 from desp.plugins import load_plugins
 from desp.settings import RunSettings
 
-Table = Literal["toy", "mnist", "clevr", "celeba"]
-Protocol = Literal["paper", "ours"]
+Scored = Literal["raw", "returned"]
 
 
 @dataclass(frozen=True)
@@ -21,10 +20,11 @@ class Recipe:
     Attributes:
         name: what to type.
         build: makes the settings.
-        table: the table of the paper it belongs to; None if to none.
+        table: the table it belongs to, such as one of the paper; None if to none.
         task: what is predicted.
         system: the method, by its name in tables.
-        protocol: ``paper`` where settings and scoring are the paper's, else ``ours``.
+        scored: the table's number is that of the sampler's ``raw`` output, as in the paper, or of the ``returned``
+            sets that a user gets.
         expected: the score to expect, from recorded results of this length; None where there are none.
         minutes: training time, estimated from the time of a step on hardware that does nothing else; an upper
             bound where steps were timed on a shared GPU.
@@ -33,10 +33,10 @@ class Recipe:
 
     name: str
     build: Callable[[], RunSettings]
-    table: Table | None
+    table: str | None
     task: str
     system: str
-    protocol: Protocol
+    scored: Scored
     expected: float | None
     minutes: float | None
     hardware: str
@@ -52,10 +52,10 @@ _RECIPES: dict[str, Recipe] = {}
 
 def recipe(
     *,
-    table: Table | None,
+    table: str | None,
     task: str,
     system: str,
-    protocol: Protocol,
+    scored: Scored,
     expected: float | None = None,
     minutes: float | None = None,
     hardware: str = "H200",
@@ -64,7 +64,7 @@ def recipe(
 
     def register(build: Callable[[], RunSettings]) -> Callable[[], RunSettings]:
         name = build.__name__.replace("_", "-")
-        _RECIPES[name] = Recipe(name, build, table, task, system, protocol, expected, minutes, hardware)
+        _RECIPES[name] = Recipe(name, build, table, task, system, scored, expected, minutes, hardware)
         return build
 
     return register

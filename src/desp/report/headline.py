@@ -6,9 +6,7 @@ from typing import Any
 from desp.report.folder import WRITTEN_BY, RunRecord
 from desp.report.numbers import duration, is_number, readable
 from desp.report.tables import number_html
-
-_SMALLER_IS_BETTER = ("chamfer", "hungarian", "distance", "rmse", "error", "risk")
-_LARGER_IS_BETTER = ("accuracy", "precision", "recall", "f1", "ap@", "average precision")
+from desp.results import metric_facts
 
 
 def headline(record: RunRecord) -> str:
@@ -16,7 +14,8 @@ def headline(record: RunRecord) -> str:
     row = main_row(record.evaluation)
     parts = [f"<h1>{escape(record.recipe)}</h1>", f'<p class="lede">{_about(record)}</p>']
     if row is not None:
-        parts += [_scores(row), f'<p class="plain">{_in_words(row)}</p>']
+        metrics = ((record.evaluation or {}).get("result") or {}).get("metrics") or {}
+        parts += [_scores(row), f'<p class="plain">{_in_words(row, metrics)}</p>']
     else:
         parts.append(_not_scored(record))
     return "\n".join(parts)
@@ -50,7 +49,7 @@ def _scores(row: dict[str, Any]) -> str:
     if is_number(spread):
         remark = f"± {readable(spread)} over {readable(row.get('seeds'))} seeds"
     else:
-        remark = _direction(str(row.get("metric", ""))) or "one run"
+        remark = _direction(row) or "one run"
     tiles = [_tile("This run", row["value"], remark, "own")]
     if is_number(row.get("paper")):
         tiles.append(_tile("Paper", row["paper"], "as published"))
@@ -66,21 +65,18 @@ def _tile(name: str, value: Any, remark: str, kind: str = "") -> str:
     )
 
 
-def _direction(metric: str) -> str:
-    """Which way is better, where the metric's name tells; otherwise nothing is claimed."""
-    name = metric.lower()
-    if any(word in name for word in _SMALLER_IS_BETTER):
-        return "lower is better"
-    if any(word in name for word in _LARGER_IS_BETTER) or name in {"ap", "map"}:
-        return "higher is better"
-    return ""
+def _direction(row: dict[str, Any]) -> str:
+    """Which way is better: as the row says, else where the metric's name tells; otherwise nothing is claimed."""
+    better = row.get("direction") or metric_facts(str(row.get("metric", "")))["direction"]
+    return f"{better} is better" if better else ""
 
 
-def _in_words(row: dict[str, Any]) -> str:
+def _in_words(row: dict[str, Any], metrics: dict[str, Any]) -> str:
     metric = escape(str(row.get("metric") or "score"))
-    direction = _direction(str(row.get("metric", "")))
-    if metric == "score":  # the distance that the task's table shows
-        text = ["The score is a distance to true sets: lower is better."]
+    direction = _direction(row)
+    if metric == "score":  # what the task is compared by
+        meaning = (metrics.get("score") or {}).get("text") or "a distance to true sets"
+        text = [f"The score is {escape(str(meaning))}: {direction}."]
     else:
         text = [f"The score is <b>{metric}</b>{f' ({direction})' if direction else ''}."]
     value = row["value"]

@@ -8,8 +8,8 @@ from desp.report.numbers import is_number, readable
 
 # Known columns come first, in this order.
 _COLUMNS = (
-    *("system", "metric", "value", "std", "seeds", "paper", "real_data"),
-    *("protocol", "data", "task", "table", "recipe"),
+    *("system", "metric", "direction", "value", "std", "seeds", "paper", "real_data"),
+    *("scored", "protocol", "data", "task", "table", "recipe", "variant"),
 )
 _MOST_LISTED = 24
 
@@ -23,7 +23,8 @@ def number_html(value: Any) -> str:
 
 def rows_table(rows: list[dict[str, Any]]) -> str:
     """All rows of an evaluation. Columns in which nothing is known are left out."""
-    names = list(dict.fromkeys([*_COLUMNS, *(str(key) for row in rows for key in row)]))
+    others = (str(key) for row in rows for key in row if key != "unit")  # numbers are not in it
+    names = list(dict.fromkeys([*_COLUMNS, *others]))
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
     head = "".join(f'<th scope="col"{_numeric(rows, name)}>{escape(_title(name))}</th>' for name in names)
     body = "".join(

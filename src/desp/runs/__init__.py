@@ -1,6 +1,5 @@
 """Runs: a recipe and a seed, carried out in a folder."""
 
-from desp.runs.ablate import ablate_run
 from desp.runs.evaluate import evaluate_run, sample_run
 from desp.runs.folder import RunFolder
 from desp.runs.predict import predict_file
@@ -9,7 +8,6 @@ from desp.runs.tune import reset_run, tune_run
 
 __all__ = [
     "RunFolder",
-    "ablate_run",
     "evaluate_run",
     "predict_file",
     "reset_run",

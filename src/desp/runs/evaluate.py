@@ -1,17 +1,18 @@
 """Score a trained run, and keep predictions to look at."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
+from desp.metrics import describe
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
-from desp.results import Row, rows_of
+from desp.results import Row, data_slug, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
@@ -23,7 +24,11 @@ FRAMES = 60
 
 
 def evaluate_run(
-    folder: RunFolder, samples: int = 10, seed: int | None = None, distance: Distance = "chamfer"
+    folder: RunFolder,
+    samples: int = 10,
+    seed: int | None = None,
+    distance: Distance = "chamfer",
+    protocol: str = "quick",
 ) -> tuple[dict[str, Any], list[Row]]:
     """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
 
@@ -32,9 +37,10 @@ def evaluate_run(
         samples: predictions an input, where the task's metrics use several.
         seed: of the test data and chains; the run's own if not given.
         distance: by which collections of true and predicted sets are compared, where the task does that.
+        protocol: how much is scored, by name.
 
     Raises:
-        SettingsError: `samples` is not positive.
+        SettingsError: `samples` is not positive, or the task has no such protocol.
     """
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
@@ -45,8 +51,9 @@ def evaluate_run(
             f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
         )
     task.compared_by = distance
-    began = time.monotonic()
-    evaluation = task.evaluate(predictor, seed=run.seed if seed is None else seed, samples=samples)
+    counts, began = task.protocol(protocol), time.monotonic()
+    seed = run.seed if seed is None else seed
+    evaluation = task.evaluate(predictor, seed=seed, samples=samples, protocol=counts)
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
     result: dict[str, Any] = {
@@ -54,9 +61,12 @@ def evaluate_run(
         "table": recipe.table,
         "task": recipe.task,
         "system": recipe.system,
-        "protocol": recipe.protocol,
+        "scored": recipe.scored,
+        "protocol": {"name": protocol, **asdict(counts)},
         "seed": run.seed,
         "data": evaluation.data or task.data_label,
+        "data_source": data_slug(settings),
+        "metrics": describe(task.metrics, [*evaluation.raw, *evaluation.returned]),
         "scores": {"raw": evaluation.raw, "returned": evaluation.returned},
         "real_data": evaluation.real_data,
         "details": evaluation.details,
@@ -92,7 +102,7 @@ _TRAINING_FACTS = (
 
 
 def changed_settings(folder: RunFolder) -> list[str]:
-    """How a run differs from its recipe, but for where it ran and where its data were.
+    """How a run differs from its recipe, but for where it ran and its data, which results tell by `data_slug`.
 
     A run that ended earlier differs only if a longer one would not have begun as it did: tables tell its length.
     """
@@ -104,8 +114,7 @@ def changed_settings(folder: RunFolder) -> list[str]:
     steps = settings.training.steps
     if steps < original.training.steps and original.training.may_end_at(steps):
         same = replace(same, training=replace(same.training, steps=steps))
-    task = settings.task
-    same = replace(same, task=task if task.own_data else same.task.at(task.location))
+    same = replace(same, task=same.task.with_data_of(settings.task))
     words = ("in the recipe", "in this run")
     return differences(to_json(same), to_json(settings), words) + folder.irregularities()
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +16,13 @@ from desp.runs.provenance import provenance
 from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
 
-RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
-NOISE_FACTORS = (0.5, 0.7, 1.0, 1.4)
-STEP_FACTORS = (0.5, 1.0, 2.0)
-MOMENTA = (0.0, 0.5, 0.8)
-SOLVER_STEPS = (10, 20, 40)
-CHURNS = (0.0, 0.2, 0.5)
+Candidates = Callable[[Any], Iterable[SamplerSettings]]
+"""From the best sampler so far to others that differ in one thing."""
 
 
-def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+def tune_run(
+    folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None, protocol: str = "full"
+) -> dict[str, Any]:
     """Try samplers on validation data, one setting after the other; the best is used from now on.
 
     The measure is the task's own, `Task.sampler_scores`.
@@ -32,6 +30,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
     Args:
         folder: a finished run.
         on_candidate: told of every sampler that was scored.
+        protocol: how many examples are predicted for, by name.
 
     Raises:
         SettingsError: the system has no sampler to choose, or the task no validation data.
@@ -42,7 +41,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     run = LoadedRun.open(folder)
     predictor = run.predictor
-    scores = run.task.sampler_scores(predictor, seed)
+    scores = run.task.sampler_scores(predictor, seed, run.task.protocol(protocol))
     if scores is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
@@ -67,6 +66,7 @@ def tune_run(folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] |
         "seed": seed,
         "sampler": to_json(best),
         "before": to_json(before),
+        "protocol": protocol,
         "examples": scores.examples,
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
@@ -99,27 +99,32 @@ def _clock(device: torch.device) -> float:
     return time.monotonic()
 
 
+def _each(name: str, *values: float) -> Candidates:
+    """Other values of one setting."""
+    return lambda sampler: [replace(sampler, **{name: value}) for value in values]
+
+
 def _ratios(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
-    for ratio in RATIOS:
+    for ratio in (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0):
         yield replace(sampler, stochastic_steps=round(ratio * sampler.steps))
 
 
 def _noises(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
-    for factor in NOISE_FACTORS:
+    for factor in (0.5, 0.7, 1.0, 1.4):
         last = None if sampler.final_noise_scale is None else factor * sampler.final_noise_scale
         yield replace(sampler, noise_scale=factor * sampler.noise_scale, final_noise_scale=last)
 
 
 def _lengths(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
     ratio = sampler.stochastic_steps / sampler.steps
-    for factor in STEP_FACTORS:
+    for factor in (0.5, 1.0, 2.0):
         steps = max(round(factor * sampler.steps), 1)
         yield replace(sampler, steps=steps, stochastic_steps=round(ratio * steps))
 
 
-def _momenta(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
-    for momentum in MOMENTA if sampler.stochastic_steps < sampler.steps else ():
-        yield replace(sampler, momentum=momentum)
+def _momenta(sampler: LangevinSettings) -> Iterable[SamplerSettings]:
+    """Momentum is for steps without noise."""
+    return _each("momentum", 0.0, 0.5, 0.8)(sampler) if sampler.stochastic_steps < sampler.steps else ()
 
 
 def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
@@ -129,18 +134,8 @@ def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
         yield replace(sampler, aggregate="lowest" if sampler.aggregate == "mean" else "mean")
 
 
-def _sigma_steps(sampler: EDMSettings) -> Iterator[EDMSettings]:
-    for steps in SOLVER_STEPS:
-        yield replace(sampler, steps=steps)
-
-
-def _churns(sampler: EDMSettings) -> Iterator[EDMSettings]:
-    for value in CHURNS:
-        yield replace(sampler, churn=value)
-
-
 # What is varied, in this order, each from the best so far.
-_CHANGES: dict[type, tuple[Callable[[Any], Iterator[SamplerSettings]], ...]] = {
+_CHANGES: dict[type, tuple[Candidates, ...]] = {
     LangevinSettings: (_ratios, _noises, _lengths, _momenta, _restarts),
-    EDMSettings: (_sigma_steps, _churns),
+    EDMSettings: (_each("steps", 10, 20, 40), _each("churn", 0.0, 0.2, 0.5)),
 }

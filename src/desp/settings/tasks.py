@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import ClassVar, Literal, Self
 
 from desp.settings.base import Variant, require_setting
@@ -29,6 +30,15 @@ class TaskSettings(Variant):
     def at(self, location: str | None) -> Self:
         """The same task with its data elsewhere."""
         return self if self.location_field is None else replace(self, **{self.location_field: location or ""})
+
+    @property
+    def data_name(self) -> str:
+        """Which data they are, among those that a recipe could use; a part of the names of results."""
+        return ""
+
+    def with_data_of(self, other: Self) -> Self:
+        """The same task on the data of another one: those are told apart by `data_name`."""
+        return other if self.own_data else self.at(other.location)
 
     def fetch_command(self, location: str) -> str | None:
         """The command that fetches the data into a folder; None if they cannot be fetched."""
@@ -71,6 +81,11 @@ class FilesSettings(TaskSettings):
     held_out: float = 0.1
     """Fraction of the examples that is kept for validation and scoring."""
 
+    @property
+    def data_name(self) -> str:
+        """The name of the file, without its ending."""
+        return PurePath(self.path).stem
+
     def __post_init__(self) -> None:
         require_setting(0 < self.held_out < 1, "held_out", "between 0 and 1", self.held_out)
 
@@ -92,6 +107,15 @@ class MnistSettings(TaskSettings):
 
     def __post_init__(self) -> None:
         require_setting(0 <= self.translate <= 1, "translate", "between 0 and 1", self.translate)
+
+    @property
+    def data_name(self) -> str:
+        """The variant."""
+        return self.variant
+
+    def with_data_of(self, other: Self) -> Self:
+        """Of the same variant, in the same folder."""
+        return replace(self.at(other.location), variant=other.variant)
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the files come from."""

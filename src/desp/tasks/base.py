@@ -1,44 +1,33 @@
 """What a task is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from desp.data.arrays import Example as Labelled
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.predictor import DataShape, SetPredictor
+from desp.data.files import InputFormat
+from desp.errors import SettingsError
+from desp.metrics import Metric
+from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TrainingSettings
-from desp.tasks.judgement import CALIBRATED, VALIDATED, energy_score, validation_score
+from desp.tasks.calibration import energy_score, validation_score
+from desp.tasks.protocol import FULL, QUICK, Protocol
+from desp.tasks.scoring import METRICS, Evaluation, score_examples
 
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of a predictor.
-
-    Attributes:
-        raw: metrics of the sampler's raw output, as the paper scores it.
-        returned: metrics of the sets that a user gets: absent elements removed, zero-padded again.
-        real_data: the same metrics for fresh real sets; what a perfect model would get.
-        details: further numbers, such as statistics for each input.
-        energy: mean energy of the predictions.
-        data: what was scored on, where that is not what `Task.data_label` says.
-        cases: single predictions beside their truth, for pictures.
-    """
-
-    raw: dict[str, float]
-    returned: dict[str, float]
-    real_data: dict[str, float]
-    details: dict[str, Any] = field(default_factory=dict)
-    energy: float | None = None
-    data: str | None = None
-    cases: list[dict[str, Any]] = field(default_factory=list)
+SHOWN = 5
+# Examples that are drawn where neither a protocol nor a task says how many.
+DRAWN = 1000
 
 
 @dataclass(frozen=True)
@@ -70,16 +59,16 @@ class Task(ABC):
     name: str
     data_label: str
     """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
-    score_name: str
-    """What the score is, in words."""
+    metrics: tuple[Metric, ...] = METRICS
+    """What the keys of its scores mean; the one called `score` is what recipes are compared by."""
+    protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
+    """How much is scored, by name; results are recorded with `full`."""
     one_answer: bool = False
     """Whether there is one right answer, so that predictions need no spread."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
     compared_by: Distance = "chamfer"
     """The set distance by which that is done."""
-    axes: dict[str, Any]
-    """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
 
     @abstractmethod
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
@@ -91,23 +80,71 @@ class Task(ABC):
     ) -> BatchSource:
         """The training data, for a predictor built for `shape`."""
 
-    @abstractmethod
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """An input as a user writes it in a file, as a tensor for a predictor of `shape`.
+
+        A number, a vector, a set, or the path of an image, as in data files, unless a task overrides it.
 
         Raises:
             DataError: it is not an input of this task; `where` names the place.
         """
+        return InputFormat(shape.input_kind, shape.input_shape).read(value, folder, where)
 
-    @abstractmethod
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
+        """Inputs with all their valid sets, never trained on: what `evaluate` uses by default."""
+        raise NotImplementedError(f"The task '{self.name}' gives neither examples to score nor scores of its own.")
+
     def evaluate(
-        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self,
+        predictor: SetPredictor,
+        *,
+        seed: int,
+        samples: int,
+        protocol: Protocol,
+        sampler: SamplerSettings | None = None,
     ) -> Evaluation:
-        """Score a predictor on fresh test data; `samples` predictions an input where that matters."""
+        """Score a predictor on fresh test data, on as much of it as `protocol` says.
 
-    @abstractmethod
+        Args:
+            predictor: what is scored.
+            seed: of test data and chains.
+            samples: predictions an input, where metrics use several.
+            protocol: one of `protocols`.
+            sampler: another one than the predictor's own.
+        """
+        examples = self.scored_examples(seed, protocol)
+        return score_examples(predictor, examples, seed=seed, samples=samples, protocol=protocol, sampler=sampler)
+
+    @cached_property
+    def axes(self) -> dict[str, Any]:
+        """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
+        _, answers = self.scored_examples(0, self.protocol("quick"))[0]
+        names = [f"feature {number + 1}" for number in range(answers[0].shape[1])]
+        return {"names": names, "closed": False, "image_rows": False}
+
+    def protocol(self, name: str) -> Protocol:
+        """The protocol of that name.
+
+        Raises:
+            SettingsError: there is none.
+        """
+        if name not in self.protocols:
+            known = ", ".join(sorted(self.protocols))
+            raise SettingsError(f"The task '{self.name}' has no protocol {name!r}. Known are: {known}.")
+        return self.protocols[name]
+
+    @property
+    def score_name(self) -> str:
+        """What the score is, in words."""
+        return next((metric.text for metric in self.metrics if metric.name == "score"), "score")
+
     def examples(self, seed: int) -> list[Example]:
-        """A few inputs to show in a report."""
+        """A few inputs to show in a report: the first that are scored, unless a task overrides it."""
+        some = self.scored_examples(seed, self.protocol("quick"))[:SHOWN]
+        return [
+            Example(f"held-out example {number}", x.tolist() if x.numel() <= 64 else None, x, list(answers))
+            for number, (x, answers) in enumerate(some, start=1)
+        ]
 
     def fingerprint(self) -> str | None:
         """A checksum of the data, where they could change between training and scoring."""
@@ -123,18 +160,18 @@ class Task(ABC):
 
         It is the energy score, of two predictions for each of some examples.
         """
-        examples = self.validation_batch(seed, VALIDATED)
+        examples = self.validation_batch(seed, self.protocol("full").validated)
         if examples is None:
             return None
         return lambda predictor: validation_score(predictor, examples, seed)
 
-    def sampler_scores(self, predictor: SetPredictor, seed: int) -> SamplerScores | None:
+    def sampler_scores(self, predictor: SetPredictor, seed: int, protocol: Protocol) -> SamplerScores | None:
         """A score by which a sampler is chosen for `predictor`; None if the task has no validation data.
 
         It is the energy score, of several predictions for each of some examples. By their distance to the truth
         alone, a sampler would win that gives always the same answer.
         """
-        batch = self.validation_batch(seed, CALIBRATED[predictor.device.type])
+        batch = self.validation_batch(seed, protocol.calibrated)
         if batch is None:
             return None
         return SamplerScores(
@@ -151,6 +188,17 @@ class GeneratedTask(Task):
     @abstractmethod
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw a batch on the generator's device."""
+
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
+        """Those of many drawn examples."""
+        drawn = self.draw(DRAWN, make_generator("shape"))
+        pairs = list(zip(drawn.x, drawn.sets.to_ragged(), strict=True))
+        return inspect_dataset(pairs, max_size=max_size or drawn.sets.max_size, scaling=scaling)
+
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
+        """Fresh examples."""
+        batch = self.draw(protocol.tests[0] or DRAWN, make_generator(seed, "test"))
+        return [(x, (y,)) for x, y in zip(batch.x, batch.sets.to_ragged(), strict=True)]
 
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Fresh examples."""

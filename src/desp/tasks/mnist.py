@@ -4,8 +4,10 @@ import logging
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,21 +20,21 @@ from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import InputFormat
 from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist
 from desp.errors import DataError
-from desp.metrics import Reconstructions, chamfer_each, compare_reconstructions
+from desp.metrics import Metric, Reconstructions, chamfer_each, compare_reconstructions
+from desp.metrics.reconstruction import RECONSTRUCTION_METRICS
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import PresencePadding, SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
-from desp.tasks.base import Evaluation, Example, SamplerScores, Task
+from desp.tasks.base import Example, SamplerScores, Task
+from desp.tasks.protocol import FULL, QUICK, Protocol
+from desp.tasks.scoring import Evaluation
 
 logger = logging.getLogger(__name__)
 
 # The paper's table is made of the first 1,000 test digits; names without a number mean these.
 PUBLISHED_TESTS = 1000
-# How many test digits are scored, from the first on; None is all of them.
-TESTS: dict[str, tuple[int | None, ...]] = {"cuda": (PUBLISHED_TESTS, None), "cpu": (100, 200)}
-VALIDATION_EXAMPLES = {"cuda": 500, "cpu": 50}
 SHOWN = 4
 CASES = 5
 
@@ -44,7 +46,16 @@ class SetMnistTask(Task):
     """
 
     name = "set-mnist"
-    score_name = "Chamfer distance to the input"
+    metrics = (
+        Metric("score", 1e-5, "lower", "Chamfer distance to the input"),
+        *RECONSTRUCTION_METRICS,
+    )
+    protocols = MappingProxyType(
+        {
+            "full": replace(FULL, tests=(PUBLISHED_TESTS, None), validated=500),
+            "quick": replace(QUICK, tests=(100, 200), validated=50),
+        }
+    )
     one_answer = True
 
     def __init__(self, settings: MnistSettings, seed: int = 0) -> None:
@@ -118,17 +129,19 @@ class SetMnistTask(Task):
         return self.data.training.table(indices, self.data.max_size).batch()
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float]:
-        """Chamfer distance of the sampler's raw output on 500 digits of the validation part; on a CPU on 50."""
-        return lambda predictor: self._validated(predictor, seed)
+        """Chamfer distance of the sampler's raw output on 500 digits of the validation part."""
+        return lambda predictor: self._validated(predictor, seed, self.protocol("full").validated)
 
-    def sampler_scores(self, predictor: SetPredictor, seed: int) -> SamplerScores:
+    def sampler_scores(self, predictor: SetPredictor, seed: int, protocol: Protocol) -> SamplerScores:
         """As in validation: where one answer is right, nothing is gained by spread."""
-        examples = min(VALIDATION_EXAMPLES[predictor.device.type], len(self.data.split[1]))
-        return SamplerScores(examples, lambda sampler: self._validated(predictor, seed, sampler))
+        count = min(protocol.validated, len(self.data.split[1]))
+        return SamplerScores(count, lambda sampler: self._validated(predictor, seed, count, sampler))
 
-    def _validated(self, predictor: SetPredictor, seed: int, sampler: SamplerSettings | None = None) -> float:
+    def _validated(
+        self, predictor: SetPredictor, seed: int, count: int, sampler: SamplerSettings | None = None
+    ) -> float:
         """The score of validation, with another sampler than the predictor's own if one is given."""
-        indices = self.data.split[1][: VALIDATION_EXAMPLES[predictor.device.type]]
+        indices = self.data.split[1][:count]
         x = self.data.training.table(indices, predictor.shape.max_size).to(predictor.device).batch().x
         generator = make_generator(seed, "validation chains", device=predictor.device)
         raw, _ = predictor.sample(predictor.encode(x), generator, sampler=sampler)
@@ -140,15 +153,21 @@ class SetMnistTask(Task):
         return self.data.test.table(indices, max_size or self.data.max_size)
 
     def evaluate(
-        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
+        self,
+        predictor: SetPredictor,
+        *,
+        seed: int,
+        samples: int,
+        protocol: Protocol,
+        sampler: SamplerSettings | None = None,
     ) -> Evaluation:
-        """Distances and size errors on the first 1,000 test digits and on all; on a CPU on fewer.
+        """Distances and size errors, by `full` on the first 1,000 test digits and on all.
 
         Where another sampler than the predictor's own is tried, the fewer of the two must do.
         """
         del samples
         total = len(self.data.test)
-        counts = sorted({min(count or total, total) for count in TESTS[predictor.device.type]})
+        counts = sorted({min(count or total, total) for count in protocol.tests})
         counts = counts if sampler is None else counts[:1]
         x = self.tests(counts[-1], predictor.shape.max_size).to(predictor.device).batch().x
         code, generator = predictor.encode(x), make_generator(seed, "test chains", device=predictor.device)

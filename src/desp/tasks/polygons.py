@@ -1,38 +1,37 @@
 """Polygons: predict the corners of a regular polygon with a given number of corners."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from desp.data.base import Batch
 from desp.data.polygons import draw_polygons
 from desp.errors import DataError
-from desp.metrics import kuiper, polygon_score, polygon_turn, size_rmse
+from desp.metrics import kuiper, polygon_score, polygon_turn, right_size, size_rmse
+from desp.metrics.angles import KUIPER
+from desp.metrics.polygons import POLYGON_MEDIAN, POLYGON_SCORE
+from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import PolygonsSettings, SamplerSettings
-from desp.tasks.base import Evaluation, Example, GeneratedTask
-from desp.tasks.judgement import CALIBRATED, calibration_scores, compared_sets, distribution_scores
-
-TESTS = 4000
-ANGLES = 1000
+from desp.settings import PolygonsSettings
+from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask, LabelTests, Measured
 
 
-class PolygonsTask(GeneratedTask):
-    """Score: the smallest Hungarian distance to 256 rotated true polygons, mean over 4,000 tests."""
+class PolygonsTask(LabelTask):
+    """Score: the smallest Hungarian distance to 256 rotated true polygons, mean over tests."""
 
     name = "polygons"
-    compares_collections = True
-    score_name = "Hungarian distance to the nearest true polygon"
+    metrics = (POLYGON_SCORE, POLYGON_MEDIAN, SIZE_RMSE, RIGHT_SIZE, KUIPER, *SPREAD_METRICS)
 
     def __init__(self, settings: PolygonsSettings, seed: int = 0) -> None:
         del seed
-        self.corners: Sequence[int] = settings.corners
+        self.inputs = self.corners = settings.corners
+        self.labels = [f"{count} corners" for count in self.corners]
+        self.shown = (60 * len(self.corners), 3)
         self.axes = {"names": ["x", "y"], "closed": True, "image_rows": False}
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
@@ -50,96 +49,44 @@ class PolygonsTask(GeneratedTask):
         if isinstance(value, bool) or value not in self.corners:
             known = ", ".join(map(str, self.corners))
             raise DataError(f"{where}: expected a number of corners among {known}, got {value!r}.")
-        return self._one_hot([self.corners.index(value)])[0]
+        return self.one_hot([self.corners.index(value)])[0]
 
-    def examples(self, seed: int) -> list[Example]:
-        """Every number of corners, with three true polygons each."""
-        truth = self.draw(60 * len(self.corners), make_generator(seed, "examples"))
-        kinds = truth.x.argmax(dim=1)
-        sets = truth.sets.to_ragged()
-        return [
-            Example(
-                label=f"{count} corners",
-                input=count,
-                x=self._one_hot([kind])[0],
-                truth=[sets[i] for i in (kinds == kind).nonzero().flatten()[:3].tolist()],
-            )
-            for kind, count in enumerate(self.corners)
-        ]
+    def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
+        """The distance to the nearest polygon with the right number of corners."""
+        del predictor
+        return lambda sets, kinds: polygon_score(sets, self._sizes(kinds))
 
-    def evaluate(
-        self, predictor: SetPredictor, *, seed: int, samples: int, sampler: SamplerSettings | None = None
-    ) -> Evaluation:
-        """Score, set sizes, and whether all rotations appear."""
-        del samples
-        kinds = torch.arange(TESTS, device=predictor.device) % len(self.corners)
-        true_sizes = torch.tensor(self.corners, device=predictor.device)[kinds]
-        x = self._one_hot(kinds)
-        generator = make_generator(seed, "test chains", device=predictor.device)
-        code = predictor.encode(x)
-        raw, _ = predictor.sample(code, generator, sampler=sampler)
-        sets = predictor.decode_sets(raw)
-        sizes = {"size_rmse": size_rmse(sets.sizes, true_sizes), "right_size": _share(sets.sizes, true_sizes)}
-        returned = polygon_score(sets.packed().elements, true_sizes)
-        drawn = {count: self._drawn(predictor, count, seed, sampler) for count in self.corners}
-        angles = {str(count): _turns(sets, count) for count, sets in drawn.items()}
+    def collections(self, tests: LabelTests, count: int) -> tuple[Collections, Collections]:
+        """Fresh true polygons with each number of corners; enough predictions to find `per_input` right ones."""
+        per_input = tests.protocol.per_input or 0
+        tried = max(per_input + per_input // 2, tests.protocol.compared)
+        true, predicted = {}, {}
+        for kind, corners in enumerate(self.corners):
+            own = make_generator("compared polygons", corners)
+            true[str(corners)] = draw_polygons(count, own, (corners,)).sets.to(tests.predictor.device)
+            predicted[str(corners)] = tests.more(kind, tried, "angles", corners)
+        return true, predicted
+
+    def own_scores(self, tests: LabelTests, scores: Tensor, predicted: Collections) -> Measured:
+        """The median score, set sizes, and whether all rotations appear."""
+        wanted, found = self._sizes(tests.kinds), tests.sets.sizes
+        angles = {name: _turns(sets, int(name), tests.protocol.per_input) for name, sets in predicted.items()}
         known = [value for value in angles.values() if value is not None]
-        worst = {"kuiper": max(known) if len(known) == len(angles) else float("nan")}
-        spread, spread_details = self._spread(predictor, drawn)
-        ranks, rank_details = self._calibration(predictor, seed, sampler)
-        real = self.draw(TESTS, make_generator("real polygons"))
-        return Evaluation(
-            raw={"score": float(polygon_score(raw[..., :2], true_sizes).mean())},
-            returned={
-                "score": float(returned.mean()),
-                "score_median": float(returned.median()),
-                **sizes,
-                **worst,
-                **spread,
-                **ranks,
-            },
-            real_data={"score": float(polygon_score(real.sets.elements, real.sets.sizes).mean())},
-            details={"kuiper": angles, "distribution": spread_details, "calibration": rank_details},
-            energy=float(predictor.raw_energy(code, raw).mean()),
-        )
+        return {
+            "score_median": float(scores.median()),
+            "size_rmse": size_rmse(found, wanted),
+            "right_size": right_size(found, wanted),
+            "kuiper": max(known) if len(known) == len(angles) else float("nan"),
+        }, {"kuiper": angles}
 
-    def _drawn(self, predictor: SetPredictor, count: int, seed: int, sampler: SamplerSettings | None) -> SetBatch:
-        """Predictions for one number of corners, enough to find 1,000 with that many."""
-        tried = max(ANGLES + ANGLES // 2, compared_sets(predictor))
-        code = predictor.encode(self._one_hot([self.corners.index(count)]).to(predictor.device)).expand(tried, -1)
-        generator = make_generator(seed, "angles", count, device=predictor.device)
-        return predictor.decode_sets(predictor.sample(code, generator, sampler=sampler)[0]).packed()
-
-    def _spread(
-        self, predictor: SetPredictor, drawn: dict[int, SetBatch]
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Predicted against fresh true polygons, for each number of corners."""
-        wanted = compared_sets(predictor, self.compared_by)
-        real = {}
-        for count in drawn:
-            polygons = draw_polygons(wanted, make_generator("compared polygons", count), (count,)).sets
-            real[str(count)] = polygons.to(predictor.device)
-        predicted = {str(count): sets.first(wanted) for count, sets in drawn.items()}
-        return distribution_scores(real, predicted, self.compared_by)
-
-    def _calibration(
-        self, predictor: SetPredictor, seed: int, sampler: SamplerSettings | None
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        truth = self.draw(CALIBRATED[predictor.device.type], make_generator(seed, "calibration polygons"))
-        return calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)
-
-    def _one_hot(self, kinds: Tensor | list[int]) -> Tensor:
-        return F.one_hot(torch.as_tensor(kinds), len(self.corners)).float()
+    def _sizes(self, kinds: Tensor) -> Tensor:
+        return torch.tensor(self.corners, device=kinds.device)[kinds]
 
 
-def _turns(sets: SetBatch, count: int) -> float | None:
-    """Kuiper's statistic of the rotations of 1,000 predictions with the right count; None if there are fewer.
+def _turns(sets: SetBatch, corners: int, wanted: int | None) -> float | None:
+    """Kuiper's statistic of the rotations of `wanted` predictions with the right size; None if there are fewer.
 
     The statistic depends on how many there are, so fewer would not compare.
     """
-    right = sets.elements[sets.sizes == count][:ANGLES, :count]
-    return kuiper(polygon_turn(right)) if len(right) >= ANGLES else None
-
-
-def _share(predicted: Tensor, true: Tensor) -> float:
-    return float((predicted == true).double().mean())
+    right = sets.elements[sets.sizes == corners][:wanted, :corners]
+    return None if len(right) < (wanted or 1) else kuiper(polygon_turn(right))

@@ -71,7 +71,7 @@ class SegmentsSettings(TaskSettings):
     """The largest distance."""
 
 
-@recipe(table=None, task="segments", system="denoising", protocol="ours", hardware="any CPU")
+@recipe(table=None, task="segments", system="denoising", scored="returned", hardware="any CPU")
 def outside_segments() -> RunSettings:
     """Segments, by an energy and an encoder of this package."""
     return RunSettings(

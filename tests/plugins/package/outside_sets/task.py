@@ -5,10 +5,11 @@ import torch
 from desp.data.base import Batch
 from desp.distances import chamfer
 from desp.errors import DataError
+from desp.metrics import Metric
 from desp.predictor import DataShape
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.tasks.base import Evaluation, Example, GeneratedTask
+from desp.tasks.base import GeneratedTask
 from outside_sets.parts import random_turns
 
 
@@ -16,7 +17,7 @@ class SegmentsTask(GeneratedTask):
     """Score: Chamfer distance to one true segment."""
 
     name = "segments"
-    score_name = "Chamfer distance"
+    metrics = (Metric("score", 1.0, "lower", "Chamfer distance"),)
 
     def __init__(self, settings, seed=0):
         self.longest = settings.longest
@@ -37,7 +38,7 @@ class SegmentsTask(GeneratedTask):
             raise DataError(f"{where}: expected a length, got {value!r}.")
         return torch.tensor([value])
 
-    def evaluate(self, predictor, *, seed, samples, sampler=None):
+    def evaluate(self, predictor, *, seed, samples, protocol, sampler=None):
         batch = self.draw(20, make_generator(seed, "test"))
         code = predictor.encode(batch.x.to(predictor.device))
         raw, _ = predictor.sample(

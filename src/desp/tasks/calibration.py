@@ -12,28 +12,16 @@ from desp.data.base import Batch
 from desp.distances import aligned_distance, chamfer
 from desp.errors import SettingsError
 from desp.metrics import calibration, compare_distributions, truth_ranks
+from desp.metrics.distribution import DISTRIBUTION_METRICS
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch, present
 from desp.settings import Distance, SamplerSettings
 
-# Sets of each kind for one input: the field's measures depend on it, so it stands beside them.
-COMPARED = {"cuda": 1000, "cpu": 200}
-# Assignments are solved on the host, whatever the device.
-COMPARED_BY_ASSIGNMENT = 200
-# Inputs with a true set, and predictions for each.
-CALIBRATED = {"cuda": 500, "cpu": 200}
+# Predictions for each input with a true set.
 CALIBRATION_SAMPLES = 9
 # Five to each rank, as the test of uniformity asks.
 FEWEST_CALIBRATED = 5 * (CALIBRATION_SAMPLES + 1)
-
-# Inputs, with two predictions each, by which the best weights are kept.
-VALIDATED = 200
-
-
-def compared_sets(predictor: SetPredictor, distance: Distance = "chamfer") -> int:
-    """How many true and predicted sets to compare for one input."""
-    return COMPARED_BY_ASSIGNMENT if distance == "hungarian" else COMPARED[predictor.device.type]
 
 
 def distribution_scores(
@@ -50,7 +38,7 @@ def distribution_scores(
         The averages, and the scores of each input.
     """
     each = {name: asdict(compare_distributions(sets, predicted[name], distance)) for name, sets in real.items()}
-    names = ("nearest_neighbour_accuracy", "coverage", "minimum_matching_distance")
+    names = [metric.name for metric in DISTRIBUTION_METRICS]
     # Numbers by different distances do not compare, so they do not share a name either.
     suffix = "" if distance == "chamfer" else f"_{distance}"
     means = {f"{name}{suffix}": statistics.fmean(scores[name] for scores in each.values()) for name in names}

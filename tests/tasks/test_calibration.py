@@ -13,7 +13,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import ContrastiveSettings, RepresentationSettings
-from desp.tasks.judgement import calibration_scores, distribution_scores, energy_score
+from desp.tasks.calibration import calibration_scores, distribution_scores, energy_score
 
 
 class Known(SetPredictor):

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from desp.recipes.baselines import baseline_training, c_dspn, dspn, tspn
+from desp.paper.baselines import baseline_training, c_dspn, dspn, tspn
 from desp.recipes.registry import recipe
 from desp.settings import (
     ContrastiveSettings,
@@ -22,12 +22,11 @@ _AUTO_ENCODER = SetEncoderSettings(hidden=256, layers=3, latent=64, shared=True)
 _UNSCALED = RepresentationSettings(scaling="none")
 
 
-@recipe(table="mnist", task="set-mnist", system="desp", protocol="paper", minutes=120)
+@recipe(table="mnist", task="set-mnist", system="desp", scored="raw", minutes=120)
 def mnist_desp_paper() -> RunSettings:
     """set-MNIST, DESP with E_SE and the paper's settings.
 
-    Command: ``desp train mnist-desp-paper --data-dir DIR``. The paper reports Chamfer and Hungarian distances of
-    .6e-4 and a set-size RMSE of .002.
+    The paper reports Chamfer and Hungarian distances of .6e-4 and a set-size RMSE of .002.
     """
     chain = LangevinSettings(steps=500, stochastic_steps=500, noise_scale=0.005)
     return RunSettings(
@@ -56,11 +55,9 @@ def mnist_desp_paper() -> RunSettings:
     )
 
 
-@recipe(table="mnist", task="set-mnist", system="desp", protocol="ours", expected=4.7e-5, minutes=2)
+@recipe(table="mnist", task="set-mnist", system="desp", scored="returned", expected=4.7e-5, minutes=2)
 def mnist_desp() -> RunSettings:
     """set-MNIST, DESP with E_SE, trained fast with short chains that are kept near.
-
-    Command: ``desp train mnist-desp --data-dir DIR``.
 
     A fifth of the paper's steps are enough if the energy is steep, and a high learning rate makes it so. It must
     not get too steep for the chains' steps: steps are limited, and divergent samples are left out of the loss.
@@ -114,38 +111,37 @@ def _baseline(name: str, method: MethodSettings, learning_rate: float = 1e-2, ep
     )
 
 
-@recipe(table="mnist", task="set-mnist", system="dspn-chamfer", protocol="paper", expected=9.7e-5, minutes=17)
+@recipe(table="mnist", task="set-mnist", system="dspn-chamfer", scored="raw", expected=9.7e-5, minutes=17)
 def mnist_dspn_chamfer() -> RunSettings:
     """set-MNIST, DSPN trained with the Chamfer distance.
 
-    Command: ``desp train mnist-dspn-chamfer --data-dir DIR``. The paper reports .9e-4 for it, and 1600e-4 for the
-    Hungarian distance, which this training ruins.
+    The paper reports .9e-4 for it, and 1600e-4 for the Hungarian distance, which this training ruins.
     """
     return _baseline("mnist-dspn-chamfer", dspn("chamfer"))
 
 
-@recipe(table="mnist", task="set-mnist", system="dspn-hungarian", protocol="paper", minutes=24)
+@recipe(table="mnist", task="set-mnist", system="dspn-hungarian", scored="raw", minutes=24)
 def mnist_dspn_hungarian() -> RunSettings:
     """set-MNIST, DSPN trained with the Hungarian distance.
 
-    Command: ``desp train mnist-dspn-hungarian --data-dir DIR``. The paper reports 2.8e-4 and 3.2e-4.
+    The paper reports 2.8e-4 and 3.2e-4.
     """
     return _baseline("mnist-dspn-hungarian", dspn("hungarian"))
 
 
-@recipe(table="mnist", task="set-mnist", system="c-dspn", protocol="paper", expected=5.9e-5, minutes=18)
+@recipe(table="mnist", task="set-mnist", system="c-dspn", scored="raw", expected=5.9e-5, minutes=18)
 def mnist_c_dspn() -> RunSettings:
     """set-MNIST, C-DSPN: the size first, then DSPN on that many elements.
 
-    Command: ``desp train mnist-c-dspn --data-dir DIR``. The paper reports a set-size RMSE of .3.
+    The paper reports a set-size RMSE of .3.
     """
     return _baseline("mnist-c-dspn", c_dspn())
 
 
-@recipe(table="mnist", task="set-mnist", system="tspn", protocol="paper", minutes=11)
+@recipe(table="mnist", task="set-mnist", system="tspn", scored="raw", minutes=11)
 def mnist_tspn() -> RunSettings:
     """set-MNIST, TSPN: the size first, then that many random points through a transformer.
 
-    Command: ``desp train mnist-tspn --data-dir DIR``. The paper reports a set-size RMSE of .8.
+    The paper reports a set-size RMSE of .8.
     """
     return _baseline("mnist-tspn", tspn(), learning_rate=1e-3, epochs=20)

@@ -76,21 +76,18 @@ def _own(
     )
 
 
-@recipe(table="toy", task="polygons", system="desp", protocol="paper", expected=7.0e-5, minutes=1)
+@recipe(table="toy", task="polygons", system="desp", scored="raw", expected=7.0e-5, minutes=1)
 def polygons_desp_paper() -> RunSettings:
     """Polygons, DESP with the paper's settings.
 
-    Command: ``desp train polygons-desp-paper``. The paper reports 8.8e-5.
+    The paper reports 8.8e-5.
     """
     return _paper("polygons-desp-paper", PolygonsSettings())
 
 
-@recipe(table="toy", task="polygons", system="desp", protocol="ours", expected=1.1e-5, minutes=3)
+@recipe(table="toy", task="polygons", system="desp", scored="returned", expected=1.1e-5, minutes=3)
 def polygons_desp() -> RunSettings:
-    """Polygons, DESP with our best settings.
-
-    Command: ``desp train polygons-desp``.
-    """
+    """Polygons, DESP with our best settings."""
     return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200, learning_rate=3e-4)
 
 
@@ -108,21 +105,15 @@ def _fast(name: str, task: TaskSettings, stochastic_steps: int) -> RunSettings:
     return replace(run, method=_contrastive(chain, sampler))
 
 
-@recipe(table=None, task="polygons", system="desp", protocol="ours", expected=2.9e-5, minutes=1)
+@recipe(table=None, task="polygons", system="desp", scored="returned", expected=2.9e-5, minutes=1)
 def polygons_desp_fast() -> RunSettings:
-    """Polygons, DESP at three times the paper's learning rate, in as many steps.
-
-    Command: ``desp train polygons-desp-fast``.
-    """
+    """Polygons, DESP at three times the paper's learning rate, in as many steps."""
     return _fast("polygons-desp-fast", PolygonsSettings(), stochastic_steps=80)
 
 
-@recipe(table=None, task="digits", system="desp", protocol="ours", expected=1.2e-4, minutes=1.5)
+@recipe(table=None, task="digits", system="desp", scored="returned", expected=1.2e-4, minutes=1.5)
 def digits_desp_fast() -> RunSettings:
-    """Digits, DESP at three times the paper's learning rate, in as many steps.
-
-    Command: ``desp train digits-desp-fast``.
-    """
+    """Digits, DESP at three times the paper's learning rate, in as many steps."""
     # In more steps without noise one seed of ten loses its digits: they fall into wells beside the data, too
     # narrow for chains with noise to find and for training to fill.
     return _fast("digits-desp-fast", DigitsSettings(), stochastic_steps=95)
@@ -150,95 +141,68 @@ def _denoising(
     )
 
 
-@recipe(table="toy", task="polygons", system="denoising", protocol="ours", expected=1.2e-6, minutes=1.5)
+@recipe(table="toy", task="polygons", system="denoising", scored="returned", expected=1.2e-6, minutes=1.5)
 def polygons_denoising() -> RunSettings:
-    """Polygons, an energy trained to denoise.
-
-    Command: ``desp train polygons-denoising``.
-    """
+    """Polygons, an energy trained to denoise."""
     # More of the higher levels than usual: that is where it is decided which corner goes where.
     return _denoising("polygons-denoising", PolygonsSettings(), steps=30_000, batch_size=1024, p_mean=-0.8)
 
 
-@recipe(table="toy", task="digits", system="denoising", protocol="ours", expected=9.7e-5, minutes=1.5)
+@recipe(table="toy", task="digits", system="denoising", scored="returned", expected=9.7e-5, minutes=1.5)
 def digits_denoising() -> RunSettings:
-    """Digits, an energy trained to denoise.
-
-    Command: ``desp train digits-denoising``.
-    """
+    """Digits, an energy trained to denoise."""
     return _denoising("digits-denoising", DigitsSettings(), steps=16_000, batch_size=256)
 
 
-@recipe(table="toy", task="polygons", system="risk-chamfer", protocol="paper", expected=1120e-5, minutes=2)
+@recipe(table="toy", task="polygons", system="risk-chamfer", scored="raw", expected=1120e-5, minutes=2)
 def polygons_risk_chamfer() -> RunSettings:
     """Polygons, direct risk with the Chamfer distance.
 
-    Command: ``desp train polygons-risk-chamfer``. The paper reports 1195e-5: the loss does not see how many
-    corners share a place.
+    The paper reports 1195e-5: the loss does not see how many corners share a place.
     """
     return _risk("polygons-risk-chamfer", PolygonsSettings(), "chamfer")
 
 
-@recipe(table="toy", task="polygons", system="risk-hungarian", protocol="paper", expected=9.0e-5, minutes=4.5)
+@recipe(table="toy", task="polygons", system="risk-hungarian", scored="raw", expected=9.0e-5, minutes=4.5)
 def polygons_risk_hungarian() -> RunSettings:
     """Polygons, direct risk with the Hungarian distance.
 
-    Command: ``desp train polygons-risk-hungarian``. The paper reports 14.8e-5.
+    The paper reports 14.8e-5.
     """
     return _risk("polygons-risk-hungarian", PolygonsSettings(), "hungarian")
 
 
-@recipe(table="toy", task="digits", system="desp", protocol="paper", expected=13.4e-5, minutes=1.5)
+@recipe(table="toy", task="digits", system="desp", scored="raw", expected=13.4e-5, minutes=1.5)
 def digits_desp_paper() -> RunSettings:
     """Digits, DESP with the paper's settings.
 
-    Command: ``desp train digits-desp-paper``. The paper reports 1.8e-5, which cannot be this score: fresh real
-    digits get 9.4e-5.
+    The paper reports 1.8e-5, which cannot be this score: fresh real digits get 9.4e-5.
     """
     return _paper("digits-desp-paper", DigitsSettings())
 
 
-@recipe(table="toy", task="digits", system="desp", protocol="ours", expected=11.3e-5, minutes=2.5)
+@recipe(table="toy", task="digits", system="desp", scored="returned", expected=11.3e-5, minutes=2.5)
 def digits_desp() -> RunSettings:
-    """Digits, DESP with our best settings.
-
-    Command: ``desp train digits-desp``.
-    """
+    """Digits, DESP with our best settings."""
     # At 2e-4 and above, with this short a warm-up, some seeds drift to ever higher energies and stay there.
     return _own("digits-desp", DigitsSettings(), steps=8000, batch_size=100, learning_rate=1e-4)
 
 
-@recipe(table="toy", task="digits", system="risk-chamfer", protocol="paper", expected=18e-5, minutes=2)
+@recipe(table="toy", task="digits", system="risk-chamfer", scored="raw", expected=18e-5, minutes=2)
 def digits_risk_chamfer() -> RunSettings:
-    """Digits, direct risk with the Chamfer distance.
-
-    Command: ``desp train digits-risk-chamfer``.
-    """
+    """Digits, direct risk with the Chamfer distance."""
     return _risk("digits-risk-chamfer", DigitsSettings(), "chamfer")
 
 
-@recipe(table="toy", task="digits", system="risk-hungarian", protocol="paper", expected=540e-5, minutes=4.5)
+@recipe(table="toy", task="digits", system="risk-hungarian", scored="raw", expected=540e-5, minutes=4.5)
 def digits_risk_hungarian() -> RunSettings:
-    """Digits, direct risk with the Hungarian distance.
-
-    Command: ``desp train digits-risk-hungarian``.
-    """
+    """Digits, direct risk with the Hungarian distance."""
     return _risk("digits-risk-hungarian", DigitsSettings(), "hungarian")
 
 
-@recipe(
-    table=None,
-    task="polygons",
-    system="denoising",
-    protocol="ours",
-    minutes=1,
-    hardware="2 CPU cores",
-)
+@recipe(table=None, task="polygons", system="denoising", scored="returned", minutes=1, hardware="2 CPU cores")
 def demo() -> RunSettings:
-    """Polygons with four to eight corners by a narrow network, for two CPU cores.
-
-    Command: ``desp demo``.
-    """
+    """Polygons with four to eight corners by a narrow network, for two CPU cores."""
     large = _denoising("demo", PolygonsSettings(), steps=2500, batch_size=128, hidden=64)
     return replace(
         large,

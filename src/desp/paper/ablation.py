@@ -1,15 +1,18 @@
 """The effect of stochastic prediction: score and energy against S / T (the paper's ablation figures)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from desp.errors import SettingsError
+from desp.metrics import describe
+from desp.paper.reproduce import stochastic_sampler
+from desp.results import data_slug
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
-from desp.settings import LangevinSettings, to_json
+from desp.settings import to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation
 
@@ -18,6 +21,7 @@ def ablate_run(
     folder: RunFolder,
     ratios: Sequence[float],
     samples: int = 1,
+    protocol: str = "quick",
     on_ratio: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Score a run's predictor for several shares of stochastic steps; writes ``ablation.json``.
@@ -26,29 +30,27 @@ def ablate_run(
         folder: a finished run.
         ratios: values of S / T between 0 and 1.
         samples: predictions an input where the task's metrics use several.
+        protocol: how much is scored, by name.
         on_ratio: told of every ratio that is done.
 
     Raises:
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
-    if not ratios:
-        raise SettingsError("--ratios needs at least one value between 0 and 1.")
-    for ratio in ratios:
-        if not 0 <= ratio <= 1:
-            raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
+    _check_ratios(ratios)
     run = LoadedRun.open(folder, data=False)
     predictor, task, settings = run.predictor, run.task, run.settings
-    sampler = predictor.settings.prediction_sampler  # the one that was chosen, if any was
-    if not isinstance(sampler, LangevinSettings):
+    sampler = stochastic_sampler(predictor.settings)  # the one that was chosen, if any was
+    if sampler is None:
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     folder.check_data(task)
+    counts = task.protocol(protocol)
     rows: dict[int, dict[str, Any]] = {}  # by S: of a short chain, several shares may be the same steps
     real, data = None, task.data_label
     for ratio in ratios:
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(predictor, seed=run.seed, samples=samples, sampler=changed)
+            evaluation = task.evaluate(predictor, seed=run.seed, samples=samples, protocol=counts, sampler=changed)
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
             rows[changed.stochastic_steps] = row
@@ -59,9 +61,12 @@ def ablate_run(
         "seed": run.seed,
         "steps": sampler.steps,
         "sampler": to_json(replace(sampler, restarts=1)),
+        "protocol": {"name": protocol, **asdict(counts)},
         "score_name": task.score_name,
+        "metrics": describe(task.metrics, ("score", "size_rmse", "hungarian")),
         "real_data": real,
         "data": data,
+        "data_source": data_slug(settings),
         "rows": list(rows.values()),
         "training": (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()},
         "changed_settings": changed_settings(folder),
@@ -69,6 +74,14 @@ def ablate_run(
     }
     write_json(folder.ablation_file, ablation)
     return ablation
+
+
+def _check_ratios(ratios: Sequence[float]) -> None:
+    if not ratios:
+        raise SettingsError("--ratios needs at least one value between 0 and 1.")
+    for ratio in ratios:
+        if not 0 <= ratio <= 1:
+            raise SettingsError(f"--ratios must lie between 0 and 1, got {ratio}.")
 
 
 def _row(evaluation: Evaluation) -> dict[str, Any]:

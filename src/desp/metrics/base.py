@@ -1,0 +1,41 @@
+"""What a metric is."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Direction = Literal["lower", "higher"]
+
+# What may follow a metric's name in the key of a score: that codes were rounded to bfloat16; how many tests were
+# scored, where it is not the usual number; the distance between sets of collections, where it is not Chamfer's.
+SUFFIXES = r"(_bfloat16_code)?(_all|_first\d+)?|_hungarian"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that a task reports.
+
+    Attributes:
+        name: its key among a task's scores.
+        unit: tables write values as multiples of it.
+        direction: which is better.
+        text: what it is, in words.
+    """
+
+    name: str
+    unit: float
+    direction: Direction
+    text: str
+
+
+def find_metric(metrics: Iterable[Metric], key: str) -> Metric | None:
+    """The metric that a score's key names, with or without a suffix; None if there is none."""
+    return next((metric for metric in metrics if re.fullmatch(f"{re.escape(metric.name)}({SUFFIXES})", key)), None)
+
+
+def describe(metrics: Iterable[Metric], keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Unit, direction and text of each key that has a metric, as JSON."""
+    metrics = tuple(metrics)
+    found = {key: find_metric(metrics, key) for key in keys}
+    return {key: asdict(metric) for key, metric in found.items() if metric is not None}

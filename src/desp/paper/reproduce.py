@@ -1,0 +1,158 @@
+"""Train, score and record the recipes of a table: which commands are left, and running them."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from desp.errors import SettingsError
+from desp.recipes import all_recipes, get_recipe, get_table
+from desp.results import result_path
+from desp.settings import LangevinSettings, MethodSettings
+
+SECONDS_TO_SAVE = 60
+
+
+def stochastic_sampler(method: MethodSettings) -> LangevinSettings | None:
+    """The sampler of predictions, where it has stochastic steps of which the share can be varied."""
+    sampler = method.prediction_sampler
+    return sampler if isinstance(sampler, LangevinSettings) else None
+
+
+def recipes_of(table: str, only: tuple[str, ...] = ()) -> list[str]:
+    """The names of a table's recipes, or those of them that are in `only`.
+
+    Raises:
+        RecipeError: there is no such table or recipe.
+        SettingsError: the table has no recipes, or not those.
+    """
+    names = [item.name for item in all_recipes() if item.table == get_table(table).name]
+    if not names:
+        known = dict.fromkeys(item.table for item in all_recipes() if item.table)
+        raise SettingsError(f"No recipe measures the table '{table}'. Tables with recipes: {', '.join(known)}.")
+    others = [name for name in only if get_recipe(name).name not in names]
+    if others:
+        raise SettingsError(f"Not in the table '{table}': {', '.join(others)}. `desp recipes` lists tables.")
+    return list(only) or names
+
+
+@dataclass(frozen=True)
+class Job:
+    """One recipe and seed.
+
+    Attributes:
+        recipe: its name.
+        seed: of the run.
+        runs: folder for run folders.
+        results: folder for recorded results.
+        data_dir: where the dataset is; None if there is none, or if it is where it usually is.
+        ablate: whether to vary the share of stochastic steps, where there are some.
+    """
+
+    recipe: str
+    seed: int
+    runs: Path
+    results: Path
+    data_dir: Path | None = None
+    ablate: bool = True
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.runs / f"{self.recipe}-seed{self.seed}"
+
+    def commands(self) -> Iterator[list[str]]:
+        """The commands that are left to do."""
+        data = ["--data-dir", str(self.data_dir)] if self.data_dir else []
+        if not (self.folder / "summary.json").exists():
+            begun = ["--resume"] if (self.folder / "settings.json").exists() else []
+            yield ["train", self.recipe, "--run", str(self.folder), "--seed", str(self.seed), *begun, *data]
+        if not result_path(self.results, self.recipe, self.seed).exists():
+            yield ["evaluate", str(self.folder), "--record", str(self.results), *data]
+        ablations = self.results / "ablations"
+        varies = self.ablate and stochastic_sampler(get_recipe(self.recipe).build().method) is not None
+        if varies and not result_path(ablations, self.recipe, self.seed).exists():
+            yield ["ablate", str(self.folder), "--record", str(ablations), *data]
+
+    def carry_out(self, children: "Children") -> str | None:
+        """Do what is left; returns what went wrong, or None."""
+        log = self.folder.with_suffix(".log")
+        for command in self.commands():
+            status = children.call(command, log)
+            if status != 0:
+                return f"`desp {' '.join(command)}` ended with status {status}: {_last_line(log)} (see {log})"
+        return None
+
+
+def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None], None]) -> None:
+    """Carry out all jobs, each command in a process of its own; Ctrl-C lets those under way save themselves.
+
+    Args:
+        jobs: what to do.
+        at_once: how many at the same time.
+        on_done: told of every job that ended, and of what went wrong.
+    """
+    children = Children()
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        futures = {pool.submit(job.carry_out, children): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                on_done(futures[future], future.result())
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.stop()
+            raise
+
+
+class Children:
+    """The processes under way, which are asked once to save themselves when all shall end.
+
+    They run in sessions of their own: were Ctrl-C to reach them from the terminal as well, a second signal would
+    interrupt them in the middle of a step.
+    """
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopping = False
+        self._lock = threading.Lock()
+
+    def call(self, command: list[str], log: Path) -> int:
+        """Run a command of ours to its end, with its output appended to `log`; returns its status."""
+        with log.open("ab") as output:
+            with self._lock:
+                if self._stopping:
+                    return 130
+                process = subprocess.Popen(  # noqa: S603 - our own command
+                    [sys.executable, "-m", "desp", *command],
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self._running.add(process)
+            status = process.wait()
+        with self._lock:
+            self._running.discard(process)
+        return status
+
+    def stop(self) -> None:
+        """Ask all to end, and end those that do not within a minute."""
+        with self._lock:
+            self._stopping = True
+            running = list(self._running)
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        for process in running:
+            try:
+                process.wait(timeout=SECONDS_TO_SAVE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _last_line(log: Path) -> str:
+    """What a command said last, which is why it failed."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return text.strip().rsplit("\n", 1)[-1][:600]

@@ -1,0 +1,72 @@
+"""Tables of results: which metrics they show, and the published numbers beside them."""
+
+from dataclasses import dataclass
+
+from desp.errors import RecipeError
+from desp.plugins import load_plugins
+from desp.recipes.registry import all_recipes
+
+
+@dataclass(frozen=True)
+class PublishedCell:
+    """One published number: its mean and the spread printed with it."""
+
+    task: str
+    system: str
+    metric: str
+    value: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """What recipes of one table are compared by.
+
+    Attributes:
+        name: what recipes call it.
+        title: what stands above it.
+        metrics: its columns; the first is the number to compare recipes by.
+        published: what others reported, in raw units.
+    """
+
+    name: str
+    title: str
+    metrics: tuple[str, ...] = ("score",)
+    published: tuple[PublishedCell, ...] = ()
+
+    def value(self, task: str, system: str, metric: str) -> float | None:
+        """The published number of a cell; None if there is none."""
+        wanted = (task, system, metric)
+        return next((c.value for c in self.published if (c.task, c.system, c.metric) == wanted), None)
+
+
+_TABLES: dict[str, Table] = {}
+
+
+def register_table(table: Table) -> None:
+    """Make a table known; a recipe may also name one that is not, which then has the column `score` alone."""
+    _TABLES[table.name] = table
+
+
+def all_tables() -> list[Table]:
+    """Every table that was registered, then those that only recipes name."""
+    load_plugins()
+    named = {item.table: Table(item.table, item.table) for item in all_recipes() if item.table is not None}
+    return list((_TABLES | {name: table for name, table in named.items() if name not in _TABLES}).values())
+
+
+def get_table(name: str) -> Table:
+    """The table called `name`.
+
+    Raises:
+        RecipeError: there is none.
+    """
+    known = {table.name: table for table in all_tables()}
+    if name not in known:
+        raise RecipeError(f"There is no table '{name}'. Known are: {', '.join(known)}.")
+    return known[name]
+
+
+def published_value(table: str | None, task: str, system: str, metric: str) -> float | None:
+    """The published number for a cell; None if there is none."""
+    return None if table is None else get_table(table).value(task, system, metric)

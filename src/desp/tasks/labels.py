@@ -1,0 +1,152 @@
+"""Tasks whose input is one of a few labels, each of which has many right sets."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from desp.data.base import Batch
+from desp.metrics.calibration import CALIBRATION
+from desp.metrics.distribution import DISTRIBUTION_METRICS
+from desp.predictor import SetPredictor
+from desp.randomness import make_generator
+from desp.sets import SetBatch
+from desp.settings import SamplerSettings
+from desp.tasks.base import Example, GeneratedTask, Task
+from desp.tasks.calibration import calibration_scores, distribution_scores
+from desp.tasks.protocol import Protocol
+from desp.tasks.scoring import Evaluation
+
+Measured = tuple[dict[str, float], dict[str, Any]]
+"""Scores, and details of them."""
+Collections = dict[str, SetBatch]
+"""Sets for each label, by its name."""
+SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION)
+"""What every such task reports beside its own."""
+
+
+class LabelTask(GeneratedTask):
+    """An input is written as one of `inputs`, and one-hot as a tensor.
+
+    Attributes:
+        inputs: all of them, as users write them.
+        labels: their names in reports.
+        shown: how many examples to draw for a report, and how many of each label to show.
+    """
+
+    compares_collections = True
+    protocols = MappingProxyType(
+        {name: replace(base, tests=(4000,), per_input=1000) for name, base in Task.protocols.items()}
+    )
+    inputs: Sequence[Any]
+    labels: Sequence[str]
+    shown: tuple[int, int]
+
+    @abstractmethod
+    def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
+        """A function from zero-padded sets (B, N, 2) and the numbers of their labels (B,) to scores (B,)."""
+
+    @abstractmethod
+    def collections(self, tests: "LabelTests", count: int) -> tuple[Collections, Collections]:
+        """`count` fresh true sets, and at least as many predictions, for each label by its name."""
+
+    @abstractmethod
+    def own_scores(self, tests: "LabelTests", scores: Tensor, predicted: Collections) -> Measured:
+        """What the task measures beside score, distribution and calibration.
+
+        Args:
+            tests: the predictions that are scored.
+            scores: (B,) of the returned sets.
+            predicted: from `collections`.
+        """
+
+    def one_hot(self, kinds: Tensor | list[int]) -> Tensor:
+        """Inputs (B, labels) from the numbers of their labels."""
+        return F.one_hot(torch.as_tensor(kinds), len(self.inputs)).float()
+
+    def examples(self, seed: int) -> list[Example]:
+        """Every label, with a few true sets each."""
+        drawn, each = self.shown
+        truth = self.draw(drawn, make_generator(seed, "examples"))
+        kinds, sets = truth.x.argmax(dim=1), truth.sets.to_ragged()
+        return [
+            Example(
+                label=self.labels[kind],
+                input=value,
+                x=self.one_hot([kind])[0],
+                truth=[sets[i] for i in (kinds == kind).nonzero().flatten()[:each].tolist()],
+            )
+            for kind, value in enumerate(self.inputs)
+        ]
+
+    def evaluate(
+        self,
+        predictor: SetPredictor,
+        *,
+        seed: int,
+        samples: int,
+        protocol: Protocol,
+        sampler: SamplerSettings | None = None,
+    ) -> Evaluation:
+        """Score, the task's own numbers, distribution and calibration."""
+        del samples
+        tests = LabelTests(self, predictor, seed, protocol, sampler)
+        score = self.scorer(predictor)
+        returned = score(tests.sets.elements, tests.kinds)
+        count = protocol.collection(self.compared_by)
+        true, predicted = self.collections(tests, count)
+        own, own_details = self.own_scores(tests, returned, predicted)
+        compared = {name: sets.first(count) for name, sets in predicted.items()}
+        spread, spread_details = distribution_scores(true, compared, self.compared_by)
+        truth = self.draw(protocol.calibrated, make_generator(seed, f"calibration {self.name}"))
+        ranks, rank_details = calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)
+        real = tests.real
+        return Evaluation(
+            raw={"score": float(score(tests.raw[..., :2], tests.kinds).mean())},
+            returned={"score": float(returned.mean()), **own, **spread, **ranks},
+            real_data={"score": float(score(real.sets.elements, real.x.argmax(dim=1)).mean())},
+            details={**own_details, "distribution": spread_details, "calibration": rank_details},
+            energy=float(predictor.raw_energy(tests.code, tests.raw).mean()),
+        )
+
+
+class LabelTests:
+    """Predictions to score, for all labels in turn, and as many real sets.
+
+    Attributes:
+        kinds: (B,) numbers of the labels.
+        code: of their inputs.
+        raw: (B, N, C) what the sampler gave.
+        sets: the same as a user gets it.
+        real: fresh data, always the same, on the CPU.
+    """
+
+    def __init__(
+        self,
+        task: LabelTask,
+        predictor: SetPredictor,
+        seed: int,
+        protocol: Protocol,
+        sampler: SamplerSettings | None,
+    ) -> None:
+        self.task, self.predictor, self.seed = task, predictor, seed
+        self.protocol, self.sampler = protocol, sampler
+        count = protocol.tests[0] or 0
+        self.kinds = torch.arange(count, device=predictor.device) % len(task.inputs)
+        self.code = predictor.encode(task.one_hot(self.kinds))
+        generator = make_generator(seed, "test chains", device=predictor.device)
+        self.raw, _ = predictor.sample(self.code, generator, sampler=sampler)
+        self.sets = predictor.decode_sets(self.raw).packed()
+        self.real: Batch = task.draw(count, make_generator(f"real {task.name}"))
+
+    def more(self, kind: int, count: int, *name: str | int) -> SetBatch:
+        """`count` more predictions for one label, from a generator of that name."""
+        one = self.predictor.encode(self.task.one_hot([kind]).to(self.predictor.device))
+        generator = make_generator(self.seed, *name, device=self.predictor.device)
+        raw, _ = self.predictor.sample(one.expand(count, -1), generator, sampler=self.sampler)
+        return self.predictor.decode_sets(raw).packed()

@@ -1,0 +1,153 @@
+"""How any predictor is scored against examples that were kept apart: what a task does that says nothing else."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from desp.data.arrays import Example as Labelled
+from desp.metrics import Metric, right_size, size_rmse
+from desp.metrics.calibration import CALIBRATION
+from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE
+from desp.predictor import SetPredictor
+from desp.randomness import make_generator
+from desp.sets import SetBatch
+from desp.settings import SamplerSettings
+from desp.tasks.calibration import FEWEST_CALIBRATED, calibration_scores, distance_between
+from desp.tasks.protocol import Protocol
+
+METRICS = (
+    Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
+    Metric("score_best_of_k", 1.0, "lower", "that distance, for the nearest of K predictions"),
+    Metric("answers_found", 1.0, "higher", "fraction of valid sets that are nearest to one of K predictions"),
+    SIZE_RMSE,
+    RIGHT_SIZE,
+    CALIBRATION,
+)
+
+INPUTS_AT_ONCE = 1000
+SETS_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a predictor.
+
+    Attributes:
+        raw: metrics of the sampler's raw output, as the paper scores it.
+        returned: metrics of the sets that a user gets: absent elements removed, zero-padded again.
+        real_data: the same metrics for fresh real sets; what a perfect model would get.
+        details: further numbers, such as statistics for each input.
+        energy: mean energy of the predictions.
+        data: what was scored on, where that is not what `Task.data_label` says.
+        cases: single predictions beside their truth, for pictures.
+    """
+
+    raw: dict[str, float]
+    returned: dict[str, float]
+    real_data: dict[str, float]
+    details: dict[str, Any] = field(default_factory=dict)
+    energy: float | None = None
+    data: str | None = None
+    cases: list[dict[str, Any]] = field(default_factory=list)
+
+
+def score_examples(
+    predictor: SetPredictor,
+    examples: Sequence[Labelled],
+    *,
+    seed: int,
+    samples: int,
+    protocol: Protocol,
+    sampler: SamplerSettings | None = None,
+) -> Evaluation:
+    """Distances to the nearest valid set, errors of the cardinality, and calibration.
+
+    The distance is Chamfer's in scaled units, padding and presence included; where outputs are aligned with
+    inputs, that of each element to its own. With several valid sets of which the data hold one, a prediction may
+    be right and still far from it, so the distance of the nearest of K predictions stands beside it.
+    """
+    answers, code, given = _encoded(predictor, examples)
+    code = code.repeat_interleave(samples, dim=0)
+    presence = None if given is None else given.repeat_interleave(samples, dim=0)
+    generator = make_generator(seed, "held-out chains", device=predictor.device)
+    raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
+    returned = predictor.decode_sets(raw).packed()
+    distances, nearest = _to_answers(predictor, returned, answers, samples)
+    sizes = returned.sizes.cpu()
+    true_sizes = torch.tensor(
+        [len(valid[index]) for valid, row in zip(answers, nearest.tolist(), strict=True) for index in row]
+    )
+    ranks, rank_details = _calibration(predictor, examples[: protocol.calibrated], seed, sampler)
+    return Evaluation(
+        raw={},
+        returned={
+            "score": float(distances.mean()),
+            "score_best_of_k": float(distances.amin(dim=1).mean()),
+            "size_rmse": size_rmse(sizes, true_sizes),
+            "right_size": right_size(sizes, true_sizes),
+            **_answers_found(answers, nearest),
+            **ranks,
+        },
+        real_data={},
+        details={"held_out": len(answers), "samples": samples, **rank_details},
+        energy=float(predictor.raw_energy(code, raw).mean()),
+    )
+
+
+def _encoded(
+    predictor: SetPredictor, examples: Sequence[Labelled]
+) -> tuple[list[tuple[Tensor, ...]], Tensor, Tensor | None]:
+    """All valid sets, codes of all inputs, and the presence that inputs give; some inputs at a time in memory."""
+    answers, codes, presence = [], [], []
+    for first in range(0, len(examples), INPUTS_AT_ONCE):
+        some = examples[first : first + INPUTS_AT_ONCE]
+        x = torch.stack([x for x, _ in some]).to(predictor.device)
+        answers += [valid for _, valid in some]
+        codes.append(predictor.encode(x))
+        presence.append(predictor.given_presence(x))
+    known = [item for item in presence if item is not None]
+    return answers, torch.cat(codes), torch.cat(known) if known else None
+
+
+def _to_answers(
+    predictor: SetPredictor, returned: SetBatch, answers: Sequence[Sequence[Tensor]], samples: int
+) -> tuple[Tensor, Tensor]:
+    """(M, K) distances of predictions to the nearest valid set of each example, and which of them that is."""
+    shape, between, each = predictor.shape, distance_between(predictor), []
+    own = predictor.encode_sets(returned)
+    for number in range(max(map(len, answers))):
+        # Where there are fewer, the first one again: the nearest stays the same.
+        valid = [item[number if number < len(item) else 0] for item in answers]
+        truth = SetBatch.from_ragged(valid, shape.max_size, shape.features).to(predictor.device)
+        target = predictor.encode_sets(truth).repeat_interleave(samples, dim=0)
+        parts = zip(own.split(SETS_AT_ONCE), target.split(SETS_AT_ONCE), strict=True)
+        each.append(torch.cat([between(a, b) for a, b in parts]).view(-1, samples).cpu())
+    distances, nearest = torch.stack(each).min(dim=0)
+    counts = torch.tensor([len(item) for item in answers]).unsqueeze(1)
+    return distances, torch.where(nearest < counts, nearest, 0)
+
+
+def _answers_found(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict[str, float]:
+    """The fraction of valid sets that are nearest to one of K predictions, where examples have several."""
+    if max(map(len, answers)) == 1:
+        return {}
+    shares = [len(set(row)) / len(valid) for valid, row in zip(answers, nearest.tolist(), strict=True)]
+    return {"answers_found": statistics.fmean(shares)}
+
+
+def _calibration(
+    predictor: SetPredictor, some: Sequence[Labelled], seed: int, sampler: SamplerSettings | None
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Whether true sets, one of the valid ones of each example, could be predictions; nothing of too few."""
+    if len(some) < FEWEST_CALIBRATED:
+        return {}, {}
+    chances = torch.rand(len(some), generator=make_generator(seed, "valid answers")).tolist()
+    chosen = [answers[int(chance * len(answers))] for chance, (_, answers) in zip(chances, some, strict=True)]
+    truth = SetBatch.from_ragged(chosen, features=predictor.shape.features)
+    x = torch.stack([x for x, _ in some])
+    scores, details = calibration_scores(predictor, x, truth, seed=seed, sampler=sampler)
+    return scores, {"calibration": details}

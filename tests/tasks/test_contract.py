@@ -1,0 +1,59 @@
+"""What holds for every task: scores are described by its metrics, and both protocols are there."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from desp.errors import SettingsError
+from desp.metrics import Metric, describe, find_metric
+from desp.settings import LangevinSettings
+from desp.tasks import Task
+
+every_task = pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist"], indirect=True)
+
+
+@every_task
+@pytest.mark.parametrize("distance", ["chamfer", "hungarian"])
+@pytest.mark.parametrize("sampler", [None, LangevinSettings()])
+def test_every_score_belongs_to_a_metric(problem: Any, distance: Any, sampler: LangevinSettings | None) -> None:
+    task: Task = problem.task
+    if distance != "chamfer" and not task.compares_collections:
+        pytest.skip("it compares no collections")
+    task.compared_by = distance
+    evaluation = task.evaluate(
+        problem.predictor, seed=3, samples=2, protocol=task.protocol("quick"), sampler=sampler
+    )
+    keys = {*evaluation.raw, *evaluation.returned, *evaluation.real_data}
+    assert "score" in keys
+    assert {key for key in keys if find_metric(task.metrics, key) is None} == set()
+    used = {metric.name for key in keys if (metric := find_metric(task.metrics, key))}
+    assert used == {metric.name for metric in task.metrics}
+
+
+@every_task
+def test_metrics_have_names_of_their_own(problem: Any) -> None:
+    names = [metric.name for metric in problem.task.metrics]
+    assert len(set(names)) == len(names)
+    assert problem.task.score_name == next(m.text for m in problem.task.metrics if m.name == "score")
+    for metric in problem.task.metrics:
+        assert metric.direction in ("lower", "higher")
+        assert metric.unit > 0
+        assert metric.text
+
+
+@every_task
+def test_protocols_are_asked_for_by_name(problem: Any) -> None:
+    assert problem.task.protocols.keys() == {"full", "quick"}
+    with pytest.raises(SettingsError, match=r"has no protocol 'slow'. Known are: full, quick"):
+        problem.task.protocol("slow")
+
+
+def test_keys_find_their_metric() -> None:
+    size, pooled = (Metric(name, 1.0, "lower", name) for name in ("size_rmse", "size_rmse_pooled"))
+    for suffix in ("", "_all", "_first7", "_bfloat16_code", "_bfloat16_code_first100", "_hungarian"):
+        assert find_metric((size, pooled), f"size_rmse{suffix}") is size
+        assert find_metric((size, pooled), f"size_rmse_pooled{suffix}") is pooled
+    for other in ("size", "size_rmses", "size_rmse_last", "a_size_rmse", "size_rmse_first", "size_rmse_all_all"):
+        assert find_metric((size, pooled), other) is None
+    assert describe([size], ["size_rmse_all", "other"]) == {"size_rmse_all": asdict(size)}
