@@ -47,7 +47,7 @@ def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two recipes of the paper's table that are only here."""
     for name in RECIPES:
         recipe = Recipe(
-            name, lambda name=name: settings_of(name), "mnist", "set-mnist", "desp", "paper", None, None, "-"
+            name, lambda name=name: settings_of(name), "mnist", "set-mnist", "desp", "raw", None, None, "-"
         )
         monkeypatch.setitem(registry._RECIPES, name, recipe)
 

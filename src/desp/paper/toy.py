@@ -202,7 +202,10 @@ def digits_risk_hungarian() -> RunSettings:
 
 @recipe(table=None, task="polygons", system="denoising", scored="returned", minutes=1, hardware="2 CPU cores")
 def demo() -> RunSettings:
-    """Polygons with four to eight corners by a narrow network, for two CPU cores."""
+    """Polygons with four to eight corners by a narrow network, for two CPU cores.
+
+    ``desp demo`` trains it.
+    """
     large = _denoising("demo", PolygonsSettings(), steps=2500, batch_size=128, hidden=64)
     return replace(
         large,
