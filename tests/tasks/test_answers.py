@@ -15,6 +15,7 @@ from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DataDescription, FilesSettings, RepresentationSettings
 from desp.tasks.files import FilesTask
+from desp.tasks.protocol import QUICK
 
 PRESENCE = RepresentationSettings(padding="presence")
 ALIGNED = DataDescription(aligned=True)
@@ -60,7 +61,7 @@ def test_any_valid_set_is_right(
         return made.encode_sets(SetBatch.from_ragged(sets, 2, 1))
 
     made = knowing(draw, shape, PRESENCE)
-    scores = two_answers.evaluate(made, seed=0, samples=2).returned
+    scores = two_answers.evaluate(made, seed=0, samples=2, protocol=QUICK).returned
     assert scores["score"] == pytest.approx(0, abs=1e-9)
     assert scores["right_size"] == 1
     single = [len(answers) == 1 for _, answers in two_answers.held_out.examples()]
@@ -103,7 +104,7 @@ def test_aligned_sets_are_compared_element_by_element(
 
         flipped = order.stop == 1
         made = knowing(draw, shape, PRESENCE)
-        return task.evaluate(made, seed=0, samples=1).returned
+        return task.evaluate(made, seed=0, samples=1, protocol=QUICK).returned
 
     assert score(slice(0, 0, 1))["score"] == pytest.approx(0, abs=1e-9)
     assert score(slice(0, 1, 1))["score"] > 0.01

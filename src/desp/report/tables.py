@@ -37,6 +37,8 @@ def rows_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _title(name: str) -> str:
+    if name == "direction":
+        return "Better"
     return name.replace("_", " ").capitalize() if name in _COLUMNS else name
 
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from desp.tasks.protocol import FULL, QUICK, Protocol
 from desp.tasks.scoring import METRICS, Evaluation, score_examples
 
 SHOWN = 5
-# Examples that are drawn where neither a protocol nor a task says how many.
+# Examples by which shapes and ranges of drawn data are known.
 DRAWN = 1000
 
 
@@ -184,6 +184,7 @@ class GeneratedTask(Task):
     """A task whose training data are drawn afresh for every batch."""
 
     data_label = "generated"
+    protocols = MappingProxyType({"full": replace(FULL, tests=(1000,)), "quick": replace(QUICK, tests=(200,))})
 
     @abstractmethod
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:

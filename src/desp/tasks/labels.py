@@ -17,7 +17,7 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import SamplerSettings
-from desp.tasks.base import Example, GeneratedTask, Task
+from desp.tasks.base import Example, GeneratedTask
 from desp.tasks.calibration import calibration_scores, distribution_scores
 from desp.tasks.protocol import Protocol
 from desp.tasks.scoring import Evaluation
@@ -41,7 +41,7 @@ class LabelTask(GeneratedTask):
 
     compares_collections = True
     protocols = MappingProxyType(
-        {name: replace(base, tests=(4000,), per_input=1000) for name, base in Task.protocols.items()}
+        {name: replace(base, tests=(4000,), per_input=1000) for name, base in GeneratedTask.protocols.items()}
     )
     inputs: Sequence[Any]
     labels: Sequence[str]

@@ -9,6 +9,7 @@ from desp.metrics import Metric
 from desp.predictor import DataShape
 from desp.randomness import make_generator
 from desp.sets import SetBatch
+from desp.tasks import Evaluation, Example
 from desp.tasks.base import GeneratedTask
 from outside_sets.parts import random_turns
 
