@@ -25,5 +25,11 @@ def test_train_score_predict_and_report(
     lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert [[len(sample["set"]) for sample in line["samples"]] for line in lines] == [[1, 1], [3, 3]]
     main(["report", "run"])
-    assert "held-out example 1" in Path("run/report.html").read_text()
+    page = Path("run/report.html").read_text()
+    shown = json.loads(Path("run/samples.json").read_text())["examples"][0]
+    assert [len(sample["set"]) for sample in shown["samples"]] == [len(shown["elements"])] * len(shown["samples"])
+    table = page[page.index("held-out example 1") :].split("</table>")[0]
+    assert table.count("<tr>") == 1 + len(shown["elements"])
+    for sample in shown["samples"]:
+        assert f"{abs(sample['set'][-1][0]):.4g}"[:4] in table
     capsys.readouterr()

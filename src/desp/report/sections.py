@@ -100,9 +100,31 @@ def _predictions(record: RunRecord) -> str:
         )
     else:
         note = _MANY_ANSWERS
+    if all("elements" in item for item in examples):
+        return _aligned(examples)
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     note += f"{_ENERGIES if _has_energy(record) else ''}</p>"
     return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
+
+
+def _aligned(examples: list[dict[str, Any]]) -> str:
+    """A table for each input: its elements, each beside its own in the true and in the predicted sets."""
+    note = (
+        "<p class='note'>One table for each input, one row for each of its elements: what is true of it and what "
+        "was predicted. Predictions are separate draws from the model.</p>"
+    )
+    tables = []
+    for item in examples:
+        columns = {
+            **{f"true {number}": rows for number, rows in enumerate(item["truth"], start=1)},
+            **{f"prediction {number}": sample["set"] for number, sample in enumerate(item["samples"], start=1)},
+        }
+        rows = [
+            {"element": number + 1, "input": element, **{name: sets[number] for name, sets in columns.items()}}
+            for number, element in enumerate(item["elements"])
+        ]
+        tables.append(f"<h3>{escape(str(item.get('label', '')))}</h3>{rows_table(rows)}")
+    return note + "".join(tables)
 
 
 def _scale_note(samples: dict[str, Any]) -> str:

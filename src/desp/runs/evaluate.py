@@ -132,9 +132,13 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
 
 def _shown(predictor: SetPredictor, example: Example, samples: int, seed: int) -> dict[str, Any]:
     prediction = predictor.predict_one(example.x, samples, seed=seed)
+    given = predictor.given_presence(example.x)
+    # Where outputs are aligned with them, the elements of the input: each has its own in every set.
+    elements = {} if given is None else {"elements": _rounded(example.x[given][:, :-1])}
     return {
         "label": example.label,
         "input": example.input,
+        **elements,
         "truth": [_rounded(item) for item in example.truth],
         "samples": [
             {"set": _rounded(item), "energy": float(energy)}
