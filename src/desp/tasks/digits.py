@@ -14,7 +14,7 @@ from desp.metrics.digits import DIGIT_SCORE, RAREST_STYLE, DigitTemplates
 from desp.predictor import DataShape, SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings
-from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask, LabelTests, Measured
+from desp.tasks.labels import SPREAD_METRICS, LabelTask, LabelTests, Measured
 
 
 class DigitsTask(LabelTask):
@@ -56,37 +56,28 @@ class DigitsTask(LabelTask):
         templates = DigitTemplates(device)
         return lambda sets, kinds: templates.score(sets.to(device), kinds.to(device))
 
-    def collections(self, tests: LabelTests, count: int) -> tuple[Collections, Collections]:
-        """Real and scored sets of each digit."""
-        true = {name: sets.first(count) for name, sets in _real(tests).items()}
-        return true, _by_digit(tests.sets, tests.kinds)
-
-    def own_scores(self, tests: LabelTests, scores: Tensor, predicted: Collections) -> Measured:
+    def measure(self, tests: LabelTests, scores: Tensor) -> Measured:
         """The shares of both styles."""
         del scores
-        templates, each = DigitTemplates(tests.predictor.device), tests.protocol.per_input
-        shares = _style_shares(predicted, templates, each)
+        device, count = tests.predictor.device, tests.protocol.per_input
+        real = _by_digit(tests.real.sets.to(device), tests.real.x.argmax(dim=1).to(device))
+        predicted = _by_digit(tests.sets, tests.kinds)
+        shares, of_real = (_style_shares(sets, count) for sets in (predicted, real))
         rarest = min(share for styles in shares.values() for share in styles.values())
-        details = {"style_shares": shares, "style_shares_real": _style_shares(_real(tests), templates, each)}
-        return {"rarest_style": rarest}, details
+        details = {"style_shares": shares, "style_shares_real": of_real}
+        return Measured({"rarest_style": rarest}, details, real, predicted)
 
 
-def _real(tests: LabelTests) -> Collections:
-    """Real sets of each digit, on the predictor's device."""
-    device = tests.predictor.device
-    return _by_digit(tests.real.sets.to(device), tests.real.x.argmax(dim=1).to(device))
-
-
-def _by_digit(sets: SetBatch, kinds: Tensor) -> Collections:
+def _by_digit(sets: SetBatch, kinds: Tensor) -> dict[str, SetBatch]:
     return {
         digit.name: SetBatch(sets.elements[kinds == kind], sets.presence[kinds == kind])
         for kind, digit in enumerate(DIGITS)
     }
 
 
-def _style_shares(sets: Collections, templates: DigitTemplates, count: int | None) -> dict[str, dict[str, float]]:
+def _style_shares(sets: dict[str, SetBatch], count: int | None) -> dict[str, dict[str, float]]:
     """The share of each style among the first `count` sets of each digit."""
-    shares = {}
+    shares, templates = {}, DigitTemplates(sets[DIGITS[0].name].elements.device)
     for kind, digit in enumerate(DIGITS):
         some = sets[digit.name].elements[:count]
         second = float(templates.style(some, torch.full((len(some),), kind, device=some.device)).double().mean())

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,12 +22,17 @@ from desp.tasks.calibration import calibration_scores, distribution_scores
 from desp.tasks.protocol import Protocol
 from desp.tasks.scoring import Evaluation
 
-Measured = tuple[dict[str, float], dict[str, Any]]
-"""Scores, and details of them."""
-Collections = dict[str, SetBatch]
-"""Sets for each label, by its name."""
 SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION)
 """What every such task reports beside its own."""
+
+
+class Measured(NamedTuple):
+    """What a task measures beside score and calibration; sets are by label, at least as many as are compared."""
+
+    scores: dict[str, float]
+    details: dict[str, Any]
+    true: dict[str, SetBatch]
+    predicted: dict[str, SetBatch]
 
 
 class LabelTask(GeneratedTask):
@@ -52,18 +57,8 @@ class LabelTask(GeneratedTask):
         """A function from zero-padded sets (B, N, 2) and the numbers of their labels (B,) to scores (B,)."""
 
     @abstractmethod
-    def collections(self, tests: "LabelTests", count: int) -> tuple[Collections, Collections]:
-        """`count` fresh true sets, and at least as many predictions, for each label by its name."""
-
-    @abstractmethod
-    def own_scores(self, tests: "LabelTests", scores: Tensor, predicted: Collections) -> Measured:
-        """What the task measures beside score, distribution and calibration.
-
-        Args:
-            tests: the predictions that are scored.
-            scores: (B,) of the returned sets.
-            predicted: from `collections`.
-        """
+    def measure(self, tests: "LabelTests", scores: Tensor) -> Measured:
+        """The task's own numbers, from predictions and the scores (B,) of what is returned for them."""
 
     def one_hot(self, kinds: Tensor | list[int]) -> Tensor:
         """Inputs (B, labels) from the numbers of their labels."""
@@ -98,19 +93,19 @@ class LabelTask(GeneratedTask):
         tests = LabelTests(self, predictor, seed, protocol, sampler)
         score = self.scorer(predictor)
         returned = score(tests.sets.elements, tests.kinds)
-        count = protocol.collection(self.compared_by)
-        true, predicted = self.collections(tests, count)
-        own, own_details = self.own_scores(tests, returned, predicted)
-        compared = {name: sets.first(count) for name, sets in predicted.items()}
-        spread, spread_details = distribution_scores(true, compared, self.compared_by)
+        own, count = self.measure(tests, returned), protocol.collection(self.compared_by)
+        true, predicted = (
+            {name: sets.first(count) for name, sets in part.items()} for part in (own.true, own.predicted)
+        )
+        spread, spread_details = distribution_scores(true, predicted, self.compared_by)
         truth = self.draw(protocol.calibrated, make_generator(seed, f"calibration {self.name}"))
         ranks, rank_details = calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)
         real = tests.real
         return Evaluation(
             raw={"score": float(score(tests.raw[..., :2], tests.kinds).mean())},
-            returned={"score": float(returned.mean()), **own, **spread, **ranks},
+            returned={"score": float(returned.mean()), **own.scores, **spread, **ranks},
             real_data={"score": float(score(real.sets.elements, real.x.argmax(dim=1)).mean())},
-            details={**own_details, "distribution": spread_details, "calibration": rank_details},
+            details={**own.details, "distribution": spread_details, "calibration": rank_details},
             energy=float(predictor.raw_energy(tests.code, tests.raw).mean()),
         )
 

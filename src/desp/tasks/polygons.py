@@ -18,7 +18,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PolygonsSettings
-from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask, LabelTests, Measured
+from desp.tasks.labels import SPREAD_METRICS, LabelTask, LabelTests, Measured
 
 
 class PolygonsTask(LabelTask):
@@ -56,37 +56,34 @@ class PolygonsTask(LabelTask):
         del predictor
         return lambda sets, kinds: polygon_score(sets, self._sizes(kinds))
 
-    def collections(self, tests: LabelTests, count: int) -> tuple[Collections, Collections]:
-        """Fresh true polygons with each number of corners; enough predictions to find `per_input` right ones."""
-        per_input = tests.protocol.per_input or 0
+    def measure(self, tests: LabelTests, scores: Tensor) -> Measured:
+        """The median score, set sizes, and whether all rotations appear among enough predictions of each label."""
+        wanted, found, per_input = self._sizes(tests.kinds), tests.sets.sizes, tests.protocol.per_input or 0
         tried = max(per_input + per_input // 2, tests.protocol.compared)
+        count = tests.protocol.collection(self.compared_by)
         true, predicted = {}, {}
         for kind, corners in enumerate(self.corners):
             own = make_generator("compared polygons", corners)
             true[str(corners)] = draw_polygons(count, own, (corners,)).sets.to(tests.predictor.device)
             predicted[str(corners)] = tests.more(kind, tried, "angles", corners)
-        return true, predicted
-
-    def own_scores(self, tests: LabelTests, scores: Tensor, predicted: Collections) -> Measured:
-        """The median score, set sizes, and whether all rotations appear."""
-        wanted, found = self._sizes(tests.kinds), tests.sets.sizes
-        angles = {name: _turns(sets, int(name), tests.protocol.per_input) for name, sets in predicted.items()}
+        angles = {name: _turns(sets, int(name), per_input) for name, sets in predicted.items()}
         known = [value for value in angles.values() if value is not None]
-        return {
+        own_scores = {
             "score_median": float(scores.median()),
             "size_rmse": size_rmse(found, wanted),
             "right_size": right_size(found, wanted),
             "kuiper": max(known) if len(known) == len(angles) else float("nan"),
-        }, {"kuiper": angles}
+        }
+        return Measured(own_scores, {"kuiper": angles}, true, predicted)
 
     def _sizes(self, kinds: Tensor) -> Tensor:
         return torch.tensor(self.corners, device=kinds.device)[kinds]
 
 
-def _turns(sets: SetBatch, corners: int, wanted: int | None) -> float | None:
+def _turns(sets: SetBatch, corners: int, wanted: int) -> float | None:
     """Kuiper's statistic of the rotations of `wanted` predictions with the right size; None if there are fewer.
 
     The statistic depends on how many there are, so fewer would not compare.
     """
     right = sets.elements[sets.sizes == corners][:wanted, :corners]
-    return None if len(right) < (wanted or 1) else kuiper(polygon_turn(right))
+    return None if len(right) < wanted else kuiper(polygon_turn(right))
