@@ -38,29 +38,48 @@ def install(folder: Path) -> None:
     (information / "entry_points.txt").write_text(f"[desp.plugins]\nmine = {module[1]}\n")
 
 
-def test_the_page_works(tmp_path: Path) -> None:
-    install(tmp_path)
-    records = [{"input": [i / 9], "set": [[i / 9, 0.5], [0.5, i / 9]]} for i in range(10)]
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    (tmp_path / "radii.jsonl").write_text('{"input": 0.1}\n{"input": 0.3}\n')
-    # One process for all commands: loading torch takes longer than any of them.
+def desp(folder: Path, *commands: list[str], package: bool = True) -> "subprocess.CompletedProcess[str]":
+    """Run commands in one process of their own, as loading torch takes longer than any of them."""
     script = "import sys; from desp.cli.main import main; [main(line) for line in eval(sys.argv[1])]"
-    lines = [shlex.split(line)[1:] for line in COMMANDS]
-    path = os.pathsep.join([str(tmp_path), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", script, repr(lines)],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+    path = [str(folder)] * package + [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    return subprocess.run(
+        [sys.executable, "-c", script, repr(list(commands))],
+        cwd=folder / "work",
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=250,
     )
+
+
+def test_a_package_outside_trains_scores_predicts_and_reports(tmp_path: Path) -> None:
+    install(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    records = [{"input": [i / 9], "set": [[i / 9, 0.5], [0.5, i / 9]]} for i in range(10)]
+    (work / "data.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (work / "radii.jsonl").write_text('{"input": 0.1}\n{"input": 0.3}\n')
+    done = desp(tmp_path, *(shlex.split(line)[1:] for line in COMMANDS), ["recipes", "--json"])
     assert done.returncode == 0, done.stderr[-3000:]
-    for name in ("energy", "mine", "method"):
-        assert (tmp_path / "runs" / name / "model").is_dir()
-    predicted = [json.loads(line) for line in (tmp_path / "predicted.jsonl").read_text().splitlines()]
+    saved = {
+        name: json.loads((work / "runs" / name / "settings.json").read_text())["settings"]
+        for name in ("energy", "mine", "method")
+    }
+    assert saved["energy"]["method"]["energy"] == {"kind": "mine", "hidden": 16}
+    assert (saved["method"]["method"]["kind"], saved["method"]["method"]["hidden"]) == ("mine", 8)
+    assert (saved["mine"]["task"], saved["mine"]["method"]["encoder"]) == (
+        {"kind": "mine"},
+        {"kind": "mine", "out": 8},
+    )
+    predicted = [json.loads(line) for line in (work / "predicted.jsonl").read_text().splitlines()]
     assert [len(line["samples"]) for line in predicted] == [2, 2]
-    assert (tmp_path / "runs" / "mine" / "report.html").exists()
+    rows = json.loads((work / "runs" / "mine" / "evaluation.json").read_text())["rows"]
+    assert rows[0]["metric"] == "score"
+    assert "mine" in (work / "runs" / "mine" / "report.html").read_text()
+    # Without the package, its runs say what is missing.
+    alone = desp(tmp_path, ["evaluate", "runs/mine"], package=False)
+    assert alone.returncode == 2
+    assert "Is the package installed that adds it?" in alone.stderr
 
 
 @pytest.mark.parametrize("kind", ["energy", "encoder", "task", "method"])

@@ -1,1 +1,0 @@
-"""A package that adds variants to desp, as an installed one would."""
