@@ -102,7 +102,9 @@ def run_in_parts(jobs: int, arguments: Sequence[str]) -> Results:
     Every process takes every so many-th test, as those of one file take about as long.
     """
     found = run_tests(["--collect-only", *arguments])
-    if found.failed or len(found.collected) < 2 * jobs:
+    if found.failed:
+        return found  # what cannot be imported is an error, and must not be hidden by a second try in this process
+    if len(found.collected) < 2 * jobs:
         return run_tests(arguments)
     options = [item for item in arguments if not Path(item.split("::")[0]).exists()]
     total = Results()

@@ -29,7 +29,7 @@ def test_steps_that_cannot_be_recorded_are_taken_plainly(
 ) -> None:
     """A value that is read on the host breaks the recording off; weights and noise go on as if it had not been."""
     settings, ends = replace(SHORT, ema_decay=0.9, warmup_steps=3), []
-    compute = GradientStep.compute
+    compute = GradientStep.__call__
 
     def reading(self: GradientStep, *args: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         loss, statistics = compute(self, *args)
@@ -39,7 +39,7 @@ def test_steps_that_cannot_be_recorded_are_taken_plainly(
     for engine in ("eager", "auto"):
         trainer = make_trainer(make_predictor("denoising", engine=engine), settings, accelerator=Accelerator())
         if engine == "auto":
-            monkeypatch.setattr(GradientStep, "compute", reading)
+            monkeypatch.setattr(GradientStep, "__call__", reading)
         ends.append(trainer.fit().weights)
         assert not trainer.update.captures
     assert sum("training runs step by step, as recording failed" in line for line in caplog.messages) == 1

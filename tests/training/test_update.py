@@ -28,7 +28,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from desp.capture import CapturedCall
 from desp.data import PointTable, draw_digits, draw_polygons
+from desp.data.augment import translate_points
 from desp.data.base import Batch, BatchSource
+from desp.data.mnist import PIXELS
 from desp.errors import TrainingInterrupted
 from desp.scaling import FeatureScaling
 from desp.settings import TrainingSettings
@@ -234,14 +236,20 @@ class HostWork(TorchDispatchMode):
 
 
 def point_table(device: str = "cpu") -> PointTable:
-    """Five sets of up to nine pixels, of which some are moved when drawn."""
+    """Five sets of up to nine pixels."""
     points = (torch.arange(5 * 9 * 2, dtype=torch.uint8) % 28).view(5, 9, 2)
     sizes = torch.tensor([1, 9, 4, 7, 0])
     present = torch.arange(9) < sizes.unsqueeze(1)
-    return PointTable(points * present.unsqueeze(-1), sizes, translate=0.5).to(device)
+    return PointTable(points * present.unsqueeze(-1), sizes).to(device)
 
 
-@pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw])
+def draw_translated(batch_size: int, generator: torch.Generator) -> Batch:
+    """Points, some of them translated."""
+    drawn = point_table(str(generator.device)).draw(batch_size, generator)
+    return translate_points(0.5, PIXELS)(drawn, generator)
+
+
+@pytest.mark.parametrize("draw", [draw_polygons, draw_digits, draw_translated])
 def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator], Batch]) -> None:
     scaling = FeatureScaling((0.1, 0.2), (2.0, 3.0))
 
@@ -298,9 +306,16 @@ def test_recorded_training_ends_where_plain_training_does(kind: Kind, source: Ba
 @pytest.mark.gpu
 @on_gpu
 def test_points_are_drawn_inside_a_recording() -> None:
-    table, generator = point_table("cuda"), torch.Generator(device="cuda")
-    expected = [table.draw(16, generator.manual_seed(seed)).x for seed in (3, 4)]
-    recorded = CapturedCall(lambda: table.draw(16, generator).x, [generator])
+    table, generator, augment = point_table("cuda"), torch.Generator(device="cuda"), translate_points(0.5, PIXELS)
+
+    def drawn() -> Tensor:
+        return augment(table.draw(16, generator), generator).x
+
+    expected = []
+    for seed in (3, 4):
+        generator.manual_seed(seed)
+        expected.append(drawn())
+    recorded = CapturedCall(drawn, [generator])
     for seed, x in zip((3, 4), expected, strict=True):
         generator.manual_seed(seed)
         assert torch.equal(recorded(), x)
