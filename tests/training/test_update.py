@@ -243,10 +243,12 @@ def point_table(device: str = "cpu") -> PointTable:
     return PointTable(points * present.unsqueeze(-1), sizes).to(device)
 
 
+TABLE = point_table()
+
+
 def draw_translated(batch_size: int, generator: torch.Generator) -> Batch:
     """Points, some of them translated."""
-    drawn = point_table(str(generator.device)).draw(batch_size, generator)
-    return translate_points(0.5, PIXELS)(drawn, generator)
+    return translate_points(0.5, PIXELS)(TABLE.draw(batch_size, generator), generator)
 
 
 @pytest.mark.parametrize("draw", [draw_polygons, draw_digits, draw_translated])
