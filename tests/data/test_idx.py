@@ -45,7 +45,9 @@ def test_what_is_no_idx_file_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [WHOLE, gzip.compress(WHOLE)[:-12], gzip.compress(WHOLE)[:-8] + bytes(8), b"\x1f\x8b" + bytes(30)]
+    "content",
+    [WHOLE, gzip.compress(WHOLE)[:-12], gzip.compress(WHOLE)[:-8] + bytes(8), b"\x1f\x8b" + bytes(30)],
+    ids=["plain", "cut", "checksum", "header"],
 )
 def test_what_cannot_be_unpacked_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
