@@ -1,7 +1,7 @@
 """Small methods, which tests take energies and encoders from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import nn
@@ -35,12 +35,8 @@ class Given(EnergySettings):
 
     noise_conditional: ClassVar[bool] = True
     bounded_chains: ClassVar[bool] = True
-    energy: SetEnergy
-
-    @property
-    def width(self) -> int:
-        """Of layers beside it."""
-        return 4
+    hidden: int = 4
+    energy: SetEnergy = field(kw_only=True)
 
     def load(self) -> Callable[..., SetEnergy]:
         """A function that gives the energy, whatever it is asked for."""

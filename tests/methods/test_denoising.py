@@ -68,7 +68,7 @@ def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoisi
 
 def constant(**changes: object) -> EnergyDenoising:
     """A method with a constant energy, for inputs of one number."""
-    settings = DenoisingSettings(energy=Given(ZeroEnergy()), **changes)
+    settings = DenoisingSettings(energy=Given(energy=ZeroEnergy()), **changes)
     sets = SetSpec(8, 2, PresencePadding())
     method = build_method(settings, sets, "vector", (1,), encoder=nn.Identity(), engine="eager")
     assert isinstance(method, EnergyDenoising)

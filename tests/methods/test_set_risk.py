@@ -46,7 +46,7 @@ def make(
 @every_distance
 def test_loss_is_the_distance_of_the_descents_end(distance: Distance) -> None:
     energy = QuadraticEnergy(0.2)
-    settings = SetRiskSettings(energy=Given(energy), distance=distance, descent=DescentSettings(3, 0.5))
+    settings = SetRiskSettings(energy=Given(energy=energy), distance=distance, descent=DescentSettings(3, 0.5))
     method = make(settings, 4, (1,), encoder=nn.Identity()).double()
     start_of = method.descent.start
     x, y = torch.randn(6, 1).double(), torch.rand(6, 4, 2).double()

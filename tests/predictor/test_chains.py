@@ -57,20 +57,25 @@ def test_of_several_restarts_the_lowest_end_is_kept_with_its_record(fitted: SetP
         torch.testing.assert_close(info.gradient_norms[:, row], samples[index][1].gradient_norms[:, row])
 
 
-@pytest.mark.parametrize(("inputs", "restarts", "engine"), [(999, 1, "few"), (1000, 1, "many"), (250, 4, "many")])
-def test_many_chains_are_worth_an_engine(fitted: SetPredictor, inputs: int, restarts: int, engine: str) -> None:
+@pytest.mark.parametrize(
+    ("inputs", "restarts", "engine"), [(999, 1, "eager"), (1000, 1, "graph"), (250, 4, "graph")]
+)
+def test_many_chains_are_worth_an_engine(
+    fitted: SetPredictor, inputs: int, restarts: int, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = LangevinSettings(steps=1, stochastic_steps=1, restarts=restarts)
-    code, engines = fitted.encode(torch.zeros(inputs, 3)), fitted.method.engines
-    ran: list[str] = []
+    code, engines = fitted.encode(torch.zeros(inputs, 3)), fitted.method.prediction_engine
+    name, on_gpu = engines.name, []
 
-    def noted(name: str) -> Any:
-        run = getattr(engines, name).run
-        return lambda *args: (ran.append(name), run(*args))[1]
+    def noted(device: torch.device, chains: int) -> Any:
+        on_gpu.append(name(torch.device("cuda"), chains))
+        return name(device, chains)
 
-    for name in ("few", "many"):
-        getattr(engines, name).run = noted(name)
+    monkeypatch.setattr(engines, "requested", "auto")
+    monkeypatch.setattr(engines, "name", noted)
     fitted.method.sample_part(code, make_generator(0), settings, "nothing", None)
-    assert ran == [engine] * restarts
+    assert on_gpu == [engine] * restarts
+    assert fitted.method.engine_used == "eager"
 
 
 def test_without_noise_one_chain_is_enough(fitted: SetPredictor, pairs: Pairs) -> None:

@@ -145,8 +145,9 @@ class Method(nn.Module, ABC):
             missing = CHAINS_AT_ONCE - len(part) if len(code) > CHAINS_AT_ONCE else 0
             filled = None if known is None else _filled_up(known, missing)
             values, info = self.sample_part(_filled_up(part, missing), generator, sampler, record, filled)
-            parts.append((values[: len(part)], info.first(len(part))))
-        return torch.cat([values for values, _ in parts]), ChainInfo.join([info for _, info in parts])
+            parts.append((values[: len(part)], info))
+        joined = ChainInfo.combined([info for _, info in parts], lambda of_parts: torch.cat(of_parts, dim=1))
+        return torch.cat([values for values, _ in parts]), joined.map(lambda of_chains: of_chains[:, : len(code)])
 
     @abstractmethod
     def sample_part(

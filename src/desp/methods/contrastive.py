@@ -9,10 +9,10 @@ from torch import Tensor
 
 from desp.methods.base import Method, MethodParts, build_energy
 from desp.samplers import (
+    CHAINS_AT_ONCE,
     ChainEngine,
     ChainInfo,
     LangevinSampler,
-    PredictionEngines,
     Record,
     eager_gradient,
     sample_restarts,
@@ -35,7 +35,7 @@ class Contrastive(Method):
         self.settings = settings
         self.energy = build_energy(settings.energy, parts.sets, parts.code_shape)
         self.training_engine = ChainEngine(self.energy, parts.engine)
-        self.engines = PredictionEngines(self.energy, parts.engine)
+        self.prediction_engine = ChainEngine(self.energy, parts.engine, fewest_chains=CHAINS_AT_ONCE)
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
         """h(x), by the energy's own set encoder where that is shared."""
@@ -112,18 +112,17 @@ class Contrastive(Method):
         settings = require_variant(sampler or self.settings.sampler, LangevinSettings, "sampler")
         # Restarts of a chain without noise would all be the same.
         restarts = settings.restarts if settings.noise_at(0) > 0 else 1
-        engine = self.engines.suitable(len(code) * restarts)
         start = self.start(code, presence)
         chain = LangevinSampler(replace(settings, restarts=1), self.sets.aligned)
         sampled = sample_restarts(
-            lambda: engine.run(chain, code, start, generator, record),
+            lambda: self.prediction_engine.run(chain, code, start, generator, record, len(code) * restarts),
             lambda sets: self.energy.score(code, sets),
             restarts,
             settings.aggregate,
             self.sets.padding,
             aligned=self.sets.aligned,
         )
-        self.engine_used = engine.used or "eager"
+        self.engine_used = self.prediction_engine.used or "eager"
         return sampled
 
     def energies_part(self, code: Tensor, y: Tensor) -> Tensor:

@@ -12,12 +12,13 @@ from desp.errors import SettingsError
 from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
 from desp.nn import SIGMA_FEATURES, AttentionNetwork, Cache, CardinalityHead, prefix_mask
 from desp.samplers import (
+    CHAINS_AT_ONCE,
+    ChainEngine,
     ChainInfo,
     EDMSampler,
     GradientFor,
     LogDensity,
     Preconditioning,
-    PredictionEngines,
     Record,
     eager_gradient,
     log_density,
@@ -37,7 +38,7 @@ class Diffusion(Method):
     """
 
     field: SetField
-    engines: PredictionEngines
+    prediction_engine: ChainEngine
 
     def __init__(self, settings: DiffusionSettings, parts: MethodParts) -> None:
         super().__init__(parts)
@@ -45,12 +46,12 @@ class Diffusion(Method):
         self.known_presence = settings.predicts_cardinality or parts.sets.aligned
         self.preconditioning = Preconditioning(settings.sigma_data, self.known_presence)
 
-    def _add_cardinality(self, code_features: int) -> None:
-        """p(n | x), made after the network, so that weights are drawn in that order; aligned outputs need none."""
-        settings, head = self.settings, None
-        if settings.predicts_cardinality and not self.sets.aligned:
-            head = CardinalityHead(code_features, self.sets.max_size, settings.width)
-        self.cardinality = head
+    def _finish(self, parts: MethodParts) -> None:
+        """Make what comes after the network, so that weights are drawn in that order: the engine and p(n | x)."""
+        self.prediction_engine = ChainEngine(self.field, parts.engine, fewest_chains=CHAINS_AT_ONCE)
+        self.cardinality = None
+        if self.settings.predicts_cardinality and not self.sets.aligned:  # aligned outputs need none
+            self.cardinality = CardinalityHead(parts.code_shape[-1], self.sets.max_size, self.settings.width)
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -98,12 +99,11 @@ class Diffusion(Method):
     ) -> tuple[Tensor, ChainInfo]:
         """The cardinality, where it is predicted, then from noise to sets."""
         settings = require_variant(sampler or self.settings.sampler, EDMSettings, "sampler")
-        engine = self.engines.suitable(len(code))
-        start = self.start(
-            code, self._cardinality_mask(code, generator, settings) if presence is None else presence
-        )
-        sampled = engine.run(EDMSampler(settings, self.preconditioning), code, start, generator, record)
-        self.engine_used = engine.used or "eager"
+        if presence is None:
+            presence = self._cardinality_mask(code, generator, settings)
+        start, chain = self.start(code, presence), EDMSampler(settings, self.preconditioning)
+        sampled = self.prediction_engine.run(chain, code, start, generator, record)
+        self.engine_used = self.prediction_engine.used or "eager"
         return sampled
 
     def _cardinality_mask(self, code: Tensor, generator: torch.Generator, settings: EDMSettings) -> Tensor | None:
@@ -128,8 +128,7 @@ class EnergyDenoising(Diffusion):
         super().__init__(settings, parts)
         options = {"known_presence": True} if self.known_presence and settings.energy.masks_absent else {}
         self.energy = build_energy(settings.energy, parts.sets, _with_sigma(parts.code_shape), **options)
-        self._add_cardinality(parts.code_shape[-1])
-        self.engines = PredictionEngines(self.energy, parts.engine)
+        self._finish(parts)
 
     @property
     def field(self) -> SetEnergy:  # type: ignore[override]
@@ -195,12 +194,11 @@ class Denoiser(Diffusion):
             known_presence=self.known_presence,
             outputs=channels,
         )
-        self.field = NetworkField(network)
-        self._add_cardinality(parts.code_shape[-1])
-        self.engines = PredictionEngines(self.field, parts.engine)
+        self.field = _NetworkField(network)
+        self._finish(parts)
 
 
-class NetworkField(SetField):
+class _NetworkField(SetField):
     """A network's output in the place of an energy's gradient.
 
     Args:

@@ -44,16 +44,11 @@ class MethodSettings(Variant):
     @property
     def width(self) -> int:
         """Width of its layers."""
-        return self.backbone.width
+        return self.backbone.hidden
 
     @property
     def has_density(self) -> bool:
         """Whether sets have a normalised density (`log_prob`)."""
-        return False
-
-    @property
-    def needs_presence(self) -> bool:
-        """Whether sets must be padded with a presence feature."""
         return False
 
     @property
@@ -62,9 +57,14 @@ class MethodSettings(Variant):
         return False
 
     @property
+    def needs_presence(self) -> bool:
+        """Whether sets must be padded with a presence feature, by which a predicted cardinality is given."""
+        return self.predicts_cardinality
+
+    @property
     def prediction_sampler(self) -> SamplerSettings | None:
         """How it samples when it predicts; None where there is nothing to choose."""
-        return None
+        return getattr(self, "sampler", None)
 
     def with_sampler(self, sampler: SamplerSettings) -> Self:
         """The same method with another sampler to predict by.
@@ -113,8 +113,8 @@ class EnergyMethodSettings(MethodSettings):
 
     @property
     def needs_presence(self) -> bool:
-        """Where the energy does."""
-        return self.energy.needs_presence
+        """Where the energy does, too."""
+        return super().needs_presence or self.energy.needs_presence
 
 
 @MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
@@ -147,11 +147,6 @@ class ContrastiveSettings(EnergyMethodSettings):
         bounded = not self.mask_divergent or self.energy.bounded_chains
         require_setting(bounded, "energy", "deep-sets or set-encoder for mask_divergent", self.energy.kind)
 
-    @property
-    def prediction_sampler(self) -> LangevinSettings:
-        """The chain that predicts."""
-        return self.sampler
-
 
 @dataclass(frozen=True)
 class DiffusionSettings(MethodSettings):
@@ -180,19 +175,9 @@ class DiffusionSettings(MethodSettings):
         require_setting(drawn, "sampler.cardinality", wanted, self.sampler.cardinality)
 
     @property
-    def needs_presence(self) -> bool:
-        """The predicted cardinality is given by presence."""
-        return self.predicts_cardinality
-
-    @property
     def predicts_cardinality(self) -> bool:
         """Unless it is denoised."""
         return self.cardinality == "predicted"
-
-    @property
-    def prediction_sampler(self) -> EDMSettings:
-        """How sets are sampled."""
-        return self.sampler
 
 
 @MethodSettings.register("denoising", "desp.methods.denoising:EnergyDenoising")
@@ -284,8 +269,8 @@ class SetRiskSettings(EnergyMethodSettings):
 
     @property
     def needs_presence(self) -> bool:
-        """Unless everything is descended alike, and inputs are encoded otherwise than sets."""
-        return super().needs_presence or self.cardinality != "descended"
+        """Also where it is clamped."""
+        return super().needs_presence or self.cardinality == "clamped"
 
     @property
     def predicts_cardinality(self) -> bool:
@@ -329,11 +314,6 @@ class TSPNSettings(MethodSettings):
     def width(self) -> int:
         """Of the transformer."""
         return self.hidden
-
-    @property
-    def needs_presence(self) -> bool:
-        """Elements are masked by it."""
-        return True
 
     @property
     def predicts_cardinality(self) -> bool:

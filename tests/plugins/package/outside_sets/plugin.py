@@ -26,11 +26,6 @@ class SpringSettings(EnergySettings):
     hidden: int = 16
     """Width of the layers."""
 
-    @property
-    def width(self) -> int:
-        """Of the layers."""
-        return self.hidden
-
 
 @EncoderSettings.register("linear", "outside_sets.parts:build_linear")
 @dataclass(frozen=True)
