@@ -8,8 +8,8 @@ from torch import nn
 
 from desp.energies import SetEnergy
 from desp.methods import Contrastive, SetSpec, build_method
-from desp.sets import ZeroPadding
-from desp.settings import ContrastiveSettings, EnergySettings, InputKind
+from desp.sets import Padding
+from desp.settings import ContrastiveSettings, EnergySettings, InputKind, RepresentationSettings
 
 
 def with_energy(
@@ -22,7 +22,7 @@ def with_energy(
     encoder: nn.Module | None = None,
 ) -> Contrastive:
     """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
-    sets = SetSpec(size, channels, ZeroPadding())
+    sets = SetSpec(size, channels, Padding(RepresentationSettings("zero")))
     settings = ContrastiveSettings(energy=energy)
     method = build_method(settings, sets, input_kind, input_shape, encoder, engine="eager")
     assert isinstance(method, Contrastive)

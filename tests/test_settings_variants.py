@@ -13,7 +13,7 @@ from desp import plugins
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.methods import SetSpec, build_method
-from desp.sets import ZeroPadding
+from desp.sets import Padding
 from desp.settings import (
     AttentionSettings,
     AutoEncoderSettings,
@@ -29,6 +29,7 @@ from desp.settings import (
     LangevinSettings,
     MethodSettings,
     PooledLayersSettings,
+    RepresentationSettings,
     SamplerSettings,
     SetRiskSettings,
     TaskSettings,
@@ -106,7 +107,7 @@ def test_what_is_registered_is_read_written_and_built(monkeypatch: pytest.Monkey
     method = ContrastiveSettings(energy=OwnSettings(strength=2.0))
     assert to_json(method)["energy"] == {"kind": "own", "hidden": 4, "strength": 2.0}
     assert from_json(MethodSettings, to_json(method)) == method
-    module = build_method(method, SetSpec(3, 2, ZeroPadding()), "vector", (2,))
+    module = build_method(method, SetSpec(3, 2, Padding(RepresentationSettings("zero"))), "vector", (2,))
     x, y = torch.rand(4, 2), torch.rand(4, 3, 2)
     expected = 2 * (y - x.unsqueeze(1)).square().sum(dim=(1, 2))
     torch.testing.assert_close(module.energies(module.encode(x), y), expected)
@@ -201,4 +202,4 @@ def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputK
     settings = ContrastiveSettings(encoder=EncoderSettings.kinds()[encoder]())
     shape = {"vector": (3,), "set": (4, 3), "image": (3, 8, 8)}[input_kind]
     with pytest.raises(SettingsError, match=f"^encoder must be one for inputs that are a {input_kind}, got"):
-        build_method(settings, SetSpec(3, 2, ZeroPadding()), input_kind, shape)
+        build_method(settings, SetSpec(3, 2, Padding(RepresentationSettings("zero"))), input_kind, shape)

@@ -14,13 +14,14 @@ from desp.methods import Contrastive, SetSpec, build_method
 from desp.nn import Cache
 from desp.samplers import LangevinSampler
 from desp.samplers.base import eager_gradient
-from desp.sets import ZeroPadding
+from desp.sets import Padding
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     EnergySettings,
     LangevinSettings,
     PooledLayersSettings,
+    RepresentationSettings,
     SetEncoderSettings,
 )
 from small_methods import Given
@@ -40,7 +41,7 @@ def seeded(seed: int = 5) -> torch.Generator:
 def build(
     settings: ContrastiveSettings, input_shape: tuple[int, ...] = (3,), size: int = 4, *, identity: bool = False
 ) -> Contrastive:
-    sets = SetSpec(size, 2, ZeroPadding())
+    sets = SetSpec(size, 2, Padding(RepresentationSettings("zero")))
     encoder = nn.Identity() if identity else None
     method = build_method(settings, sets, "vector", input_shape, encoder, engine="eager")
     assert isinstance(method, Contrastive)

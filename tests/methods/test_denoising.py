@@ -15,7 +15,7 @@ from desp.energies import SetEnergy
 from desp.methods import Denoiser, EnergyDenoising, SetSpec, build_method
 from desp.nn import Cache, prefix_mask
 from desp.samplers import eager_gradient
-from desp.sets import PresencePadding
+from desp.sets import Padding
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
@@ -24,6 +24,7 @@ from desp.settings import (
     DiffusionSettings,
     EDMSettings,
     PooledLayersSettings,
+    RepresentationSettings,
 )
 from small_methods import Given
 
@@ -55,12 +56,12 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     drawn = draw_polygons(batch, seeded(seed))
-    return drawn.x, PresencePadding().encode(drawn.sets)
+    return drawn.x, Padding(RepresentationSettings()).encode(drawn.sets)
 
 
 def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoising | Denoiser:
     torch.manual_seed(0)
-    sets = SetSpec(8, 2, PresencePadding())
+    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
     method = build_method(replace(settings, **changes), sets, "vector", (5,), engine="eager")
     assert isinstance(method, EnergyDenoising if settings.has_energy else Denoiser)
     return method
@@ -69,7 +70,7 @@ def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoisi
 def constant(**changes: object) -> EnergyDenoising:
     """A method with a constant energy, for inputs of one number."""
     settings = DenoisingSettings(energy=Given(energy=ZeroEnergy()), **changes)
-    sets = SetSpec(8, 2, PresencePadding())
+    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
     method = build_method(settings, sets, "vector", (1,), encoder=nn.Identity(), engine="eager")
     assert isinstance(method, EnergyDenoising)
     return method

@@ -11,8 +11,15 @@ from desp.distances import SET_DISTANCES, chamfer
 from desp.energies import SetEnergy
 from desp.methods import SetRisk, SetSpec, build_method
 from desp.nn import Cache, prefix_mask
-from desp.sets import Padding, PresencePadding, ZeroPadding
-from desp.settings import DeepSetsSettings, DescentSettings, Distance, SetEncoderSettings, SetRiskSettings
+from desp.sets import Padding
+from desp.settings import (
+    DeepSetsSettings,
+    DescentSettings,
+    Distance,
+    RepresentationSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+)
 from small_methods import Given
 
 every_distance = pytest.mark.parametrize("distance", SET_DISTANCES)
@@ -37,7 +44,7 @@ def make(
     padding: Padding | None = None,
     encoder: nn.Module | None = None,
 ) -> SetRisk:
-    sets = SetSpec(size, 2, padding or ZeroPadding())
+    sets = SetSpec(size, 2, padding or Padding(RepresentationSettings("zero")))
     method = build_method(settings, sets, "vector", input_shape, encoder)
     assert isinstance(method, SetRisk)
     return method
@@ -104,7 +111,7 @@ def padded_sets(sizes: list[int]) -> Tensor:
 def system(steps: int, **settings: Any) -> SetRisk:
     descent = DescentSettings(steps, 25.0)
     risk = SetRiskSettings(energy=ENERGY, descent=descent, cardinality_hidden=8, **settings)
-    return make(risk, 4, padding=PresencePadding()).double()
+    return make(risk, 4, padding=Padding(RepresentationSettings())).double()
 
 
 @every_distance

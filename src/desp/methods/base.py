@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
-from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
+from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import EnergySettings, Engine, InputKind, MethodSettings, SamplerSettings, require_setting
 
@@ -84,14 +84,19 @@ class Method(nn.Module, ABC):
     def __init__(self, parts: MethodParts) -> None:
         super().__init__()
         self.encoder, self.sets, self.engine = parts.encoder, parts.sets, parts.engine
+        self.energy: SetEnergy | None = None
+        """What scores a set, where the method trains one."""
+        self.training_engine: ChainEngine | None = None
+        """What runs the chains of training steps, where there are any."""
         self.engine_used = "eager"
         """How the last sets were sampled: ``eager``, ``compiled`` or ``graph``."""
 
     # -- training --------------------------------------------------------------------------------------
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
-        """h(x): the code of each input, computed once for all its samples."""
-        return self.encoder(x)
+        """h(x): the code of each input, once for all its samples; by the energy's own set encoder if shared."""
+        code: Tensor = self.encoder(x)
+        return code if self.energy is None else self.energy.encode(code)
 
     @abstractmethod
     def forward(
@@ -106,11 +111,12 @@ class Method(nn.Module, ABC):
     @property
     def training_engine_used(self) -> str:
         """How chains ran in the last training step."""
-        return "eager"
+        return (self.training_engine and self.training_engine.used) or "eager"
 
     def resume_engine(self, engine: str) -> None:
         """Run chains on the CPU as before a run was interrupted, if the engine is ours to choose."""
-        del engine
+        if self.training_engine is not None and engine in ("eager", "compiled"):
+            self.training_engine.settled = cast(Literal["eager", "compiled"], engine)
 
     def divergence(self, numbers: dict[str, float]) -> str | None:
         """Why the latest steps, by their means, have diverged although all was finite; None: they have not."""
@@ -176,7 +182,8 @@ class Method(nn.Module, ABC):
 
     def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
         """The energy (B,) of at most `CHAINS_AT_ONCE` padded sets."""
-        del code
+        if self.energy is not None:
+            return self.energy.score(code, y)
         return torch.full((len(y),), torch.nan, dtype=y.dtype, device=y.device)
 
     def log_prob(

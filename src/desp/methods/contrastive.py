@@ -1,12 +1,13 @@
 """Maximum likelihood by contrast (equations 3 to 5): the paper's method."""
 
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
 from desp.samplers import (
     CHAINS_AT_ONCE,
@@ -30,16 +31,15 @@ class Contrastive(Method):
     data and flat elsewhere. Divergent samples may be left out of the loss.
     """
 
+    energy: SetEnergy
+    training_engine: ChainEngine
+
     def __init__(self, settings: ContrastiveSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings = settings
         self.energy = build_energy(settings.energy, parts.sets, parts.code_shape)
         self.training_engine = ChainEngine(self.energy, parts.engine)
         self.prediction_engine = ChainEngine(self.energy, parts.engine, fewest_chains=CHAINS_AT_ONCE)
-
-    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
-        """h(x), by the energy's own set encoder where that is shared."""
-        return self.energy.encode(self.encoder(x))
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -76,16 +76,6 @@ class Contrastive(Method):
     def plan(self, steps: int) -> None:
         """Count the gradients to come."""
         self.training_engine.gradients = steps * self.settings.chain.steps
-
-    @property
-    def training_engine_used(self) -> str:
-        """How chains ran in the last training step."""
-        return self.training_engine.used or "eager"
-
-    def resume_engine(self, engine: str) -> None:
-        """Run chains on the CPU as before."""
-        if engine in ("eager", "compiled"):
-            self.training_engine.settled = cast(Literal["eager", "compiled"], engine)
 
     def divergence(self, numbers: dict[str, float]) -> str | None:
         """Too many samples diverge: the energy is too steep for prediction, too, and masking does not mend it."""
@@ -124,7 +114,3 @@ class Contrastive(Method):
         )
         self.engine_used = self.prediction_engine.used or "eager"
         return sampled
-
-    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
-        """By the energy itself."""
-        return self.energy.score(code, y)

@@ -123,6 +123,7 @@ class EnergyDenoising(Diffusion):
     """
 
     settings: DenoisingSettings
+    energy: SetEnergy
 
     def __init__(self, settings: DenoisingSettings, parts: MethodParts) -> None:
         super().__init__(settings, parts)

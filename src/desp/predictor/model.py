@@ -16,7 +16,7 @@ from desp.methods import Method, SetSpec, build_method
 from desp.nn import InputScaling, SetScaling
 from desp.predictor.shape import DataShape, InputStatistics
 from desp.randomness import derive_seed
-from desp.sets import SetBatch, make_padding, present
+from desp.sets import Padding, SetBatch, present
 from desp.settings import (
     SCHEMA,
     DenoisingSettings,
@@ -60,14 +60,7 @@ predictions = predictor.predict(inputs, samples=5)
 class PredictorModel(ModelHubMixin, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
     """What a predictor is made of, and how data in the user's units become its tensors and back.
 
-    Args:
-        method: how the model is trained and how sets are sampled from it.
-        representation: how sets become tensors.
-        input_encoder: the user's own h(x), any module from a batch of inputs to codes (B, H); None: the method's.
-            Needed again when loading.
-        engine: how chains run; ``auto`` picks what suits the device.
-        device: where to run.
-        matmul_precision: of float32 matrix products in training and prediction; None: torch's own setting.
+    `SetPredictor`, which adds training and prediction, says what the arguments are.
     """
 
     def __init__(
@@ -90,7 +83,7 @@ class PredictorModel(ModelHubMixin, library_name="desp", tags=["set-prediction"]
         require_setting(padded, "representation.padding", wanted, self.representation.padding)
         self.engine, self.device_choice = engine, device
         self.matmul_precision: MatmulPrecision | None = matmul_precision
-        self.padding = make_padding(self.representation)
+        self.padding = Padding(self.representation)
         self._own_encoder = input_encoder
         self._shape: DataShape | None = None
         self._method: Method | None = None
