@@ -157,18 +157,18 @@ def test_installed_packages_register_when_kinds_are_asked_for(monkeypatch: pytes
 
 def test_parts_are_exchanged_where_there_are_any() -> None:
     energy, chain, descent = AttentionSettings(hidden=8), LangevinSettings(steps=100), DescentSettings(steps=3)
-    assert DenoisingSettings().with_energy(energy) == DenoisingSettings(energy=energy)
-    assert ContrastiveSettings().with_sampler(chain).prediction_sampler == chain
+    assert DenoisingSettings().with_part("energy", energy) == DenoisingSettings(energy=energy)
+    assert ContrastiveSettings().with_part("sampler", chain).prediction_sampler == chain
     assert SetRiskSettings().prediction_sampler == DescentSettings()
     assert SetRiskSettings(descent=descent).prediction_sampler == descent
-    other = SetRiskSettings().with_sampler(descent)
+    other = SetRiskSettings().with_part("sampler", descent)
     assert (other.prediction_sampler, other.descent) == (descent, DescentSettings())
     with pytest.raises(SettingsError, match=r"^method.energy must be left out: the method tspn has none"):
-        TSPNSettings().with_energy(energy)
+        TSPNSettings().with_part("energy", energy)
     with pytest.raises(SettingsError, match=r"^method.sampler must be left out: the method tspn has none"):
-        TSPNSettings().with_sampler(chain)
+        TSPNSettings().with_part("sampler", chain)
     with pytest.raises(SettingsError, match=r"^energy must be pooled-layers, attention or deep-sets"):
-        DenoisingSettings().with_energy(EnergySettings.kinds()["set-encoder"]())
+        DenoisingSettings().with_part("energy", EnergySettings.kinds()["set-encoder"]())
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,7 @@ def test_densities_need_a_smooth_energy_and_a_predicted_cardinality(method: Meth
 @pytest.mark.parametrize("method", sorted(FAMILIES[MethodSettings]))
 def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKind) -> None:
     settings = MethodSettings.kinds()[method]()
-    chosen = AutoEncoderSettings().resolve(input_kind, settings.auto_encoder)
-    assert input_kind in chosen.input_kinds
+    assert input_kind in settings.auto_encoder(input_kind).input_kinds
 
 
 @pytest.mark.parametrize(("encoder", "input_kind"), [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector")])

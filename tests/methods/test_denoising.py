@@ -14,7 +14,7 @@ from desp.data import draw_polygons
 from desp.energies import SetEnergy
 from desp.methods import Denoiser, EnergyDenoising, SetSpec, build_method
 from desp.nn import Cache, prefix_mask
-from desp.samplers import eager_gradient
+from desp.samplers import ProbabilityFlow, eager_gradient
 from desp.sets import Padding
 from desp.settings import (
     AttentionSettings,
@@ -169,8 +169,8 @@ def test_the_order_of_elements_does_not_matter(
     sigma, order = torch.full((6,), 0.3, dtype=torch.float64), torch.randperm(8, generator=seeded())
     # Absent elements are equal, and of those FSPool tells one from the other.
     mask, noised = edm.noise_mask(y), y + 0.3 * torch.rand(y.shape, generator=seeded()).double()
-    clean = edm.denoise(gradient, code, noised, mask, sigma)[1]
-    mixed = edm.denoise(gradient, code, noised[:, order], mask[:, order], sigma)[1]
+    clean = ProbabilityFlow(edm, gradient, code, mask).denoise(noised, sigma)[1]
+    mixed = ProbabilityFlow(edm, gradient, code, mask[:, order]).denoise(noised[:, order], sigma)[1]
     torch.testing.assert_close(mixed, clean[:, order], rtol=1e-9, atol=1e-9)
 
 
@@ -181,12 +181,12 @@ def test_energy_and_denoised_set_agree() -> None:
     code, y = method.encode(x.double()), y.double()
     edm, gradient = method.preconditioning, partial(eager_gradient, method.field, size=8)
     leaf = y.clone().requires_grad_()
-    values = edm.negative_log_density(gradient, code, leaf, 0.3)
+    flow = ProbabilityFlow(edm, gradient, code, edm.noise_mask(y))
+    values = flow.negative_log_density(edm.to_symmetric(leaf), 0.3)
     (slope,) = torch.autograd.grad(values.sum(), leaf)
     torch.testing.assert_close(method.energies(code, y), values.detach())
     mask, u = edm.noise_mask(y), edm.to_symmetric(y)
-    sigma = torch.full((4,), 0.3, dtype=torch.float64)
-    _, clean = edm.denoise(gradient, code, u, mask, sigma)
+    _, clean = flow.denoise(u, torch.full((4,), 0.3, dtype=torch.float64))
     # 2 y - 1 doubles the gradient
     torch.testing.assert_close((u - clean) / 0.3**2 * 2, slope * mask, rtol=1e-8, atol=1e-8)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.energies import SetEnergy, SetField
 from desp.methods.denoising import _NetworkField
 from desp.nn import AttentionNetwork
-from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler, eager_gradient
+from desp.samplers import ChainEngine, ChainInfo, Gradient, LangevinSampler, Record, Sampler, eager_gradient
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
 from small_methods import with_energy
@@ -44,7 +44,11 @@ def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEng
     Graph.made = []
     monkeypatch.setattr("desp.samplers.engine._ChainGraph", Graph)
     monkeypatch.setattr("desp.samplers.engine.check_engine", lambda *_: None)
-    monkeypatch.setattr(ChainEngine, "compiled_gradient", ChainEngine._eager)
+
+    def plain(self: ChainEngine, code: Tensor, size: int) -> Gradient:
+        return eager_gradient(self.field, code, size)
+
+    monkeypatch.setattr(ChainEngine, "compiled_gradient", plain)
 
     def make(name: Engine) -> tuple[ChainEngine, list[tuple[int, ...]]]:
         engine, compiled = ChainEngine(deep_sets(), name), []

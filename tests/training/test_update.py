@@ -234,11 +234,11 @@ class HostWork(TorchDispatchMode):
 
 
 def point_table(device: str = "cpu") -> PointTable:
-    """Five sets of up to nine pixels, of which some are moved when drawn."""
+    """Five sets of up to nine pixels."""
     points = (torch.arange(5 * 9 * 2, dtype=torch.uint8) % 28).view(5, 9, 2)
     sizes = torch.tensor([1, 9, 4, 7, 0])
     present = torch.arange(9) < sizes.unsqueeze(1)
-    return PointTable(points * present.unsqueeze(-1), sizes, translate=0.5).to(device)
+    return PointTable(points * present.unsqueeze(-1), sizes).to(device)
 
 
 @pytest.mark.parametrize("draw", [draw_polygons, draw_digits, point_table().draw])
@@ -262,7 +262,7 @@ def test_losses_of_direct_risk_leave_nothing_to_the_host(kind: Kind) -> None:
     x, y = trainer.prepare(next(polygons().batches(0)))
     assert trainer.method.capturable
     with HostWork() as host:
-        trainer.gradients(x, y, torch.Generator().manual_seed(0))
+        trainer.update.gradients(x, y, torch.Generator().manual_seed(0))
     assert host.found == []
 
 

@@ -15,7 +15,16 @@ from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
-from desp.settings import EnergySettings, Engine, InputKind, MethodSettings, SamplerSettings, require_setting
+from desp.settings import (
+    AutoEncoderSettings,
+    ElementsEncoderSettings,
+    EnergySettings,
+    Engine,
+    InputKind,
+    MethodSettings,
+    SamplerSettings,
+    require_setting,
+)
 
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
@@ -256,6 +265,7 @@ def build_encoder(
 
     Raises:
         DataError: no encoder takes such inputs.
+        SettingsError: the one that was chosen does not.
     """
     if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
@@ -263,9 +273,13 @@ def build_encoder(
             "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
             "inputs to codes (B, H)."
         )
-    chosen = settings.encoder.resolve(kind, settings.aligned_encoder if aligned else settings.auto_encoder)
-    if kind not in chosen.input_kinds:
-        raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+    chosen = settings.encoder
+    if isinstance(chosen, AutoEncoderSettings):
+        own = ElementsEncoderSettings(settings.width, settings.width)  # of each element, where outputs are aligned
+        chosen = own if aligned else settings.auto_encoder(kind)
+        if kind not in chosen.input_kinds:
+            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+    require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
     encoder: nn.Module = chosen.load()(chosen, input_shape)
     return encoder
 

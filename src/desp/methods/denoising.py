@@ -19,6 +19,7 @@ from desp.samplers import (
     GradientFor,
     LogDensity,
     Preconditioning,
+    ProbabilityFlow,
     Record,
     eager_gradient,
     log_density,
@@ -31,7 +32,7 @@ from desp.settings.base import require_variant
 DENSITIES_AT_ONCE = 200
 
 
-class Diffusion(Method):
+class _Diffusion(Method):
     """What both denoising methods share: noise levels, the loss, p(n | x), the sampler.
 
     Levels are weighted such that the network's targets have unit variance (Karras et al. 2022).
@@ -62,7 +63,7 @@ class Diffusion(Method):
         edm, code, sigma = self.preconditioning, self.encode(x), self._sigmas(y, generator)
         mask, clean = edm.noise_mask(y), edm.to_symmetric(y)
         u = edm.add_noise(clean, mask, sigma, generator)
-        _, network = edm.network(self._gradient_for(y.shape[1]), code, u, mask, sigma)
+        _, network = self._flow(code, y).network(u, sigma)
         c_skip, c_out = edm.c_skip_out(sigma)
         errors = (network - (clean - c_skip * u) / c_out).square() * mask
         loss = errors.sum() / mask.sum().clamp(min=1)
@@ -75,6 +76,11 @@ class Diffusion(Method):
 
     def _gradient_for(self, size: int) -> GradientFor:
         return partial(eager_gradient, self.field, size=size)
+
+    def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
+        """That of sets with the presence of `y`."""
+        edm = self.preconditioning
+        return ProbabilityFlow(edm, self._gradient_for(y.shape[1]), code, edm.noise_mask(y))
 
     def _sigmas(self, y: Tensor, generator: torch.Generator) -> Tensor:
         """One log-normal sigma for each set, spread evenly over the batch's quantiles.
@@ -115,7 +121,7 @@ class Diffusion(Method):
         return prefix_mask(sizes, self.sets.max_size)
 
 
-class EnergyDenoising(Diffusion):
+class EnergyDenoising(_Diffusion):
     """The gradient of a noise-conditional energy learns to remove noise of every level from real sets.
 
     At each sigma the gradient then is that of -log p of the noised data (Vincent 2011), with no partition function
@@ -138,8 +144,8 @@ class EnergyDenoising(Diffusion):
 
     def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
         """-log p at `energy_sigma`, up to a constant for each input and cardinality."""
-        gradient = self._gradient_for(y.shape[1])
-        return self.preconditioning.negative_log_density(gradient, code, y, self.settings.energy_sigma)
+        u = self.preconditioning.to_symmetric(y)
+        return self._flow(code, y).negative_log_density(u, self.settings.energy_sigma)
 
     def log_prob(
         self, code: Tensor, y: Float[Tensor, "b n c"], generator: torch.Generator, steps: int, probes: int
@@ -177,7 +183,7 @@ def _with_sigma(code_shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*code_shape[:-1], code_shape[-1] + SIGMA_FEATURES)
 
 
-class Denoiser(Diffusion):
+class Denoiser(_Diffusion):
     """A network outputs F of every element itself, which need not be the gradient of anything.
 
     A gradient costs a backward pass, and in training a pass through that one; here it is the network's output.

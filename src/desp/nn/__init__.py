@@ -7,8 +7,10 @@ from desp.nn.cardinality import prefix_mask as prefix_mask
 from desp.nn.encoders import InputScaling as InputScaling
 from desp.nn.encoders import SetEncoder as SetEncoder
 from desp.nn.encoders import SetScaling as SetScaling
+from desp.nn.fourier import SIGMA_FEATURES as SIGMA_FEATURES
 from desp.nn.fourier import fourier_length as fourier_length
 from desp.nn.fourier import with_fourier_features as with_fourier_features
+from desp.nn.fourier import with_sigma as with_sigma
 from desp.nn.mlp import MLP as MLP
 from desp.nn.mlp import Pullback as Pullback
 from desp.nn.mlp import from_few as from_few
@@ -20,6 +22,4 @@ from desp.nn.pooling import make_pool as make_pool
 from desp.nn.set_network import AttentionNetwork as AttentionNetwork
 from desp.nn.set_network import PooledNetwork as PooledNetwork
 from desp.nn.set_network import SetNetwork as SetNetwork
-from desp.nn.sigma import SIGMA_FEATURES as SIGMA_FEATURES
-from desp.nn.sigma import with_sigma as with_sigma
 from desp.nn.transformer import TransformerDecoder as TransformerDecoder

@@ -214,7 +214,7 @@ class PredictorModel(ModelHubMixin, library_name="desp", tags=["set-prediction"]
                 raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
             method = from_json(MethodSettings, values["method"])
             representation = from_json(RepresentationSettings, values["representation"])
-            shape = DataShape.from_json(values["shape"])
+            shape = from_json(DataShape, values["shape"])
         except (KeyError, TypeError, AttributeError, SettingsError) as error:
             raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
         predictor = cls(method, representation, **options)

@@ -130,7 +130,7 @@ class ChainEngine:
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
         if name == "eager":
             self._announce(name)
-            return sampler.sample(partial(self._eager, size=size), code, start, generator, record)
+            return sampler.sample(partial(eager_gradient, self.field, size=size), code, start, generator, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
             ready = self._graph(sampler, code, start, record) if captured else None
             if not captured:
@@ -142,9 +142,6 @@ class ChainEngine:
         if ready is not None:
             return ready.replay(code, start, generator)
         return sampler.sample(partial(self.compiled_gradient, size=size), code, start, generator, record)
-
-    def _eager(self, code: Tensor, size: int) -> Gradient:
-        return eager_gradient(self.field, code, size)
 
     def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""

@@ -1,6 +1,5 @@
 """Settings of encoders h(x): from an input to its code."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +9,6 @@ from desp.settings.base import (
     Variant,
     require_not_negative,
     require_positive,
-    require_setting,
 )
 
 
@@ -21,26 +19,11 @@ class EncoderSettings(Variant):
     input_kinds: ClassVar[tuple[InputKind, ...]] = ()
     """What inputs it can take."""
 
-    def resolve(self, kind: InputKind, auto: Callable[[InputKind], "EncoderSettings"]) -> "EncoderSettings":
-        """The encoder for inputs of this kind; `auto` gives the one that suits the method.
-
-        Raises:
-            SettingsError: it cannot take such inputs.
-        """
-        del auto
-        suits = kind in self.input_kinds
-        require_setting(suits, "encoder", f"one for inputs that are a {kind}", self.kind)
-        return self
-
 
 @EncoderSettings.register("auto", "")
 @dataclass(frozen=True)
 class AutoEncoderSettings(EncoderSettings):
     """The encoder that suits the inputs and the method."""
-
-    def resolve(self, kind: InputKind, auto: Callable[[InputKind], EncoderSettings]) -> EncoderSettings:
-        """The method's choice."""
-        return auto(kind)
 
 
 @EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
@@ -133,3 +116,10 @@ class PaddedSetEncoderSettings(EncoderSettings):
     encoder."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
+
+
+LAYERED_ENCODERS: dict[InputKind, type[LayeredEncoderSettings]] = {
+    "vector": MLPEncoderSettings,
+    "set": FSPoolSetEncoderSettings,
+    "image": ConvEncoderSettings,
+}

@@ -14,11 +14,10 @@ from desp.settings.base import (
     require_setting,
 )
 from desp.settings.encoders import (
+    LAYERED_ENCODERS,
     ConvEncoderSettings,
     EncoderSettings,
-    FSPoolSetEncoderSettings,
     IdentityEncoderSettings,
-    MLPEncoderSettings,
     PaddedSetEncoderSettings,
     SumPooledSetEncoderSettings,
 )
@@ -135,11 +134,7 @@ class SetEncoderSettings(EnergySettings):
         """To codes of the latent space, by the same kind of network where inputs are sets."""
         if self.shared:
             return PaddedSetEncoderSettings()
-        if kind == "image":
-            return ConvEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
-        if kind == "set":
-            return FSPoolSetEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
-        return MLPEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
+        return LAYERED_ENCODERS[kind](self.hidden, self.latent, initialisation=self.initialisation)
 
 
 @EnergySettings.register("pooled-layers", "desp.energies.layered:pooled_layers")

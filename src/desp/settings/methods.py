@@ -12,12 +12,10 @@ from desp.settings.base import (
     require_setting,
 )
 from desp.settings.encoders import (
+    LAYERED_ENCODERS,
     AutoEncoderSettings,
-    ConvEncoderSettings,
-    ElementsEncoderSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
-    MLPEncoderSettings,
 )
 from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
 from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
@@ -66,23 +64,12 @@ class MethodSettings(Variant):
         """How it samples when it predicts; None where there is nothing to choose."""
         return getattr(self, "sampler", None)
 
-    def with_sampler(self, sampler: SamplerSettings) -> Self:
-        """The same method with another sampler to predict by.
-
-        Raises:
-            SettingsError: there is nothing to choose.
-        """
-        return self._with_part("sampler", sampler)
-
-    def with_energy(self, energy: EnergySettings) -> Self:
-        """The same method with another energy.
+    def with_part(self, name: Literal["energy", "sampler"], part: EnergySettings | SamplerSettings) -> Self:
+        """The same method with another energy, or another sampler to predict by.
 
         Raises:
             SettingsError: it has none.
         """
-        return self._with_part("energy", energy)
-
-    def _with_part(self, name: str, part: Variant) -> Self:
         has = name in {item.name for item in fields(self)}
         require_setting(has, f"method.{name}", f"left out: the method {self.kind} has none", part.kind)
         return replace(self, **{name: part})  # type: ignore[arg-type] # which field it is is checked above
@@ -91,14 +78,9 @@ class MethodSettings(Variant):
         """The encoder that suits inputs of this kind."""
         return self.backbone.auto_encoder(kind)
 
-    def aligned_encoder(self, kind: InputKind) -> EncoderSettings:
-        """The encoder that suits input sets with which outputs are aligned."""
-        del kind
-        return ElementsEncoderSettings(self.width, self.width)
-
 
 @dataclass(frozen=True)
-class EnergyMethodSettings(MethodSettings):
+class _EnergyMethodSettings(MethodSettings):
     """A method that trains an energy."""
 
     has_energy: ClassVar[bool] = True
@@ -119,7 +101,7 @@ class EnergyMethodSettings(MethodSettings):
 
 @MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
 @dataclass(frozen=True)
-class ContrastiveSettings(EnergyMethodSettings):
+class ContrastiveSettings(_EnergyMethodSettings):
     """The paper's method: real sets get low energy, the samples of a Langevin chain high energy (equations 3 to
     5)."""
 
@@ -233,7 +215,7 @@ Presence = Literal["descended", "clamped", "predicted"]
 
 @MethodSettings.register("set-risk", "desp.methods.set_risk:SetRisk")
 @dataclass(frozen=True)
-class SetRiskSettings(EnergyMethodSettings):
+class SetRiskSettings(_EnergyMethodSettings):
     """Direct risk: a set distance on the result of an unrolled, differentiable descent.
 
     With the energy `set-encoder` it is DSPN (Zhang et al. 2019), and with predicted cardinality C-DSPN.
@@ -323,8 +305,6 @@ class TSPNSettings(MethodSettings):
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """To standardised codes: the decoder sees codes beside random points, and would not see small
         differences."""
-        if kind == "image":
-            return ConvEncoderSettings(self.hidden, self.latent, standardise=True)
         if kind == "set":
             return FSPoolSetEncoderSettings(self.hidden, self.latent, presence_as_feature=True, standardise=True)
-        return MLPEncoderSettings(self.hidden, self.latent, standardise=True)
+        return LAYERED_ENCODERS[kind](self.hidden, self.latent, standardise=True)
