@@ -234,7 +234,7 @@ def pretended_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PretendGrap
         "torch.cuda.stream": PretendStream.used,
         "desp.capture._side_stream": lambda _: PretendStream("side"),
         "desp.samplers.engine.import_module": lambda _: compiler,
-        "desp.samplers.engine.ChainEngine.name": lambda self, _: name_on(self, CUDA),
+        "desp.samplers.engine.ChainEngine.name": lambda self, _, chains=None: name_on(self, CUDA, chains),
     }
     for name, stand_in in replacements.items():
         monkeypatch.setattr(name, stand_in)

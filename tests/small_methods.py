@@ -1,15 +1,15 @@
 """Small methods, which tests take energies and encoders from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import nn
 
 from desp.energies import SetEnergy
 from desp.methods import Contrastive, SetSpec, build_method
-from desp.sets import ZeroPadding
-from desp.settings import ContrastiveSettings, EnergySettings, InputKind
+from desp.sets import Padding
+from desp.settings import ContrastiveSettings, EnergySettings, InputKind, RepresentationSettings
 
 
 def with_energy(
@@ -22,7 +22,7 @@ def with_energy(
     encoder: nn.Module | None = None,
 ) -> Contrastive:
     """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
-    sets = SetSpec(size, channels, ZeroPadding())
+    sets = SetSpec(size, channels, Padding(RepresentationSettings("zero")))
     settings = ContrastiveSettings(energy=energy)
     method = build_method(settings, sets, input_kind, input_shape, encoder, engine="eager")
     assert isinstance(method, Contrastive)
@@ -35,12 +35,8 @@ class Given(EnergySettings):
 
     noise_conditional: ClassVar[bool] = True
     bounded_chains: ClassVar[bool] = True
-    energy: SetEnergy
-
-    @property
-    def width(self) -> int:
-        """Of layers beside it."""
-        return 4
+    hidden: int = 4
+    energy: SetEnergy = field(kw_only=True)
 
     def load(self) -> Callable[..., SetEnergy]:
         """A function that gives the energy, whatever it is asked for."""

@@ -11,10 +11,13 @@ from hypothesis.extra import numpy as hnp
 
 from desp.errors import DataError
 from desp.randomness import make_generator
-from desp.sets import Padding, PresencePadding, SetBatch, ZeroPadding, as_set, make_padding
+from desp.sets import Padding, SetBatch, as_set
 from desp.settings import RepresentationSettings
 
 SHOWN = st.floats(0.125, 1.0, width=32)  # far enough from zero to count as present with zero padding
+
+ZERO, PRESENCE = Padding(RepresentationSettings("zero")), Padding(RepresentationSettings())
+ANY = Padding(RepresentationSettings("zero", zero_rule="any"))
 
 
 @st.composite
@@ -45,7 +48,12 @@ def test_ragged_survives_padding(sets: list[torch.Tensor], spare: int) -> None:
 
 @pytest.mark.parametrize(
     "padding",
-    [ZeroPadding(), ZeroPadding(rule="any"), ZeroPadding(threshold=0.0), PresencePadding()],
+    [
+        ZERO,
+        ANY,
+        Padding(RepresentationSettings("zero", threshold=0.0)),
+        PRESENCE,
+    ],
     ids=["every", "any", "no threshold", "presence"],
 )
 @given(sets=ragged_sets())
@@ -76,8 +84,8 @@ def test_packed_moves_present_elements_to_the_front(sets: list[torch.Tensor], se
 
 def test_zero_sets_elements_that_are_absent() -> None:
     batch = SetBatch(torch.full((1, 2, 2), 5.0), torch.tensor([[True, False]]))
-    assert ZeroPadding().encode(batch).tolist() == [[[5, 5], [0, 0]]]
-    assert PresencePadding().encode(batch).tolist() == [[[5, 5, 1], [0, 0, 0]]]
+    assert ZERO.encode(batch).tolist() == [[[5, 5], [0, 0]]]
+    assert PRESENCE.encode(batch).tolist() == [[[5, 5, 1], [0, 0, 0]]]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def test_zero_sets_elements_that_are_absent() -> None:
 )
 def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[bool]) -> None:
     values = torch.tensor([[[0.5, 0.5], [0.5, 0.01], [0.01, -0.01], [-0.2, 0.2]]])
-    padding = make_padding(RepresentationSettings(padding="zero", threshold=threshold, zero_rule=rule))
+    padding = Padding(RepresentationSettings(padding="zero", threshold=threshold, zero_rule=rule))
     decoded = padding.decode(values)
     assert decoded.presence.tolist() == [expected]
     assert torch.equal(decoded.elements[decoded.presence], values[decoded.presence])
@@ -100,27 +108,34 @@ def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[boo
 
 def test_presence_padding_threshold_is_exclusive_and_drops_the_column() -> None:
     values = torch.tensor([[[1.0, 0.6], [2.0, 0.5], [3.0, 0.2]]])
-    decoded = make_padding(RepresentationSettings(padding="presence", threshold=0.5)).decode(values)
+    decoded = Padding(RepresentationSettings(padding="presence", threshold=0.5)).decode(values)
     assert decoded.presence.tolist() == [[True, False, False]]
     assert decoded.elements.tolist() == [[[1.0], [0.0], [0.0]]]
-    lower = make_padding(RepresentationSettings(padding="presence", threshold=0.1)).decode(values)
+    lower = Padding(RepresentationSettings(padding="presence", threshold=0.1)).decode(values)
     assert lower.presence.all()
 
 
-@pytest.mark.parametrize("padding", [ZeroPadding(), ZeroPadding(rule="any"), PresencePadding()])
+@pytest.mark.parametrize(
+    "padding",
+    [
+        ZERO,
+        ANY,
+        PRESENCE,
+    ],
+)
 def test_means_of_clearly_absent_rows_are_absent(padding: Padding) -> None:
     rows = 0.02 * torch.randn(1, 4000, 3, generator=make_generator(0))
-    rows[..., -1] *= 25 if isinstance(padding, PresencePadding) else 1
+    rows[..., -1] *= 25 if padding.with_presence else 1
     absent = padding.clearly_absent(rows)
     assert 0 < int(absent.sum()) < 4000
     assert not padding.decode(rows).presence[absent].any()
     first, second = rows[:, absent[0]], rows[:, absent[0]].flip(1)
     assert not padding.decode((first + second) / 2).presence.any()
     zeros = padding.encode(SetBatch(torch.zeros(1, 2, 2), torch.tensor([[True, False]])))
-    assert padding.clearly_absent(zeros)[0].tolist() == [isinstance(padding, ZeroPadding), True]
+    assert padding.clearly_absent(zeros)[0].tolist() == [not padding.with_presence, True]
 
 
-@pytest.mark.parametrize("padding", [ZeroPadding(), PresencePadding()])
+@pytest.mark.parametrize("padding", [ZERO, PRESENCE])
 def test_absent_rows_are_zero_even_where_a_chain_diverged(padding: Any) -> None:
     diverged = torch.tensor([[[torch.nan, torch.nan, 0.0], [torch.inf, 0.0, 0.0]]])
     decoded = padding.decode(diverged)
@@ -218,7 +233,7 @@ def test_the_first_sets_are_the_first() -> None:
 
 def test_the_default_thresholds_of_presence() -> None:
     """Zero padding keeps what exceeds 0.015, presence what exceeds one half."""
-    zero, presence = (make_padding(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
+    zero, presence = (Padding(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
     values = torch.tensor([[[0.016, 0.016], [0.0149, 0.5], [0.5, 0.0149]]])
     assert zero.decode(values).presence.tolist() == [[True, False, False]]
     values = torch.tensor([[[9.0, 0.51], [9.0, 0.5], [9.0, 0.49]]])

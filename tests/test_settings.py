@@ -61,7 +61,7 @@ LANGEVIN = LangevinSettings(
 )
 # For every class: values that differ from the defaults in each field.
 EXAMPLES: list[Any] = [
-    DeepSetsSettings(hidden=7, element_layers=1, set_layers=2, pooling="max", divide_by_size=False),
+    DeepSetsSettings(hidden=7, element_layers=1, set_layers=2, pooling="mean", divide_by_size=False),
     SetEncoderSettings(
         hidden=7,
         layers=2,

@@ -226,6 +226,10 @@ REMOVED: dict[str, tuple[dict[str, Any], str]] = {
     "estimator.size_head": ({"predictor": {"estimator": {"size_head": "ordered"}}}, "'ordered'"),
     "sampler.refinement": ({"predictor": {"sampler": {"kind": "solver", "refinement": 3}}}, "3"),
     "sampler.matching": ({"predictor": {"sampler": {"kind": "solver", "matching": 2}}}, "2"),
+    "method.energy.pooling": (
+        {"predictor": {"energy": {"pooling": "max"}, "estimator": {"kind": "contrastive"}}},
+        "'max'",
+    ),
 }
 
 
@@ -239,7 +243,7 @@ def test_what_was_removed_is_named(name: str) -> None:
     assert "install the version that saved it" in str(caught.value)
     if "predictor" in values:
         with pytest.raises(SettingsError) as caught:
-            migrate_predictor({"settings": values["predictor"]})
+            migrate_predictor({"settings": values["predictor"], "shape": {}})
         assert str(caught.value).startswith(message)
 
 

@@ -9,30 +9,31 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from desp.distances import chamfer, hungarian
-    from desp.energies import SetEnergy
-    from desp.errors import DespError
-    from desp.methods import Method
-    from desp.predictor import Mode, Prediction, SetPredictor
-    from desp.samplers import LogDensity
-    from desp.sets import SetBatch
-    from desp.settings import (
-        AttentionSettings,
-        ContrastiveSettings,
-        DataDescription,
-        DeepSetsSettings,
-        DenoiserSettings,
-        DenoisingSettings,
-        DescentSettings,
-        EDMSettings,
-        LangevinSettings,
-        PooledLayersSettings,
-        RepresentationSettings,
-        SetEncoderSettings,
-        SetRiskSettings,
-        TrainingSettings,
-        TSPNSettings,
-    )
+    from desp.distances import chamfer as chamfer
+    from desp.distances import hungarian as hungarian
+    from desp.energies import SetEnergy as SetEnergy
+    from desp.errors import DespError as DespError
+    from desp.methods import Method as Method
+    from desp.predictor import Mode as Mode
+    from desp.predictor import Prediction as Prediction
+    from desp.predictor import SetPredictor as SetPredictor
+    from desp.samplers import LogDensity as LogDensity
+    from desp.sets import SetBatch as SetBatch
+    from desp.settings import AttentionSettings as AttentionSettings
+    from desp.settings import ContrastiveSettings as ContrastiveSettings
+    from desp.settings import DataDescription as DataDescription
+    from desp.settings import DeepSetsSettings as DeepSetsSettings
+    from desp.settings import DenoiserSettings as DenoiserSettings
+    from desp.settings import DenoisingSettings as DenoisingSettings
+    from desp.settings import DescentSettings as DescentSettings
+    from desp.settings import EDMSettings as EDMSettings
+    from desp.settings import LangevinSettings as LangevinSettings
+    from desp.settings import PooledLayersSettings as PooledLayersSettings
+    from desp.settings import RepresentationSettings as RepresentationSettings
+    from desp.settings import SetEncoderSettings as SetEncoderSettings
+    from desp.settings import SetRiskSettings as SetRiskSettings
+    from desp.settings import TrainingSettings as TrainingSettings
+    from desp.settings import TSPNSettings as TSPNSettings
 
 # Where each public name lives. Loaded on first use: importing torch takes seconds, `desp --help` must not.
 _HOMES = {
@@ -63,34 +64,7 @@ _HOMES = {
     "hungarian": "desp.distances",
 }
 
-__all__ = [
-    "AttentionSettings",
-    "ContrastiveSettings",
-    "DataDescription",
-    "DeepSetsSettings",
-    "DenoiserSettings",
-    "DenoisingSettings",
-    "DescentSettings",
-    "DespError",
-    "EDMSettings",
-    "LangevinSettings",
-    "LogDensity",
-    "Method",
-    "Mode",
-    "PooledLayersSettings",
-    "Prediction",
-    "RepresentationSettings",
-    "SetBatch",
-    "SetEncoderSettings",
-    "SetEnergy",
-    "SetPredictor",
-    "SetRiskSettings",
-    "TSPNSettings",
-    "TrainingSettings",
-    "__version__",
-    "chamfer",
-    "hungarian",
-]
+__all__ = sorted((*_HOMES, "__version__"))  # noqa: PLE0605 - one list is enough
 
 try:
     __version__ = version("desp")

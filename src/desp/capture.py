@@ -1,6 +1,7 @@
 """Functions recorded as CUDA graphs: one launch in place of hundreds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Generic, TypeVar
 
@@ -50,15 +51,12 @@ def warm_up(work: Callable[[], Result]) -> Result:
     return result
 
 
-class borrowed_generator:  # noqa: N801 - reads as a statement
+@contextmanager
+def borrowed_generator(own: torch.Generator, source: torch.Generator) -> Iterator[None]:
     """Let a graph's own generator continue where `source` is, and hand its progress back afterwards."""
-
-    def __init__(self, own: torch.Generator, source: torch.Generator) -> None:
-        self.own, self.source = own, source
-
-    def __enter__(self) -> None:
-        self.own.manual_seed(self.source.initial_seed())
-        self.own.set_offset(self.source.get_offset())
-
-    def __exit__(self, *_: object) -> None:
-        self.source.set_offset(self.own.get_offset())
+    own.manual_seed(source.initial_seed())
+    own.set_offset(source.get_offset())
+    try:
+        yield
+    finally:
+        source.set_offset(own.get_offset())

@@ -4,7 +4,6 @@
 tensor that energies see and samplers move, and back.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -99,6 +98,11 @@ class SetBatch:
         """Give the sets back as a list of (n_i, D) tensors, absent elements left out."""
         return [rows[mask] for rows, mask in zip(self.elements, self.presence, strict=True)]
 
+    def with_presence(self) -> Float[Tensor, "b n c"]:
+        """One tensor (B, N, D + 1) with presence, 1 or 0, as last feature: how input sets are written."""
+        presence = self.presence.unsqueeze(-1).to(self.elements.dtype)
+        return torch.cat([_zero_absent(self.elements, self.presence), presence], dim=-1)
+
     def packed(self) -> "SetBatch":
         """Zero absent rows and move them behind the present ones, order kept."""
         order = torch.argsort((~self.presence).to(torch.uint8), dim=1, stable=True)
@@ -163,86 +167,52 @@ def features_of_present(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n c
 CLEARLY = 0.25
 
 
-class Padding(ABC):
-    """A way to write a `SetBatch` as one tensor (B, N, C) in which absence is expressed by values."""
+class Padding:
+    """How a `SetBatch` is written as one tensor (B, N, C) in which absence is expressed by values.
 
-    @abstractmethod
-    def channels(self, features: int) -> int:
-        """C for elements of D features."""
+    With a presence feature, a last one says whether an element is there: 1 present, 0 absent (set-MNIST, CLEVR).
+    Without it absent elements are zero vectors, and whatever is near zero is absent (Polygons and Digits).
+    """
 
-    @abstractmethod
-    def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
-        """Write sets as a tensor."""
-
-    @abstractmethod
-    def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
-        """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed."""
-
-    @abstractmethod
-    def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
-        """Which rows are so far from being present that all of them can be taken for the same."""
-
-
-class ZeroPadding(Padding):
-    """Absent elements are zero vectors; whatever is near zero is absent (Polygons and Digits)."""
-
-    def __init__(self, threshold: float = 0.015, rule: str = "every") -> None:
-        self.threshold = threshold
-        self.rule = rule
+    def __init__(self, settings: RepresentationSettings) -> None:
+        self.with_presence = settings.padding == "presence"
+        default = 0.5 if self.with_presence else 0.015
+        self.threshold = default if settings.threshold is None else settings.threshold
+        self.zero_rule = settings.zero_rule
 
     def channels(self, features: int) -> int:
-        """C = D."""
-        return features
+        """C for elements of D features: D + 1 with presence, else D."""
+        return features + 1 if self.with_presence else features
 
     def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
-        """The padded elements themselves."""
-        return _zero_absent(sets.elements, sets.presence)
+        """The padded elements, with presence joined as last column where there is one."""
+        return sets.with_presence() if self.with_presence else _zero_absent(sets.elements, sets.presence)
 
     def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
-        """Keep what lies above the threshold in every coordinate (as released), or beyond it in any."""
-        if self.rule == "every":
+        """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed.
+
+        Kept is what exceeds the threshold: the presence, which is dropped then; without it every coordinate (as
+        released), or the absolute value of any.
+        """
+        if self.with_presence:
+            values, presence = values[..., :-1], values[..., -1] > self.threshold
+        elif self.zero_rule == "every":
             presence = (values > self.threshold).all(dim=-1)
         else:
             presence = (values.abs() > self.threshold).any(dim=-1)
         return SetBatch(_zero_absent(values, presence), presence)
 
     def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
-        """Rows with all coordinates near zero: the mean of others may lie above the threshold."""
+        """Which rows are so far from being present that all of them can be taken for the same.
+
+        Their presence is much smaller than the threshold; without it all coordinates are near zero, as the mean of
+        other rows may lie above the threshold.
+        """
+        if self.with_presence:
+            return values[..., -1] <= CLEARLY * self.threshold
         return (values.abs() <= self.threshold).all(dim=-1)
-
-
-class PresencePadding(Padding):
-    """A last feature says whether an element is there: 1 present, 0 absent (set-MNIST, CLEVR)."""
-
-    def __init__(self, threshold: float = 0.5) -> None:
-        self.threshold = threshold
-
-    def channels(self, features: int) -> int:
-        """C = D + 1."""
-        return features + 1
-
-    def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
-        """Elements with the presence joined as last column."""
-        presence = sets.presence.unsqueeze(-1).to(sets.elements.dtype)
-        return torch.cat([_zero_absent(sets.elements, sets.presence), presence], dim=-1)
-
-    def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
-        """Keep rows whose last column exceeds the threshold, and drop that column."""
-        presence = values[..., -1] > self.threshold
-        return SetBatch(_zero_absent(values[..., :-1], presence), presence)
-
-    def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
-        """Rows whose last column is much smaller than the threshold."""
-        return values[..., -1] <= CLEARLY * self.threshold
 
 
 def _zero_absent(values: Tensor, presence: Tensor) -> Tensor:
     # Not a product: NaN times zero is NaN.
     return values.masked_fill(~presence.unsqueeze(-1), 0.0)
-
-
-def make_padding(settings: RepresentationSettings) -> Padding:
-    """Build the padding that `settings` name."""
-    if settings.padding == "zero":
-        return ZeroPadding(0.015 if settings.threshold is None else settings.threshold, settings.zero_rule)
-    return PresencePadding(0.5 if settings.threshold is None else settings.threshold)

@@ -73,7 +73,7 @@ def test_train_with_another_energy(desp: Desp, spy: Spy, option: list[str]) -> N
     width = get_recipe("polygons-denoising").build().method.width
     assert width != AttentionSettings().hidden
     assert method.energy == AttentionSettings(hidden=width)  # as wide as the recipe's
-    assert method == get_recipe("polygons-denoising").build().method.with_energy(method.energy)
+    assert method == get_recipe("polygons-denoising").build().method.with_part("energy", method.energy)
 
 
 @pytest.mark.parametrize("option", [["--use-method", "contrastive"], ["--use-method=contrastive"]])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from desp.energies import DeepSetsEnergy, LayeredEnergy, SetEncoderEnergy, SetField
-from desp.methods.denoising import NetworkField
+from desp.methods.denoising import _NetworkField
 from desp.nn import AttentionNetwork, PooledNetwork
 from desp.settings import AttentionSettings, DeepSetsSettings, PooledLayersSettings, SetEncoderSettings
 from small_methods import with_energy
@@ -131,7 +131,7 @@ def field_with_known_presence(kind: str) -> tuple[SetField, AttentionNetwork]:
         energy = settings.load()(settings, 3, (3,), known_presence=True).double()
         return energy, energy.network
     network = AttentionNetwork(settings, 3, (3,), known_presence=True, outputs=3).double()
-    return NetworkField(network), network
+    return _NetworkField(network), network
 
 
 @pytest.mark.parametrize("kind", ["energy", "denoiser"])

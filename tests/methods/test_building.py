@@ -10,7 +10,7 @@ from desp.errors import DataError, SettingsError
 from desp.methods import Method, MethodParts, SetSpec, build_method
 from desp.methods.base import code_shape, evaluating
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
-from desp.sets import PresencePadding, ZeroPadding
+from desp.sets import Padding
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -23,6 +23,7 @@ from desp.settings import (
     LangevinSettings,
     MethodSettings,
     PooledLayersSettings,
+    RepresentationSettings,
     SamplerSettings,
     SetEncoderSettings,
     SetRiskSettings,
@@ -39,8 +40,8 @@ SHARED = SetEncoderSettings(hidden=8, latent=6, shared=True)
 
 
 def test_channels_depend_on_the_padding() -> None:
-    assert SetSpec(5, 2, ZeroPadding()).channels == 2
-    assert SetSpec(5, 2, PresencePadding()).channels == 3
+    assert SetSpec(5, 2, Padding(RepresentationSettings("zero"))).channels == 2
+    assert SetSpec(5, 2, Padding(RepresentationSettings())).channels == 3
 
 
 def test_a_shared_encoder_refuses_other_inputs() -> None:
@@ -94,7 +95,7 @@ def test_set_encoder_energy_refuses_codes_that_do_not_fit(encoder: nn.Module) ->
 
 
 def test_tspn_refuses_codes_for_each_element() -> None:
-    sets = SetSpec(5, 2, PresencePadding())
+    sets = SetSpec(5, 2, Padding(RepresentationSettings()))
     with pytest.raises(SettingsError, match=r"TSPN needs codes \(B, H\), but the encoder gives shape \(3, 1\)"):
         build_method(TSPNSettings(hidden=8), sets, "vector", (3,), encoder=nn.Unflatten(1, (3, 1)))
 
@@ -146,7 +147,7 @@ class Counting(Method):
 
 @pytest.fixture
 def counting() -> Counting:
-    return Counting(MethodParts(nn.Identity(), (2,), SetSpec(2, 2, ZeroPadding())))
+    return Counting(MethodParts(nn.Identity(), (2,), SetSpec(2, 2, Padding(RepresentationSettings("zero")))))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_a_method_without_an_energy_says_so(counting: Counting, generator: torch
 def test_another_kind_of_sampler_is_refused(
     method: MethodSettings, sampler: SamplerSettings, wanted: str, generator: torch.Generator
 ) -> None:
-    module = build_method(method, SetSpec(4, 2, PresencePadding()), "vector", (3,))
+    module = build_method(method, SetSpec(4, 2, Padding(RepresentationSettings())), "vector", (3,))
     message = f"^sampler must be of kind '{wanted}' for this method, got '{sampler.kind}'.$"
     with pytest.raises(SettingsError, match=message):
         module.sample(module.encode(torch.rand(2, 3)), generator, sampler=sampler)

@@ -14,13 +14,14 @@ from desp.methods import Contrastive, SetSpec, build_method
 from desp.nn import Cache
 from desp.samplers import LangevinSampler
 from desp.samplers.base import eager_gradient
-from desp.sets import ZeroPadding
+from desp.sets import Padding
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     EnergySettings,
     LangevinSettings,
     PooledLayersSettings,
+    RepresentationSettings,
     SetEncoderSettings,
 )
 from small_methods import Given
@@ -40,7 +41,7 @@ def seeded(seed: int = 5) -> torch.Generator:
 def build(
     settings: ContrastiveSettings, input_shape: tuple[int, ...] = (3,), size: int = 4, *, identity: bool = False
 ) -> Contrastive:
-    sets = SetSpec(size, 2, ZeroPadding())
+    sets = SetSpec(size, 2, Padding(RepresentationSettings("zero")))
     encoder = nn.Identity() if identity else None
     method = build_method(settings, sets, "vector", input_shape, encoder, engine="eager")
     assert isinstance(method, Contrastive)
@@ -105,7 +106,7 @@ def test_gradient_of_a_linear_energy(noise: float) -> None:
     theta, steps = 0.3, 7
     chain = LangevinSettings(steps=steps, stochastic_steps=steps, noise_scale=noise)
     energy = LinearEnergy(theta)
-    method = build(ContrastiveSettings(energy=Given(energy), chain=chain, data_noise=noise))
+    method = build(ContrastiveSettings(energy=Given(energy=energy), chain=chain, data_noise=noise))
     x, y = example()
     loss, _ = method(x, y, seeded())
     loss.backward()
@@ -138,7 +139,7 @@ SLOPES = {
     "too steep if steps were of size 1": (torch.tensor([[0.11, 0.11], [0.0, 0.0], [0.0, 0.0]]), False),
 }
 MASKED = ContrastiveSettings(
-    energy=Given(SlopedEnergy()),
+    energy=Given(energy=SlopedEnergy()),
     chain=LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.01, max_step=0.1, step_size=0.5),
     data_noise=0.02,
     mask_divergent=True,
@@ -151,7 +152,7 @@ def sloped_example() -> tuple[Tensor, Tensor]:
 
 def sloped_method(**changes: float) -> tuple[Contrastive, nn.Parameter]:
     energy = SlopedEnergy()
-    return build(replace(MASKED, energy=Given(energy), **changes), (3, 2), 3, identity=True), energy.theta
+    return build(replace(MASKED, energy=Given(energy=energy), **changes), (3, 2), 3, identity=True), energy.theta
 
 
 def test_divergent_samples_are_not_raised() -> None:
@@ -204,7 +205,7 @@ def test_codes_for_each_element() -> None:
 
     def loss(codes: Tensor, sets: Tensor, noise: float) -> Tensor:
         chain = replace(CHAIN, noise_scale=noise)
-        settings = ContrastiveSettings(energy=Given(energy), chain=chain, data_noise=noise)
+        settings = ContrastiveSettings(energy=Given(energy=energy), chain=chain, data_noise=noise)
         return build(settings, (4, 3), identity=True)(codes, sets, seeded())[0]
 
     torch.testing.assert_close(loss(x[:, :1].expand(6, 4, 3), y, 0.02), loss(x[:, 0], y, 0.02))

@@ -14,8 +14,8 @@ from desp.data import draw_polygons
 from desp.energies import SetEnergy
 from desp.methods import Denoiser, EnergyDenoising, SetSpec, build_method
 from desp.nn import Cache, prefix_mask
-from desp.samplers import eager_gradient
-from desp.sets import PresencePadding
+from desp.samplers import ProbabilityFlow, eager_gradient
+from desp.sets import Padding
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
@@ -24,6 +24,7 @@ from desp.settings import (
     DiffusionSettings,
     EDMSettings,
     PooledLayersSettings,
+    RepresentationSettings,
 )
 from small_methods import Given
 
@@ -55,12 +56,12 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     drawn = draw_polygons(batch, seeded(seed))
-    return drawn.x, PresencePadding().encode(drawn.sets)
+    return drawn.x, Padding(RepresentationSettings()).encode(drawn.sets)
 
 
 def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoising | Denoiser:
     torch.manual_seed(0)
-    sets = SetSpec(8, 2, PresencePadding())
+    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
     method = build_method(replace(settings, **changes), sets, "vector", (5,), engine="eager")
     assert isinstance(method, EnergyDenoising if settings.has_energy else Denoiser)
     return method
@@ -68,8 +69,8 @@ def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoisi
 
 def constant(**changes: object) -> EnergyDenoising:
     """A method with a constant energy, for inputs of one number."""
-    settings = DenoisingSettings(energy=Given(ZeroEnergy()), **changes)
-    sets = SetSpec(8, 2, PresencePadding())
+    settings = DenoisingSettings(energy=Given(energy=ZeroEnergy()), **changes)
+    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
     method = build_method(settings, sets, "vector", (1,), encoder=nn.Identity(), engine="eager")
     assert isinstance(method, EnergyDenoising)
     return method
@@ -168,8 +169,8 @@ def test_the_order_of_elements_does_not_matter(
     sigma, order = torch.full((6,), 0.3, dtype=torch.float64), torch.randperm(8, generator=seeded())
     # Absent elements are equal, and of those FSPool tells one from the other.
     mask, noised = edm.noise_mask(y), y + 0.3 * torch.rand(y.shape, generator=seeded()).double()
-    clean = edm.denoise(gradient, code, noised, mask, sigma)[1]
-    mixed = edm.denoise(gradient, code, noised[:, order], mask[:, order], sigma)[1]
+    clean = ProbabilityFlow(edm, gradient, code, mask).denoise(noised, sigma)[1]
+    mixed = ProbabilityFlow(edm, gradient, code, mask[:, order]).denoise(noised[:, order], sigma)[1]
     torch.testing.assert_close(mixed, clean[:, order], rtol=1e-9, atol=1e-9)
 
 
@@ -180,12 +181,12 @@ def test_energy_and_denoised_set_agree() -> None:
     code, y = method.encode(x.double()), y.double()
     edm, gradient = method.preconditioning, partial(eager_gradient, method.field, size=8)
     leaf = y.clone().requires_grad_()
-    values = edm.negative_log_density(gradient, code, leaf, 0.3)
+    flow = ProbabilityFlow(edm, gradient, code, edm.noise_mask(y))
+    values = flow.negative_log_density(edm.to_symmetric(leaf), 0.3)
     (slope,) = torch.autograd.grad(values.sum(), leaf)
     torch.testing.assert_close(method.energies(code, y), values.detach())
     mask, u = edm.noise_mask(y), edm.to_symmetric(y)
-    sigma = torch.full((4,), 0.3, dtype=torch.float64)
-    _, clean = edm.denoise(gradient, code, u, mask, sigma)
+    _, clean = flow.denoise(u, torch.full((4,), 0.3, dtype=torch.float64))
     # 2 y - 1 doubles the gradient
     torch.testing.assert_close((u - clean) / 0.3**2 * 2, slope * mask, rtol=1e-8, atol=1e-8)
 

@@ -11,8 +11,15 @@ from desp.distances import SET_DISTANCES, chamfer
 from desp.energies import SetEnergy
 from desp.methods import SetRisk, SetSpec, build_method
 from desp.nn import Cache, prefix_mask
-from desp.sets import Padding, PresencePadding, ZeroPadding
-from desp.settings import DeepSetsSettings, DescentSettings, Distance, SetEncoderSettings, SetRiskSettings
+from desp.sets import Padding
+from desp.settings import (
+    DeepSetsSettings,
+    DescentSettings,
+    Distance,
+    RepresentationSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+)
 from small_methods import Given
 
 every_distance = pytest.mark.parametrize("distance", SET_DISTANCES)
@@ -37,7 +44,7 @@ def make(
     padding: Padding | None = None,
     encoder: nn.Module | None = None,
 ) -> SetRisk:
-    sets = SetSpec(size, 2, padding or ZeroPadding())
+    sets = SetSpec(size, 2, padding or Padding(RepresentationSettings("zero")))
     method = build_method(settings, sets, "vector", input_shape, encoder)
     assert isinstance(method, SetRisk)
     return method
@@ -46,7 +53,7 @@ def make(
 @every_distance
 def test_loss_is_the_distance_of_the_descents_end(distance: Distance) -> None:
     energy = QuadraticEnergy(0.2)
-    settings = SetRiskSettings(energy=Given(energy), distance=distance, descent=DescentSettings(3, 0.5))
+    settings = SetRiskSettings(energy=Given(energy=energy), distance=distance, descent=DescentSettings(3, 0.5))
     method = make(settings, 4, (1,), encoder=nn.Identity()).double()
     start_of = method.descent.start
     x, y = torch.randn(6, 1).double(), torch.rand(6, 4, 2).double()
@@ -104,7 +111,7 @@ def padded_sets(sizes: list[int]) -> Tensor:
 def system(steps: int, **settings: Any) -> SetRisk:
     descent = DescentSettings(steps, 25.0)
     risk = SetRiskSettings(energy=ENERGY, descent=descent, cardinality_hidden=8, **settings)
-    return make(risk, 4, padding=PresencePadding()).double()
+    return make(risk, 4, padding=Padding(RepresentationSettings())).double()
 
 
 @every_distance

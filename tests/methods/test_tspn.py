@@ -8,15 +8,15 @@ from torch import Tensor
 from desp.distances import chamfer
 from desp.methods import TSPN, SetSpec, build_method
 from desp.nn import prefix_mask
-from desp.sets import PresencePadding
-from desp.settings import TSPNSettings
+from desp.sets import Padding
+from desp.settings import RepresentationSettings, TSPNSettings
 
 SETTINGS = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=16, latent=6, cardinality_hidden=16)
 
 
 def build(cardinality_weight: float = 1.0) -> TSPN:
     settings = replace(SETTINGS, cardinality_weight=cardinality_weight)
-    method = build_method(settings, SetSpec(4, 2, PresencePadding()), "vector", (5,))
+    method = build_method(settings, SetSpec(4, 2, Padding(RepresentationSettings())), "vector", (5,))
     assert isinstance(method, TSPN)
     return method.double()
 

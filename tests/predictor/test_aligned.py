@@ -11,7 +11,7 @@ from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape
 from desp.randomness import make_generator
 from desp.samplers import LangevinSampler, eager_gradient
-from desp.sets import PresencePadding, SetBatch, present
+from desp.sets import Padding, SetBatch, present
 from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
@@ -50,7 +50,7 @@ each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.ke
 
 
 def as_input(elements: Tensor) -> Tensor:
-    return PresencePadding().encode(SetBatch.from_ragged([elements], SIZE, 2))[0]
+    return Padding(RepresentationSettings()).encode(SetBatch.from_ragged([elements], SIZE, 2))[0]
 
 
 def half_of_each(count: int = 64) -> list[tuple[Tensor, Tensor]]:
@@ -82,7 +82,7 @@ def test_the_contrastive_loss_masks_noise_and_chain() -> None:
     method = built(METHODS["contrastive"]).method
     pairs = half_of_each(5)
     x = torch.stack([x for x, _ in pairs])
-    y = PresencePadding().encode(SetBatch.from_ragged([item for _, item in pairs], SIZE))
+    y = Padding(RepresentationSettings()).encode(SetBatch.from_ragged([item for _, item in pairs], SIZE))
     loss, _ = method(x, y, make_generator(4))
     generator, mask = make_generator(4), present(y).unsqueeze(-1)
     real = y.clone()

@@ -15,8 +15,10 @@ from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import ChainInfo, LangevinSampler, sample_restarts
-from desp.sets import Padding, PresencePadding, SetBatch, ZeroPadding
-from desp.settings import ContrastiveSettings, LangevinSettings
+from desp.sets import Padding, SetBatch
+from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings
+
+ZERO = Padding(RepresentationSettings("zero"))
 
 
 def test_chains_beyond_a_thousand_run_in_parts(fitted: SetPredictor, pairs: Pairs) -> None:
@@ -57,20 +59,25 @@ def test_of_several_restarts_the_lowest_end_is_kept_with_its_record(fitted: SetP
         torch.testing.assert_close(info.gradient_norms[:, row], samples[index][1].gradient_norms[:, row])
 
 
-@pytest.mark.parametrize(("inputs", "restarts", "engine"), [(999, 1, "few"), (1000, 1, "many"), (250, 4, "many")])
-def test_many_chains_are_worth_an_engine(fitted: SetPredictor, inputs: int, restarts: int, engine: str) -> None:
+@pytest.mark.parametrize(
+    ("inputs", "restarts", "engine"), [(999, 1, "eager"), (1000, 1, "graph"), (250, 4, "graph")]
+)
+def test_many_chains_are_worth_an_engine(
+    fitted: SetPredictor, inputs: int, restarts: int, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = LangevinSettings(steps=1, stochastic_steps=1, restarts=restarts)
-    code, engines = fitted.encode(torch.zeros(inputs, 3)), fitted.method.engines
-    ran: list[str] = []
+    code, engines = fitted.encode(torch.zeros(inputs, 3)), fitted.method.prediction_engine
+    name, on_gpu = engines.name, []
 
-    def noted(name: str) -> Any:
-        run = getattr(engines, name).run
-        return lambda *args: (ran.append(name), run(*args))[1]
+    def noted(device: torch.device, chains: int) -> Any:
+        on_gpu.append(name(torch.device("cuda"), chains))
+        return name(device, chains)
 
-    for name in ("few", "many"):
-        getattr(engines, name).run = noted(name)
+    monkeypatch.setattr(engines, "requested", "auto")
+    monkeypatch.setattr(engines, "name", noted)
     fitted.method.sample_part(code, make_generator(0), settings, "nothing", None)
-    assert ran == [engine] * restarts
+    assert on_gpu == [engine] * restarts
+    assert fitted.method.engine_used == "eager"
 
 
 def test_without_noise_one_chain_is_enough(fitted: SetPredictor, pairs: Pairs) -> None:
@@ -94,13 +101,18 @@ def test_a_number_is_kept_before_nan() -> None:
     ends = iter([torch.full((2, 1, 1), 1.0), torch.full((2, 1, 1), 2.0)])
     scores = iter([torch.tensor([torch.nan, 3.0]), torch.tensor([5.0, torch.nan])])
     sets, info = sample_restarts(
-        lambda: (next(ends), ChainInfo()), lambda _: next(scores), 2, "lowest", ZeroPadding()
+        lambda: (next(ends), ChainInfo()),
+        lambda _: next(scores),
+        2,
+        "lowest",
+        ZERO,
     )
     assert sets.flatten().tolist() == [2, 1]
     assert info == ChainInfo()
 
 
-NO_ROW_ABSENT = ZeroPadding(threshold=-1)
+NO_ROW_ABSENT = Padding(RepresentationSettings("zero"))
+NO_ROW_ABSENT.threshold = -1
 
 
 def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = (), padding: Padding = NO_ROW_ABSENT) -> Tensor:
@@ -143,7 +155,7 @@ def test_absent_rows_are_not_told_apart(monkeypatch: pytest.MonkeyPatch) -> None
         return assign(costs)
 
     monkeypatch.setattr("desp.samplers.restarts.assign", listening)
-    mean_of_ends(first, second, first, padding=PresencePadding())
+    mean_of_ends(first, second, first, padding=Padding(RepresentationSettings()))
     pairs = huber_pairs(first, second)
     pairs[:, [0, 0, 2, 2], [1, 3, 1, 3]] = 0
     torch.testing.assert_close(seen[1], pairs)  # the first is of the lowest set with itself
@@ -154,7 +166,7 @@ def test_an_element_that_is_half_there_in_some_restarts_is_not_lost() -> None:
     ends = [torch.zeros(1, 3, 3) for _ in range(5)]
     for end, row, place in zip(ends, (half, half, there, there, there), (0, 1, 2, 0, 1), strict=True):
         end[0, place] = row
-    sets = PresencePadding().decode(mean_of_ends(*ends, padding=PresencePadding()))
+    sets = Padding(RepresentationSettings()).decode(mean_of_ends(*ends, padding=Padding(RepresentationSettings())))
     assert sets.sizes.tolist() == [1]
     torch.testing.assert_close(sets.packed().elements[0, :1], there[None, :2])
 
@@ -167,7 +179,9 @@ def test_the_mean_of_present_elements_does_not_depend_on_absent_rows() -> None:
 
     def mean(absent: Tensor) -> SetBatch:
         ends = torch.cat([present, absent], dim=2).gather(2, orders)
-        return PresencePadding().decode(mean_of_ends(*ends, padding=PresencePadding()))
+        return Padding(RepresentationSettings()).decode(
+            mean_of_ends(*ends, padding=Padding(RepresentationSettings()))
+        )
 
     sets, others = mean(noise[0]), mean(noise[1])
     assert sets.sizes.tolist() == others.sizes.tolist() == [5, 5, 5]

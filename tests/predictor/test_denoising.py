@@ -145,12 +145,11 @@ def test_only_predicted_cardinality_has_a_density() -> None:
     "settings",
     [
         replace(SETTINGS, energy=PooledLayersSettings(pooling="fspool")),
-        replace(SETTINGS, energy=PooledLayersSettings(pooling="max")),
         replace(SETTINGS, energy=DeepSetsSettings(pooling="mean")),
         ContrastiveSettings(),
         SetRiskSettings(),
     ],
-    ids=["fspool", "max", "deep-sets", "contrastive", "set-risk"],
+    ids=["fspool", "deep-sets", "contrastive", "set-risk"],
 )
 def test_energies_whose_gradients_jump_have_no_density(settings: MethodSettings) -> None:
     with pytest.raises(SettingsError, match=r"a smooth energy.*--use-method denoising"):

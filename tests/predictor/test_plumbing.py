@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
 from desp.predictor import shape as shape_module
-from desp.settings import DataDescription, DenoisingSettings, RepresentationSettings, TrainingSettings, to_json
+from desp.settings import (
+    DataDescription,
+    DenoisingSettings,
+    RepresentationSettings,
+    TrainingSettings,
+    from_json,
+    to_json,
+)
 from desp.training import TrainingListener, TrainingOutcome
 from desp.training.device import make_accelerator
 
@@ -265,4 +272,4 @@ def test_shapes_survive_json() -> None:
     shape, _ = inspect_dataset(
         [(torch.zeros(4, 3), 9 * torch.rand(2, 2))], description=DataDescription(input_kind="set")
     )
-    assert DataShape.from_json(to_json(shape)) == shape
+    assert from_json(DataShape, to_json(shape)) == shape

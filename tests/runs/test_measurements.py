@@ -83,7 +83,7 @@ def untrained(folder: RunFolder, settings: RunSettings) -> None:
 def use(folder: RunFolder, sampler: SamplerSettings) -> None:
     """Save the predictor of a run with another sampler."""
     predictor = folder.load_predictor()
-    predictor.settings = predictor.settings.with_sampler(sampler)
+    predictor.settings = predictor.settings.with_part("sampler", sampler)
     predictor.save_pretrained(folder.model)
 
 
@@ -126,7 +126,7 @@ def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> N
     assert (result["real_data"], result["details"]) == (MEASURED.real_data, MEASURED.details)
     assert (result["energy"], result["data"]) == (-2.5, "generated")
     assert result["training"] == {**facts, "parts": trained.parts()}
-    used = replace(tiny(), method=tiny().method.with_sampler(sampler))
+    used = replace(tiny(), method=tiny().method.with_part("sampler", sampler))
     assert result["settings"] == json.loads(json.dumps({"schema": SCHEMA, **to_json(used)}))
     assert result["evaluation"].keys() >= {"seconds", "commit", "device", "versions", "command"}
     assert 0 <= result["evaluation"]["seconds"] < 60
@@ -240,7 +240,7 @@ def test_an_ablation_scores_what_there_is(
 
 def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
     sampler = LangevinSettings(steps=20, stochastic_steps=16, noise_scale=0.02, final_noise_scale=0.01, restarts=3)
-    untrained(folder, replace(tiny(), method=tiny().method.with_sampler(sampler)))
+    untrained(folder, replace(tiny(), method=tiny().method.with_part("sampler", sampler)))
     use(folder, replace(sampler, steps=99))  # tuned before: that is not where it begins
     tuning = tune_run(folder)
     ratios = [replace(sampler, stochastic_steps=steps) for steps in (0, 10, 14, 18, 19, 20)]
@@ -261,14 +261,14 @@ def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
 
 def test_momentum_is_for_steps_without_noise(folder: RunFolder, asked: Asked) -> None:
     sampler = LangevinSettings(steps=10, stochastic_steps=10)
-    untrained(folder, replace(tiny(), method=tiny().method.with_sampler(sampler)))
+    untrained(folder, replace(tiny(), method=tiny().method.with_part("sampler", sampler)))
     tune_run(folder)
     assert {item.momentum for _, item in asked.tuned if isinstance(item, LangevinSettings)} == {0.0}
 
 
 def test_the_edm_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
     settings, own = get_recipe("polygons-denoising").build(), EDMSettings()
-    untrained(folder, replace(settings, method=settings.method.with_sampler(own)))
+    untrained(folder, replace(settings, method=settings.method.with_part("sampler", own)))
     tune_run(folder)
     found = [sampler for _, sampler in asked.tuned]
     steps = [replace(own, steps=value) for value in (10, 20, 40)]

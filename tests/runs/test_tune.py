@@ -47,7 +47,7 @@ def tiny(recipe: str, method: MethodSettings) -> RunSettings:
 
 SMALL = DeepSetsSettings(hidden=8)
 CHAINS = tiny("polygons-desp", ContrastiveSettings(energy=SMALL, chain=CHAIN, sampler=CHAIN))
-COOLED = replace(CHAINS, method=CHAINS.method.with_sampler(COOLED_CHAIN))
+COOLED = replace(CHAINS, method=CHAINS.method.with_part("sampler", COOLED_CHAIN))
 DENOISING = tiny(
     "polygons-denoising", DenoisingSettings(energy=PooledLayersSettings(hidden=8), p_mean=-0.8, sampler=EDM)
 )

@@ -46,7 +46,8 @@ def test_what_is_denoised(sigma: float) -> None:
     assert mask[..., :2].sum() == 2 * 4
     assert not mask[..., 2].any()
     sigmas = torch.full((2,), sigma, dtype=torch.float64)
-    energies, clean = EDM.denoise(seen, CODE, u, mask, sigmas)
+    flow = ProbabilityFlow(EDM, seen, CODE, mask)
+    energies, clean = flow.denoise(u, sigmas)
     inner = scaled(u, mask, sigma)
     torch.testing.assert_close(seen.y, inner)
     torch.testing.assert_close(seen.code, with_sigma(CODE, sigmas))
@@ -54,14 +55,13 @@ def test_what_is_denoised(sigma: float) -> None:
     total = sigma**2 + SIGMA_DATA**2
     expected = SIGMA_DATA**2 / total * u - sigma * SIGMA_DATA / math.sqrt(total) * inner
     torch.testing.assert_close(clean, torch.where(mask, expected, u))
-    flow = ProbabilityFlow(EDM, seen, CODE, mask)
     torch.testing.assert_close(flow.derivative(u, sigma)[1], torch.where(mask, (u - expected) / sigma, 0.0))
 
 
 def test_the_energy_of_sets_is_that_at_its_sigma() -> None:
     seen, y = Seen(), example()
-    found = EDM.negative_log_density(seen, CODE, y, ENERGY_SIGMA)
     mask, u = EDM.noise_mask(y), 2 * y - 1
+    found = ProbabilityFlow(EDM, seen, CODE, mask).negative_log_density(u, ENERGY_SIGMA)
     square = (u.square() * mask).sum(dim=(1, 2)) / (2 * (ENERGY_SIGMA**2 + SIGMA_DATA**2))
     inner = scaled(u, mask, ENERGY_SIGMA)
     torch.testing.assert_close(found, square + SIGMA_DATA / ENERGY_SIGMA * 0.5 * inner.square().sum(dim=(1, 2)))

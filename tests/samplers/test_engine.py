@@ -143,13 +143,14 @@ import torch
 from desp.methods import SetSpec, build_method
 from desp.samplers import ChainEngine, LangevinSampler
 from desp.samplers.base import eager_gradient
-from desp.sets import ZeroPadding
+from desp.sets import Padding
+from desp.settings import RepresentationSettings
 from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, SetEncoderSettings
 
 sampler = LangevinSampler(LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.1))
 
 def made(settings):
-    sets = SetSpec(5, 2, ZeroPadding())
+    sets = SetSpec(5, 2, Padding(RepresentationSettings("zero")))
     method = build_method(ContrastiveSettings(energy=settings), sets, "vector", (3,)).double()
     return method, ChainEngine(method.energy, "auto", gradients=10**9)
 

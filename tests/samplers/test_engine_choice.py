@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from desp.energies import SetEnergy, SetField
-from desp.methods.denoising import NetworkField
+from desp.methods.denoising import _NetworkField
 from desp.nn import AttentionNetwork
-from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler, eager_gradient
+from desp.samplers import ChainEngine, ChainInfo, Gradient, LangevinSampler, Record, Sampler, eager_gradient
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
 from small_methods import with_energy
@@ -44,7 +44,11 @@ def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEng
     Graph.made = []
     monkeypatch.setattr("desp.samplers.engine._ChainGraph", Graph)
     monkeypatch.setattr("desp.samplers.engine.check_engine", lambda *_: None)
-    monkeypatch.setattr(ChainEngine, "compiled_gradient", ChainEngine._eager)
+
+    def plain(self: ChainEngine, code: Tensor, size: int) -> Gradient:
+        return eager_gradient(self.field, code, size)
+
+    monkeypatch.setattr(ChainEngine, "compiled_gradient", plain)
 
     def make(name: Engine) -> tuple[ChainEngine, list[tuple[int, ...]]]:
         engine, compiled = ChainEngine(deep_sets(), name), []
@@ -193,9 +197,9 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
     assert engine.name(torch.device(device)) == expected
 
 
-def denoiser() -> NetworkField:
+def denoiser() -> _NetworkField:
     settings = AttentionSettings(hidden=16, layers=1, heads=2, fourier_features=1)
-    return NetworkField(AttentionNetwork(settings, 2, (3,), outputs=2))
+    return _NetworkField(AttentionNetwork(settings, 2, (3,), outputs=2))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from desp.nn import element_layers
 from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
 from desp.samplers.base import GradientFor, Record, eager_gradient
-from desp.sets import make_padding
+from desp.sets import Padding
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderSettings
 
 pytestmark = [
@@ -25,7 +25,7 @@ CHAIN = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.05)
 
 def build(batch: int, size: int) -> tuple[SetEnergy, Tensor, Tensor]:
     settings = ContrastiveSettings(energy=SetEncoderSettings(hidden=64, latent=32))
-    sets = SetSpec(size, 2, make_padding(RepresentationSettings(padding="zero")))
+    sets = SetSpec(size, 2, Padding(RepresentationSettings(padding="zero")))
     method = build_method(settings, sets, "vector", (3,)).to(DEVICE)
     method.requires_grad_(False)
     code = method.encode(torch.randn(batch, 3, generator=torch.Generator().manual_seed(0)).to(DEVICE))

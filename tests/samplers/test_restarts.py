@@ -7,7 +7,8 @@ from torch import Tensor
 
 from desp.distances import huber_pairs
 from desp.samplers import ChainInfo, sample_restarts
-from desp.sets import ZeroPadding
+from desp.sets import Padding
+from desp.settings import RepresentationSettings
 
 RESTARTS, ROWS = 9, 10
 
@@ -29,12 +30,14 @@ def mean_matched_with(like: Tensor, ends: Tensor) -> Tensor:
 def test_elements_are_matched_with_the_lowest_set_and_once_more_with_the_mean() -> None:
     ends = torch.rand(RESTARTS, ROWS, 4, 2, generator=torch.Generator().manual_seed(0))
     left, scores = iter(ends), iter(range(RESTARTS))
+    padding = Padding(RepresentationSettings("zero"))
+    padding.threshold = -1  # no row is absent
     found, _ = sample_restarts(
         lambda: (next(left), ChainInfo()),
         lambda sets: torch.full((len(sets),), float(next(scores))),
         RESTARTS,
         "mean",
-        ZeroPadding(threshold=-1),
+        padding,
     )
     lower = ends[:5]  # of nine
     once = mean_matched_with(ends[0], lower)

@@ -49,7 +49,7 @@ def own_gradients(launched: Launched, rank: int, noise_of: int) -> dict[str, Ten
     trainer = make_trainer(make_predictor(launched.kind))
     trainer.method.train()  # batch norm measures each batch
     x, y = (launched.tensors[rank][name] for name in ("x", "y"))
-    trainer.gradients(x, y, make_generator(0, "train", 0, 0, noise_of))
+    trainer.update.gradients(x, y, make_generator(0, "train", 0, 0, noise_of))
     return {name: value.grad for name, value in trainer.method.named_parameters()}
 
 
@@ -71,7 +71,7 @@ def check_gradients_are_the_mean_of_those_with_each_process_s_own_noise(launched
 def check_gradients_are_those_of_the_joined_batch(launched: Launched) -> None:
     trainer = make_trainer(make_predictor(launched.kind, noise=0.0))
     x, y = (torch.cat([tensors[name] for tensors in launched.tensors]) for name in ("x", "y"))
-    trainer.gradients(x, y, torch.Generator())
+    trainer.update.gradients(x, y, torch.Generator())
     averaged = [launched.group(rank, "quiet/") for rank in range(2)]
     parameters = dict(trainer.method.named_parameters())
     assert averaged[0].keys() == averaged[1].keys() == parameters.keys()
@@ -79,7 +79,7 @@ def check_gradients_are_those_of_the_joined_batch(launched: Launched) -> None:
         assert torch.equal(averaged[0][name], averaged[1][name]), name
         torch.testing.assert_close(averaged[0][name], parameter.grad, rtol=1e-5, atol=1e-6)
     # Were each process left with its own gradients, they would be far from these.
-    trainer.gradients(x[:8], y[:8], torch.Generator())
+    trainer.update.gradients(x[:8], y[:8], torch.Generator())
     apart = max(float((averaged[0][name] - own.grad).abs().max()) for name, own in parameters.items())
     assert apart > 1e-4
 
@@ -107,7 +107,7 @@ def check_running_statistics_are_of_all_data(launched: Launched) -> None:
         trainer = make_trainer(make_predictor(launched.kind))
         trainer.method.train()
         x, y = (launched.tensors[rank][part] for part in ("x", "y"))
-        trainer.gradients(x, y, make_generator(0))
+        trainer.update.gradients(x, y, make_generator(0))
         own.append(dict(trainer.method.named_buffers())[name])
     torch.testing.assert_close(first, (own[0] + own[1]) / 2)
     assert not torch.allclose(first, own[0], rtol=1e-3)

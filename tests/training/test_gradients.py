@@ -12,7 +12,7 @@ def gradients_of(trainer: Trainer, batch: int = 8, step: int = 0) -> dict[str, T
     """Loss, statistics and gradients of one batch of the stream."""
     device = trainer.accelerator.device
     x, y = trainer.prepare(next(polygons(batch=batch).batches(step)))
-    loss, statistics = trainer.gradients(x, y, torch.Generator(device).manual_seed(step))
+    loss, statistics = trainer.update.gradients(x, y, torch.Generator(device).manual_seed(step))
     weights = trainer.method.named_parameters()
     return {
         "loss": loss.clone(),

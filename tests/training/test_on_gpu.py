@@ -9,7 +9,7 @@ from tiny_problem import SHORT, make_predictor, make_trainer
 from torch import Tensor
 
 from desp.training.device import default_device, make_accelerator
-from desp.training.gradients import GradientStep
+from desp.training.update import Update
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,17 +29,17 @@ def test_steps_that_cannot_be_recorded_are_taken_plainly(
 ) -> None:
     """A value that is read on the host breaks the recording off; weights and noise go on as if it had not been."""
     settings, ends = replace(SHORT, ema_decay=0.9, warmup_steps=3), []
-    compute = GradientStep.__call__
+    gradients = Update.gradients
 
-    def reading(self: GradientStep, *args: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        loss, statistics = compute(self, *args)
+    def reading(self: Update, *args: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        loss, statistics = gradients(self, *args)
         assert float(loss) == float(loss)
         return loss, statistics
 
     for engine in ("eager", "auto"):
         trainer = make_trainer(make_predictor("denoising", engine=engine), settings, accelerator=Accelerator())
         if engine == "auto":
-            monkeypatch.setattr(GradientStep, "__call__", reading)
+            monkeypatch.setattr(Update, "gradients", reading)
         ends.append(trainer.fit().weights)
         assert not trainer.update.captures
     assert sum("training runs step by step, as recording failed" in line for line in caplog.messages) == 1

@@ -272,7 +272,7 @@ def test_losses_of_direct_risk_leave_nothing_to_the_host(kind: Kind) -> None:
     x, y = trainer.prepare(next(polygons().batches(0)))
     assert trainer.method.capturable
     with HostWork() as host:
-        trainer.gradients(x, y, torch.Generator().manual_seed(0))
+        trainer.update.gradients(x, y, torch.Generator().manual_seed(0))
     assert host.found == []
 
 

@@ -96,7 +96,7 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
         return settings
     kind = _variant(EnergySettings, energy, "--energy")
     same_width = {"hidden": settings.method.width} if "hidden" in {item.name for item in fields(kind)} else {}
-    chosen = settings.method.with_energy(kind(**same_width))
+    chosen = settings.method.with_part("energy", kind(**same_width))
     current = getattr(settings.method, "energy", None)
     return settings if current is not None and current.kind == energy else replace(settings, method=chosen)
 

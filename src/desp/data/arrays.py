@@ -14,7 +14,7 @@ from torch import Tensor
 
 from desp.data.base import as_input
 from desp.errors import DataError
-from desp.sets import PresencePadding, SetBatch, as_set
+from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription, InputKind
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -126,7 +126,7 @@ class ArrayExamples(LazyExamples):
         x = torch.from_numpy(row.astype(np.float32))
         if self.kind == "set":
             presence = torch.from_numpy(self.inputs.mask(index))
-            return PresencePadding().encode(SetBatch(x.unsqueeze(0), presence.unsqueeze(0)))[0]
+            return SetBatch(x.unsqueeze(0), presence.unsqueeze(0)).with_presence()[0]
         return x if self.kind == "image" else x.reshape(-1)
 
 

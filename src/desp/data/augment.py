@@ -7,7 +7,7 @@ so that it can be recorded as a part of a training step.
 import torch
 
 from desp.data.base import Augmentation, Batch
-from desp.sets import PresencePadding, SetBatch
+from desp.sets import SetBatch
 
 
 def translate_points(fraction: float, grid: int) -> Augmentation:
@@ -30,6 +30,6 @@ def translate_points(fraction: float, grid: int) -> Augmentation:
         chosen = torch.rand(len(elements), 1, 1, generator=generator, device=elements.device) < fraction
         moved = torch.where(chosen & ~absent, places - lowest + target, places)
         sets = SetBatch(moved.to(elements.dtype) / (grid - 1), presence)
-        return Batch(PresencePadding().encode(sets), sets)
+        return Batch(sets.with_presence(), sets)
 
     return augment

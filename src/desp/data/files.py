@@ -15,7 +15,7 @@ from desp.data.arrays import Arrays, ChosenExamples, Example, examples_of, load_
 from desp.data.base import as_input
 from desp.errors import DataError
 from desp.extras import require
-from desp.sets import PresencePadding, SetBatch, as_set
+from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription, InputKind
 
 
@@ -238,7 +238,7 @@ def _read_input(
             raise DataError(f"{where}: elements have {elements.shape[1]} features, expected {features}.")
         if len(elements) > size:
             raise DataError(f"{where}: the input set has {len(elements)} elements, at most {size} are allowed.")
-        return PresencePadding().encode(SetBatch.from_ragged([elements], size, features))[0]
+        return SetBatch.from_ragged([elements], size, features).with_presence()[0]
     return _as_input(value, where).reshape(-1)
 
 

@@ -21,7 +21,7 @@ from desp.data.mnist_files import (
 )
 from desp.errors import DataError
 from desp.randomness import make_generator
-from desp.sets import PresencePadding, SetBatch
+from desp.sets import SetBatch
 from desp.settings import MnistVariant
 
 PIXELS = 28
@@ -119,7 +119,7 @@ def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:
     """Pixels as sets of (row, column) in [0, 1]; the input x is the same as (B, N, 3) with presence."""
     presence = torch.arange(points.shape[1], device=points.device) < sizes.unsqueeze(1)
     sets = SetBatch(points.to(torch.float32) / (PIXELS - 1), presence)
-    return Batch(PresencePadding().encode(sets), sets)
+    return Batch(sets.with_presence(), sets)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from desp.nn.set_network import Cache
+from desp.nn.pooling import Cache
 
 
 class SetField(nn.Module, ABC):

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.energies.base import SetEnergy
-from desp.nn import Cache, SetEncoder, initialise
+from desp.nn import Cache, SetEncoder
 from desp.settings import SetEncoderSettings
 
 
@@ -27,16 +27,7 @@ class SetEncoderEnergy(SetEnergy):
     def __init__(self, settings: SetEncoderSettings, channels: int, code_shape: tuple[int, ...]) -> None:
         super().__init__()
         del code_shape  # checked by the settings
-        self.set_encoder = SetEncoder(
-            channels,
-            settings.hidden,
-            settings.latent,
-            settings.layers,
-            settings.pooling,
-            settings.divide_by_size,
-            settings.negative_slope,
-        )
-        initialise(self.set_encoder, settings.initialisation)
+        self.set_encoder = SetEncoder(settings, channels)
         self.shared, self.latent = settings.shared, settings.latent
 
     def encode(self, encoded: Float[Tensor, "b *code"]) -> Float[Tensor, "b *joined"]:
@@ -56,8 +47,7 @@ class SetEncoderEnergy(SetEnergy):
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
-        set_code = self.set_encoder(y, cache=cache)
-        return code_distance(set_code, code)
+        return code_distance(self.set_encoder(y, cache), code)
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
         """The code, and what the set encoder derives from its weights."""

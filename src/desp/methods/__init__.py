@@ -1,19 +1,11 @@
 """Methods: one file each, with the model, its loss, and how sets are sampled from it."""
 
-from desp.methods.base import Method, MethodParts, SetSpec, build_method
-from desp.methods.contrastive import Contrastive
-from desp.methods.denoising import Denoiser, EnergyDenoising
-from desp.methods.set_risk import SetRisk
-from desp.methods.tspn import TSPN
-
-__all__ = [
-    "TSPN",
-    "Contrastive",
-    "Denoiser",
-    "EnergyDenoising",
-    "Method",
-    "MethodParts",
-    "SetRisk",
-    "SetSpec",
-    "build_method",
-]
+from desp.methods.base import Method as Method
+from desp.methods.base import MethodParts as MethodParts
+from desp.methods.base import SetSpec as SetSpec
+from desp.methods.base import build_method as build_method
+from desp.methods.contrastive import Contrastive as Contrastive
+from desp.methods.denoising import Denoiser as Denoiser
+from desp.methods.denoising import EnergyDenoising as EnergyDenoising
+from desp.methods.set_risk import SetRisk as SetRisk
+from desp.methods.tspn import TSPN as TSPN

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,9 +13,18 @@ from torch import Tensor, nn
 
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
-from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
+from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
-from desp.settings import EnergySettings, Engine, InputKind, MethodSettings, SamplerSettings, require_setting
+from desp.settings import (
+    AutoEncoderSettings,
+    ElementsEncoderSettings,
+    EnergySettings,
+    Engine,
+    InputKind,
+    MethodSettings,
+    SamplerSettings,
+    require_setting,
+)
 
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
@@ -84,14 +93,19 @@ class Method(nn.Module, ABC):
     def __init__(self, parts: MethodParts) -> None:
         super().__init__()
         self.encoder, self.sets, self.engine = parts.encoder, parts.sets, parts.engine
+        self.energy: SetEnergy | None = None
+        """What scores a set, where the method trains one."""
+        self.training_engine: ChainEngine | None = None
+        """What runs the chains of training steps, where there are any."""
         self.engine_used = "eager"
         """How the last sets were sampled: ``eager``, ``compiled`` or ``graph``."""
 
     # -- training --------------------------------------------------------------------------------------
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
-        """h(x): the code of each input, computed once for all its samples."""
-        return self.encoder(x)
+        """h(x): the code of each input, once for all its samples; by the energy's own set encoder if shared."""
+        code: Tensor = self.encoder(x)
+        return code if self.energy is None else self.energy.encode(code)
 
     @abstractmethod
     def forward(
@@ -106,11 +120,12 @@ class Method(nn.Module, ABC):
     @property
     def training_engine_used(self) -> str:
         """How chains ran in the last training step."""
-        return "eager"
+        return (self.training_engine and self.training_engine.used) or "eager"
 
     def resume_engine(self, engine: str) -> None:
         """Run chains on the CPU as before a run was interrupted, if the engine is ours to choose."""
-        del engine
+        if self.training_engine is not None and engine in ("eager", "compiled"):
+            self.training_engine.settled = cast(Literal["eager", "compiled"], engine)
 
     def divergence(self, numbers: dict[str, float]) -> str | None:
         """Why the latest steps, by their means, have diverged although all was finite; None: they have not."""
@@ -145,8 +160,9 @@ class Method(nn.Module, ABC):
             missing = CHAINS_AT_ONCE - len(part) if len(code) > CHAINS_AT_ONCE else 0
             filled = None if known is None else _filled_up(known, missing)
             values, info = self.sample_part(_filled_up(part, missing), generator, sampler, record, filled)
-            parts.append((values[: len(part)], info.first(len(part))))
-        return torch.cat([values for values, _ in parts]), ChainInfo.join([info for _, info in parts])
+            parts.append((values[: len(part)], info))
+        joined = ChainInfo.combined([info for _, info in parts], lambda of_parts: torch.cat(of_parts, dim=1))
+        return torch.cat([values for values, _ in parts]), joined.map(lambda of_chains: of_chains[:, : len(code)])
 
     @abstractmethod
     def sample_part(
@@ -175,7 +191,8 @@ class Method(nn.Module, ABC):
 
     def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
         """The energy (B,) of at most `CHAINS_AT_ONCE` padded sets."""
-        del code
+        if self.energy is not None:
+            return self.energy.score(code, y)
         return torch.full((len(y),), torch.nan, dtype=y.dtype, device=y.device)
 
     def log_prob(
@@ -248,6 +265,7 @@ def build_encoder(
 
     Raises:
         DataError: no encoder takes such inputs.
+        SettingsError: the one that was chosen does not.
     """
     if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
@@ -255,9 +273,13 @@ def build_encoder(
             "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
             "inputs to codes (B, H)."
         )
-    chosen = settings.encoder.resolve(kind, settings.aligned_encoder if aligned else settings.auto_encoder)
-    if kind not in chosen.input_kinds:
-        raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+    chosen = settings.encoder
+    if isinstance(chosen, AutoEncoderSettings):
+        own = ElementsEncoderSettings(settings.width, settings.width)  # of each element, where outputs are aligned
+        chosen = own if aligned else settings.auto_encoder(kind)
+        if kind not in chosen.input_kinds:
+            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+    require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
     encoder: nn.Module = chosen.load()(chosen, input_shape)
     return encoder
 

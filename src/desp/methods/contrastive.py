@@ -1,18 +1,19 @@
 """Maximum likelihood by contrast (equations 3 to 5): the paper's method."""
 
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
 from desp.samplers import (
+    CHAINS_AT_ONCE,
     ChainEngine,
     ChainInfo,
     LangevinSampler,
-    PredictionEngines,
     Record,
     eager_gradient,
     sample_restarts,
@@ -30,16 +31,15 @@ class Contrastive(Method):
     data and flat elsewhere. Divergent samples may be left out of the loss.
     """
 
+    energy: SetEnergy
+    training_engine: ChainEngine
+
     def __init__(self, settings: ContrastiveSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings = settings
         self.energy = build_energy(settings.energy, parts.sets, parts.code_shape)
         self.training_engine = ChainEngine(self.energy, parts.engine)
-        self.engines = PredictionEngines(self.energy, parts.engine)
-
-    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
-        """h(x), by the energy's own set encoder where that is shared."""
-        return self.energy.encode(self.encoder(x))
+        self.prediction_engine = ChainEngine(self.energy, parts.engine, fewest_chains=CHAINS_AT_ONCE)
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -77,16 +77,6 @@ class Contrastive(Method):
         """Count the gradients to come."""
         self.training_engine.gradients = steps * self.settings.chain.steps
 
-    @property
-    def training_engine_used(self) -> str:
-        """How chains ran in the last training step."""
-        return self.training_engine.used or "eager"
-
-    def resume_engine(self, engine: str) -> None:
-        """Run chains on the CPU as before."""
-        if engine in ("eager", "compiled"):
-            self.training_engine.settled = cast(Literal["eager", "compiled"], engine)
-
     def divergence(self, numbers: dict[str, float]) -> str | None:
         """Too many samples diverge: the energy is too steep for prediction, too, and masking does not mend it."""
         fraction = numbers.get("divergent", 0.0)
@@ -112,20 +102,15 @@ class Contrastive(Method):
         settings = require_variant(sampler or self.settings.sampler, LangevinSettings, "sampler")
         # Restarts of a chain without noise would all be the same.
         restarts = settings.restarts if settings.noise_at(0) > 0 else 1
-        engine = self.engines.suitable(len(code) * restarts)
         start = self.start(code, presence)
         chain = LangevinSampler(replace(settings, restarts=1), self.sets.aligned)
         sampled = sample_restarts(
-            lambda: engine.run(chain, code, start, generator, record),
+            lambda: self.prediction_engine.run(chain, code, start, generator, record, len(code) * restarts),
             lambda sets: self.energy.score(code, sets),
             restarts,
             settings.aggregate,
             self.sets.padding,
             aligned=self.sets.aligned,
         )
-        self.engine_used = engine.used or "eager"
+        self.engine_used = self.prediction_engine.used or "eager"
         return sampled
-
-    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
-        """By the energy itself."""
-        return self.energy.score(code, y)

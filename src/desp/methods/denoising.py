@@ -12,12 +12,14 @@ from desp.errors import SettingsError
 from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
 from desp.nn import SIGMA_FEATURES, AttentionNetwork, Cache, CardinalityHead, prefix_mask
 from desp.samplers import (
+    CHAINS_AT_ONCE,
+    ChainEngine,
     ChainInfo,
     EDMSampler,
     GradientFor,
     LogDensity,
     Preconditioning,
-    PredictionEngines,
+    ProbabilityFlow,
     Record,
     eager_gradient,
     log_density,
@@ -30,14 +32,14 @@ from desp.settings.base import require_variant
 DENSITIES_AT_ONCE = 200
 
 
-class Diffusion(Method):
+class _Diffusion(Method):
     """What both denoising methods share: noise levels, the loss, p(n | x), the sampler.
 
     Levels are weighted such that the network's targets have unit variance (Karras et al. 2022).
     """
 
     field: SetField
-    engines: PredictionEngines
+    prediction_engine: ChainEngine
 
     def __init__(self, settings: DiffusionSettings, parts: MethodParts) -> None:
         super().__init__(parts)
@@ -45,12 +47,12 @@ class Diffusion(Method):
         self.known_presence = settings.predicts_cardinality or parts.sets.aligned
         self.preconditioning = Preconditioning(settings.sigma_data, self.known_presence)
 
-    def _add_cardinality(self, code_features: int) -> None:
-        """p(n | x), made after the network, so that weights are drawn in that order; aligned outputs need none."""
-        settings, head = self.settings, None
-        if settings.predicts_cardinality and not self.sets.aligned:
-            head = CardinalityHead(code_features, self.sets.max_size, settings.width)
-        self.cardinality = head
+    def _finish(self, parts: MethodParts) -> None:
+        """Make what comes after the network, so that weights are drawn in that order: the engine and p(n | x)."""
+        self.prediction_engine = ChainEngine(self.field, parts.engine, fewest_chains=CHAINS_AT_ONCE)
+        self.cardinality = None
+        if self.settings.predicts_cardinality and not self.sets.aligned:  # aligned outputs need none
+            self.cardinality = CardinalityHead(parts.code_shape[-1], self.sets.max_size, self.settings.width)
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -61,7 +63,7 @@ class Diffusion(Method):
         edm, code, sigma = self.preconditioning, self.encode(x), self._sigmas(y, generator)
         mask, clean = edm.noise_mask(y), edm.to_symmetric(y)
         u = edm.add_noise(clean, mask, sigma, generator)
-        _, network = edm.network(self._gradient_for(y.shape[1]), code, u, mask, sigma)
+        _, network = self._flow(code, y).network(u, sigma)
         c_skip, c_out = edm.c_skip_out(sigma)
         errors = (network - (clean - c_skip * u) / c_out).square() * mask
         loss = errors.sum() / mask.sum().clamp(min=1)
@@ -74,6 +76,11 @@ class Diffusion(Method):
 
     def _gradient_for(self, size: int) -> GradientFor:
         return partial(eager_gradient, self.field, size=size)
+
+    def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
+        """That of sets with the presence of `y`."""
+        edm = self.preconditioning
+        return ProbabilityFlow(edm, self._gradient_for(y.shape[1]), code, edm.noise_mask(y))
 
     def _sigmas(self, y: Tensor, generator: torch.Generator) -> Tensor:
         """One log-normal sigma for each set, spread evenly over the batch's quantiles.
@@ -98,12 +105,11 @@ class Diffusion(Method):
     ) -> tuple[Tensor, ChainInfo]:
         """The cardinality, where it is predicted, then from noise to sets."""
         settings = require_variant(sampler or self.settings.sampler, EDMSettings, "sampler")
-        engine = self.engines.suitable(len(code))
-        start = self.start(
-            code, self._cardinality_mask(code, generator, settings) if presence is None else presence
-        )
-        sampled = engine.run(EDMSampler(settings, self.preconditioning), code, start, generator, record)
-        self.engine_used = engine.used or "eager"
+        if presence is None:
+            presence = self._cardinality_mask(code, generator, settings)
+        start, chain = self.start(code, presence), EDMSampler(settings, self.preconditioning)
+        sampled = self.prediction_engine.run(chain, code, start, generator, record)
+        self.engine_used = self.prediction_engine.used or "eager"
         return sampled
 
     def _cardinality_mask(self, code: Tensor, generator: torch.Generator, settings: EDMSettings) -> Tensor | None:
@@ -115,7 +121,7 @@ class Diffusion(Method):
         return prefix_mask(sizes, self.sets.max_size)
 
 
-class EnergyDenoising(Diffusion):
+class EnergyDenoising(_Diffusion):
     """The gradient of a noise-conditional energy learns to remove noise of every level from real sets.
 
     At each sigma the gradient then is that of -log p of the noised data (Vincent 2011), with no partition function
@@ -123,13 +129,13 @@ class EnergyDenoising(Diffusion):
     """
 
     settings: DenoisingSettings
+    energy: SetEnergy
 
     def __init__(self, settings: DenoisingSettings, parts: MethodParts) -> None:
         super().__init__(settings, parts)
         options = {"known_presence": True} if self.known_presence and settings.energy.masks_absent else {}
         self.energy = build_energy(settings.energy, parts.sets, _with_sigma(parts.code_shape), **options)
-        self._add_cardinality(parts.code_shape[-1])
-        self.engines = PredictionEngines(self.energy, parts.engine)
+        self._finish(parts)
 
     @property
     def field(self) -> SetEnergy:  # type: ignore[override]
@@ -138,8 +144,8 @@ class EnergyDenoising(Diffusion):
 
     def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
         """-log p at `energy_sigma`, up to a constant for each input and cardinality."""
-        gradient = self._gradient_for(y.shape[1])
-        return self.preconditioning.negative_log_density(gradient, code, y, self.settings.energy_sigma)
+        u = self.preconditioning.to_symmetric(y)
+        return self._flow(code, y).negative_log_density(u, self.settings.energy_sigma)
 
     def log_prob(
         self, code: Tensor, y: Float[Tensor, "b n c"], generator: torch.Generator, steps: int, probes: int
@@ -177,7 +183,7 @@ def _with_sigma(code_shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*code_shape[:-1], code_shape[-1] + SIGMA_FEATURES)
 
 
-class Denoiser(Diffusion):
+class Denoiser(_Diffusion):
     """A network outputs F of every element itself, which need not be the gradient of anything.
 
     A gradient costs a backward pass, and in training a pass through that one; here it is the network's output.
@@ -195,12 +201,11 @@ class Denoiser(Diffusion):
             known_presence=self.known_presence,
             outputs=channels,
         )
-        self.field = NetworkField(network)
-        self._add_cardinality(parts.code_shape[-1])
-        self.engines = PredictionEngines(self.field, parts.engine)
+        self.field = _NetworkField(network)
+        self._finish(parts)
 
 
-class NetworkField(SetField):
+class _NetworkField(SetField):
     """A network's output in the place of an energy's gradient.
 
     Args:

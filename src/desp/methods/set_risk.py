@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.distances import SET_DISTANCES, aligned_distance, chamfer_of_equal_sizes
+from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
 from desp.nn import CardinalityHead, prefix_mask
 from desp.samplers import ChainInfo, Record, UnrolledDescent
@@ -19,6 +20,8 @@ class SetRisk(Method):
     Trained so, a model learns the one answer that is nearest to all right answers on average; where several are
     right, that is none of them.
     """
+
+    energy: SetEnergy
 
     def __init__(self, settings: SetRiskSettings, parts: MethodParts) -> None:
         super().__init__(parts)
@@ -37,10 +40,6 @@ class SetRisk(Method):
             self.cardinality = CardinalityHead(features, sets.max_size, settings.cardinality_hidden, layers=2)
         self.distance = SET_DISTANCES[settings.distance]
         self.capturable = settings.distance == "chamfer" or sets.aligned  # assignments are solved on the host
-
-    def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
-        """h(x), by the energy's own set encoder where that is shared."""
-        return self.energy.encode(self.encoder(x))
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
@@ -92,7 +91,3 @@ class SetRisk(Method):
         if self.cardinality is not None:
             mask = prefix_mask(self.cardinality.mode(code), self.sets.max_size)
         return self.descent(self.energy, code, settings, record, mask)
-
-    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
-        """By the energy itself."""
-        return self.energy.score(code, y)

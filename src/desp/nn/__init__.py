@@ -1,57 +1,25 @@
 """Building blocks: MLPs, poolings, set networks, encoders."""
 
-from desp.nn.attention import SelfAttention, squared_distances
-from desp.nn.attention_network import AttentionNetwork
-from desp.nn.cardinality import CardinalityHead, prefix_mask
-from desp.nn.encoders import (
-    ImageEncoder,
-    InputScaling,
-    PooledSetEncoder,
-    PresenceSetEncoder,
-    PresentScaling,
-    SetEncoder,
-    SetScaling,
-    StandardCodes,
-)
-from desp.nn.fourier import fourier_length, with_fourier_features
-from desp.nn.mlp import MLP, Pullback, from_few, initialise, to_few
-from desp.nn.pooled_network import PooledNetwork
-from desp.nn.pooling import FSPool, MaxPool, MeanPool, Pool, SumPool, make_pool
-from desp.nn.set_network import Cache, SetNetwork
-from desp.nn.sigma import SIGMA_FEATURES, with_sigma
-from desp.nn.transformer import TransformerDecoder
-
-__all__ = [
-    "MLP",
-    "SIGMA_FEATURES",
-    "AttentionNetwork",
-    "Cache",
-    "CardinalityHead",
-    "FSPool",
-    "ImageEncoder",
-    "InputScaling",
-    "MaxPool",
-    "MeanPool",
-    "Pool",
-    "PooledNetwork",
-    "PooledSetEncoder",
-    "PresenceSetEncoder",
-    "PresentScaling",
-    "Pullback",
-    "SelfAttention",
-    "SetEncoder",
-    "SetNetwork",
-    "SetScaling",
-    "StandardCodes",
-    "SumPool",
-    "TransformerDecoder",
-    "fourier_length",
-    "from_few",
-    "initialise",
-    "make_pool",
-    "prefix_mask",
-    "squared_distances",
-    "to_few",
-    "with_fourier_features",
-    "with_sigma",
-]
+from desp.nn.attention import SelfAttention as SelfAttention
+from desp.nn.attention import squared_distances as squared_distances
+from desp.nn.cardinality import CardinalityHead as CardinalityHead
+from desp.nn.cardinality import prefix_mask as prefix_mask
+from desp.nn.encoders import InputScaling as InputScaling
+from desp.nn.encoders import SetEncoder as SetEncoder
+from desp.nn.encoders import SetScaling as SetScaling
+from desp.nn.fourier import SIGMA_FEATURES as SIGMA_FEATURES
+from desp.nn.fourier import fourier_length as fourier_length
+from desp.nn.fourier import with_fourier_features as with_fourier_features
+from desp.nn.fourier import with_sigma as with_sigma
+from desp.nn.mlp import MLP as MLP
+from desp.nn.mlp import Pullback as Pullback
+from desp.nn.mlp import from_few as from_few
+from desp.nn.mlp import to_few as to_few
+from desp.nn.pooling import Cache as Cache
+from desp.nn.pooling import FSPool as FSPool
+from desp.nn.pooling import Pool as Pool
+from desp.nn.pooling import make_pool as make_pool
+from desp.nn.set_network import AttentionNetwork as AttentionNetwork
+from desp.nn.set_network import PooledNetwork as PooledNetwork
+from desp.nn.set_network import SetNetwork as SetNetwork
+from desp.nn.transformer import TransformerDecoder as TransformerDecoder

@@ -1,7 +1,8 @@
-"""Permutation-invariant poolings (B, N, H) -> (B, H), with an optional mask of present elements."""
+"""Permutation-invariant poolings (B, N, H) -> (B, H)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -9,90 +10,46 @@ from torch import Tensor, nn
 
 from desp.nn.mlp import Pullback
 from desp.nn.ranks import rank_weights
-from desp.settings import Pooling
+from desp.settings import Pooling, require_setting
+
+Cache = tuple[Tensor, ...]
+"""Tensors derived from the weights alone, such as a pooling's weight for every rank."""
 
 
 class Pool(nn.Module, ABC):
     """Turns features of elements into features of the set. An empty set pools to zero."""
 
     @abstractmethod
-    def forward(
-        self,
-        values: Float[Tensor, "b n h"],
-        presence: Bool[Tensor, "b n"] | None = None,
-        cache: tuple[Tensor, ...] | None = None,
-    ) -> Float[Tensor, "b h"]:
-        """Pool over elements; with `presence`, over the present ones only.
+    def forward(self, values: Float[Tensor, "b n h"], cache: Cache | None = None) -> Float[Tensor, "b h"]:
+        """Pool over elements; `cache`, from `cache(N)`, spares computing it again."""
 
-        `cache`, from `cache(N)`, spares computing them again; without `presence` only.
-        """
-
-    def cache(self, size: int) -> tuple[Tensor, ...]:
+    def cache(self, size: int) -> Cache:
         """What the pooling of sets of `size` elements derives from its weights alone."""
         del size
         return ()
 
-    def with_pullback(
-        self, values: Float[Tensor, "b n h"], cache: tuple[Tensor, ...]
-    ) -> tuple[Float[Tensor, "b h"], Pullback]:
+    def with_pullback(self, values: Float[Tensor, "b n h"], cache: Cache) -> tuple[Float[Tensor, "b h"], Pullback]:
         """The pooled values, and the pullback from gradients (B, H) in them to gradients in `values`."""
         result: tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]
-        result = torch.func.vjp(lambda rows: self(rows, cache=cache), values)  # type: ignore[assignment]
+        result = torch.func.vjp(lambda rows: self(rows, cache), values)  # type: ignore[assignment]
         pooled, pull = result
         return pooled, lambda gradient: pull(gradient)[0]
 
 
-class SumPool(Pool):
-    """The sum over elements."""
+class _SumPool(Pool):
+    """The sum over elements, or their mean."""
 
-    def forward(
-        self,
-        values: Float[Tensor, "b n h"],
-        presence: Bool[Tensor, "b n"] | None = None,
-        cache: tuple[Tensor, ...] | None = None,
-    ) -> Float[Tensor, "b h"]:
-        """Sum."""
+    def __init__(self, *, mean: bool = False) -> None:
+        super().__init__()
+        self.mean = mean
+
+    def forward(self, values: Float[Tensor, "b n h"], cache: Cache | None = None) -> Float[Tensor, "b h"]:
+        """Sum or mean."""
         del cache
-        return _kept(values, presence).sum(dim=1)
+        return values.sum(dim=1) / (max(values.shape[1], 1) if self.mean else 1)
 
 
-class MeanPool(Pool):
-    """The mean over elements."""
-
-    def forward(
-        self,
-        values: Float[Tensor, "b n h"],
-        presence: Bool[Tensor, "b n"] | None = None,
-        cache: tuple[Tensor, ...] | None = None,
-    ) -> Float[Tensor, "b h"]:
-        """Mean."""
-        del cache
-        total = _kept(values, presence).sum(dim=1)
-        if presence is None:
-            return total / max(values.shape[1], 1)
-        return total / presence.sum(dim=1, keepdim=True).clamp(min=1)
-
-
-class MaxPool(Pool):
-    """The largest value over elements."""
-
-    def forward(
-        self,
-        values: Float[Tensor, "b n h"],
-        presence: Bool[Tensor, "b n"] | None = None,
-        cache: tuple[Tensor, ...] | None = None,
-    ) -> Float[Tensor, "b h"]:
-        """Maximum."""
-        del cache
-        if values.shape[1] == 0:
-            return values.new_zeros(values.shape[0], values.shape[2])
-        if presence is None:
-            return values.amax(dim=1)
-        largest = values.masked_fill(~presence.unsqueeze(-1), -torch.inf).amax(dim=1)
-        return torch.where(presence.any(dim=1, keepdim=True), largest, torch.zeros_like(largest))
-
-
-class SoftmaxPool(Pool):
+class _SoftmaxPool(Pool):
     """N times a mean whose weights are a softmax of each feature itself, at a learned inverse temperature.
 
     At temperature zero it is the maximum or, with a negative sign, the minimum; at an infinite one the sum. Like
@@ -106,22 +63,11 @@ class SoftmaxPool(Pool):
         super().__init__()
         self.inverse_temperature = nn.Parameter(3 * torch.randn(features))
 
-    def forward(
-        self,
-        values: Float[Tensor, "b n h"],
-        presence: Bool[Tensor, "b n"] | None = None,
-        cache: tuple[Tensor, ...] | None = None,
-    ) -> Float[Tensor, "b h"]:
+    def forward(self, values: Float[Tensor, "b n h"], cache: Cache | None = None) -> Float[Tensor, "b h"]:
         """Weighted mean, times the number of elements."""
         del cache
-        if values.shape[1] == 0:
-            return values.new_zeros(values.shape[0], values.shape[2])
-        scores = self.inverse_temperature * values
-        if presence is None:
-            return values.shape[1] * (scores.softmax(dim=1) * values).sum(dim=1)
-        hidden = ~presence.unsqueeze(-1)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=1).masked_fill(hidden, 0.0)
-        return presence.sum(dim=1, keepdim=True) * (weights * _kept(values, presence)).sum(dim=1)
+        weights = (self.inverse_temperature * values).softmax(dim=1)
+        return values.shape[1] * (weights * values).sum(dim=1)
 
 
 class FSPool(Pool):
@@ -141,31 +87,26 @@ class FSPool(Pool):
         self.pieces = pieces
         self.knots = nn.Parameter(torch.randn(features, pieces + 1))
 
-    def forward(
-        self,
-        values: Float[Tensor, "b n h"],
-        presence: Bool[Tensor, "b n"] | None = None,
-        cache: tuple[Tensor, ...] | None = None,
-    ) -> Float[Tensor, "b h"]:
+    def forward(self, values: Float[Tensor, "b n h"], cache: Cache | None = None) -> Float[Tensor, "b h"]:
         """Rank each feature and take the weighted sum."""
         if values.shape[1] == 0:
             return values.new_zeros(values.shape[0], values.shape[2])
-        if presence is None:
-            return self.with_pullback(values, cache or self.cache(values.shape[1]))[0]
+        return self.with_pullback(values, cache or self.cache(values.shape[1]))[0]
+
+    def masked(self, values: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"]) -> Float[Tensor, "b h"]:
+        """The same over present elements only."""
         hidden = ~presence.unsqueeze(-1)
         # Absent rows sort behind all others; they are zeroed afterwards, as infinity times zero is NaN.
         order = values.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)
         ordered = values.masked_fill(hidden, 0.0).gather(1, order)
         return (ordered * self._weights_at(_normalised_ranks(presence).to(values.dtype))).sum(dim=1)
 
-    def cache(self, size: int) -> tuple[Float[Tensor, "n h"]]:
-        """The weight of every rank of a set of `size` elements: the knots, interpolated once."""
+    def cache(self, size: int) -> Cache:
+        """The weight (N, H) of every rank of a set of `size` elements: the knots, interpolated once."""
         positions = torch.linspace(0, 1, size, device=self.knots.device, dtype=self.knots.dtype)
         return (self._weights_at(positions),)
 
-    def with_pullback(
-        self, values: Float[Tensor, "b n h"], cache: tuple[Tensor, ...]
-    ) -> tuple[Float[Tensor, "b h"], Pullback]:
+    def with_pullback(self, values: Float[Tensor, "b n h"], cache: Cache) -> tuple[Float[Tensor, "b h"], Pullback]:
         """The sum of values times the weights of their ranks, which are its gradient too."""
         weights = rank_weights(values, *cache)
         return (values * weights).sum(dim=1), lambda gradient: weights * gradient.unsqueeze(1)
@@ -185,15 +126,13 @@ def _normalised_ranks(presence: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
     return (ranks / last).clamp(max=1.0)
 
 
-def _kept(values: Tensor, presence: Tensor | None) -> Tensor:
-    return values if presence is None else values.masked_fill(~presence.unsqueeze(-1), 0.0)
-
-
 def make_pool(kind: Pooling, features: int) -> Pool:
-    """Build the pooling named `kind` for `features` features."""
+    """Build the pooling named `kind` for `features` features.
+
+    Raises:
+        SettingsError: there is none of that name.
+    """
+    require_setting(kind in get_args(Pooling), "pooling", f"one of {get_args(Pooling)}", kind)
     if kind == "fspool":
         return FSPool(features)
-    if kind == "softmax":
-        return SoftmaxPool(features)
-    plain: dict[Pooling, Pool] = {"mean": MeanPool(), "max": MaxPool(), "sum": SumPool()}
-    return plain[kind]
+    return _SoftmaxPool(features) if kind == "softmax" else _SumPool(mean=kind == "mean")

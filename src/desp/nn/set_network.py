@@ -1,13 +1,20 @@
 """Networks from a set and a condition to an output for every element: the layers of energies and denoisers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-Cache = tuple[Tensor, ...]
-"""Tensors derived from the weights alone, such as a pooling's weight for every rank."""
+from desp.nn.attention import SelfAttention, squared_distances
+from desp.nn.fourier import fourier_length, with_fourier_features
+from desp.nn.pooling import Cache, make_pool
+from desp.settings import AttentionSettings, PooledLayersSettings, Pooling
+
+# Cardinality enters as its logarithm, which for sets of some fifty elements is then about 1.
+LOG_OF_MANY = 4
 
 
 class SetNetwork(nn.Module, ABC):
@@ -20,7 +27,8 @@ class SetNetwork(nn.Module, ABC):
         element_features: length of an element's embedding.
         code_features: features of the code; codes (B, H) condition every element, (B, N, H) each its own.
         hidden: width of all layers.
-        layers: from features of elements (B, N, H) to new ones; made here, so that weights are drawn in order.
+        layers: from features of elements (B, N, H) and the projected code, for all elements (B, 1, H) or for each
+            its own, to new features; made here, so that weights are drawn in order.
         outputs: numbers that the head gives for each element.
     """
 
@@ -49,7 +57,9 @@ class SetNetwork(nn.Module, ABC):
         values = self.from_element(self.embed(y)) + condition
         cache = self.cache(y.shape[1]) if cache is None else cache
         mask = self.mask(y)
-        ends = self.head(self.apply_layers(values, condition, y, cache))
+        for layer, own in zip(self.layers, self.for_layers(y, cache), strict=True):
+            values = layer(values, condition, *own)
+        ends = self.head(values)
         return ends if mask is None else ends.masked_fill(~mask.unsqueeze(-1), 0.0)
 
     def cache(self, size: int) -> Cache:
@@ -67,18 +77,133 @@ class SetNetwork(nn.Module, ABC):
         return y
 
     @abstractmethod
-    def apply_layers(
+    def for_layers(self, y: Float[Tensor, "b n c"], cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
+        """What each layer takes of the sets and the cache, beside the features and the condition."""
+
+
+class PooledNetwork(SetNetwork):
+    """Every layer pools the set and broadcasts the result to each element.
+
+    E_DS pools once, so an element learns nothing of the others but through the pooled features' gradient.
+
+    Args:
+        settings: width, depth, pooling.
+        channels: features of one row of a padded set.
+        code_shape: of one input's code.
+    """
+
+    def __init__(self, settings: PooledLayersSettings, channels: int, code_shape: tuple[int, ...]) -> None:
+        layers = (_PooledLayer(settings.hidden, settings.pooling) for _ in range(settings.layers))
+        super().__init__(channels, code_shape[-1], settings.hidden, layers)
+
+    def for_layers(self, y: Float[Tensor, "b n c"], cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
+        """The pooling weights of each."""
+        del y
+        each = len(cache) // len(self.layers)
+        return [cache[index * each : (index + 1) * each] for index in range(len(self.layers))]
+
+    def cache(self, size: int) -> Cache:
+        """Pooling weights of all layers, one after the other."""
+        layers = (layer for layer in self.layers if isinstance(layer, _PooledLayer))
+        return tuple(table for layer in layers for table in layer.pool.cache(size))
+
+
+class _PooledLayer(nn.Module):
+    """Adds to every element what follows from itself, the code and the pooled set."""
+
+    def __init__(self, hidden: int, pooling: Pooling) -> None:
+        super().__init__()
+        self.before_pool = nn.Linear(hidden, hidden)
+        self.pool = make_pool(pooling, hidden)
+        self.from_set = nn.Linear(hidden, hidden)
+        self.from_element = nn.Linear(hidden, hidden)
+        self.from_code = nn.Linear(hidden, hidden)
+        self.out = nn.Linear(hidden, hidden)
+
+    def forward(
+        self, values: Float[Tensor, "b n h"], condition: Float[Tensor, "b m h"], *cache: Tensor
+    ) -> Float[Tensor, "b n h"]:
+        """The elements' new features; `condition` is the projected code, for all (m = 1) or for each its own."""
+        size = max(values.shape[1], 1)
+        pooled = self.pool(F.silu(self.before_pool(values)), cache=cache) / size
+        context = self.from_set(pooled).unsqueeze(1) + self.from_code(F.silu(condition))
+        return values + self.out(F.silu(self.from_element(F.silu(values)) + context))
+
+
+class AttentionNetwork(SetNetwork):
+    """Layers of self-attention among the elements.
+
+    A pooling broadcasts the same to every element; attention lets each look at its neighbours, which is what large
+    sets with much local structure need. Its cost grows with the square of the set size.
+
+    Args:
+        settings: width, depth, heads, Fourier features.
+        channels: features of one row of a padded set.
+        code_shape: of one input's code.
+        known_presence: the last feature is presence, 1 or -1, and carries no noise. Absent elements are masked
+            then.
+        outputs: numbers that the head gives for each element.
+    """
+
+    def __init__(
+        self,
+        settings: AttentionSettings,
+        channels: int,
+        code_shape: tuple[int, ...],
+        *,
+        known_presence: bool = False,
+        outputs: int = 1,
+    ) -> None:
+        layers = (_AttentionLayer(settings.hidden, settings.heads) for _ in range(settings.layers))
+        features = fourier_length(channels, settings.fourier_features)
+        super().__init__(features, code_shape[-1], settings.hidden, layers, outputs)
+        self.frequencies, self.known_presence = settings.fourier_features, known_presence
+
+    def embed(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
+        """The features and their Fourier features; the cardinality takes the place of a known presence."""
+        mask = self.mask(y)
+        if mask is not None:
+            size = mask.sum(dim=1).to(y.dtype).log1p() / LOG_OF_MANY
+            y = torch.cat([y[..., :-1], size.view(-1, 1, 1).expand(*y.shape[:2], 1)], dim=-1)
+        return with_fourier_features(y, self.frequencies)
+
+    def mask(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"] | None:
+        """Present elements, where they are known."""
+        return y[..., -1] > 0 if self.known_presence else None
+
+    def for_layers(self, y: Float[Tensor, "b n c"], cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
+        """Whom to attend to, and how far elements are apart: the same for all."""
+        del cache
+        mask = self.mask(y)
+        distances = squared_distances(y if mask is None else y[..., :-1])
+        if mask is not None:  # an empty set attends to all its rows, as a softmax over nothing is NaN
+            mask = mask | ~mask.any(dim=1, keepdim=True)
+        return [(mask, distances)] * len(self.layers)
+
+
+class _AttentionLayer(nn.Module):
+    """Self-attention and a feed-forward layer, both modulated by the condition (adaptive layer norm)."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.attention = SelfAttention(hidden, heads, near=True)
+        # Scale and shift start at the identity.
+        self.from_code = nn.Linear(hidden, 4 * hidden)
+        nn.init.zeros_(self.from_code.weight)
+        nn.init.zeros_(self.from_code.bias)
+        self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
+
+    def forward(
         self,
         values: Float[Tensor, "b n h"],
         condition: Float[Tensor, "b m h"],
-        y: Float[Tensor, "b n c"],
-        cache: Cache,
+        mask: Bool[Tensor, "b n"] | None,
+        distances: Float[Tensor, "b n n"],
     ) -> Float[Tensor, "b n h"]:
-        """The elements' features after all layers.
-
-        Args:
-            values: the elements' features before them.
-            condition: the projected code, for all elements (m = 1) or for each its own.
-            y: the sets themselves.
-            cache: from `cache`.
-        """
+        """The elements' new features; `condition` is the projected code, for all (m = 1) or for each its own."""
+        factor, offset, step_factor, step_offset = self.from_code(F.silu(condition)).chunk(4, dim=-1)
+        looking = torch.addcmul(offset, self.before_attention(values), 1 + factor)
+        values = values + self.attention(looking, mask, distances)
+        step = torch.addcmul(step_offset, self.before_step(values), 1 + step_factor)
+        return values + self.step_out(F.silu(self.step_in(step)))

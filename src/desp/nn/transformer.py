@@ -27,7 +27,7 @@ class TransformerDecoder(nn.Module):
         self.mean = nn.Parameter(torch.zeros(features))
         self.log_deviation = nn.Parameter(torch.zeros(features))
         self.join = nn.Linear(code_features + features, hidden)
-        blocks = (TransformerBlock(hidden, settings.heads, settings.feedforward) for _ in range(settings.layers))
+        blocks = (_TransformerBlock(hidden, settings.heads, settings.feedforward) for _ in range(settings.layers))
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(hidden)
         self.out = nn.Linear(hidden, features)
@@ -52,7 +52,7 @@ class TransformerDecoder(nn.Module):
         return self.out(self.norm(values)).masked_fill(~presence.unsqueeze(-1), 0.0)
 
 
-class TransformerBlock(nn.Module):
+class _TransformerBlock(nn.Module):
     """Attention, then two layers on every element; each adds to what it gets, and normalises that first.
 
     Normalised first, it trains at a constant learning rate without a warm-up (Xiong et al. 2020).

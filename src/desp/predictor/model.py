@@ -1,8 +1,12 @@
-"""A predictor's module, shapes and units: built, saved and loaded."""
+"""A predictor's module, shapes and units: built, saved and loaded, from a folder or the Hugging Face hub."""
 
+import json
+from pathlib import Path
 from typing import Any, Self
 
 import torch
+from huggingface_hub import ModelHubMixin, hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from torch import Tensor, nn
 
 from desp.categories import decided
@@ -10,10 +14,9 @@ from desp.data.base import Batch, as_input, to_float
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.methods import Method, SetSpec, build_method
 from desp.nn import InputScaling, SetScaling
-from desp.predictor.hub import SavedModel
 from desp.predictor.shape import DataShape, InputStatistics
 from desp.randomness import derive_seed
-from desp.sets import SetBatch, make_padding, present
+from desp.sets import Padding, SetBatch, present
 from desp.settings import (
     SCHEMA,
     DenoisingSettings,
@@ -28,22 +31,36 @@ from desp.settings import (
     require_setting,
     to_json,
 )
+from desp.storage import write_json
+from desp.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from desp.training.device import default_device
 
 NOT_FITTED = "This predictor has not been fitted. Call fit(dataset) first, or from_pretrained."
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+
+MODEL_CARD = """---
+{{ card_data }}
+---
+
+# A set predictor
+
+Saved by desp, which predicts sets when more than one answer is right. Load it with:
+
+```python
+from desp import SetPredictor
+
+predictor = SetPredictor.from_pretrained("PATH OR NAME OF THIS MODEL")
+predictions = predictor.predict(inputs, samples=5)
+```
+
+`config.json` holds its settings and the shapes of inputs and sets, `model.safetensors` its weights.
+"""
 
 
-class PredictorModel(SavedModel):
+class PredictorModel(ModelHubMixin, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
     """What a predictor is made of, and how data in the user's units become its tensors and back.
 
-    Args:
-        method: how the model is trained and how sets are sampled from it.
-        representation: how sets become tensors.
-        input_encoder: the user's own h(x), any module from a batch of inputs to codes (B, H); None: the method's.
-            Needed again when loading.
-        engine: how chains run; ``auto`` picks what suits the device.
-        device: where to run.
-        matmul_precision: of float32 matrix products in training and prediction; None: torch's own setting.
+    `SetPredictor`, which adds training and prediction, says what the arguments are.
     """
 
     def __init__(
@@ -66,7 +83,7 @@ class PredictorModel(SavedModel):
         require_setting(padded, "representation.padding", wanted, self.representation.padding)
         self.engine, self.device_choice = engine, device
         self.matmul_precision: MatmulPrecision | None = matmul_precision
-        self.padding = make_padding(self.representation)
+        self.padding = Padding(self.representation)
         self._own_encoder = input_encoder
         self._shape: DataShape | None = None
         self._method: Method | None = None
@@ -197,7 +214,7 @@ class PredictorModel(SavedModel):
                 raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
             method = from_json(MethodSettings, values["method"])
             representation = from_json(RepresentationSettings, values["representation"])
-            shape = DataShape.from_json(values["shape"])
+            shape = from_json(DataShape, values["shape"])
         except (KeyError, TypeError, AttributeError, SettingsError) as error:
             raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
         predictor = cls(method, representation, **options)
@@ -209,6 +226,75 @@ class PredictorModel(SavedModel):
             raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
         predictor.method.to(default_device(predictor.device_choice))
         return predictor
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        save_checkpoint(save_directory / WEIGHTS_FILE, Checkpoint(self.weights(), {}))
+        # One key that is no argument of __init__, so that the mixin does not try to pass it there.
+        write_json(save_directory / CONFIG_FILE, {"desp": self.config()})
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
+        """Load a predictor from a folder, or from the hub by its name.
+
+        Args:
+            pretrained_model_name_or_path: what `save_pretrained` wrote, or ``owner/name``.
+            **options: `input_encoder` where the predictor was made with one; hub options such as `revision`.
+
+        Raises:
+            CheckpointError: missing or damaged.
+        """
+        folder = Path(pretrained_model_name_or_path)
+        if folder.is_dir():
+            # Checked before the mixin reads it, which would fail with a bare JSON or type error.
+            _read_config(folder / CONFIG_FILE)
+        elif folder.is_absolute() or len(folder.parts) > 2 or str(folder).startswith("."):
+            raise CheckpointError(f"There is no folder {folder}. Pass what save_pretrained wrote.")
+        try:
+            return super().from_pretrained(pretrained_model_name_or_path, **options)
+        except (OSError, HfHubHTTPError, HFValidationError) as error:
+            raise CheckpointError(
+                f"There is no folder {folder}, and the hub gave no predictor of that name either ({error})."
+            ) from error
+
+    @classmethod
+    def _from_pretrained(
+        cls,
+        *,
+        model_id: str,
+        revision: str | None,
+        cache_dir: str | Path | None,
+        force_download: bool,
+        local_files_only: bool,
+        token: str | bool | None,
+        **model_kwargs: Any,
+    ) -> Self:
+        def locate(name: str) -> Path:
+            if Path(model_id).is_dir():
+                return Path(model_id) / name
+            return Path(
+                hf_hub_download(
+                    repo_id=model_id,
+                    filename=name,
+                    revision=revision,
+                    cache_dir=cache_dir,
+                    force_download=force_download,
+                    token=token,
+                    local_files_only=local_files_only,
+                )
+            )
+
+        model_kwargs.pop("config", None)
+        config = _read_config(locate(CONFIG_FILE))
+        return cls.from_config(config, load_checkpoint(locate(WEIGHTS_FILE)).tensors, **model_kwargs)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))["desp"])
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path.parent} holds no predictor: {path.name} is missing.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged or not a predictor's: {error!r}. Save it again.") from error
 
 
 def _set_units(encoder: nn.Module, shape: DataShape, statistics: InputStatistics | None) -> None:

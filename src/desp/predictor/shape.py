@@ -15,7 +15,7 @@ from desp.data.base import EMPTY, Augmentation, Batch, DatasetSource, collate, d
 from desp.errors import DataError
 from desp.scaling import FeatureScaling
 from desp.sets import as_set, present
-from desp.settings import DataDescription, InputKind, TrainingSettings, from_json
+from desp.settings import DataDescription, InputKind, TrainingSettings
 
 # An iterable dataset may have no end; this many of its examples must do.
 ITERABLE_EXAMPLES = 10_000
@@ -48,14 +48,6 @@ class DataShape:
         if not self.scaling.offset:
             object.__setattr__(self, "scaling", FeatureScaling.identity(self.features))
         self.description.check_features(self.features)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "DataShape":
-        """The inverse of `to_json` for shapes."""
-        scaling = FeatureScaling(tuple(values["scaling"]["offset"]), tuple(values["scaling"]["span"]))
-        input_shape = tuple(values["input_shape"])
-        description = from_json(DataDescription, values.get("description", {}))
-        return cls(input_shape, values["features"], values["max_size"], scaling, values["input_kind"], description)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def reset_run(folder: RunFolder) -> SamplerSettings:
 
 def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings) -> None:
     """Save the predictor with another sampler; what was measured with the one before goes."""
-    predictor.settings = predictor.settings.with_sampler(sampler)
+    predictor.settings = predictor.settings.with_part("sampler", sampler)
     folder.clear_measurements()
     predictor.save_pretrained(folder.model)
 

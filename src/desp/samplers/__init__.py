@@ -1,33 +1,21 @@
 """Samplers: from an energy to sets."""
 
-from desp.samplers.base import ChainInfo, Gradient, GradientFor, Record, Sampler, eager_gradient
-from desp.samplers.density import LogDensity, log_density
-from desp.samplers.descent import UnrolledDescent
-from desp.samplers.diffusion import Preconditioning, ProbabilityFlow
-from desp.samplers.edm import EDMSampler, sigma_schedule
-from desp.samplers.engine import CHAINS_AT_ONCE, ChainEngine, PredictionEngines, check_engine
-from desp.samplers.langevin import LangevinSampler, langevin_step
-from desp.samplers.restarts import sample_restarts
-
-__all__ = [
-    "CHAINS_AT_ONCE",
-    "ChainEngine",
-    "ChainInfo",
-    "EDMSampler",
-    "Gradient",
-    "GradientFor",
-    "LangevinSampler",
-    "LogDensity",
-    "Preconditioning",
-    "PredictionEngines",
-    "ProbabilityFlow",
-    "Record",
-    "Sampler",
-    "UnrolledDescent",
-    "check_engine",
-    "eager_gradient",
-    "langevin_step",
-    "log_density",
-    "sample_restarts",
-    "sigma_schedule",
-]
+from desp.samplers.base import ChainInfo as ChainInfo
+from desp.samplers.base import Gradient as Gradient
+from desp.samplers.base import GradientFor as GradientFor
+from desp.samplers.base import Record as Record
+from desp.samplers.base import Sampler as Sampler
+from desp.samplers.base import eager_gradient as eager_gradient
+from desp.samplers.density import LogDensity as LogDensity
+from desp.samplers.density import log_density as log_density
+from desp.samplers.descent import UnrolledDescent as UnrolledDescent
+from desp.samplers.diffusion import Preconditioning as Preconditioning
+from desp.samplers.diffusion import ProbabilityFlow as ProbabilityFlow
+from desp.samplers.edm import EDMSampler as EDMSampler
+from desp.samplers.edm import sigma_schedule as sigma_schedule
+from desp.samplers.engine import CHAINS_AT_ONCE as CHAINS_AT_ONCE
+from desp.samplers.engine import ChainEngine as ChainEngine
+from desp.samplers.engine import check_engine as check_engine
+from desp.samplers.langevin import LangevinSampler as LangevinSampler
+from desp.samplers.langevin import langevin_step as langevin_step
+from desp.samplers.restarts import sample_restarts as sample_restarts

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Literal
 
@@ -41,20 +41,19 @@ class ChainInfo:
     gradient_norms: Float[Tensor, "t b"] | None = None
     trajectory: Float[Tensor, "t1 b n c"] | None = None
 
-    def first(self, count: int) -> "ChainInfo":
-        """That of the first `count` chains."""
-        parts = (self.energies, self.gradient_norms, self.trajectory)
-        return ChainInfo(*(None if part is None else part[:, :count] for part in parts))
-
     @staticmethod
-    def join(infos: "Sequence[ChainInfo]") -> "ChainInfo":
-        """That of several batches of chains, all recorded alike."""
+    def combined(infos: "Sequence[ChainInfo]", combine: Callable[[list[Tensor]], Tensor]) -> "ChainInfo":
+        """One record of several: `combine` takes the same attribute of all; what one of them lacks is left out."""
 
-        def joined(name: str) -> Tensor | None:
+        def of(name: str) -> Tensor | None:
             parts = [getattr(info, name) for info in infos]
-            return None if parts[0] is None else torch.cat(parts, dim=1)
+            return None if any(part is None for part in parts) else combine(parts)
 
-        return ChainInfo(joined("energies"), joined("gradient_norms"), joined("trajectory"))
+        return ChainInfo(**{field.name: of(field.name) for field in fields(ChainInfo)})
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "ChainInfo":
+        """With `change` applied to all that was recorded."""
+        return ChainInfo.combined([self], lambda parts: change(parts[0]))
 
 
 class Sampler(ABC):

@@ -1,5 +1,7 @@
 """Descent that can be differentiated: the predictor of direct risk minimisation."""
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -51,8 +53,11 @@ class UnrolledDescent(nn.Module):
             record: how much of the way to keep.
             presence: which rows there are, where that is predicted first.
         """
-        sets, recorder = self._descend(energy, code, settings, record, presence, keep=False)
-        return sets[-1], recorder.info()
+        y = start = self._first(len(code), presence)
+        recorder = ChainRecorder(record, start.detach())
+        for y, values, gradients in self._steps(start, energy, code, settings, presence):
+            recorder.add(y, values, gradients)
+        return y, recorder.info()
 
     def all_sets(
         self,
@@ -62,30 +67,20 @@ class UnrolledDescent(nn.Module):
         presence: Bool[Tensor, "b n"] | None = None,
     ) -> list[Float[Tensor, "b n c"]]:
         """The start and what every step leads to, T + 1 in all, with their gradients."""
-        return self._descend(energy, code, settings, "nothing", presence, keep=True)[0]
+        start = self._first(len(code), presence)
+        return [start, *(y for y, _, _ in self._steps(start, energy, code, settings, presence))]
 
-    def _descend(
-        self,
-        energy: SetEnergy,
-        code: Tensor,
-        settings: DescentSettings,
-        record: Record,
-        presence: Tensor | None,
-        *,
-        keep: bool,
-    ) -> tuple[list[Tensor], ChainRecorder]:
-        """The sets on the way, or only the last one, which costs no memory."""
-        y = self._first(len(code), presence)
+    def _steps(
+        self, y: Tensor, energy: SetEnergy, code: Tensor, settings: DescentSettings, presence: Tensor | None
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The sets after each step, with the energies and gradients it used."""
         moving = None if presence is None else features_of_present(y)
-        recorder, sets = ChainRecorder(record, y.detach()), [y]
         gradient = eager_gradient(energy, code, y.shape[1])
         for _ in range(settings.steps):
             values, gradients = gradient(y)
             gradients = gradients if moving is None else gradients * moving
             y = self._within(y - settings.step_size * gradients)
-            recorder.add(y, values, gradients)
-            sets = [*sets, y] if keep else [y]
-        return sets, recorder
+            yield y, values, gradients
 
     def _first(self, batch: int, presence: Tensor | None) -> Tensor:
         if presence is None:

@@ -52,60 +52,17 @@ class Preconditioning:
         scale = sigma.view(-1, 1, 1) if isinstance(sigma, Tensor) else sigma
         return u + scale * noise * mask
 
-    def network(
-        self,
-        gradient: GradientFor,
-        code: Float[Tensor, "b *code"],
-        u: Float[Tensor, "b n c"],
-        mask: Bool[Tensor, "b n c"],
-        sigma: Float[Tensor, " b"],
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
-        """The energy of the sets scaled by c_in, and F, minus its gradient."""
-        c_in = (sigma.square() + self.sigma_data**2).rsqrt().view(-1, 1, 1)
-        energies, gradients = gradient(with_sigma(code, sigma))(torch.where(mask, c_in * u, u))
-        return energies, -gradients
-
     def c_skip_out(self, sigma: Float[Tensor, " b"]) -> tuple[Tensor, Tensor]:
         """c_skip and c_out, (B, 1, 1) each."""
         sigma = sigma.view(-1, 1, 1)
         total = sigma.square() + self.sigma_data**2
         return self.sigma_data**2 / total, sigma * self.sigma_data * total.rsqrt()
 
-    def denoise(
-        self,
-        gradient: GradientFor,
-        code: Float[Tensor, "b *code"],
-        u: Float[Tensor, "b n c"],
-        mask: Bool[Tensor, "b n c"],
-        sigma: Float[Tensor, " b"],
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
-        """Energies, and the expectation of the sets without their noise."""
-        energies, network = self.network(gradient, code, u, mask, sigma)
-        c_skip, c_out = self.c_skip_out(sigma)
-        return energies, torch.where(mask, c_skip * u + c_out * network, u)
-
-    def negative_log_density(
-        self,
-        gradient: GradientFor,
-        code: Float[Tensor, "b *code"],
-        y: Float[Tensor, "b n c"],
-        sigma: float,
-    ) -> Float[Tensor, " b"]:
-        """-log p of sets, smoothed by noise of `sigma`, up to a constant for each input and cardinality.
-
-        The score (denoised - u) / sigma^2 is minus the gradient of
-        |u|^2 / 2 (sigma^2 + sigma_data^2) + sigma_data / sigma E(c_in u).
-        """
-        sigmas = torch.full((len(y),), sigma, device=y.device, dtype=y.dtype)
-        mask, u = self.noise_mask(y), self.to_symmetric(y)
-        energies, _ = self.network(gradient, code, u, mask, sigmas)
-        square = (u.square() * mask).sum(dim=(1, 2))
-        return square / (2 * (sigmas.square() + self.sigma_data**2)) + self.sigma_data / sigmas * energies
-
 
 @dataclass(frozen=True)
 class ProbabilityFlow:
-    """The ODE du / dsigma that sets follow: towards less noise for samples, back for densities.
+    """Sets without their noise, and the ODE du / dsigma they follow: towards less noise for samples, back for
+    densities.
 
     Attributes:
         preconditioning: of the network.
@@ -119,10 +76,37 @@ class ProbabilityFlow:
     code: Float[Tensor, "b *code"]
     mask: Bool[Tensor, "b n c"]
 
+    def network(
+        self, u: Float[Tensor, "b n c"], sigma: Float[Tensor, " b"]
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
+        """The energy of the sets scaled by c_in, and F, minus its gradient."""
+        c_in = (sigma.square() + self.preconditioning.sigma_data**2).rsqrt().view(-1, 1, 1)
+        energies, gradients = self.gradient(with_sigma(self.code, sigma))(torch.where(self.mask, c_in * u, u))
+        return energies, -gradients
+
+    def denoise(
+        self, u: Float[Tensor, "b n c"], sigma: Float[Tensor, " b"]
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
+        """Energies, and the expectation of the sets without their noise."""
+        energies, network = self.network(u, sigma)
+        c_skip, c_out = self.preconditioning.c_skip_out(sigma)
+        return energies, torch.where(self.mask, c_skip * u + c_out * network, u)
+
     def derivative(
         self, u: Float[Tensor, "b n c"], sigma: float
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """Energies, and du / dsigma."""
-        sigmas = torch.full((len(u),), sigma, device=u.device, dtype=u.dtype)
-        energies, clean = self.preconditioning.denoise(self.gradient, self.code, u, self.mask, sigmas)
+        energies, clean = self.denoise(u, torch.full((len(u),), sigma, device=u.device, dtype=u.dtype))
         return energies, (u - clean) / sigma
+
+    def negative_log_density(self, u: Float[Tensor, "b n c"], sigma: float) -> Float[Tensor, " b"]:
+        """-log p of sets, smoothed by noise of `sigma`, up to a constant for each input and cardinality.
+
+        The score (denoised - u) / sigma^2 is minus the gradient of
+        |u|^2 / 2 (sigma^2 + sigma_data^2) + sigma_data / sigma E(c_in u).
+        """
+        sigma_data = self.preconditioning.sigma_data
+        sigmas = torch.full((len(u),), sigma, device=u.device, dtype=u.dtype)
+        energies, _ = self.network(u, sigmas)
+        square = (u.square() * self.mask).sum(dim=(1, 2))
+        return square / (2 * (sigmas.square() + sigma_data**2)) + sigma_data / sigmas * energies

@@ -83,11 +83,15 @@ class ChainEngine:
         engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled in long runs,
             else eager.
         gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
+        fewest_chains: ``auto`` is eager where fewer run at once, as compiling and capturing cost seconds.
     """
 
-    def __init__(self, field: SetField, engine: Engine = "auto", *, gradients: int = 0) -> None:
+    def __init__(
+        self, field: SetField, engine: Engine = "auto", *, gradients: int = 0, fewest_chains: int = 0
+    ) -> None:
         self.field = field
         self.requested = engine
+        self.fewest_chains = fewest_chains
         self.gradients = gradients
         self.used: EngineName | None = None
         self.settled: EngineName | None = None
@@ -96,11 +100,13 @@ class ChainEngine:
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
         self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
-    def name(self, device: torch.device) -> EngineName:
-        """The engine that chains on `device` use."""
+    def name(self, device: torch.device, chains: int | None = None) -> EngineName:
+        """The engine that so many chains on `device` use; many, if no number is given."""
         check_engine(self.requested, device)
         if self.requested != "auto":
             return self.requested
+        if chains is not None and chains < self.fewest_chains:
+            return "eager"
         if device.type == "cuda":
             return "graph"
         if self.settled is not None:
@@ -116,28 +122,26 @@ class ChainEngine:
         start: Tensor,
         generator: torch.Generator,
         record: Record = "nothing",
+        chains: int | None = None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Draw one set for each row of `code` (B, ...) from `start` (B, N, C)."""
+        """Draw one set for each row of `code` (B, ...) from `start` (B, N, C), with all of `chains` to come."""
         size = start.shape[1]
-        name = self.name(start.device)
+        name = self.name(start.device, chains or len(code))
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
         if name == "eager":
             self._announce(name)
-            return sampler.sample(partial(self._eager, size=size), code, start, generator, record)
+            return sampler.sample(partial(eager_gradient, self.field, size=size), code, start, generator, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
             ready = self._graph(sampler, code, start, record) if captured else None
             if not captured:
                 self._compile(sampler, code, start)
         except RuntimeError as error:
             self._fall_back(name, error)
-            return self.run(sampler, code, start, generator, record)
+            return self.run(sampler, code, start, generator, record, chains)
         self._announce(name)
         if ready is not None:
             return ready.replay(code, start, generator)
         return sampler.sample(partial(self.compiled_gradient, size=size), code, start, generator, record)
-
-    def _eager(self, code: Tensor, size: int) -> Gradient:
-        return eager_gradient(self.field, code, size)
 
     def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""
@@ -199,23 +203,6 @@ _REASONS = {
 }
 
 
-class PredictionEngines:
-    """Engines for prediction: few chains are run eagerly, as compiling and capturing cost seconds.
-
-    Args:
-        field: what chains follow.
-        engine: what was asked for.
-    """
-
-    def __init__(self, field: SetField, engine: Engine) -> None:
-        self.many = ChainEngine(field, engine)
-        self.few = self.many if engine in ("compiled", "graph") else ChainEngine(field, "eager")
-
-    def suitable(self, chains: int) -> ChainEngine:
-        """The engine for so many chains."""
-        return self.many if chains >= CHAINS_AT_ONCE else self.few
-
-
 class _ChainGraph:
     """One captured chain with its own copies of input and start."""
 
@@ -238,9 +225,4 @@ class _ChainGraph:
         self.start.copy_(start)
         with borrowed_generator(self.generator, generator):
             result, info = self.chain()
-        return result.clone(), _clone_info(info)
-
-
-def _clone_info(info: ChainInfo) -> ChainInfo:
-    parts = (info.energies, info.gradient_norms, info.trajectory)
-    return ChainInfo(*(None if part is None else part.clone() for part in parts))
+        return result.clone(), info.map(Tensor.clone)

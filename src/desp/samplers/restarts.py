@@ -1,10 +1,9 @@
 """Several chains for each set: the end of lowest energy is kept, or the mean of the lower half."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from desp.distances import assign, huber_pairs
@@ -54,7 +53,13 @@ def sample_restarts(
     if count > 1 and not aligned:
         for _ in range(ROUNDS):
             result = torch.stack([_arranged(sets, result, padding) for sets in lower]).mean(dim=0)
-    return result, _records(order[0], [info for _, info in sampled])
+    rows = torch.arange(len(result), device=result.device)
+
+    def of_lowest(records: list[Tensor]) -> Tensor:
+        # (restarts, steps, B, ...) to (B, steps, ...), and back to steps first.
+        return torch.stack(records).transpose(1, 2)[order[0], rows].transpose(0, 1)
+
+    return result, ChainInfo.combined([info for _, info in sampled], of_lowest)
 
 
 def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
@@ -65,17 +70,3 @@ def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
     absent = padding.clearly_absent(like).unsqueeze(2) & padding.clearly_absent(sets).unsqueeze(1)
     columns = assign(costs.masked_fill(absent, 0.0))
     return torch.where(lost, like, sets.gather(1, columns.unsqueeze(-1).expand_as(sets)))
-
-
-def _records(chosen: Int[Tensor, " b"], records: Sequence[ChainInfo]) -> ChainInfo:
-    """Of each row, the record of the restart that is chosen for it."""
-
-    def choose(name: str) -> Tensor | None:
-        of_restarts = [getattr(record, name) for record in records]
-        if any(item is None for item in of_restarts):
-            return None
-        rows = torch.arange(len(chosen), device=chosen.device)
-        # (restarts, steps, B, ...) to (B, steps, ...), and back to steps first.
-        return torch.stack(of_restarts).transpose(1, 2)[chosen, rows].transpose(0, 1)
-
-    return ChainInfo(**{field.name: choose(field.name) for field in fields(ChainInfo)})

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from desp.errors import SettingsError
 
-Pooling = Literal["fspool", "softmax", "mean", "max", "sum"]
+Pooling = Literal["fspool", "softmax", "mean", "sum"]
 Distance = Literal["chamfer", "hungarian"]
 Engine = Literal["auto", "eager", "compiled", "graph"]
 Device = Literal["auto", "cpu", "cuda"]

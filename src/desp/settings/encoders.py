@@ -1,6 +1,5 @@
 """Settings of encoders h(x): from an input to its code."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +9,6 @@ from desp.settings.base import (
     Variant,
     require_not_negative,
     require_positive,
-    require_setting,
 )
 
 
@@ -21,26 +19,11 @@ class EncoderSettings(Variant):
     input_kinds: ClassVar[tuple[InputKind, ...]] = ()
     """What inputs it can take."""
 
-    def resolve(self, kind: InputKind, auto: Callable[[InputKind], "EncoderSettings"]) -> "EncoderSettings":
-        """The encoder for inputs of this kind; `auto` gives the one that suits the method.
-
-        Raises:
-            SettingsError: it cannot take such inputs.
-        """
-        del auto
-        suits = kind in self.input_kinds
-        require_setting(suits, "encoder", f"one for inputs that are a {kind}", self.kind)
-        return self
-
 
 @EncoderSettings.register("auto", "")
 @dataclass(frozen=True)
 class AutoEncoderSettings(EncoderSettings):
     """The encoder that suits the inputs and the method."""
-
-    def resolve(self, kind: InputKind, auto: Callable[[InputKind], EncoderSettings]) -> EncoderSettings:
-        """The method's choice."""
-        return auto(kind)
 
 
 @EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
@@ -52,20 +35,26 @@ class IdentityEncoderSettings(EncoderSettings):
 
 
 @dataclass(frozen=True)
-class LayeredEncoderSettings(EncoderSettings):
-    """What encoders of several layers share."""
+class _CodeSettings(EncoderSettings):
+    """What encoders share that have layers."""
 
     hidden: int = 128
     """Width of the hidden layers, or channels of the widest one."""
     out: int = 128
-    """Length of the code."""
+    """Length of the code, or of that of an element."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "out")
+
+
+@dataclass(frozen=True)
+class LayeredEncoderSettings(_CodeSettings):
+    """What encoders share whose first weights and codes can be chosen."""
+
     standardise: bool = False
     """Batch norm without scale and shift on the codes."""
     initialisation: Initialisation = "default"
     """First weights: torch's default, or Xavier-uniform with zero biases."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "hidden", "out")
 
 
 @EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")
@@ -86,19 +75,15 @@ class ConvEncoderSettings(LayeredEncoderSettings):
 
 @EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")
 @dataclass(frozen=True)
-class SumPooledSetEncoderSettings(EncoderSettings):
+class SumPooledSetEncoderSettings(_CodeSettings):
     """Input sets: an MLP on each element's Fourier features, a sum over present elements, an MLP."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
-    hidden: int = 128
-    """Width of all layers."""
-    out: int = 128
-    """Length of the code."""
     fourier_features: int = 8
     """Frequencies of each feature of an element; 0: the features alone."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "hidden", "out")
+        super().__post_init__()
         require_not_negative(self, "fourier_features")
 
 
@@ -118,23 +103,23 @@ class FSPoolSetEncoderSettings(LayeredEncoderSettings):
 
 @EncoderSettings.register("elements", "desp.nn.encoders:build_elements")
 @dataclass(frozen=True)
-class ElementsEncoderSettings(EncoderSettings):
+class ElementsEncoderSettings(_CodeSettings):
     """Input sets: an MLP on each element, which gives a code for each, for outputs that are aligned with them."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
-    hidden: int = 128
-    """Width of the hidden layer."""
-    out: int = 128
-    """Length of the code of an element."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "hidden", "out")
 
 
-@EncoderSettings.register("padded-set", "desp.nn.encoders:build_padded_set")
+@EncoderSettings.register("padded-set", "desp.nn.encoders:SetScaling")
 @dataclass(frozen=True)
 class PaddedSetEncoderSettings(EncoderSettings):
     """Input sets as they are, in the units and with the padding of the sets to predict: for a shared set
     encoder."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
+
+
+LAYERED_ENCODERS: dict[InputKind, type[LayeredEncoderSettings]] = {
+    "vector": MLPEncoderSettings,
+    "set": FSPoolSetEncoderSettings,
+    "image": ConvEncoderSettings,
+}

@@ -14,11 +14,10 @@ from desp.settings.base import (
     require_setting,
 )
 from desp.settings.encoders import (
+    LAYERED_ENCODERS,
     ConvEncoderSettings,
     EncoderSettings,
-    FSPoolSetEncoderSettings,
     IdentityEncoderSettings,
-    MLPEncoderSettings,
     PaddedSetEncoderSettings,
     SumPooledSetEncoderSettings,
 )
@@ -37,10 +36,8 @@ class EnergySettings(Variant):
     masks_absent: ClassVar[bool] = False
     """Whether it masks absent elements where presence is known; it is then built with `known_presence`."""
 
-    @property
-    def width(self) -> int:
-        """Width of its layers, which encoders and heads beside it take over."""
-        raise NotImplementedError  # an abstract property, as a dataclass has no abstract fields
+    hidden: int = 128
+    """Width of all layers; encoders and heads beside it take it over."""
 
     @property
     def needs_presence(self) -> bool:
@@ -57,9 +54,9 @@ class EnergySettings(Variant):
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind: vectors as they are, else a code as wide as the layers."""
         if kind == "image":
-            return ConvEncoderSettings(hidden=self.width, out=self.width)
+            return ConvEncoderSettings(hidden=self.hidden, out=self.hidden)
         if kind == "set":
-            return SumPooledSetEncoderSettings(hidden=self.width, out=self.width)
+            return SumPooledSetEncoderSettings(hidden=self.hidden, out=self.hidden)
         return IdentityEncoderSettings()
 
 
@@ -70,8 +67,6 @@ class DeepSetsSettings(EnergySettings):
 
     noise_conditional: ClassVar[bool] = True
     bounded_chains: ClassVar[bool] = True
-    hidden: int = 128
-    """Width of all layers."""
     element_layers: int = 3
     """Linear layers before the pooling."""
     set_layers: int = 3
@@ -83,11 +78,6 @@ class DeepSetsSettings(EnergySettings):
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "element_layers", "set_layers")
-
-    @property
-    def width(self) -> int:
-        """Of all layers."""
-        return self.hidden
 
 
 @EnergySettings.register("set-encoder", "desp.energies.set_encoder:SetEncoderEnergy")
@@ -118,11 +108,6 @@ class SetEncoderSettings(EnergySettings):
         require_not_negative(self, "negative_slope")
 
     @property
-    def width(self) -> int:
-        """Of the hidden layers."""
-        return self.hidden
-
-    @property
     def needs_presence(self) -> bool:
         """Inputs that are sets have it, and are encoded as sets are."""
         return self.shared
@@ -149,11 +134,7 @@ class SetEncoderSettings(EnergySettings):
         """To codes of the latent space, by the same kind of network where inputs are sets."""
         if self.shared:
             return PaddedSetEncoderSettings()
-        if kind == "image":
-            return ConvEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
-        if kind == "set":
-            return FSPoolSetEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
-        return MLPEncoderSettings(self.hidden, self.latent, initialisation=self.initialisation)
+        return LAYERED_ENCODERS[kind](self.hidden, self.latent, initialisation=self.initialisation)
 
 
 @EnergySettings.register("pooled-layers", "desp.energies.layered:pooled_layers")
@@ -162,26 +143,19 @@ class PooledLayersSettings(EnergySettings):
     """Smooth layers on every element, each of which also sees the pooled set: an energy for denoising."""
 
     noise_conditional: ClassVar[bool] = True
-    hidden: int = 128
-    """Width of all layers."""
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
     pooling: Pooling = "softmax"
-    """How element features become set features. FSPool and max have gradients that jump where elements change
-    their order, so that sets have no density (`log_prob`)."""
+    """How element features become set features. FSPool has gradients that jump where elements change their order,
+    so that sets have no density (`log_prob`)."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
 
     @property
-    def width(self) -> int:
-        """Of all layers."""
-        return self.hidden
-
-    @property
     def smooth(self) -> bool:  # type: ignore[override]
-        """FSPool and max have gradients that jump where elements change their order."""
-        return self.pooling in ("softmax", "mean", "sum")
+        """FSPool has gradients that jump where elements change their order."""
+        return self.pooling != "fspool"
 
 
 @EnergySettings.register("attention", "desp.energies.layered:attention")
@@ -192,8 +166,6 @@ class AttentionSettings(EnergySettings):
     noise_conditional: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     masks_absent: ClassVar[bool] = True
-    hidden: int = 128
-    """Width of all layers."""
     layers: int = 3
     """Attention layers."""
     heads: int = 4
@@ -207,11 +179,6 @@ class AttentionSettings(EnergySettings):
         require_not_negative(self, "fourier_features")
         divides = self.hidden % self.heads == 0
         require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
-
-    @property
-    def width(self) -> int:
-        """Of all layers."""
-        return self.hidden
 
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""

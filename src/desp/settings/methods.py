@@ -12,12 +12,10 @@ from desp.settings.base import (
     require_setting,
 )
 from desp.settings.encoders import (
+    LAYERED_ENCODERS,
     AutoEncoderSettings,
-    ConvEncoderSettings,
-    ElementsEncoderSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
-    MLPEncoderSettings,
 )
 from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
 from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
@@ -44,16 +42,11 @@ class MethodSettings(Variant):
     @property
     def width(self) -> int:
         """Width of its layers."""
-        return self.backbone.width
+        return self.backbone.hidden
 
     @property
     def has_density(self) -> bool:
         """Whether sets have a normalised density (`log_prob`)."""
-        return False
-
-    @property
-    def needs_presence(self) -> bool:
-        """Whether sets must be padded with a presence feature."""
         return False
 
     @property
@@ -62,27 +55,21 @@ class MethodSettings(Variant):
         return False
 
     @property
+    def needs_presence(self) -> bool:
+        """Whether sets must be padded with a presence feature, by which a predicted cardinality is given."""
+        return self.predicts_cardinality
+
+    @property
     def prediction_sampler(self) -> SamplerSettings | None:
         """How it samples when it predicts; None where there is nothing to choose."""
-        return None
+        return getattr(self, "sampler", None)
 
-    def with_sampler(self, sampler: SamplerSettings) -> Self:
-        """The same method with another sampler to predict by.
-
-        Raises:
-            SettingsError: there is nothing to choose.
-        """
-        return self._with_part("sampler", sampler)
-
-    def with_energy(self, energy: EnergySettings) -> Self:
-        """The same method with another energy.
+    def with_part(self, name: Literal["energy", "sampler"], part: EnergySettings | SamplerSettings) -> Self:
+        """The same method with another energy, or another sampler to predict by.
 
         Raises:
             SettingsError: it has none.
         """
-        return self._with_part("energy", energy)
-
-    def _with_part(self, name: str, part: Variant) -> Self:
         has = name in {item.name for item in fields(self)}
         require_setting(has, f"method.{name}", f"left out: the method {self.kind} has none", part.kind)
         return replace(self, **{name: part})  # type: ignore[arg-type] # which field it is is checked above
@@ -91,14 +78,9 @@ class MethodSettings(Variant):
         """The encoder that suits inputs of this kind."""
         return self.backbone.auto_encoder(kind)
 
-    def aligned_encoder(self, kind: InputKind) -> EncoderSettings:
-        """The encoder that suits input sets with which outputs are aligned."""
-        del kind
-        return ElementsEncoderSettings(self.width, self.width)
-
 
 @dataclass(frozen=True)
-class EnergyMethodSettings(MethodSettings):
+class _EnergyMethodSettings(MethodSettings):
     """A method that trains an energy."""
 
     has_energy: ClassVar[bool] = True
@@ -113,13 +95,13 @@ class EnergyMethodSettings(MethodSettings):
 
     @property
     def needs_presence(self) -> bool:
-        """Where the energy does."""
-        return self.energy.needs_presence
+        """Where the energy does, too."""
+        return super().needs_presence or self.energy.needs_presence
 
 
 @MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
 @dataclass(frozen=True)
-class ContrastiveSettings(EnergyMethodSettings):
+class ContrastiveSettings(_EnergyMethodSettings):
     """The paper's method: real sets get low energy, the samples of a Langevin chain high energy (equations 3 to
     5)."""
 
@@ -146,11 +128,6 @@ class ContrastiveSettings(EnergyMethodSettings):
         require_setting(0 < most <= 1, "max_divergent_fraction", "above 0 and at most 1", most)
         bounded = not self.mask_divergent or self.energy.bounded_chains
         require_setting(bounded, "energy", "deep-sets or set-encoder for mask_divergent", self.energy.kind)
-
-    @property
-    def prediction_sampler(self) -> LangevinSettings:
-        """The chain that predicts."""
-        return self.sampler
 
 
 @dataclass(frozen=True)
@@ -180,19 +157,9 @@ class DiffusionSettings(MethodSettings):
         require_setting(drawn, "sampler.cardinality", wanted, self.sampler.cardinality)
 
     @property
-    def needs_presence(self) -> bool:
-        """The predicted cardinality is given by presence."""
-        return self.predicts_cardinality
-
-    @property
     def predicts_cardinality(self) -> bool:
         """Unless it is denoised."""
         return self.cardinality == "predicted"
-
-    @property
-    def prediction_sampler(self) -> EDMSettings:
-        """How sets are sampled."""
-        return self.sampler
 
 
 @MethodSettings.register("denoising", "desp.methods.denoising:EnergyDenoising")
@@ -248,7 +215,7 @@ Presence = Literal["descended", "clamped", "predicted"]
 
 @MethodSettings.register("set-risk", "desp.methods.set_risk:SetRisk")
 @dataclass(frozen=True)
-class SetRiskSettings(EnergyMethodSettings):
+class SetRiskSettings(_EnergyMethodSettings):
     """Direct risk: a set distance on the result of an unrolled, differentiable descent.
 
     With the energy `set-encoder` it is DSPN (Zhang et al. 2019), and with predicted cardinality C-DSPN.
@@ -284,8 +251,8 @@ class SetRiskSettings(EnergyMethodSettings):
 
     @property
     def needs_presence(self) -> bool:
-        """Unless everything is descended alike, and inputs are encoded otherwise than sets."""
-        return super().needs_presence or self.cardinality != "descended"
+        """Also where it is clamped."""
+        return super().needs_presence or self.cardinality == "clamped"
 
     @property
     def predicts_cardinality(self) -> bool:
@@ -331,11 +298,6 @@ class TSPNSettings(MethodSettings):
         return self.hidden
 
     @property
-    def needs_presence(self) -> bool:
-        """Elements are masked by it."""
-        return True
-
-    @property
     def predicts_cardinality(self) -> bool:
         """Always."""
         return True
@@ -343,8 +305,6 @@ class TSPNSettings(MethodSettings):
     def auto_encoder(self, kind: InputKind) -> EncoderSettings:
         """To standardised codes: the decoder sees codes beside random points, and would not see small
         differences."""
-        if kind == "image":
-            return ConvEncoderSettings(self.hidden, self.latent, standardise=True)
         if kind == "set":
             return FSPoolSetEncoderSettings(self.hidden, self.latent, presence_as_feature=True, standardise=True)
-        return MLPEncoderSettings(self.hidden, self.latent, standardise=True)
+        return LAYERED_ENCODERS[kind](self.hidden, self.latent, standardise=True)

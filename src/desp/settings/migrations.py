@@ -11,6 +11,11 @@ from desp.errors import SettingsError
 
 SCHEMA = 3
 
+REMOVED = (
+    "{what} was removed from desp, so this run can no longer be used. Its results stay readable; to use the "
+    "model, install the version that saved it."
+)
+
 Values = dict[str, Any]
 
 
@@ -47,6 +52,9 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
         raise SettingsError(f"These settings have schema {schema}; this version of desp knows up to {SCHEMA}.")
     for number in range(schema, SCHEMA):
         values = steps[number](values)
+    energy = values.get("method", {}).get("energy", {})
+    if energy.get("pooling") == "max":
+        raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
     return values
 
 
@@ -215,7 +223,4 @@ def _without(values: Values, where: str, **removed: Any) -> None:
     for name, neutral in removed.items():
         value = values.pop(name, neutral)
         if neutral is not ... and value != neutral:
-            raise SettingsError(
-                f"{where}.{name} = {value!r} was removed from desp, so this run can no longer be used. Its "
-                "results stay readable; to use the model, install the version that saved it."
-            )
+            raise SettingsError(REMOVED.format(what=f"{where}.{name} = {value!r}"))

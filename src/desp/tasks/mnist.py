@@ -25,7 +25,7 @@ from desp.metrics.reconstruction import RECONSTRUCTION_METRICS
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
-from desp.sets import PresencePadding, SetBatch
+from desp.sets import SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Example, SamplerScores, Task
 from desp.tasks.protocol import FULL, QUICK, Protocol
@@ -174,7 +174,7 @@ class SetMnistTask(Task):
         raw, _ = predictor.sample(code, generator, sampler=sampler)
         sets = predictor.decode_sets(raw).packed()
         of_raw = compare_reconstructions(with_presence(predictor, raw), x)
-        of_returned = compare_reconstructions(PresencePadding().encode(sets), x)
+        of_returned = compare_reconstructions(sets.with_presence(), x)
         rounded = ({}, {}) if sampler else self._from_rounded_codes(predictor, code, x[: counts[0]], seed)
         distances = of_returned.chamfer
         cases = ordered_cases(distances[: counts[0]], CASES)
@@ -226,7 +226,7 @@ class SetMnistTask(Task):
             scores = compare_reconstructions(sets, x).scores(count)
             return {f"{name}_bfloat16_code{self._suffix(count)}": value for name, value in scores.items()}
 
-        returned = PresencePadding().encode(predictor.decode_sets(raw).packed())
+        returned = predictor.decode_sets(raw).packed().with_presence()
         return named(with_presence(predictor, raw)), named(returned)
 
     def _by_label(self, distances: Tensor) -> dict[str, float]:

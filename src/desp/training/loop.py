@@ -12,12 +12,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.errors import (
-    CheckpointError,
-    RunError,
-    SettingsError,
-    TrainingInterrupted,
-)
+from desp.errors import CheckpointError, RunError, SettingsError, TrainingInterrupted
 from desp.methods import Method
 from desp.randomness import derive_seed
 from desp.settings import Engine, TrainingSettings
@@ -28,7 +23,6 @@ from desp.training.checkpoints import (
     load_checkpoint,
     restore_optimizer,
 )
-from desp.training.gradients import GradientStep
 from desp.training.monitor import FailedStep, Monitor
 from desp.training.processes import Processes
 from desp.training.progress import TrainingListener, add_to_log, deferred_signals, rewind_log
@@ -76,8 +70,8 @@ class Trainer:
         self.processes = Processes(accelerator)
         self.listener = listener or TrainingListener()
         # Prepared first: with several processes this gives all of them the weights of the first.
-        self.gradients = GradientStep(accelerator.prepare(method), accelerator, method)
-        self.update = Update(self.gradients, method, source, prepare, settings, accelerator, engine)
+        wrapped = accelerator.prepare(method)
+        self.update = Update(wrapped, method, source, prepare, settings, accelerator, engine)
         self.optimizer, self.average = self.update.optimizer, self.update.average
         self.monitor = Monitor(accelerator.device)
         self.state = TrainingState()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 
 from desp.capture import CapturedCall, warm_up
 from desp.data.base import Batch, BatchSource, GeneratedSource
@@ -13,7 +13,6 @@ from desp.methods import Method
 from desp.samplers.engine import inline_chains
 from desp.settings import Engine, TrainingSettings
 from desp.training.ema import WeightAverage
-from desp.training.gradients import GradientStep
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +30,8 @@ class Update:
     compiles what is compiled and makes the optimiser's state; the second is recorded.
 
     Args:
-        gradients: from a batch to gradients.
-        method: says whether it can be recorded.
+        wrapped: the method as accelerate prepared it.
+        method: the bare method, which says whether it can be recorded.
         source: where batches come from.
         prepare: from a batch to the tensors (x, y) that the method takes.
         settings: learning rate, clipping, averaging.
@@ -42,7 +41,7 @@ class Update:
 
     def __init__(
         self,
-        gradients: GradientStep,
+        wrapped: nn.Module,
         method: Method,
         source: BatchSource,
         prepare: Callable[[Batch], tuple[Tensor, Tensor]],
@@ -51,7 +50,8 @@ class Update:
         engine: Engine,
     ) -> None:
         device = accelerator.device
-        self.gradients, self.accelerator, self.prepare, self.engine = gradients, accelerator, prepare, engine
+        self.wrapped, self.accelerator, self.prepare, self.engine = wrapped, accelerator, prepare, engine
+        self.parameters = [item for item in method.parameters() if item.requires_grad]
         self.source = source if isinstance(source, GeneratedSource) else None
         if self.source is not None and torch.device(self.source.device).type != device.type:
             self.source = None  # another device's random numbers would be other data
@@ -62,7 +62,7 @@ class Update:
         self._rate = torch.tensor(settings.learning_rate, device=device) if self.captures else None
         self._share = torch.zeros((), device=device) if self.captures else None
         self.optimizer = torch.optim.Adam(
-            gradients.parameters,
+            self.parameters,
             lr=settings.learning_rate if self._rate is None else self._rate,
             betas=settings.betas,
             fused=device.type == "cuda",
@@ -98,6 +98,14 @@ class Update:
         self._noise.manual_seed(noise)
         return self._step(*self._prepared(feed), share)
 
+    def gradients(self, x: Tensor, y: Tensor, noise: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """Replace all gradients by those of this batch; returns the loss and what the method reports."""
+        for parameter in self.parameters:
+            parameter.grad = None
+        loss, statistics = self.wrapped(x, y, noise)
+        self.accelerator.backward(loss)
+        return loss.detach(), statistics
+
     def forget(self) -> None:
         """Record anew: the optimiser's state was replaced."""
         self._captured, self._warm_for = None, None
@@ -125,7 +133,7 @@ class Update:
 
     def _step(self, x: Tensor, y: Tensor, share: float | Tensor) -> Outcome:
         loss, statistics = self.gradients(x, y, self._noise)
-        norm = self.accelerator.clip_grad_norm_(self.gradients.parameters, self.limit)
+        norm = self.accelerator.clip_grad_norm_(self.parameters, self.limit)
         self.optimizer.step()
         if self.average:
             self.average.update(share)
