@@ -56,5 +56,15 @@ def test_sources_augment_each_batch_anew_and_repeatably() -> None:
         assert not torch.equal(first, second)
         assert torch.equal(next(source.batches(1)).x, second)  # a resumed run goes on with the same
         assert not torch.equal(next(source.batches(0, attempt=1)).x, first)
-    other = DatasetSource(pairs, 3, max_size=1, features=1, seed=4, process=1, processes=2, augment=add_noise)
-    assert not torch.equal(next(other.batches(0)).x, next(source.batches(0)).x)
+
+
+@pytest.mark.parametrize("changed", [{"seed": 5}, {"process": 1, "processes": 2}], ids=["seed", "process"])
+def test_augmentations_follow_the_seed_and_the_process(changed: dict[str, int]) -> None:
+    pairs = [(torch.zeros(2), torch.ones(1, 1))] * 6
+    usual = {"max_size": 1, "features": 1, "seed": 4}
+    first, again, other = (
+        next(DatasetSource(pairs, 3, augment=add_noise, **options).batches(0)).x
+        for options in (usual, usual, {**usual, **changed})
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)

@@ -33,6 +33,26 @@ def test_deep_sets_formula() -> None:
         torch.testing.assert_close(energy(x, y)[k], expected)
 
 
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 4)])
+def test_deep_sets_has_as_many_layers_as_asked_for_before_and_after_the_pooling(before: int, after: int) -> None:
+    energy = with_energy(DeepSetsSettings(hidden=8, element_layers=before, set_layers=after)).energy
+    assert isinstance(energy, DeepSetsEnergy)
+    assert (len(energy.element_mlp.linears), len(energy.set_mlp.linears)) == (before, after)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3])
+def test_the_set_encoders_activations_have_the_slope_asked_for(slope: float) -> None:
+    settings = SetEncoderSettings(hidden=8, latent=4, negative_slope=slope, pooling="sum")
+    energy = with_energy(settings).double().energy
+    assert isinstance(energy, SetEncoderEnergy)
+    _, y = example()
+    first, *others = energy.set_encoder.mlp.linears
+    values = first(y)
+    for layer in others:
+        values = layer(torch.where(values > 0, values, slope * values))
+    torch.testing.assert_close(energy.set_encoder(y), values.sum(dim=1))
+
+
 def test_deep_sets_codes_for_all_elements_or_each_its_own() -> None:
     energy, (_, y) = with_energy(DEEP_SETS).double().energy, example()
     code = torch.randn(4, 3, dtype=torch.float64)

@@ -12,7 +12,15 @@ from torch import nn
 from desp.nn import MLP, InputScaling, SetEncoder
 from desp.nn.encoders import _ImageEncoder, _PooledSetEncoder, _PresenceSetEncoder, _StandardCodes
 from desp.randomness import make_generator
-from desp.settings import ConvEncoderSettings, Pooling, SetEncoderSettings, SumPooledSetEncoderSettings
+from desp.settings import (
+    ConvEncoderSettings,
+    EncoderSettings,
+    FSPoolSetEncoderSettings,
+    MLPEncoderSettings,
+    Pooling,
+    SetEncoderSettings,
+    SumPooledSetEncoderSettings,
+)
 
 PRESENCE = torch.tensor([[True, False, True, True], [False, True, False, False], [True] * 4])
 
@@ -143,3 +151,32 @@ def test_codes_are_standardised_by_their_batch_and_later_by_what_was_seen() -> N
     assert torch.equal(norm.running_mean, before)
     torch.testing.assert_close(alone, norm.eval()(codes)[:1])
     torch.testing.assert_close(norm(codes), seen, atol=0.02, rtol=0.02)
+
+
+LAYERED: dict[str, tuple[EncoderSettings, tuple[int, ...]]] = {
+    "mlp": (MLPEncoderSettings(16, 8, initialisation="xavier"), (3,)),
+    "conv": (ConvEncoderSettings(16, 8, initialisation="xavier"), (1, 8, 8)),
+    "fspool-set": (FSPoolSetEncoderSettings(16, 8, initialisation="xavier"), (5, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERED)
+def test_xavier_reaches_every_layer(kind: str) -> None:
+    """Zero biases, and weights that fill Xavier's interval, which is wider or narrower than torch's own."""
+    settings, shape = LAYERED[kind]
+    encoder = settings.load()(settings, shape)
+    layers = [layer for layer in encoder.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    assert len(layers) >= 3
+    for layer in layers:
+        assert not layer.bias.any()
+        inside = layer.weight[0].numel()
+        outside = layer.weight.numel() // layer.weight.shape[1]
+        bound = (6 / (inside + outside)) ** 0.5
+        assert 0.85 * bound < float(layer.weight.detach().abs().max()) <= bound
+
+
+def test_fspool_encoder_with_presence_as_feature_divides_by_the_padded_size() -> None:
+    settings = FSPoolSetEncoderSettings(8, 4, presence_as_feature=True)
+    encoder, x = settings.load()(settings, (5, 3)), torch.rand(2, 5, 3)
+    scaling, sets = encoder
+    torch.testing.assert_close(encoder(x), sets.pool(sets.mlp(scaling(x))) / 5)

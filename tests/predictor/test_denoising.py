@@ -9,6 +9,7 @@ from torch import Tensor
 
 from desp.errors import SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor
+from desp.randomness import derive_seed
 from desp.samplers import LogDensity
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
@@ -154,6 +155,26 @@ def test_only_predicted_cardinality_has_a_density() -> None:
 def test_energies_whose_gradients_jump_have_no_density(settings: MethodSettings) -> None:
     with pytest.raises(SettingsError, match=r"a smooth energy.*--use-method denoising"):
         log_prob(built(settings), torch.zeros(3), torch.rand(2, 2))
+
+
+def test_random_probes_follow_the_seed() -> None:
+    """And are no continuation of the noise of predictions with the same seed."""
+    predictor = built(shape=replace(SHAPE, max_size=22))  # 66 numbers: too many for the divergence itself
+    x, y = torch.zeros(3), torch.rand(20, 2, generator=torch.Generator().manual_seed(0))
+    first, again, other = (
+        float(log_prob(predictor, x, y, steps=2, probes=2, seed=seed).value) for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert first != other
+    seeds: list[int] = []
+
+    def noted(code: Tensor, values: Tensor, generator: torch.Generator, *_: int) -> LogDensity:
+        seeds.append(generator.initial_seed())
+        return LogDensity(torch.zeros(1), torch.zeros(1))
+
+    predictor.method.log_prob = noted  # type: ignore[method-assign, assignment]
+    log_prob(predictor, x, y, seed=3)
+    assert seeds == [derive_seed(3, "probes")]
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 1}, {"probes": 1}])

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
 from desp.report import read_run
 from desp.runs import RunFolder, evaluate_run, reset_run, train_run, tune_run
+from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -72,6 +75,23 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: SamplerSettings) -> list[Sam
 
     monkeypatch.setattr(base, "energy_score", score)
     return asked
+
+
+def test_samplers_are_compared_with_the_seed_of_the_run(
+    trained: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the examples by which its weights were chosen, and with noise of the same seed."""
+    seen: list[tuple[int, Tensor]] = []
+
+    def score(_: SetPredictor, x: Tensor, sets: SetBatch, *, seed: int, **__: object) -> float:
+        seen.append((seed, sets.elements))
+        return 0.0
+
+    monkeypatch.setattr(base, "energy_score", score)
+    tune_run(trained)
+    expected = trained.load_task().validation_batch(5, 50).sets.elements
+    assert {seed for seed, _ in seen} == {5}
+    assert all(torch.equal(elements, expected) for _, elements in seen)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import desp.tasks.files
 from desp.data import read_data_file
 from desp.errors import DataError
 from desp.predictor import SetPredictor
@@ -68,6 +69,29 @@ def test_any_valid_set_is_right(
     assert scores["answers_found"] == pytest.approx(
         (share * single.count(False) + single.count(True)) / len(single)
     )
+
+
+def test_which_valid_set_is_ranked_follows_the_seed(
+    two_answers: FilesTask, knowing: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Always the first, or always the same choice, would rank one kind of answer in all runs."""
+    ranked: list[list[int]] = []
+
+    def noted(_: SetPredictor, x: Tensor, truth: SetBatch, **more: Any) -> tuple[dict[str, float], dict[str, Any]]:
+        for row, item in zip(x, truth.to_ragged(), strict=True):
+            assert {float(value) / float(row) for value in item.flatten()} <= {1.0, 2.0}
+        ranked.append(truth.sizes.tolist())
+        return {}, {}
+
+    monkeypatch.setattr(desp.tasks.files, "calibration_scores", noted)
+    monkeypatch.setattr(desp.tasks.files, "FEWEST_CALIBRATED", 5)
+    predictor = knowing(lambda x, _: torch.ones(len(x), 2, 2), two_answers.shape(None, True)[0], PRESENCE)
+    for seed in (3, 3, 4, 5):
+        two_answers.evaluate(predictor, seed=seed, samples=1)
+    first, again, *others = ranked
+    assert first == again
+    assert first not in others
+    assert {1, 2} == set(first)
 
 
 @pytest.mark.parametrize(

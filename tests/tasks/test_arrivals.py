@@ -157,6 +157,27 @@ def test_chains_follow_the_seed(problem: Any) -> None:
         assert not seeds[0] & seeds[1]
 
 
+@every_generated_task
+def test_chains_of_an_evaluation_have_noise_of_their_own(problem: Any) -> None:
+    """Were it the same for all numbers of corners, so would be what their rotations are judged by."""
+    problem.task.evaluate(problem.predictor, seed=3, samples=1)
+    seeds = [call.seed for call in problem.predictor.asked]
+    assert len(seeds) == len(set(seeds)) >= 2
+
+
+@on_mnist
+def test_weights_are_not_chosen_by_the_noise_of_the_test(problem: Any) -> None:
+    """Rounded codes have the noise of whole ones, to be compared with them; validation has another."""
+    task, predictor = problem
+    task.evaluate(predictor, seed=3, samples=1)
+    tested = {call.seed for call in predictor.asked}
+    assert len(predictor.asked) == 2
+    assert len(tested) == 1
+    predictor.asked.clear()
+    task.validation(3)(predictor)
+    assert {call.seed for call in predictor.asked}.isdisjoint(tested)
+
+
 class Process(Accelerator):
     """One of several, without the others."""
 

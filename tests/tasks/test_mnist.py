@@ -163,6 +163,19 @@ def test_a_run_from_elsewhere_finds_its_data(
 # -- scores ----------------------------------------------------------------------------------------------
 
 
+def test_details_are_of_the_sets_that_users_get(
+    task: SetMnistTask, predictor: Callable[..., SetPredictor]
+) -> None:
+    """Presence that is not quite 0 or 1 costs something raw, and nothing once it is decided."""
+    evaluation = evaluated(task, predictor(lambda x: torch.cat([x[..., :2], 0.1 + 0.8 * x[..., 2:]], dim=-1)))
+    assert evaluation.raw["score"] > 1e-3
+    assert evaluation.returned["score"] == 0
+    details = evaluation.details
+    assert set(details["returned_chamfer_quantiles"].values()) == {0.0}
+    assert set(details["returned_chamfer_by_label"].values()) == {0.0}
+    assert {case["score"] for case in evaluation.cases or []} == {0.0}
+
+
 def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
     evaluation = evaluated(task, predictor())
     rounded = {f"{name}_bfloat16_code_all" for name in METRICS}

@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+import desp.tasks.labels
 from desp.data.polygons import polygon
 from desp.errors import DataError
 from desp.predictor import SetPredictor
+from desp.sets import SetBatch
 from desp.settings import DigitsSettings, PolygonsSettings
 from desp.tasks import Evaluation, Protocol, Task, make_task
 from desp.tasks.calibration import FEWEST_CALIBRATED
@@ -135,6 +137,21 @@ def test_polygons_with_a_corner_too_few_are_found_out(polygons: PolygonsTask, po
     assert set(evaluation.details["kuiper"].values()) == {None}
 
 
+def test_rotations_are_unknown_where_one_number_of_corners_is_rarely_right(
+    polygons: PolygonsTask, polygon_predictor: Make
+) -> None:
+    """The worst of the others would look better than what is not known."""
+
+    def no_pentagons(x: Tensor, generator: torch.Generator) -> Tensor:
+        corners = x.argmax(dim=1) + 4
+        return polygon(corners - (corners == 5).long(), torch.zeros(len(x)), 8)
+
+    evaluation = polygons.evaluate(polygon_predictor(no_pentagons), seed=0, samples=1)
+    rotations = evaluation.details["kuiper"]
+    assert [count for count, value in rotations.items() if value is None] == ["5"]
+    assert math.isnan(evaluation.returned["kuiper"])
+
+
 def test_weights_that_lost_an_answer_are_not_kept(polygons: PolygonsTask, polygon_predictor: Make) -> None:
     """Though each of their polygons is perfect, and no farther from the truth than a turned one."""
 
@@ -205,6 +222,24 @@ def test_digits_in_one_style_are_found_out(digits: DigitsTask, digit_predictor: 
     evaluation = scored(digits, digit_predictor(plain))
     assert evaluation.returned["score"] == pytest.approx(evaluation.real_data["score"], rel=0.2)
     assert evaluation.returned["rarest_style"] < 0.01
+
+
+def test_real_digits_are_compared_with_predictions_of_the_same_digit(
+    digits: DigitsTask, digit_predictor: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests alternate between the digits; real ones come in random order."""
+    asked: list[dict[str, dict[str, SetBatch]]] = []
+
+    def noted(real: dict[str, SetBatch], predicted: dict[str, SetBatch], by: str) -> tuple[Any, Any]:
+        asked.append({"real": real, "predicted": predicted})
+        return {}, {}
+
+    monkeypatch.setattr(desp.tasks.labels, "distribution_scores", noted)
+    digits.evaluate(digit_predictor(), seed=0, samples=1, protocol=digits.protocol("quick"))
+    for groups in asked[0].values():
+        # A one has 42 points, or 64 with its hook; a seven has 48 or 64.
+        sizes = {name: set(sets.sizes.tolist()) for name, sets in groups.items()}
+        assert sizes == {"one": {42, 64}, "seven": {48, 64}}
 
 
 def test_digits_that_are_always_ones_are_found_out(digits: DigitsTask, digit_predictor: Make) -> None:

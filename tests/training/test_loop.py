@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ def test_clipping_limits_the_gradient_and_reports_its_length_before() -> None:
     settings = replace(SHORT, steps=1, clip_norm=1e-3)
     trainer = make_trainer(make_predictor(), settings, listener=Recorder())
     trainer.fit()
-    left = torch.cat([weight.grad.flatten() for weight in trainer.gradients.parameters]).norm()
+    left = torch.cat([weight.grad.flatten() for weight in trainer.update.parameters]).norm()
     assert left.item() == pytest.approx(1e-3, rel=1e-2)
     assert trainer.listener.numbers[1]["gradient_norm"] > 1e-2
 
@@ -153,13 +154,13 @@ def test_every_step_and_attempt_draws_its_own_noise() -> None:
     def seeds(*bad: tuple[int, int]) -> list[int]:
         settings = replace(SHORT, on_nonfinite="rollback")
         trainer = make_trainer(make_predictor(), settings, source=Poisoned(*bad))
-        compute, found = trainer.gradients.compute, []
+        compute, found = trainer.update.wrapped, []
 
         def spy(x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
             found.append(generator.initial_seed())
             return compute(x, y, generator)
 
-        trainer.gradients.compute = spy
+        trainer.update.wrapped = spy
         trainer.fit()
         return found
 
@@ -167,6 +168,19 @@ def test_every_step_and_attempt_draws_its_own_noise() -> None:
     # Resumed runs and results on file depend on these: seed, attempt, step, process.
     assert plain == [derive_seed(0, "train", 0, step, 0) for step in range(6)]
     assert rolled_back == plain[:4] + [derive_seed(0, "train", 1, step, 0) for step in range(2, 6)]
+
+
+def test_noise_follows_the_seed_and_the_process() -> None:
+    trainer, seeds = make_trainer(make_predictor()), []
+
+    def update(_: object, noise: int, *__: object) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        seeds.append(noise)
+        return torch.zeros(()), torch.zeros(()), {}
+
+    trainer.seed, trainer.update = 3, update
+    trainer.accelerator = SimpleNamespace(process_index=2)
+    trainer._step(next(polygons().batches(0)))
+    assert seeds == [derive_seed(3, "train", 0, 0, 2)]
 
 
 def test_data_that_end_too_early() -> None:

@@ -3,10 +3,19 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from desp.training.progress import deferred_signals
+
+
+@pytest.fixture(autouse=True)
+def _outlives_signals() -> Iterator[None]:
+    """A SIGTERM that nobody handles would end the process, and with it the report of what failed."""
+    old = signal.signal(signal.SIGTERM, lambda *_: None)
+    yield
+    signal.signal(signal.SIGTERM, old)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,227 @@
+"""Every setting of every method, energy, sampler and encoder, with another value and what it changes."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from desp.settings import (
+    AttentionSettings,
+    ContrastiveSettings,
+    ConvEncoderSettings,
+    DeepSetsSettings,
+    DenoiserSettings,
+    DenoisingSettings,
+    DescentSettings,
+    EDMSettings,
+    ElementsEncoderSettings,
+    EncoderSettings,
+    FSPoolSetEncoderSettings,
+    InputKind,
+    LangevinSettings,
+    MethodSettings,
+    MLPEncoderSettings,
+    PooledLayersSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+    SumPooledSetEncoderSettings,
+    TSPNSettings,
+)
+
+Changes = dict[str, tuple[Any, str]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Settings, and for each of them, named by its path, another value and what it changes."""
+
+    settings: MethodSettings
+    changes: Changes
+    kind: InputKind = "vector"
+    aligned: bool = False
+
+
+LANGEVIN = LangevinSettings(
+    steps=4, stochastic_steps=2, noise_scale=0.1, max_step=0.003, momentum=0.2, restarts=4, aggregate="mean"
+)
+CHAIN = replace(LANGEVIN, restarts=1)
+OF_CHAINS: dict[str, Any] = {
+    "steps": 5,
+    "stochastic_steps": 3,
+    "noise_scale": 0.2,
+    "final_noise_scale": 0.03,
+    "step_size": 0.01,
+    "noise_first": False,
+    "momentum": 0.6,
+    "max_step": 0.001,
+}
+OF_DIFFUSION: Changes = {
+    "cardinality_weight": (0.5, "loss"),
+    "p_mean": (-0.5, "loss"),
+    "p_std": (1.0, "loss"),
+    "cardinality": ("denoised", "cardinality.logits"),
+}
+ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=2)
+OF_LAYERED: Changes = {
+    "hidden": (12, "encoder.1"),
+    "out": (6, "encoder.1 energy.element_mlp"),
+    "standardise": (True, "encoder.2"),
+    "initialisation": ("xavier", "weights"),
+}
+OF_CONV: Changes = {
+    "hidden": (12, "encoder.layers encoder.out"),
+    "out": (6, "encoder.out energy.element_mlp"),
+    "standardise": (True, "encoder.0 encoder.1 encoder.layers encoder.out"),  # becomes a part of a sequence
+    "initialisation": ("xavier", "weights"),
+}
+SET_ENCODER = SetEncoderSettings(hidden=8, latent=6)
+DESCENT = DescentSettings(steps=2)
+TSPN = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=12, latent=6, cardinality_hidden=10)
+
+
+def within(part: str, changes: Changes) -> Changes:
+    """Paths in a part of the settings."""
+    return {f"{part}.{name}": change for name, change in changes.items()}
+
+
+def of_edm(flow: str) -> Changes:
+    """Of the sampler; `flow`: what depends on the noise levels that are passed."""
+    return {
+        "sampler.steps": (4, "sets"),
+        "sampler.order": (1, "sets"),
+        "sampler.sigma_max": (10.0, flow),
+        "sampler.sigma_min": (0.1, flow),
+        "sampler.rho": (3.0, flow),
+        "sampler.churn": (0.3, "sets"),
+        "sampler.cardinality": ("mode", "sets"),
+    }
+
+
+def of_attention(part: str, network: str, encoder: str = "") -> Changes:
+    """Of an attention network and, of its width and frequencies, the encoder beside it."""
+    return {
+        f"{part}.hidden": (6, f"cardinality.logits {encoder}{network}"),
+        f"{part}.layers": (2, network),
+        f"{part}.heads": (4, network),
+        f"{part}.fourier_features": (3, f"{encoder}{network}"),
+    }
+
+
+def with_encoder(encoder: EncoderSettings, changes: Changes, kind: InputKind, aligned: bool = False) -> Case:
+    """A method with a given encoder, in which only that changes."""
+    energy = DeepSetsSettings(hidden=8, element_layers=1, set_layers=1)
+    chain = LangevinSettings(steps=1, stochastic_steps=1)
+    settings = ContrastiveSettings(encoder=encoder, energy=energy, chain=chain, sampler=chain)
+    return Case(settings, within("encoder", changes), kind, aligned)
+
+
+CASES = {
+    "contrastive": Case(
+        ContrastiveSettings(
+            energy=DeepSetsSettings(hidden=8), chain=CHAIN, sampler=LANGEVIN, max_divergent_fraction=0.5
+        ),
+        {
+            "data_noise": (0.1, "loss"),
+            "mask_divergent": (True, "loss"),
+            "max_divergent_fraction": (0.1, "divergence"),
+            **{f"chain.{name}": (value, "loss") for name, value in OF_CHAINS.items()},
+            **{f"sampler.{name}": (value, "sets") for name, value in OF_CHAINS.items()},
+            "sampler.restarts": (2, "sets"),
+            "sampler.aggregate": ("lowest", "sets"),
+            "energy.hidden": (6, "energy.element_mlp energy.lower energy.pool energy.set_mlp"),
+            "energy.element_layers": (2, "energy.element_mlp"),
+            "energy.set_layers": (2, "energy.set_mlp"),
+            "energy.pooling": ("sum", "energy.pool"),
+            "energy.divide_by_size": (False, "energies loss sets"),
+        },
+    ),
+    "denoising": Case(
+        DenoisingSettings(energy=PooledLayersSettings(hidden=8), sampler=EDMSettings(steps=3)),
+        {
+            **OF_DIFFUSION,
+            "energy_sigma": (0.2, "energies"),
+            **of_edm("density sets"),
+            "sigma_data": (0.8, "density energies loss sets"),
+            "energy.hidden": (6, "cardinality.logits energy.network"),
+            "energy.layers": (1, "energy.network"),
+            "energy.pooling": ("sum", "energy.network"),
+        },
+    ),
+    "attention": Case(
+        DenoisingSettings(energy=ATTENTION, sampler=EDMSettings(steps=2)),
+        of_attention("energy", "energy.network", "encoder.1 "),
+        "set",
+    ),
+    "denoiser": Case(
+        DenoiserSettings(network=ATTENTION, sampler=EDMSettings(steps=3)),
+        {
+            **OF_DIFFUSION,
+            **of_edm("sets"),
+            "sigma_data": (0.8, "loss sets"),
+            **of_attention("network", "field.network"),
+        },
+    ),
+    "set-risk": Case(
+        SetRiskSettings(energy=SET_ENCODER, descent=DESCENT, sampler=DESCENT),
+        {
+            "distance": ("hungarian", "loss"),
+            "supervise": ("all", "loss"),
+            "cardinality": ("clamped", "weights"),  # the learned start is one of them
+            "representation_weight": (0.5, "loss"),
+            "descent.steps": (3, "loss"),
+            "descent.step_size": (2.0, "loss"),
+            "sampler.steps": (3, "sets"),
+            "sampler.step_size": (2.0, "sets"),
+            "energy.hidden": (6, "encoder.1 energy.set_encoder"),
+            "energy.layers": (2, "energy.set_encoder"),
+            "energy.latent": (5, "encoder.1 energy.set_encoder"),
+            "energy.pooling": ("sum", "energy.set_encoder"),
+            "energy.divide_by_size": (True, "energies loss sets"),
+            "energy.negative_slope": (0.3, "energies loss sets"),
+            "energy.initialisation": ("xavier", "weights"),
+        },
+    ),
+    "set-risk with one descent": Case(
+        SetRiskSettings(energy=SET_ENCODER, descent=DESCENT),
+        {"descent.steps": (3, "loss sets"), "descent.step_size": (2.0, "loss sets")},
+    ),
+    "set-risk of sets": Case(
+        SetRiskSettings(energy=SET_ENCODER, descent=DESCENT, cardinality="predicted", cardinality_hidden=10),
+        {
+            "cardinality_weight": (0.5, "loss"),
+            "cardinality_hidden": (9, "cardinality.logits"),
+            "energy.shared": (True, "encoder.0 encoder.1 encoder.deviation encoder.mean"),
+        },
+        "set",
+    ),
+    "tspn": Case(
+        TSPN,
+        {
+            "hidden": (12, "decoder.blocks decoder.join decoder.norm decoder.out encoder.1"),
+            "layers": (2, "decoder.blocks"),
+            "heads": (4, "loss sets"),
+            "feedforward": (16, "decoder.blocks"),
+            "latent": (5, "cardinality.logits decoder.join encoder.1 encoder.2"),
+            "cardinality_weight": (0.5, "loss"),
+            "cardinality_hidden": (9, "cardinality.logits"),
+        },
+    ),
+    "mlp": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "vector"),
+    "conv": with_encoder(ConvEncoderSettings(8, 5), OF_CONV, "image"),
+    "fspool-set": with_encoder(
+        FSPoolSetEncoderSettings(8, 5), {**OF_LAYERED, "presence_as_feature": (True, "encoder.1")}, "set"
+    ),
+    "sum-pooled-set": with_encoder(
+        SumPooledSetEncoderSettings(8, 5, 2),
+        {
+            "hidden": (12, "encoder.1"),
+            "out": (6, "encoder.1 energy.element_mlp"),
+            "fourier_features": (3, "encoder.1"),
+        },
+        "set",
+    ),
+    "elements": with_encoder(
+        ElementsEncoderSettings(8, 5),
+        {"hidden": (12, "encoder.1 encoder.3"), "out": (6, "encoder.3 energy.element_mlp")},
+        "set",
+        True,
+    ),
+}
