@@ -118,7 +118,7 @@ def test_clipping_limits_the_gradient_and_reports_its_length_before() -> None:
     settings = replace(SHORT, steps=1, clip_norm=1e-3)
     trainer = make_trainer(make_predictor(), settings, listener=Recorder())
     trainer.fit()
-    left = torch.cat([weight.grad.flatten() for weight in trainer.gradients.parameters]).norm()
+    left = torch.cat([weight.grad.flatten() for weight in trainer.update.parameters]).norm()
     assert left.item() == pytest.approx(1e-3, rel=1e-2)
     assert trainer.listener.numbers[1]["gradient_norm"] > 1e-2
 
@@ -153,13 +153,13 @@ def test_every_step_and_attempt_draws_its_own_noise() -> None:
     def seeds(*bad: tuple[int, int]) -> list[int]:
         settings = replace(SHORT, on_nonfinite="rollback")
         trainer = make_trainer(make_predictor(), settings, source=Poisoned(*bad))
-        compute, found = trainer.gradients.compute, []
+        compute, found = trainer.update.gradients, []
 
         def spy(x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
             found.append(generator.initial_seed())
             return compute(x, y, generator)
 
-        trainer.gradients.compute = spy
+        trainer.update.gradients = spy  # type: ignore[method-assign]
         trainer.fit()
         return found
 
