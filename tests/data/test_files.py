@@ -18,11 +18,11 @@ WriteLines = Callable[..., Path]
 
 
 def inputs_of(data: DataFile) -> Tensor:
-    return torch.stack([x for x, _ in data.examples()])
+    return torch.stack([x for x, _ in data.examples])
 
 
 def sets_of(data: DataFile) -> list[Tensor]:
-    return [answers[0] for _, answers in data.examples()]
+    return [answers[0] for _, answers in data.examples]
 
 
 @pytest.fixture

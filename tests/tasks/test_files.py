@@ -39,7 +39,7 @@ def task_of(path: Path, held_out: float = 0.25, seed: int = 0) -> FilesTask:
 
 
 def numbers_of(part: Any) -> set[float]:
-    return {float(x[0]) for x, _ in part.examples()}
+    return {float(x[0]) for x, _ in part.examples}
 
 
 # -- the held-out part ---------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_examples_for_choices_are_those_kept_apart(data: Path) -> None:
     for seed in range(4):
         task = task_of(data, seed=seed)
         first: Any = task.validation_batch(0, 1)
-        ((x, (truth,)),) = task.parts[1].examples(last=1)
+        ((x, (truth,)),) = task.parts[1].examples[:1]
         assert torch.equal(first.x[0], x)
         assert torch.equal(first.sets.to_ragged()[0], truth)
     assert len(task_of(data).validation_batch(0, 99).x) == 6  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def test_held_out_sets_fit_too(data: Path) -> None:
     assert (shape.input_shape, shape.features, shape.max_size, shape.input_kind) == ((2,), 2, 3, "vector")
     assert shape.scaling.offset == (0.0, -2.0)
     assert shape.scaling.span == (3900.0, 2.0)
-    inputs = torch.stack([x for x, _ in task.parts[2].examples()])
+    inputs = torch.stack([x for x, _ in task.parts[2].examples])
     assert statistics.mean.tolist() == pytest.approx(inputs.mean(dim=0).tolist())
     assert statistics.deviation.tolist() == pytest.approx(inputs.std(dim=0, correction=0).tolist())
 
@@ -204,7 +204,7 @@ def task(data: Path) -> FilesTask:
 def predictor(task: FilesTask, knowing: Callable[..., SetPredictor]) -> Callable[..., SetPredictor]:
     """Makes predictors that remember the file; every `wrong`-th prediction is an empty set."""
     shape, _ = task.shape(None, True)
-    truth = {float(x[0]): y for x, (y,) in task.whole.examples()}
+    truth = {float(x[0]): y for x, (y,) in task.whole.examples}
 
     def make(wrong: int | None = None) -> SetPredictor:
         def draw(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -237,7 +237,7 @@ def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[
     assert evaluation.returned["score_best_of_k"] == pytest.approx(0, abs=1e-9)
     assert evaluation.returned["score"] > 0.01
     assert evaluation.returned["right_size"] == 0.5
-    sizes = torch.tensor([len(item) for _, (item,) in task.held_out.examples()], dtype=torch.float64)
+    sizes = torch.tensor([len(item) for _, (item,) in task.held_out.examples], dtype=torch.float64)
     assert evaluation.returned["size_rmse"] == pytest.approx(float((sizes.square().mean() / 2).sqrt()))
 
 

@@ -3,7 +3,7 @@
 from desp.data.base import Batch, BatchSource, DatasetSource, GeneratedSource, collate
 from desp.data.digits import draw_digits
 from desp.data.files import DataFile, read_data_file
-from desp.data.mnist import MnistData, PointSets, PointTable, load_mnist
+from desp.data.mnist import MnistData, PointTable, load_mnist
 from desp.data.polygons import draw_polygons, polygon
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "DatasetSource",
     "GeneratedSource",
     "MnistData",
-    "PointSets",
     "PointTable",
     "collate",
     "draw_digits",

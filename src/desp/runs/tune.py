@@ -15,6 +15,7 @@ from desp.runs.loaded import LoadedRun
 from desp.runs.provenance import provenance
 from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
+from desp.tasks.calibration import CALIBRATION_SAMPLES
 
 Candidates = Callable[[Any], Iterable[SamplerSettings]]
 """From the best sampler so far to others that differ in one thing."""
@@ -25,7 +26,7 @@ def tune_run(
 ) -> dict[str, Any]:
     """Try samplers on validation data, one setting after the other; the best is used from now on.
 
-    The measure is the task's own, `Task.sampler_scores`.
+    The measure is the task's own, `Task.validation_score`.
 
     Args:
         folder: a finished run.
@@ -41,15 +42,15 @@ def tune_run(
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     run = LoadedRun.open(folder)
     predictor = run.predictor
-    scores = run.task.sampler_scores(predictor, seed, run.task.protocol(protocol))
-    if scores is None:
+    examples = run.task.validation_batch(seed, run.task.protocol(protocol).calibrated)
+    if examples is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
 
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
             began = _clock(predictor.device)
-            value = scores.score(sampler)
+            value = run.task.validation_score(predictor, examples, seed, CALIBRATION_SAMPLES, sampler)
             seconds = _clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
@@ -67,7 +68,7 @@ def tune_run(
         "sampler": to_json(best),
         "before": to_json(before),
         "protocol": protocol,
-        "examples": scores.examples,
+        "examples": len(examples.x),
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
     }

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from desp.data.base import Batch
 from desp.distances import aligned_distance, chamfer
 from desp.errors import SettingsError
 from desp.metrics import calibration, compare_distributions, truth_ranks
@@ -104,14 +103,6 @@ def distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tens
     if predictor.shape.description.aligned:
         return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], present(b))
     return chamfer
-
-
-def validation_score(predictor: SetPredictor, examples: Batch, seed: int) -> float:
-    """The energy score from two predictions for each example: quick, and on average the same as from many.
-
-    The distance to the truth alone would keep weights that have lost all answers but one.
-    """
-    return energy_score(predictor, examples.x, examples.sets, seed=seed, samples=2)
 
 
 def _truth_and_predictions(

@@ -22,8 +22,6 @@ from desp.tasks.base import Task
 from desp.tasks.protocol import Protocol
 from desp.tasks.scoring import METRICS
 
-BYTES_AT_ONCE = 2**20
-
 
 class FilesTask(Task):
     """Scores are those of `score_examples`, on the examples of a file that were kept apart."""
@@ -45,7 +43,7 @@ class FilesTask(Task):
     def whole(self) -> DataFile:
         """All examples; read when first needed, so that predicting does not need the training file."""
         data = read_data_file(self.path, self.description)
-        if data.example_count < 2:
+        if len(data.examples) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
         return data
 
@@ -56,7 +54,7 @@ class FilesTask(Task):
         Scoring on what the weights were chosen by would flatter them. A handful of examples leaves nothing to
         choose by.
         """
-        total = self.whole.example_count
+        total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
         scored = min(max(1, round(self.share * total)), total - 1)
         chosen_by = min(scored, (total - scored) // 5, self.protocol("full").validated)
@@ -76,8 +74,7 @@ class FilesTask(Task):
         total = hashlib.blake2b(digest_size=16)
         for path in sorted(self.path.glob("*.npy")) if self.path.is_dir() else [self.path]:
             with path.open("rb") as file:
-                while block := file.read(BYTES_AT_ONCE):
-                    total.update(block)
+                hashlib.file_digest(file, lambda: total)
         return total.hexdigest()
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
@@ -98,12 +95,12 @@ class FilesTask(Task):
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
         """Those held out for scoring, all of them."""
         del seed, protocol
-        return self.held_out.rows
+        return self.held_out.examples
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Examples kept apart for choices."""
         del seed
-        some = self.parts[1].examples(last=count)
+        some = self.parts[1].examples[:count]
         if not some:
             return None
         sets = [answers[0] for _, answers in some]
