@@ -1,6 +1,6 @@
 """Could the truth be one of the predictions? Its rank among them, over many inputs."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -45,26 +45,14 @@ def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator)
     return nearer + (chance.to(distances.device) * (tied + 1)).long()
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """How far the ranks of true sets are from uniform.
+def calibration(ranks: Int[Tensor, " t"], samples: int) -> dict[str, Any]:
+    """How far the ranks of true sets among `samples` (K) predictions each are from uniform.
 
-    Attributes:
+    Returns:
         histogram: share of tests with rank 0 to K; 1 / (K + 1) each is perfect.
         deviation: largest absolute difference between the cumulative histogram and the uniform one
             (Kolmogorov-Smirnov statistic); 0 is perfect, K / (K + 1) the worst.
-        p_value: of Pearson's chi-square test for uniform ranks.
-    """
-
-    histogram: tuple[float, ...]
-    deviation: float
-    p_value: float
-
-
-def calibration(ranks: Int[Tensor, " t"], samples: int) -> Calibration:
-    """Summarise the ranks of true sets among `samples` (K) predictions each.
-
-    The p-value holds for some five tests a rank or more, T >= 5 (K + 1).
+        p_value: of Pearson's chi-square test for uniform ranks; it holds for some five tests a rank or more.
 
     Raises:
         DataError: no ranks, not whole numbers, or outside 0 to K.
@@ -88,8 +76,8 @@ def calibration(ranks: Int[Tensor, " t"], samples: int) -> Calibration:
     uniform = torch.arange(1, samples + 2, dtype=torch.float64) / (samples + 1)
     expected = len(ranks) / (samples + 1)
     chi_square = float((counts - expected).square().sum() / expected)
-    return Calibration(
-        histogram=tuple(shares.tolist()),
-        deviation=float((shares.cumsum(dim=0) - uniform).abs().max()),
-        p_value=float(chdtrc(samples, chi_square)),
-    )
+    return {
+        "histogram": tuple(shares.tolist()),
+        "deviation": float((shares.cumsum(dim=0) - uniform).abs().max()),
+        "p_value": float(chdtrc(samples, chi_square)),
+    }

@@ -4,8 +4,6 @@ A score of single predictions is best when all of them are the same good set. Th
 compare collections, through the set distance of every pair.
 """
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -133,23 +131,8 @@ def _same_label(within: Float[Tensor, "n n"], between: Float[Tensor, "n m"]) -> 
     return same.double() / (same + other)
 
 
-@dataclass(frozen=True)
-class DistributionScores:
-    """How far predicted sets are from real ones, as distributions.
-
-    Attributes:
-        coverage: share of real sets that some prediction is nearest to; higher is better.
-        minimum_matching_distance: mean distance of real sets to the nearest prediction; lower is better.
-        nearest_neighbour_accuracy: how well both are distinguished; 0.5 is perfect.
-    """
-
-    coverage: float
-    minimum_matching_distance: float
-    nearest_neighbour_accuracy: float
-
-
-def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distance) -> DistributionScores:
-    """Score predicted sets (B, M, D) against real ones (A, N, D) with all three scores.
+def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distance) -> dict[str, float]:
+    """Score predicted sets (B, M, D) against real ones (A, N, D) by all `DISTRIBUTION_METRICS`.
 
     Take as many of each, drawn independently. See `pairwise_distances` for how sets of different sizes compare.
 
@@ -163,11 +146,11 @@ def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distanc
     between = pairwise_distances(real, predicted, distance)
     real_real = pairwise_distances(real, real, distance)
     predicted_predicted = pairwise_distances(predicted, predicted, distance)
-    return DistributionScores(
-        coverage=coverage(between),
-        minimum_matching_distance=minimum_matching_distance(between),
-        nearest_neighbour_accuracy=nearest_neighbour_accuracy(real_real, predicted_predicted, between),
-    )
+    return {
+        "coverage": coverage(between),
+        "minimum_matching_distance": minimum_matching_distance(between),
+        "nearest_neighbour_accuracy": nearest_neighbour_accuracy(real_real, predicted_predicted, between),
+    }
 
 
 def _same_size(first: SetBatch, second: SetBatch) -> tuple[SetBatch, SetBatch]:

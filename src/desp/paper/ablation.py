@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from desp.errors import SettingsError
-from desp.metrics import describe
+from desp.metrics.base import describe
 from desp.paper.reproduce import stochastic_sampler
 from desp.results import data_slug
 from desp.runs.evaluate import changed_settings

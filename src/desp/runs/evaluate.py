@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.metrics import describe
+from desp.metrics.base import describe
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe

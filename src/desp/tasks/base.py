@@ -20,7 +20,7 @@ from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.settings import Distance, SamplerSettings, TrainingSettings
+from desp.settings import Distance, SamplerSettings, TaskSettings, TrainingSettings
 from desp.tasks.calibration import energy_score
 from desp.tasks.protocol import FULL, QUICK, Protocol
 from desp.tasks.scoring import METRICS, Evaluation, score_examples
@@ -202,3 +202,9 @@ class GeneratedTask(Task):
         """Fresh batches, made on the training device."""
         del shape
         return GeneratedSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
+
+
+def make_task(settings: TaskSettings, seed: int = 0) -> Task:
+    """The task that `settings` name; `seed` decides which examples of a file are held out."""
+    task: Task = settings.load()(settings, seed)
+    return task

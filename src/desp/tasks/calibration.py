@@ -1,8 +1,7 @@
 """Whether predictions are spread as the truth is: what tasks measure beside their own scores."""
 
 import statistics
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -10,8 +9,8 @@ from torch import Tensor
 
 from desp.distances import aligned_distance, chamfer
 from desp.errors import SettingsError
-from desp.metrics import calibration, compare_distributions, truth_ranks
-from desp.metrics.distribution import DISTRIBUTION_METRICS
+from desp.metrics.calibration import calibration, truth_ranks
+from desp.metrics.distribution import DISTRIBUTION_METRICS, compare_distributions
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch, present
@@ -36,7 +35,7 @@ def distribution_scores(
     Returns:
         The averages, and the scores of each input.
     """
-    each = {name: asdict(compare_distributions(sets, predicted[name], distance)) for name, sets in real.items()}
+    each = {name: compare_distributions(sets, predicted[name], distance) for name, sets in real.items()}
     names = [metric.name for metric in DISTRIBUTION_METRICS]
     # Numbers by different distances do not compare, so they do not share a name either.
     suffix = "" if distance == "chamfer" else f"_{distance}"
@@ -68,7 +67,7 @@ def calibration_scores(
     """
     distances = _truth_and_predictions(predictor, x, truth, seed, samples, sampler)
     result = calibration(truth_ranks(distances, make_generator(seed, "ranks")), samples)
-    return {"calibration": result.deviation}, {"inputs": len(x), "samples": samples, **asdict(result)}
+    return {"calibration": result["deviation"]}, {"inputs": len(x), "samples": samples, **result}
 
 
 def energy_score(
@@ -105,6 +104,29 @@ def distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tens
     return chamfer
 
 
+def sample_each(
+    predictor: SetPredictor,
+    inputs: Iterable[Tensor],
+    samples: int,
+    generator: torch.Generator,
+    sampler: SamplerSettings | None = None,
+) -> tuple[Tensor, Tensor]:
+    """K predictions for each of B inputs, which are encoded some (b, ...) at a time.
+
+    Returns:
+        Their codes (B K, ...), and the sampler's raw output (B K, N, C).
+    """
+    codes, given = [], []
+    for some in inputs:
+        x = some.reshape(len(some), *predictor.shape.input_shape).to(predictor.device)
+        codes.append(predictor.encode(x))
+        given.append(predictor.given_presence(x))
+    code, known = torch.cat(codes).repeat_interleave(samples, dim=0), [item for item in given if item is not None]
+    presence = torch.cat(known).repeat_interleave(samples, dim=0) if known else None
+    raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
+    return code, raw
+
+
 def _truth_and_predictions(
     predictor: SetPredictor,
     x: Tensor,
@@ -115,10 +137,7 @@ def _truth_and_predictions(
 ) -> Tensor:
     """Chamfer distances (T, K + 1, K + 1) among the true set of each input, the first, and K predictions."""
     generator = make_generator(seed, "calibration", device=predictor.device)
-    x = x.reshape(len(x), *predictor.shape.input_shape).to(predictor.device)
-    code, given = predictor.encode(x).repeat_interleave(samples, dim=0), predictor.given_presence(x)
-    presence = None if given is None else given.repeat_interleave(samples, dim=0)
-    raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
+    _, raw = sample_each(predictor, [x], samples, generator, sampler)
     returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
     shape = predictor.shape
     padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)

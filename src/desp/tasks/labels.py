@@ -18,7 +18,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import SamplerSettings
 from desp.tasks.base import Example, GeneratedTask
-from desp.tasks.calibration import calibration_scores, distribution_scores
+from desp.tasks.calibration import calibration_scores, distribution_scores, sample_each
 from desp.tasks.protocol import Protocol
 from desp.tasks.scoring import Evaluation
 
@@ -138,15 +138,13 @@ class LabelTests:
         self.protocol, self.sampler = protocol, sampler
         count = protocol.tests[0] or 0
         self.kinds = torch.arange(count, device=predictor.device) % len(task.inputs)
-        self.code = predictor.encode(task.one_hot(self.kinds))
         generator = make_generator(seed, "test chains", device=predictor.device)
-        self.raw, _ = predictor.sample(self.code, generator, sampler=sampler)
+        self.code, self.raw = sample_each(predictor, [task.one_hot(self.kinds)], 1, generator, sampler)
         self.sets = predictor.decode_sets(self.raw).packed()
         self.real: Batch = task.draw(count, make_generator(f"real {task.name}"))
 
     def more(self, kind: int, count: int, *name: str | int) -> SetBatch:
         """`count` more predictions for one label, from a generator of that name."""
-        one = self.predictor.encode(self.task.one_hot([kind]).to(self.predictor.device))
         generator = make_generator(self.seed, *name, device=self.predictor.device)
-        raw, _ = self.predictor.sample(one.expand(count, -1), generator, sampler=self.sampler)
+        _, raw = sample_each(self.predictor, [self.task.one_hot([kind])], count, generator, self.sampler)
         return self.predictor.decode_sets(raw).packed()

@@ -19,14 +19,20 @@ from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import InputFormat
 from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist
 from desp.errors import DataError
-from desp.metrics import Metric, Reconstructions, chamfer_each, compare_reconstructions
-from desp.metrics.reconstruction import RECONSTRUCTION_METRICS
+from desp.metrics import Metric
+from desp.metrics.reconstruction import (
+    RECONSTRUCTION_METRICS,
+    Reconstructions,
+    chamfer_each,
+    compare_reconstructions,
+)
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import PresencePadding, SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Example, Task
+from desp.tasks.calibration import sample_each
 from desp.tasks.protocol import FULL, QUICK, Protocol
 from desp.tasks.scoring import Evaluation
 
@@ -139,7 +145,7 @@ class SetMnistTask(Task):
         del samples
         x = examples.x.to(predictor.device)
         generator = make_generator(seed, "validation chains", device=predictor.device)
-        raw, _ = predictor.sample(predictor.encode(x), generator, sampler=sampler)
+        _, raw = sample_each(predictor, [x], 1, generator, sampler)
         return float(chamfer_each(with_presence(predictor, raw), x).double().mean())
 
     def tests(self, count: int | None) -> PointTable:
@@ -164,8 +170,8 @@ class SetMnistTask(Task):
         counts = sorted({min(count or total, total) for count in protocol.tests})
         counts = counts if sampler is None else counts[:1]
         x = self.tests(counts[-1]).to(predictor.device).batch().x
-        code, generator = predictor.encode(x), make_generator(seed, "test chains", device=predictor.device)
-        raw, _ = predictor.sample(code, generator, sampler=sampler)
+        generator = make_generator(seed, "test chains", device=predictor.device)
+        code, raw = sample_each(predictor, [x], 1, generator, sampler)
         sets = predictor.decode_sets(raw).packed()
         of_raw = compare_reconstructions(with_presence(predictor, raw), x)
         of_returned = compare_reconstructions(PresencePadding().encode(sets), x)

@@ -10,10 +10,8 @@ from torch import Tensor
 from desp.data.base import Batch
 from desp.data.polygons import draw_polygons
 from desp.errors import DataError
-from desp.metrics import kuiper, polygon_score, polygon_turn, right_size, size_rmse
-from desp.metrics.angles import KUIPER
-from desp.metrics.polygons import POLYGON_MEDIAN, POLYGON_SCORE
-from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE
+from desp.metrics.polygons import KUIPER, POLYGON_MEDIAN, POLYGON_SCORE, kuiper, polygon_score, polygon_turn
+from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch

@@ -1,7 +1,7 @@
 """How any predictor is scored against examples that were kept apart: what a task does that says nothing else."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from desp.data.arrays import Example as Labelled
-from desp.metrics import Metric, right_size, size_rmse
+from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION
-from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE
+from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import SamplerSettings
-from desp.tasks.calibration import FEWEST_CALIBRATED, calibration_scores, distance_between
+from desp.tasks.calibration import FEWEST_CALIBRATED, calibration_scores, distance_between, sample_each
 from desp.tasks.protocol import Protocol
 
 METRICS = (
@@ -70,11 +70,17 @@ def score_examples(
     inputs, that of each element to its own. With several valid sets of which the data hold one, a prediction may
     be right and still far from it, so the distance of the nearest of K predictions stands beside it.
     """
-    answers, code, given = _encoded(predictor, examples)
-    code = code.repeat_interleave(samples, dim=0)
-    presence = None if given is None else given.repeat_interleave(samples, dim=0)
+    answers: list[tuple[Tensor, ...]] = []
+
+    def inputs() -> Iterator[Tensor]:
+        """Some at a time, as all may not fit into memory; their valid sets are kept."""
+        for first in range(0, len(examples), INPUTS_AT_ONCE):
+            some = examples[first : first + INPUTS_AT_ONCE]
+            answers.extend(valid for _, valid in some)
+            yield torch.stack([x for x, _ in some])
+
     generator = make_generator(seed, "held-out chains", device=predictor.device)
-    raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
+    code, raw = sample_each(predictor, inputs(), samples, generator, sampler)
     returned = predictor.decode_sets(raw).packed()
     distances, nearest = _to_answers(predictor, returned, answers, samples)
     sizes = returned.sizes.cpu()
@@ -96,21 +102,6 @@ def score_examples(
         details={"held_out": len(answers), "samples": samples, **rank_details},
         energy=float(predictor.raw_energy(code, raw).mean()),
     )
-
-
-def _encoded(
-    predictor: SetPredictor, examples: Sequence[Labelled]
-) -> tuple[list[tuple[Tensor, ...]], Tensor, Tensor | None]:
-    """All valid sets, codes of all inputs, and the presence that inputs give; some inputs at a time in memory."""
-    answers, codes, presence = [], [], []
-    for first in range(0, len(examples), INPUTS_AT_ONCE):
-        some = examples[first : first + INPUTS_AT_ONCE]
-        x = torch.stack([x for x, _ in some]).to(predictor.device)
-        answers += [valid for _, valid in some]
-        codes.append(predictor.encode(x))
-        presence.append(predictor.given_presence(x))
-    known = [item for item in presence if item is not None]
-    return answers, torch.cat(codes), torch.cat(known) if known else None
 
 
 def _to_answers(
