@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from desp.cli.data_folder import with_data_dir
+from desp.cli.run_arguments import with_data_dir
 from desp.data import mnist_files
 from desp.data.mnist import load_mnist
 from desp.recipes import registry

@@ -6,8 +6,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from desp.cli.common import busy, parse, run_folder
+from desp.cli.common import busy, parse
 from desp.cli.report import report
+from desp.cli.run_arguments import run_folder
 from desp.cli.train import train
 from desp.errors import RunError, TrainingInterrupted
 from desp.recipes import get_recipe
@@ -17,7 +18,7 @@ EXAMPLES = """  desp demo
 
 
 @dataclass(frozen=True)
-class DemoArguments:
+class _DemoArguments:
     """The main job without any data: train a small model, predict several sets for each input, write a report.
 
     Takes one to two minutes on two CPU cores. Needs the extra `viz` for the report.
@@ -31,7 +32,7 @@ class DemoArguments:
 
 def run(arguments: list[str]) -> None:
     """Train, predict, report."""
-    options = parse(DemoArguments, arguments, "demo", EXAMPLES)
+    options = parse(_DemoArguments, arguments, "demo", EXAMPLES)
     from desp.extras import require
 
     require("matplotlib", "viz", "draw pictures")

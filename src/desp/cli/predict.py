@@ -6,7 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from desp.cli.common import parse, run_folder
+from desp.cli.common import parse
+from desp.cli.run_arguments import run_folder
 
 EXAMPLES = """  echo '{"input": 5}' > five.jsonl
   desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl"""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
-from desp.cli.common import parse, run_folder
-from desp.cli.data_folder import with_data_dir
+from desp.cli.common import parse
+from desp.cli.run_arguments import run_folder, with_data_dir
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.settings import EnergySettings, MethodSettings, RunSettings, Variant
@@ -55,7 +55,12 @@ def run(arguments: list[str]) -> None:
         return
     recipe = get_recipe(arguments[0])
     options = _parse(recipe, arguments[1:], _TrainArguments(_with_variants(recipe.build(), arguments[1:])))
-    _refuse_another(recipe, options.settings.recipe)
+    given = options.settings.recipe
+    if given != recipe.name:  # a setting like others, but it is named already
+        raise SettingsError(
+            f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
+            f"desp train {given}"
+        )
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
@@ -72,15 +77,6 @@ def run(arguments: list[str]) -> None:
     else:
         quoted = shlex.quote(str(path))
         print(f"next:\n  desp evaluate {quoted}\n  desp report {quoted}")
-
-
-def _refuse_another(recipe: Recipe, given: str) -> None:
-    """``--recipe`` is a setting like others, but the recipe is named already."""
-    if given != recipe.name:
-        raise SettingsError(
-            f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
-            f"desp train {given}"
-        )
 
 
 def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
@@ -164,10 +160,10 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
 
 def _finish_custom(path: Path) -> None:
     """Own data have no table to look up, so the score and the page come at once."""
-    from desp.cli.evaluate import show_evaluation
+    from desp.cli.evaluate import run as evaluate
     from desp.cli.report import report
 
-    show_evaluation(path, samples=10, as_json=False)
+    evaluate([str(path)])
     try:
         report(path)
     except MissingExtraError as missing:  # the model is there all the same
