@@ -62,7 +62,7 @@ def test_data_are_checked_and_described(desp: Desp, tiny_mnist: Path) -> None:
     assert "190 sets for training, 10 for validation, 30 for test; 0 to 16 points" in finished.message
     data = load_mnist("mnist", tiny_mnist)
     sizes = torch.cat([data.training.sizes, data.test.sizes])
-    assert f"points, {sizes.mean():.1f} on average" in finished.message
+    assert f"points, {sizes.double().mean():.1f} on average" in finished.message
     assert desp("data", "mnist", "--data-dir", tiny_mnist, "--no-download").out == finished.out
 
 

@@ -21,8 +21,10 @@ from desp.methods import Contrastive
 from desp.paper.ablation import ablate_run
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.runs import RunFolder, evaluate_run, sample_run, train_run, tune_run
-from desp.runs.loaded import LoadedRun
+from desp.runs.evaluate import evaluate_run, sample_run
+from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.train import train_run
+from desp.runs.tune import tune_run
 from desp.settings import Columns, DataDescription, FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome

@@ -15,8 +15,10 @@ from desp.paper.ablation import ablate_run
 from desp.predictor import DataShape, SetPredictor
 from desp.recipes import get_recipe
 from desp.results import write_result
-from desp.runs import RunFolder, evaluate_run, predict_file, reset_run, tune_run
-from desp.runs.evaluate import changed_settings
+from desp.runs.evaluate import changed_settings, evaluate_run
+from desp.runs.folder import RunFolder
+from desp.runs.predict import predict_file
+from desp.runs.tune import reset_run, tune_run
 from desp.settings import (
     SCHEMA,
     EDMSettings,

@@ -16,10 +16,11 @@ from tiny_runs import tiny
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.paper.ablation import ablate_run
 from desp.recipes import get_recipe
-from desp.runs import RunFolder, evaluate_run, predict_file, sample_run, train_run
-from desp.runs.evaluate import changed_settings
-from desp.runs.folder import differences
+from desp.runs.evaluate import changed_settings, evaluate_run, sample_run
+from desp.runs.folder import RunFolder, differences
+from desp.runs.predict import predict_file
 from desp.runs.provenance import commit, peak_memory_mb, provenance
+from desp.runs.train import train_run
 from desp.settings import FilesSettings, MnistSettings, RunSettings
 from desp.storage import write_json
 

@@ -11,7 +11,10 @@ from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
 from desp.report import read_run
-from desp.runs import RunFolder, evaluate_run, reset_run, train_run, tune_run
+from desp.runs.evaluate import evaluate_run
+from desp.runs.folder import RunFolder
+from desp.runs.train import train_run
+from desp.runs.tune import reset_run, tune_run
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,

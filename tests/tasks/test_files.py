@@ -12,7 +12,7 @@ from torch import Tensor
 
 from desp.errors import DataError, RunError
 from desp.predictor import DataShape, SetPredictor
-from desp.runs import RunFolder
+from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, RepresentationSettings, RunSettings, TrainingSettings
 from desp.tasks import Protocol

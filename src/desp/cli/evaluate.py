@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> None:
     options = parse(_EvaluateArguments, arguments, "evaluate", EXAMPLES)
     folder = options.folder()
     protocol = options.protocol_for(folder)
-    from desp.runs import evaluate_run
+    from desp.runs.evaluate import evaluate_run
 
     with busy("predicting and scoring; on a CPU this may take minutes"):
         result, rows = evaluate_run(folder, options.samples, distance=options.distance, protocol=protocol)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from desp.cli.common import parse
-from desp.cli.run_arguments import RunArguments, run_folder
+from desp.cli.run_arguments import RunArguments
+from desp.runs.folder import RunFolder
 
 EXAMPLES = "  desp report runs/polygons"
 
@@ -31,9 +32,9 @@ def report(path: Path) -> None:
     from desp.report import write_report
 
     require("matplotlib", "viz", "draw pictures")  # said before any work is done
-    folder = run_folder(path)
+    folder = RunFolder(path)
     if folder.model.is_dir() and not folder.samples_file.exists():
-        from desp.runs import sample_run
+        from desp.runs.evaluate import sample_run
 
         sample_run(folder)
     print(f"report: {write_report(path)}")

@@ -7,10 +7,11 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import parse
-from desp.cli.run_arguments import run_folder, with_data_dir
+from desp.cli.run_arguments import with_data_dir
 from desp.errors import RunError, SettingsError
 from desp.paper.reproduce import Job, recipes_of, run_jobs
 from desp.recipes import get_recipe
+from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
 
 EXAMPLES = """  desp reproduce toy
@@ -97,4 +98,4 @@ def _settings(job: Job) -> RunSettings:
     """Those of a run that was begun, which remembers where its data are; else the recipe's."""
     if not (job.folder / "settings.json").exists():
         return get_recipe(job.recipe).build()
-    return run_folder(job.folder).load_settings()[0]
+    return RunFolder(job.folder).load_settings()[0]

@@ -3,23 +3,14 @@
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 
 from desp.errors import SettingsError
 from desp.results import RECORDED, check_recordable, data_slug, write_result
+from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
-
-if TYPE_CHECKING:
-    from desp.runs import RunFolder
-
-
-def run_folder(path: Path) -> "RunFolder":
-    """The run folder at `path` (imported late, as it loads torch)."""
-    from desp.runs import RunFolder
-
-    return RunFolder(path)
 
 
 @dataclass(frozen=True)
@@ -31,7 +22,7 @@ class RunArguments:
     data_dir: Path | None = None
     """Where the dataset is now, if the run reads one and it has moved."""
 
-    def folder(self) -> "RunFolder":
+    def folder(self) -> RunFolder:
         """The run folder; from now on it finds its data in `data_dir`, if that is given and holds the same data.
 
         Raises:
@@ -39,7 +30,7 @@ class RunArguments:
             DataError: the data are not there.
             RunError: they are others than those the run was trained on.
         """
-        folder = run_folder(self.run)
+        folder = RunFolder(self.run)
         if self.data_dir is None:
             return folder
         from desp.tasks import make_task
@@ -65,7 +56,7 @@ class ScoreArguments(RunArguments):
     variant: str | None = None
     """With --record: a name for what this run has changed of its recipe."""
 
-    def protocol_for(self, folder: "RunFolder") -> str:
+    def protocol_for(self, folder: RunFolder) -> str:
         """How much to score, before the long part begins: all that others have where it is recorded, else less.
 
         Raises:

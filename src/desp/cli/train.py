@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import tyro
 
 from desp.cli.common import parse
-from desp.cli.run_arguments import run_folder, with_data_dir
+from desp.cli.run_arguments import with_data_dir
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
+from desp.runs.folder import RunFolder
 from desp.settings import EnergySettings, MethodSettings, RunSettings, Variant
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def run(arguments: list[str]) -> None:
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
-        saved, seed = run_folder(path).load_settings()
+        saved, seed = RunFolder(path).load_settings()
         options = _parse(recipe, arguments[1:], _TrainArguments(saved, seed=seed))
         if _with_variants(saved, arguments[1:]) != saved:
             raise SettingsError(f"{path} has its method and energy already. Leave --use-method and --energy out.")
@@ -122,10 +123,11 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
     from accelerate.state import PartialState
 
     from desp.cli.progress import ProgressBar
-    from desp.runs import sample_run, train_run
+    from desp.runs.evaluate import sample_run
+    from desp.runs.train import train_run
     from desp.training.processes import leave_processes
 
-    folder = run_folder(path)
+    folder = RunFolder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
     listener = ProgressBar() if main_process else None
     try:

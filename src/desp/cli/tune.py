@@ -33,7 +33,7 @@ class _TuneArguments(RunArguments):
 def run(arguments: list[str]) -> None:
     """Tune."""
     options = parse(_TuneArguments, arguments, "tune", EXAMPLES)
-    from desp.runs import reset_run, tune_run
+    from desp.runs.tune import reset_run, tune_run
 
     folder = options.folder()
     if options.reset:

@@ -91,7 +91,7 @@ class Examples(Sequence[Example]):
         return self.read(self.places[index])
 
 
-class ArrayRows:
+class _ArrayRows:
     """Arrays whose rows are made into tensors one at a time.
 
     Args:
@@ -122,7 +122,7 @@ class ArrayRows:
         return x if self.kind == "image" else x.reshape(-1)
 
 
-def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> ArrayRows:
+def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> _ArrayRows:
     """The rows of arrays that `path` holds; all are checked once, some at a time.
 
     Raises:
@@ -145,12 +145,12 @@ def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> ArrayRo
     if kind == "set" and inputs.ndim != 3:
         raise DataError(f"{path}: input sets must have shape (M, N, D), got {tuple(inputs.shape)}.")
     of_inputs = _Rows.of(arrays, "inputs", "input_", path) if kind == "set" else _Rows(inputs)
-    rows = ArrayRows(of_inputs, _Rows.of(arrays, "sets", "", path), kind)
+    rows = _ArrayRows(of_inputs, _Rows.of(arrays, "sets", "", path), kind)
     _check(rows, path, description.aligned)
     return rows
 
 
-def _check(rows: ArrayRows, path: Path, aligned: bool) -> None:
+def _check(rows: _ArrayRows, path: Path, aligned: bool) -> None:
     inputs, sets = rows.inputs, rows.sets
     for first in range(0, len(rows), ROWS_AT_ONCE):
         if not np.isfinite(inputs.values[first : first + ROWS_AT_ONCE]).all():

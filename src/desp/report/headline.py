@@ -3,10 +3,11 @@
 from html import escape
 from typing import Any
 
-from desp.report.folder import WRITTEN_BY, RunRecord
+from desp.report.folder import RunRecord
 from desp.report.numbers import duration, is_number, readable
 from desp.report.tables import number_html
 from desp.results import metric_facts
+from desp.runs.folder import WRITTEN_BY
 
 
 def headline(record: RunRecord) -> str:

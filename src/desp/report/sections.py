@@ -12,9 +12,10 @@ from desp.report.figures import (
     prediction_grid,
 )
 from desp.report.figures.points import Axes2D
-from desp.report.folder import WRITTEN_BY, RunRecord
+from desp.report.folder import RunRecord
 from desp.report.numbers import duration, is_number, readable
 from desp.report.tables import flatten, folded, names_table, rows_table, settings_tables
+from desp.runs.folder import WRITTEN_BY
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,14 @@
 """Choose how a trained energy becomes predictions: S/T, noise and steps, on validation data."""
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
-from desp.runs.folder import RunFolder
-from desp.runs.loaded import LoadedRun
-from desp.runs.provenance import provenance
+from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.provenance import provenance, synchronized_clock
 from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks.calibration import CALIBRATION_SAMPLES
@@ -49,9 +45,9 @@ def tune_run(
 
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
-            began = _clock(predictor.device)
+            began = synchronized_clock(predictor.device)
             value = run.task.validation_score(predictor, examples, seed, CALIBRATION_SAMPLES, sampler)
-            seconds = _clock(predictor.device) - began
+            seconds = synchronized_clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
                 on_candidate(tried[sampler])
@@ -92,12 +88,6 @@ def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings) -
     predictor.settings = predictor.settings.with_sampler(sampler)
     folder.clear_measurements()
     predictor.save_pretrained(folder.model)
-
-
-def _clock(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.monotonic()
 
 
 def _each(name: str, *values: float) -> Candidates:
