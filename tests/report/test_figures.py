@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from desp.errors import MissingExtraError, RunError
-from desp.report import draw_ablation, read_run
-from desp.report.figures import ablation_picture, calibration_picture, case_grid, learning_curves, prediction_grid
+from desp.report.figures.grid import case_grid, prediction_grid
+from desp.report.figures.plots import ablation_picture, calibration_picture, draw_ablation, learning_curves
 from desp.report.figures.points import Axes2D, Window, as_points, by_angle, window
+from desp.report.folder import read_run
 from desp.report.numbers import MINUS
 
 MakeRun = Callable[..., Path]

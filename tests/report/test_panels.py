@@ -9,8 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from desp.report.chains import GRID, chain_payload
-from desp.report.figures import case_grid, prediction_grid
-from desp.report.figures.grid import point_size
+from desp.report.figures.grid import case_grid, point_size, prediction_grid
 from desp.report.figures.points import Axes2D, Window, as_points, window
 from desp.report.numbers import MINUS
 

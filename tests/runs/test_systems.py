@@ -9,7 +9,7 @@ import pytest
 from desp.errors import SettingsError
 from desp.paper.ablation import ablate_run
 from desp.recipes import get_recipe
-from desp.report import write_report
+from desp.report.page import write_report
 from desp.runs.evaluate import evaluate_run, sample_run
 from desp.runs.folder import RunFolder
 from desp.runs.predict import predict_file

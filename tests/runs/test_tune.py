@@ -10,7 +10,7 @@ import pytest
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
-from desp.report import read_run
+from desp.report.folder import read_run
 from desp.runs.evaluate import evaluate_run
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run

@@ -15,7 +15,7 @@ from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DataDescription, FilesSettings, RepresentationSettings
 from desp.tasks.files import FilesTask
-from desp.tasks.protocol import QUICK
+from desp.tasks.scoring import QUICK
 
 PRESENCE = RepresentationSettings(padding="presence")
 ALIGNED = DataDescription(aligned=True)
@@ -64,7 +64,7 @@ def test_any_valid_set_is_right(
     scores = two_answers.evaluate(made, seed=0, samples=2, protocol=QUICK).returned
     assert scores["score"] == pytest.approx(0, abs=1e-9)
     assert scores["right_size"] == 1
-    single = [len(answers) == 1 for _, answers in two_answers.held_out.examples]
+    single = [len(answers) == 1 for _, answers in two_answers.parts[0].examples]
     assert scores["answers_found"] == pytest.approx(
         (share * single.count(False) + single.count(True)) / len(single)
     )

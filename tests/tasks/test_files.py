@@ -63,9 +63,9 @@ def test_training_sees_none_of_it(data: Path) -> None:
 
 
 def test_the_split_follows_the_seed(data: Path) -> None:
-    first = numbers_of(task_of(data, seed=1).held_out)
-    assert numbers_of(task_of(data, seed=1).held_out) == first
-    assert numbers_of(task_of(data, seed=2).held_out) != first
+    first = numbers_of(task_of(data, seed=1).parts[0])
+    assert numbers_of(task_of(data, seed=1).parts[0]) == first
+    assert numbers_of(task_of(data, seed=2).parts[0]) != first
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_file_is_needed_with_two_examples(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="at least two"):
         task_of(path).shape(None, True)
     missing = task_of(tmp_path / "missing.jsonl")
-    for use in (missing.fingerprint, lambda: missing.held_out):
+    for use in (missing.fingerprint, lambda: missing.parts[0]):
         with pytest.raises(DataError, match="no data file"):
             use()
 
@@ -187,7 +187,7 @@ def test_examples_are_held_out_ones(data: Path) -> None:
     task = task_of(data)
     examples = task.examples(0)
     assert len(examples) == 5
-    assert {item.input[0] for item in examples} <= numbers_of(task.held_out)
+    assert {item.input[0] for item in examples} <= numbers_of(task.parts[0])
     assert all(len(item.truth) == 1 for item in examples)
     assert task.axes["names"] == ["feature 1", "feature 2"]
 
@@ -237,7 +237,7 @@ def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[
     assert evaluation.returned["score_best_of_k"] == pytest.approx(0, abs=1e-9)
     assert evaluation.returned["score"] > 0.01
     assert evaluation.returned["right_size"] == 0.5
-    sizes = torch.tensor([len(item) for _, (item,) in task.held_out.examples], dtype=torch.float64)
+    sizes = torch.tensor([len(item) for _, (item,) in task.parts[0].examples], dtype=torch.float64)
     assert evaluation.returned["size_rmse"] == pytest.approx(float((sizes.square().mean() / 2).sqrt()))
 
 

@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> None:
     """Vary S/T."""
     options = parse(_AblateArguments, arguments, "ablate", EXAMPLES)
     from desp.extras import require
-    from desp.report import draw_ablation
+    from desp.report.figures.plots import draw_ablation
 
     require("matplotlib", "viz", "draw pictures")
     from rich.progress import Progress

@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> None:
 def report(path: Path) -> None:
     """Write the page, with predictions made first if there are none yet."""
     from desp.extras import require
-    from desp.report import write_report
+    from desp.report.page import write_report
 
     require("matplotlib", "viz", "draw pictures")  # said before any work is done
     folder = RunFolder(path)

@@ -22,8 +22,7 @@ from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TaskSettings, TrainingSettings
 from desp.tasks.calibration import energy_score
-from desp.tasks.protocol import FULL, QUICK, Protocol
-from desp.tasks.scoring import METRICS, Evaluation, score_examples
+from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, Protocol, score_examples
 
 SHOWN = 5
 # Examples by which shapes and ranges of drawn data are known.

@@ -19,8 +19,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, TrainingSettings
 from desp.tasks.base import Task
-from desp.tasks.protocol import Protocol
-from desp.tasks.scoring import METRICS
+from desp.tasks.scoring import METRICS, Protocol
 
 
 class FilesTask(Task):
@@ -62,11 +61,6 @@ class FilesTask(Task):
         test, validation, training = (self.whole.part(indices) for indices in cuts)
         return test, validation, training
 
-    @property
-    def held_out(self) -> DataFile:
-        """The examples for scoring."""
-        return self.parts[0]
-
     def fingerprint(self) -> str:
         """A checksum of the data: scoring on others would mix training and held-out examples."""
         if not self.path.exists():
@@ -95,7 +89,7 @@ class FilesTask(Task):
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
         """Those held out for scoring, all of them."""
         del seed, protocol
-        return self.held_out.examples
+        return self.parts[0].examples
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Examples kept apart for choices."""

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -11,16 +12,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from desp.data.base import Batch
+from desp.errors import DataError
 from desp.metrics.calibration import CALIBRATION
 from desp.metrics.distribution import DISTRIBUTION_METRICS
-from desp.predictor import SetPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import SamplerSettings
 from desp.tasks.base import Example, GeneratedTask
 from desp.tasks.calibration import calibration_scores, distribution_scores, sample_each
-from desp.tasks.protocol import Protocol
-from desp.tasks.scoring import Evaluation
+from desp.tasks.scoring import Evaluation, Protocol
 
 Measured = tuple[dict[str, float], dict[str, Any]]
 """Scores, and details of them."""
@@ -36,6 +37,7 @@ class LabelTask(GeneratedTask):
     Attributes:
         inputs: all of them, as users write them.
         labels: their names in reports.
+        max_size: elements of the largest set; elements have two features.
         shown: how many examples to draw for a report, and how many of each label to show.
     """
 
@@ -45,6 +47,7 @@ class LabelTask(GeneratedTask):
     )
     inputs: Sequence[Any]
     labels: Sequence[str]
+    max_size: int
     shown: tuple[int, int]
 
     @abstractmethod
@@ -68,6 +71,19 @@ class LabelTask(GeneratedTask):
     def one_hot(self, kinds: Tensor | list[int]) -> Tensor:
         """Inputs (B, labels) from the numbers of their labels."""
         return F.one_hot(torch.as_tensor(kinds), len(self.inputs)).float()
+
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
+        """A number for each label, and as many rows as the largest set has elements."""
+        del max_size, scaling
+        return DataShape((len(self.inputs),), features=2, max_size=self.max_size), None
+
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
+        """One of `inputs`."""
+        del folder, shape
+        if isinstance(value, bool) or value not in self.inputs:
+            known = ", ".join(f"{item} ({label})" for item, label in zip(self.inputs, self.labels, strict=True))
+            raise DataError(f"{where}: expected one of {known}, got {value!r}.")
+        return self.one_hot([self.inputs.index(value)])[0]
 
     def examples(self, seed: int) -> list[Example]:
         """Every label, with a few true sets each."""

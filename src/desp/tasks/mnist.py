@@ -33,8 +33,7 @@ from desp.sets import PresencePadding, SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Example, Task
 from desp.tasks.calibration import sample_each
-from desp.tasks.protocol import FULL, QUICK, Protocol
-from desp.tasks.scoring import Evaluation
+from desp.tasks.scoring import FULL, QUICK, Evaluation, Protocol
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""How any predictor is scored against examples that were kept apart: what a task does that says nothing else."""
+"""How much is scored, and how any predictor is scored against examples that were kept apart.
+
+The latter is what a task does that says nothing else.
+"""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -15,9 +18,8 @@ from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import SamplerSettings
+from desp.settings import Distance, SamplerSettings
 from desp.tasks.calibration import FEWEST_CALIBRATED, calibration_scores, distance_between, sample_each
-from desp.tasks.protocol import Protocol
 
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
@@ -30,6 +32,37 @@ METRICS = (
 
 INPUTS_AT_ONCE = 1000
 SETS_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Counts, under a name, that decide what a task scores: a number means the same on every device.
+
+    Scores of different counts do not compare.
+
+    Attributes:
+        tests: how many tests are scored, from the first on; None is all. Several numbers give scores of each.
+        per_input: predictions for one input whose distribution is looked at; None where that has no meaning.
+        compared: true and predicted sets of one input that are compared as collections.
+        compared_by_assignment: the same by the Hungarian distance, whose assignments are solved on the host.
+        calibrated: inputs with a true set that is ranked among predictions.
+        validated: examples by which weights are kept.
+    """
+
+    tests: tuple[int | None, ...] = (None,)
+    per_input: int | None = None
+    compared: int = 1000
+    compared_by_assignment: int = 200
+    calibrated: int = 500
+    validated: int = 200
+
+    def collection(self, distance: Distance) -> int:
+        """How many sets a collection has, where collections are compared by `distance`."""
+        return self.compared_by_assignment if distance == "hungarian" else self.compared
+
+
+# `full` is what results are recorded with; `quick` takes minutes on a CPU.
+FULL, QUICK = Protocol(), Protocol(compared=200, calibrated=200)
 
 
 @dataclass(frozen=True)
