@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data import read_data_file
 from desp.data.arrays import _ArrayRows
+from desp.data.files import read_data_file
 from desp.errors import DataError
 from desp.settings import DataDescription
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data import DataFile, DatasetSource, read_data_file
-from desp.data.files import InputFormat, field_of, read_lines
+from desp.data.base import DatasetSource
+from desp.data.files import DataFile, InputFormat, field_of, read_data_file, read_lines
 from desp.errors import DataError
 
 WriteLines = Callable[..., Path]

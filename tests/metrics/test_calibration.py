@@ -140,21 +140,3 @@ def test_no_tests_are_refused(generator: torch.Generator) -> None:
         truth_ranks(torch.zeros(0, 3, 3), generator)
     with pytest.raises(DataError, match="must be finite"):
         truth_ranks(torch.full((1, 3, 3), math.inf), generator)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    "ranks", [torch.zeros(0, dtype=torch.long), torch.zeros(3), torch.zeros(2, 2).long(), torch.zeros(3).bool()]
-)
-def test_wrong_ranks_are_refused(ranks: Tensor) -> None:
-    with pytest.raises(DataError, match="list of whole numbers"):
-        calibration(ranks, 3)
-
-
-def test_ranks_outside_are_refused() -> None:
-    with pytest.raises(DataError, match="within 0 to 3, got 0 to 4"):
-        calibration(torch.tensor([0, 4]), 3)
-    with pytest.raises(DataError, match="within 0 to 3, got -1 to 2"):
-        calibration(torch.tensor([-1, 2]), 3)
-    with pytest.raises(DataError, match="samples must be at least 1"):
-        calibration(torch.tensor([0]), 0)

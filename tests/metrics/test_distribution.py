@@ -1,7 +1,6 @@
 """Distributions of sets against loops over their definitions, and closed forms."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from desp.errors import DataError
 from desp.metrics.distribution import (
     compare_distributions,
     coverage,
-    minimum_matching_distance,
     nearest_neighbour_accuracy,
     pairwise_distances,
 )
@@ -201,23 +199,3 @@ def test_all_distances_of_a_comparison_see_the_same_padding(distance: Distance) 
 def test_nan_is_refused(distance: Distance) -> None:
     with pytest.raises(DataError, match="set 1 of the second batch holds NaN"):
         compare_distributions(points([0.1, 0.2]), points([0.1, math.nan]), distance)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("score", [coverage, minimum_matching_distance])
-def test_wrong_matrices_are_refused(score: Callable[[Tensor], float]) -> None:
-    with pytest.raises(DataError, match=r"must have shape \(real sets, predicted sets\), got \(3,\)"):
-        score(torch.zeros(3))
-    with pytest.raises(DataError, match=r"must not be empty, got shape \(3, 0\)"):
-        score(torch.zeros(3, 0))
-    with pytest.raises(DataError, match="must be finite"):
-        score(torch.full((2, 2), math.nan))
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_matrices_that_do_not_fit_together_are_refused() -> None:
-    square, other = torch.zeros(2, 2), torch.zeros(3, 3)
-    with pytest.raises(DataError, match=r"shapes \(2, 2\) and \(3, 3\), got \(3, 3\) and \(2, 2\)"):
-        nearest_neighbour_accuracy(other, square, torch.zeros(2, 3))
-    with pytest.raises(DataError, match="real_real must have shape"):
-        nearest_neighbour_accuracy(torch.zeros(2), square, square)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data import read_data_file
+from desp.data.files import read_data_file
 from desp.errors import DataError
 from desp.predictor import SetPredictor
 from desp.sets import SetBatch

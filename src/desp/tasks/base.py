@@ -21,7 +21,7 @@ from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TaskSettings, TrainingSettings
-from desp.tasks.calibration import energy_score
+from desp.tasks.calibration import energy_score, truth_and_predictions
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, Protocol, score_examples
 
 SHOWN = 5
@@ -160,7 +160,7 @@ class Task(ABC):
             samples: predictions an input; from two on, the score is on average the same as from many.
             sampler: another one than the predictor's own.
         """
-        return energy_score(predictor, examples.x, examples.sets, seed=seed, samples=samples, sampler=sampler)
+        return energy_score(truth_and_predictions(predictor, examples, seed, samples, sampler))
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """A quick score by which the best weights are kept; None if the task has no validation data."""

@@ -20,7 +20,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import SamplerSettings
 from desp.tasks.base import Example, GeneratedTask
-from desp.tasks.calibration import calibration_scores, distribution_scores, sample_each
+from desp.tasks.calibration import calibration_scores, distribution_scores, sample_each, truth_and_predictions
 from desp.tasks.scoring import Evaluation, Protocol
 
 Measured = tuple[dict[str, float], dict[str, Any]]
@@ -120,7 +120,8 @@ class LabelTask(GeneratedTask):
         compared = {name: sets.first(count) for name, sets in predicted.items()}
         spread, spread_details = distribution_scores(true, compared, self.compared_by)
         truth = self.draw(protocol.calibrated, make_generator(seed, f"calibration {self.name}"))
-        ranks, rank_details = calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)
+        distances = truth_and_predictions(predictor, truth, seed, sampler=sampler)
+        ranks, rank_details = calibration_scores(distances, seed)
         real = tests.real
         return Evaluation(
             raw={"score": float(score(tests.raw[..., :2], tests.kinds).mean())},

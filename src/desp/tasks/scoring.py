@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from desp.data.arrays import Example as Labelled
+from desp.data.base import Batch
 from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
@@ -19,7 +20,13 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Distance, SamplerSettings
-from desp.tasks.calibration import FEWEST_CALIBRATED, calibration_scores, distance_between, sample_each
+from desp.tasks.calibration import (
+    FEWEST_CALIBRATED,
+    calibration_scores,
+    distance_between,
+    sample_each,
+    truth_and_predictions,
+)
 
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
@@ -172,6 +179,6 @@ def _calibration(
     chances = torch.rand(len(some), generator=make_generator(seed, "valid answers")).tolist()
     chosen = [answers[int(chance * len(answers))] for chance, (_, answers) in zip(chances, some, strict=True)]
     truth = SetBatch.from_ragged(chosen, features=predictor.shape.features)
-    x = torch.stack([x for x, _ in some])
-    scores, details = calibration_scores(predictor, x, truth, seed=seed, sampler=sampler)
+    batch = Batch(torch.stack([x for x, _ in some]), truth)
+    scores, details = calibration_scores(truth_and_predictions(predictor, batch, seed, sampler=sampler), seed)
     return scores, {"calibration": details}
