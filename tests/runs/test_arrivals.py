@@ -169,7 +169,7 @@ def test_what_is_held_out_follows_the_seed_of_the_run(
     task: Any = folder.load_task()
     batches = sources[0].batches(0)
     trained_on = {number for _ in range(40) for number in next(batches).x[:, 0].tolist()}
-    held_out, chosen_by, rest = ({float(x) for x, _ in part.examples()} for part in task.parts)
+    held_out, chosen_by, rest = ({float(x) for x, _ in part.examples} for part in task.parts)
     assert trained_on == rest
     other: Any = make_task(on_file(file).task, 0)
     assert held_out != {float(x) for x, _ in other.held_out.examples()}
