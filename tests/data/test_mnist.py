@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from desp.data import GeneratedSource, PointTable, load_mnist
-from desp.data.augment import translate_points
-from desp.data.mnist import PIXELS, points_of
+from desp.data.mnist import PIXELS, points_of, translate_points
 from desp.data.mnist_files import TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, files_folder, read_idx
 
 # -- sets ------------------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_what_is_held_out_follows_the_seed_of_the_run(
     held_out, chosen_by, rest = ({float(x) for x, _ in part.examples} for part in task.parts)
     assert trained_on == rest
     other: Any = make_task(on_file(file).task, 0)
-    assert held_out != {float(x) for x, _ in other.held_out.examples()}
+    assert held_out != {float(x) for x, _ in other.parts[0].examples}
     assert not trained_on & (held_out | chosen_by)
     # Inputs are standardised by what is trained on.
     mean = next(value for name, value in folder.load_predictor().weights().items() if name.endswith("mean"))

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from desp.data.base import Batch
+from desp.data.base import Augmentation, Batch
 from desp.data.mnist_files import (
     TEST_IMAGES,
     TEST_LABELS,
@@ -81,6 +81,33 @@ def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:
     presence = torch.arange(points.shape[1], device=points.device) < sizes.unsqueeze(1)
     sets = SetBatch(points.to(torch.float32) / (PIXELS - 1), presence)
     return Batch(PresencePadding().encode(sets), sets)
+
+
+def translate_points(fraction: float, grid: int) -> Augmentation:
+    """Translate sets of points on a grid by whole steps, for auto-encoders: the input is the set itself.
+
+    No shape depends on what is drawn, so that it can be recorded as a part of a training step.
+
+    Args:
+        fraction: of the sets that are translated, each to any place that has room for all its points; all places
+            are as likely.
+        grid: places along each axis; coordinates are 0, 1 / (grid - 1), ..., 1.
+    """
+
+    def augment(batch: Batch, generator: torch.Generator) -> Batch:
+        elements, presence = batch.sets.elements, batch.sets.presence
+        absent = ~presence.unsqueeze(-1)
+        places = (elements * (grid - 1)).round().to(torch.int16)
+        lowest = places.masked_fill(absent, grid - 1).amin(dim=1, keepdim=True)
+        room = grid - 1 - places.amax(dim=1, keepdim=True) + lowest
+        share = torch.rand(lowest.shape, generator=generator, device=elements.device)
+        target = (share * (room + 1)).to(torch.int16).minimum(room)
+        chosen = torch.rand(len(elements), 1, 1, generator=generator, device=elements.device) < fraction
+        moved = torch.where(chosen & ~absent, places - lowest + target, places)
+        sets = SetBatch(moved.to(elements.dtype) / (grid - 1), presence)
+        return Batch(PresencePadding().encode(sets), sets)
+
+    return augment
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.augment import translate_points
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import InputFormat
-from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist
+from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist, translate_points
 from desp.errors import DataError
 from desp.metrics import Metric
 from desp.metrics.reconstruction import (

@@ -66,7 +66,6 @@ def prediction_grid(samples: dict[str, Any]) -> bytes:
 
     Raises:
         RunError: there are no examples, or a set cannot be read.
-        MissingExtraError: matplotlib is not installed.
     """
     examples = samples.get("examples") or []
     truth = [[_Cell(as_points(item), True) for item in (row.get("truth") or [])[:_MOST_TRUTH]] for row in examples]
@@ -107,7 +106,6 @@ def case_grid(cases: list[dict[str, Any]], axes: Axes2D) -> bytes:
 
     Raises:
         RunError: a set cannot be read.
-        MissingExtraError: matplotlib is not installed.
     """
     groups: dict[str, list[_Cell | None]] = {}
     for case in cases:

@@ -46,9 +46,6 @@ def learning_curves(record: RunRecord) -> list[tuple[bytes, str]]:
 
     Returns:
         Pictures, each with the same in words for those who cannot see it.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
     """
     log, validations = record.log, record.validations
     energies = [("energy_real", "real sets", TRUTH), ("energy_sampled", "sampled sets", PREDICTION)]
@@ -144,7 +141,6 @@ def draw_ablation(ablation: dict[str, Any], path: Path) -> None:
 
     Raises:
         RunError: the ablation has no rows.
-        MissingExtraError: matplotlib is not installed.
     """
     write_bytes(Path(path), ablation_picture(ablation, "png"))
 
@@ -154,7 +150,6 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
 
     Raises:
         RunError: the ablation has no rows.
-        MissingExtraError: matplotlib is not installed.
     """
     ratio, energy, score, hungarian = _columns(ablation)
     score_name = str(ablation.get("score_name") or "score")
@@ -237,9 +232,6 @@ def calibration_picture(shares: Sequence[float], inputs: int) -> bytes:
     Args:
         shares: of ranks 0 to K.
         inputs: how many there were, for the band in which 95 of 100 bars lie by chance.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
     """
     level = 1 / len(shares)
     chance = 1.96 * (level * (1 - level) / max(inputs, 1)) ** 0.5
