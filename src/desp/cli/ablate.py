@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from desp.cli.common import number, parse, show_table
+from desp.cli.common import busy, number, parse, show_table
 from desp.cli.evaluate import shown_protocol
 from desp.cli.run_arguments import ScoreArguments
 
@@ -29,15 +29,14 @@ def run(arguments: list[str]) -> None:
     from desp.report.figures.plots import draw_ablation
 
     require("matplotlib", "viz", "draw pictures")
-    from rich.progress import Progress
-
     from desp.paper.ablation import ablate_run
 
     folder = options.folder()
     protocol = options.protocol_for(folder)
-    with Progress(transient=True, disable=options.json) as progress:
-        bar = progress.add_task("ratios", total=len(options.ratios))
-        ablation = ablate_run(folder, options.ratios, protocol=protocol, on_ratio=lambda _: progress.advance(bar))
+    with busy("predicting and scoring for every S/T; on a CPU this may take minutes") as say:
+        ablation = ablate_run(
+            folder, options.ratios, protocol=protocol, on_ratio=lambda ratio: say(f"S/T {ratio}: done")
+        )
     picture = options.run / "ablation.png"
     draw_ablation(ablation, picture)
     options.keep(ablation)
