@@ -23,7 +23,7 @@ RECONSTRUCTION_METRICS = (
         "size_rmse",
         1.0,
         "lower",
-        "root mean square error of cardinalities by the released rule, in batches of 100",,
+        "root mean square error of cardinalities by the released rule, in batches of 100",
     ),
     Metric("size_rmse_pooled", 1.0, "lower", "root mean square error of cardinalities by presence"),
     RIGHT_SIZE,
