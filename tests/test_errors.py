@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from desp import errors
-from desp.errors import CheckpointError, DespError, RecipeError, RunError
+from desp.errors import CheckpointError, DespError, RunError
 
 ALL = [value for _, value in inspect.getmembers(errors, inspect.isclass)]
 
@@ -14,12 +14,6 @@ ALL = [value for _, value in inspect.getmembers(errors, inspect.isclass)]
 def test_all_are_one_family_and_show_their_message(error: type[DespError]) -> None:
     assert issubclass(error, DespError)
     assert str(error("what to do")) == "what to do"
-
-
-def test_messages_of_recipe_errors_have_no_quotes() -> None:
-    assert isinstance(RecipeError("x"), KeyError)
-    assert str(RecipeError("no recipe 'a'")) == "no recipe 'a'"
-    assert str(RecipeError()) == ""
 
 
 def test_a_bad_checkpoint_is_a_bad_run() -> None:

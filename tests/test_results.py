@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from desp.errors import RecipeError, RunError
+from desp.errors import RunError, SettingsError
 from desp.paper import PUBLISHED
 from desp.paper.tables import markdown_table, table_rows
 from desp.recipes import get_recipe, get_table, registry
@@ -298,7 +298,7 @@ def test_a_recipe_may_belong_to_a_table_that_nobody_published(monkeypatch: pytes
     assert rows[-1]["table"] == "mine"
     assert "`outside-recipe`" in markdown_table(rows)
     assert get_table("mine").metrics == ("score",)
-    with pytest.raises(RecipeError, match=r"no table 'theirs'\. Known are: toy, mnist, clevr, celeba, mine"):
+    with pytest.raises(SettingsError, match=r"no table 'theirs'\. Known are: toy, mnist, clevr, celeba, mine"):
         get_table("theirs")
 
 
@@ -396,5 +396,5 @@ def test_damaged_files_are_named(tmp_path: Path, text: str) -> None:
 
 
 def test_results_of_unknown_recipes_are_named() -> None:
-    with pytest.raises(RecipeError, match="no recipe 'polygon-desp'"):
+    with pytest.raises(SettingsError, match="no recipe 'polygon-desp'"):
         table_rows([made_up("polygon-desp", 0, 1.0, 1.0)])

@@ -12,7 +12,7 @@ import pytest
 
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.predictor import SetPredictor
-from desp.runs import RunFolder
+from desp.runs.folder import RunFolder
 from desp.settings import (
     SCHEMA,
     DenoiserSettings,

@@ -13,19 +13,8 @@ class DataError(DespError, ValueError):
     """A dataset, a set or an input that cannot be used."""
 
 
-class DownloadError(DataError):
-    """A file that no mirror could give."""
-
-
 class SettingsError(DespError, ValueError):
-    """A setting outside its range, or two settings that contradict each other."""
-
-
-class RecipeError(DespError, KeyError):
-    """A recipe that does not exist."""
-
-    def __str__(self) -> str:  # KeyError would show the message in quotes
-        return str(self.args[0]) if self.args else ""
+    """A setting outside its range, two that contradict each other, or a recipe or table that does not exist."""
 
 
 class RunError(DespError, RuntimeError):

@@ -1,16 +1,14 @@
 """Measured numbers: one JSON file a run, and the rows of tables made of them. Nothing here loads torch."""
 
-import json
 import re
 import statistics
 from pathlib import Path
 from typing import Any
 
 from desp.errors import RunError
-from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.recipes.tables import published_value
+from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.settings import RunSettings
-from desp.storage import write_json
+from desp.storage import read_object, write_json
 
 Row = dict[str, Any]
 
@@ -94,15 +92,11 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read(path: Path, *needed: str) -> dict[str, Any]:
-    try:
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("recipe", "seed", *needed):
-            result[name]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{path} is damaged, or no result of desp ({error!r}). Record it again, or use a folder that holds "
-            "results only."
-        ) from error
+    again = "Record it again, or use a folder that holds results only."
+    result = read_object(path, again)
+    missing = [name for name in ("recipe", "seed", *needed) if name not in result]
+    if missing:
+        raise RunError(f"{path} is no result of desp: it has no {', '.join(missing)}. {again}")
     return result
 
 
@@ -113,12 +107,6 @@ def protocol_name(result: dict[str, Any]) -> str:
     """By which protocol a result was scored. Before they had names, all were recorded with what is `full` now."""
     protocol = result.get("protocol")
     return str(protocol["name"]) if isinstance(protocol, dict) else RECORDED
-
-
-def scored_name(result: dict[str, Any]) -> str | None:
-    """What a result's table shows: ``raw`` or ``returned``. Older ones say that by the key `protocol`."""
-    old = {"paper": "raw", "ours": "returned"}.get(str(result.get("protocol")))
-    return result.get("scored", old)
 
 
 def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -213,7 +201,9 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
 
 def _published(recipe: Recipe, metric: str, variant: str | None) -> float | None:
     """Published numbers are of the recipe's own data and settings."""
-    return published_value(recipe.table, recipe.task, recipe.system, metric) if variant is None else None
+    if recipe.table is None or variant is not None:
+        return None
+    return get_table(recipe.table).value(recipe.task, recipe.system, metric)
 
 
 def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:

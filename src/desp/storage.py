@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from desp.errors import RunError
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it into place.
 
     A crash at any moment leaves either the old file or the new one. The rename itself is made durable by
@@ -35,16 +37,29 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to `path`, atomically."""
-
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(content)
-
-    write_atomically(path, write)
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON to `path`, atomically. NaN and infinity become null."""
     write_text(path, json.dumps(without_nonfinite(value), indent=2, allow_nan=False) + "\n")
+
+
+def read_object(path: Path, again: str) -> dict[str, Any]:
+    """The JSON object in `path`.
+
+    Raises:
+        RunError: it cannot be read, or is none; `again` says how to get a whole one.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is damaged: {error}. {again}") from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: expected a JSON object, got {type(value).__name__}. {again}")
+    return value
 
 
 def without_nonfinite(value: Any) -> Any:

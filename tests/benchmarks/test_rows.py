@@ -15,8 +15,8 @@ from desp.benchmarks import (
     Row,
     chains,
     measure,
-    predict,
     predict_rows,
+    recipes,
     sampler_rows,
     train_rows,
     write_record,
@@ -114,8 +114,8 @@ def test_train_rows(task: str) -> None:
 
 
 def test_predict_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predict, "PREDICTIONS", 3)
-    monkeypatch.setattr(predict, "RECIPES", ("polygons-denoising", "digits-desp"))
+    monkeypatch.setattr(recipes, "PREDICTIONS", 3)
+    monkeypatch.setattr(recipes, "PREDICTING", ("polygons-denoising", "digits-desp"))
     rows = predict_rows(options())
     assert [(row["task"], row["size"], row["steps"]) for row in rows] == [
         ("polygons-denoising", 8, 20),

@@ -15,7 +15,7 @@ from desp.cli.bench import FIELDS
 from desp.errors import RunError
 from desp.paper import ablation
 from desp.recipes import get_recipe
-from desp.runs import RunFolder
+from desp.runs.folder import RunFolder
 from desp.settings import AttentionSettings, ContrastiveSettings, RunSettings
 
 Desp = Callable[..., Any]

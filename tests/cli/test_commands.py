@@ -191,13 +191,13 @@ def test_digits_are_numbered(desp: Desp, digits: Path, write: Write) -> None:
     bad = write("bad.jsonl", [{"input": 0}, {"input": 7}])
     finished = desp("predict", digits, "--input", bad, "--output", "bad-out.jsonl")
     assert finished.status == 2
-    assert "line 2: expected 0 (a one) or 1 (a seven), got 7" in finished.err
+    assert "line 2: expected one of 0 (one), 1 (seven), got 7" in finished.err
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"input": 5}\n{"input": 99}\n', "line 2: expected a number of corners among 4, 5, 6, 7, 8, got 99"),
+        ('{"input": 5}\n{"input": 99}\n', "line 2: expected one of 4 (4 corners), 5 (5 corners)"),
         ('{"input": 5}\n\n{"input": 5\n', "line 3: not valid JSON"),
         ('{"inputs": 5}\n', "line 1: the field 'input' is missing (found: inputs)"),
         ("5\n", "line 1: expected a JSON object"),

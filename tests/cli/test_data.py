@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
 
-from desp.cli.data_folder import with_data_dir
+from desp.cli.run_arguments import with_data_dir
 from desp.data import mnist_files
 from desp.data.mnist import load_mnist
 from desp.recipes import registry
@@ -61,8 +61,8 @@ def test_data_are_checked_and_described(desp: Desp, tiny_mnist: Path) -> None:
     assert "all files are there, and their checksums are right" in finished.message
     assert "190 sets for training, 10 for validation, 30 for test; 0 to 16 points" in finished.message
     data = load_mnist("mnist", tiny_mnist)
-    sizes = np.concatenate([data.training.sizes, data.test.sizes])
-    assert f"points, {sizes.mean():.1f} on average" in finished.message
+    sizes = torch.cat([data.training.sizes, data.test.sizes])
+    assert f"points, {sizes.double().mean():.1f} on average" in finished.message
     assert desp("data", "mnist", "--data-dir", tiny_mnist, "--no-download").out == finished.out
 
 

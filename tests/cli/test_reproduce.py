@@ -27,7 +27,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         calls.append(command)
         return 7 if command[1] == "digits-desp" else 0
 
-    monkeypatch.setattr("desp.paper.reproduce.Children.call", call)
+    monkeypatch.setattr("desp.paper.reproduce._Children.call", call)
     return calls
 
 
@@ -211,7 +211,7 @@ def test_as_many_jobs_as_are_asked_for_run_at_once(desp: Desp, monkeypatch: pyte
             together[0] -= 1
         return 0
 
-    monkeypatch.setattr("desp.paper.reproduce.Children.call", call)
+    monkeypatch.setattr("desp.paper.reproduce._Children.call", call)
     options = ["--seeds", 0, 1, "--no-ablate", "--recipes", "polygons-desp"]
     assert desp("reproduce", "toy", *options, *([] if jobs == 1 else ["--jobs", jobs])).status == 0
     assert most == [jobs]

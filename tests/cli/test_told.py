@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from desp import runs
 from desp.cli import common, main
 from desp.cli.progress import ProgressBar
 from desp.recipes import all_recipes
+from desp.runs import evaluate, folder, predict, train, tune
 
 Desp = Callable[..., Any]
 
@@ -21,10 +21,10 @@ Desp = Callable[..., Any]
 @pytest.fixture
 def with_outcome(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Lets training end as is said, whatever it did."""
-    train_run = runs.train_run
+    train_run = train.train_run
 
     def install(**changes: Any) -> None:
-        monkeypatch.setattr(runs, "train_run", lambda *a, **k: replace(train_run(*a, **k), **changes))
+        monkeypatch.setattr(train, "train_run", lambda *a, **k: replace(train_run(*a, **k), **changes))
 
     return install
 
@@ -178,12 +178,12 @@ def test_tuning_lists_the_best_first_and_marks_the_chosen(
     ]
     tuning = {"recipe": "polygons-desp", "seed": 5, "before": before, "examples": 77, "candidates": candidates}
 
-    def tune_run(_: runs.RunFolder, tell: Callable[[dict[str, Any]], None], __: str) -> dict[str, Any]:
+    def tune_run(_: folder.RunFolder, tell: Callable[[dict[str, Any]], None], __: str) -> dict[str, Any]:
         for candidate in candidates:
             tell(candidate)
         return {**tuning, "sampler": candidates[2]["sampler"]}
 
-    monkeypatch.setattr(runs, "tune_run", tune_run)
+    monkeypatch.setattr(tune, "tune_run", tune_run)
     finished = desp("tune", polygons)
     assert "polygons-desp, seed 5: samplers on 77 examples, best first" in finished.message
     lines = [line for line in finished.out.splitlines() if line.startswith("│")]
@@ -199,7 +199,7 @@ def test_tuning_lists_the_best_first_and_marks_the_chosen(
         "samplers tried: 2, best score 2",
         "samplers tried: 3, best score 1",
     ]
-    monkeypatch.setattr(runs, "tune_run", lambda *_: {**tuning, "sampler": before})
+    monkeypatch.setattr(tune, "tune_run", lambda *_: {**tuning, "sampler": before})
     assert "chosen: the sampler as it was" in desp("tune", polygons).out
 
 
@@ -212,7 +212,7 @@ def test_the_demo_tells_the_score_of_what_is_returned(desp: Desp, monkeypatch: p
         "real_data": {"score": 5.67e-6},
     }
     scored, reported = [], []
-    monkeypatch.setattr(runs, "evaluate_run", lambda folder: (scored.append(folder.path), (result, []))[1])
+    monkeypatch.setattr(evaluate, "evaluate_run", lambda folder: (scored.append(folder.path), (result, []))[1])
     monkeypatch.setattr("desp.cli.demo.train", lambda *_, **__: True)
     monkeypatch.setattr("desp.cli.demo.report", reported.append)
     monkeypatch.setattr("desp.cli.demo.shutil.which", lambda _: "/bin/desp")
@@ -226,7 +226,7 @@ def test_the_demo_tells_the_score_of_what_is_returned(desp: Desp, monkeypatch: p
 def test_predict_counts(
     desp: Desp, polygons: Path, count: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "predict_file", lambda *_: count)
+    monkeypatch.setattr(predict, "predict_file", lambda *_: count)
     finished = desp("predict", polygons, "--input", "in", "--output", "out", "--samples", 2)
     assert finished.out == f"{words}\n"
 
@@ -258,7 +258,7 @@ def test_a_stopped_demo_says_that_it_starts_anew(desp: Desp, monkeypatch: pytest
     def stopped(*_: object, **__: object) -> None:
         raise TrainingInterrupted("Stopped after step 3.")
 
-    monkeypatch.setattr(runs, "train_run", stopped)
+    monkeypatch.setattr(train, "train_run", stopped)
     finished = desp("demo")
     assert (finished.status, finished.err.strip()) == (130, "The demo was stopped. Run it again, it starts anew.")
     finished = desp("train", "polygons-desp", "--run", "a b")

@@ -183,7 +183,7 @@ def test_ctrl_c_outside_training(desp: Desp, polygons: Path, monkeypatch: pytest
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("desp.runs.evaluate_run", interrupt)
+    monkeypatch.setattr("desp.runs.evaluate.evaluate_run", interrupt)
     finished = desp("evaluate", polygons)
     assert finished.status == 130
     assert "interrupted" in finished.err

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data import read_data_file
-from desp.data.arrays import ArrayExamples
+from desp.data.arrays import _ArrayRows
+from desp.data.files import read_data_file
 from desp.errors import DataError
 from desp.settings import DataDescription
 
@@ -37,8 +37,8 @@ def test_a_folder_holds_what_an_npz_file_holds(write_folder: WriteFolder, tmp_pa
     arrays = {"inputs": np.array([[1, 2], [3, 4]]), "sets": SETS, "sizes": np.array([2, 3])}
     np.savez(tmp_path / "data.npz", **arrays)
     of_folder, of_file = read_data_file(write_folder(**arrays)), read_data_file(tmp_path / "data.npz")
-    assert list(map(as_lists, of_folder.examples())) == list(map(as_lists, of_file.examples()))
-    assert as_lists(of_folder.examples()[0]) == ([1, 2], [[[0, 1], [2, 3]]])
+    assert list(map(as_lists, of_folder.examples)) == list(map(as_lists, of_file.examples))
+    assert as_lists(of_folder.examples[0]) == ([1, 2], [[[0, 1], [2, 3]]])
 
 
 def test_a_folder_is_never_copied_as_a_whole(write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,14 +47,14 @@ def test_a_folder_is_never_copied_as_a_whole(write_folder: WriteFolder, monkeypa
     images[7] = 9
     data = read_data_file(write_folder(inputs=images, sets=np.ones((40, 2, 1))))
     read: list[int] = []
-    once = ArrayExamples._input
+    once = _ArrayRows._input
 
-    def noted(self: ArrayExamples, index: int) -> Tensor:
+    def noted(self: _ArrayRows, index: int) -> Tensor:
         assert isinstance(self.inputs.values, np.memmap)
         read.append(index)
         return once(self, index)
 
-    monkeypatch.setattr(ArrayExamples, "_input", noted)
+    monkeypatch.setattr(_ArrayRows, "_input", noted)
     part = data.part([3, 7])
     assert len(read) < 10  # type checks in tests look at some
     x, _ = part[1]

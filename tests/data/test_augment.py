@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from desp.data.augment import translate_points
 from desp.data.base import Batch, DatasetSource, GeneratedSource
+from desp.data.mnist import translate_points
 from desp.randomness import make_generator
 from desp.sets import Padding, SetBatch
 from desp.settings import RepresentationSettings

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from desp.data.download import download, file_md5
-from desp.errors import DataError, DownloadError
+from desp.data.mnist_files import download, file_md5
+from desp.errors import DataError
 
 CONTENT = os.urandom(200_000)
 MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
@@ -76,19 +76,6 @@ def test_a_file_arrives_whole(server: Server, tmp_path: Path) -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-def test_what_is_there_is_not_fetched(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz").write_bytes(CONTENT)
-    fetch(server, tmp_path, "good")
-    assert server.asked == []
-
-
-def test_another_file_of_that_name_is_not_overwritten(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.gz").write_bytes(b"mine")
-    with pytest.raises(DataError, match=f"expected the MD5 sum {MD5}, got .* Move it away"):
-        fetch(server, tmp_path, "good")
-    assert (tmp_path / "file.gz").read_bytes() == b"mine"
-
-
 def test_a_length_is_not_needed(server: Server, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
     path = fetch(server, tmp_path, "plain", progress=lambda done, total: told.append((done, total)))
@@ -103,7 +90,7 @@ def test_the_next_mirror_is_asked(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match=f"other/file.gz .expected the MD5 sum {MD5}, got"):
+    with pytest.raises(DataError, match=f"other/file.gz .expected the MD5 sum {MD5}, got"):
         fetch(server, tmp_path, "other")
     assert os.listdir(tmp_path) == []
 
@@ -113,7 +100,7 @@ def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
         places = (dead, *mirrors(server, "missing", "broken"), "file:///etc")
-        with pytest.raises(DownloadError) as caught:
+        with pytest.raises(DataError) as caught:
             download(tmp_path / "file.gz", MD5, places, timeout=5)
     message = str(caught.value)
     assert f"{dead}/file.gz (no answer" in message
@@ -125,7 +112,7 @@ def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
 
 
 def test_without_mirrors_nothing_is_tried(tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match="no mirror is known"):
+    with pytest.raises(DataError, match="no mirror is known"):
         download(tmp_path / "file.gz", MD5, ())
 
 
@@ -135,7 +122,7 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(server: Server, tmp_path: Path)
 
     with pytest.raises(OSError, match="No space left") as caught:
         fetch(server, tmp_path, "good", "plain", progress=full)
-    assert not isinstance(caught.value, DownloadError)
+    assert not isinstance(caught.value, DataError)
     assert os.listdir(tmp_path) == []
     assert server.asked == ["good"]
 
@@ -149,9 +136,9 @@ def test_a_mirror_is_given_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("urllib.request.urlopen", silent)
     file = (tmp_path / "file.gz", MD5, ("http://one", "http://two"))
-    with pytest.raises(DownloadError, match=r"one/file\.gz .no answer: timed out"):
+    with pytest.raises(DataError, match=r"one/file\.gz .no answer: timed out"):
         download(*file, timeout=4)
-    with pytest.raises(DownloadError, match=r"two/file\.gz .no answer: timed out"):
+    with pytest.raises(DataError, match=r"two/file\.gz .no answer: timed out"):
         download(*file)
     assert waited == [4, 4, 30, 30]
 

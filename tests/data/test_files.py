@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data import DataFile, DatasetSource, read_data_file
-from desp.data.files import InputFormat, field_of, read_lines
+from desp.data.base import DatasetSource
+from desp.data.files import DataFile, InputFormat, field_of, read_data_file, read_lines
 from desp.errors import DataError
 
 WriteLines = Callable[..., Path]
 
 
 def inputs_of(data: DataFile) -> Tensor:
-    return torch.stack([x for x, _ in data.examples()])
+    return torch.stack([x for x, _ in data.examples])
 
 
 def sets_of(data: DataFile) -> list[Tensor]:
-    return [answers[0] for _, answers in data.examples()]
+    return [answers[0] for _, answers in data.examples]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from desp.data.idx import read_idx
+from desp.data.mnist_files import read_idx
 from desp.errors import DataError
 
 ARRAY = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)

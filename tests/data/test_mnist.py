@@ -1,19 +1,15 @@
 """Digits as sets of points: what they hold, and how they are drawn."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from desp.data import GeneratedSource, PointSets, PointTable, load_mnist
-from desp.data.augment import translate_points
-from desp.data.idx import read_idx
-from desp.data.mnist import PIXELS, points_of
-from desp.data.mnist_files import TEST_IMAGES, files_folder
-from desp.errors import DataError
+from desp.data import GeneratedSource, PointTable, load_mnist
+from desp.data.mnist import PIXELS, points_of, translate_points
+from desp.data.mnist_files import TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, files_folder, read_idx
 
 # -- sets ------------------------------------------------------------------------------------------------
 
@@ -22,16 +18,16 @@ def test_bright_pixels_become_points() -> None:
     images = np.zeros((3, 28, 28), dtype=np.uint8)
     images[0, 3, 5], images[0, 3, 7], images[0, 27, 0] = 34, 255, 33
     images[2, 0, 27] = 200
-    points, sizes = points_of(images)
-    assert points.tolist() == [[3, 5], [3, 7], [0, 27]]
-    assert sizes.tolist() == [2, 0, 1]
+    table = points_of(images, 3)
+    assert table.points.tolist() == [[[3, 5], [3, 7], [0, 0]], [[0, 0]] * 3, [[0, 27], [0, 0], [0, 0]]]
+    assert table.sizes.tolist() == [2, 0, 1]
 
 
 def test_sets_are_the_pixels_of_their_images(tiny_mnist: Path) -> None:
     data = load_mnist("mnist", tiny_mnist)
     images = read_idx(tiny_mnist / "mnist" / TEST_IMAGES, (30, 28, 28))
     assert (len(data.training), len(data.test)) == (200, 30)
-    table = data.test.table(np.array([4, 0, 9]), data.max_size)
+    table = data.test.at(np.array([4, 0, 9]))
     batch = table.batch()
     assert batch.x.shape == (3, data.max_size, 3)
     for place, index in enumerate((4, 0, 9)):
@@ -48,26 +44,29 @@ def test_the_largest_set_fits_exactly(tiny_mnist: Path) -> None:
     data = load_mnist("mnist", tiny_mnist)
     sizes = [*data.training.sizes, *data.test.sizes]
     assert data.max_size == max(sizes) == 16
-    with pytest.raises(DataError, match="largest set has 16 points, but at most 15"):
-        data.training.table(np.arange(200), 15)
+    assert data.training.points.shape[1] == data.test.points.shape[1] == 16
+    assert data.labels.tolist() == [index % 10 for index in range(30)]
 
 
-def test_the_largest_set_may_be_a_test_image(tiny_mnist: Path) -> None:
+@pytest.mark.parametrize("larger", [TRAIN_IMAGES, TEST_IMAGES])
+def test_the_largest_set_may_be_in_either_part(
+    tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, larger: str
+) -> None:
+    images = {name: np.zeros((3, 28, 28), dtype=np.uint8) for name in (TRAIN_IMAGES, TEST_IMAGES)}
+    images[larger][1, 4, :20] = 200
+    arrays = {**images, TEST_LABELS: np.arange(3, dtype=np.uint8)}
+    monkeypatch.setattr("desp.data.mnist.read_idx", lambda path, _: arrays[path.name])
     data = load_mnist("mnist", tiny_mnist)
-    few = PointSets(data.training.points, data.training.offsets[:2], data.training.labels[:1])  # the blank one
-    assert replace(data, training=few).max_size == max(data.test.sizes)
-    assert replace(data, test=few).max_size == max(data.training.sizes)
+    assert data.max_size == data.training.points.shape[1] == 20
 
 
 def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    order = np.arange(200)[::-3]
+    order = np.arange(200)[::-3].copy()
     first = load_mnist("mnist", tiny_mnist)
-    expected = first.training.table(order, 16).batch().x
+    expected = first.training.at(order).batch().x
     monkeypatch.setattr("desp.data.mnist._IMAGES_AT_ONCE", 7)
     again = load_mnist("mnist", tiny_mnist)
-    assert torch.equal(again.training.table(order, 16).batch().x, expected)
-    for part in ("points", "offsets", "labels"):
-        np.testing.assert_array_equal(getattr(again.training, part), getattr(first.training, part))
+    assert torch.equal(again.training.at(order).batch().x, expected)
 
 
 def test_the_split_is_fixed_and_complete(tiny_mnist: Path) -> None:
@@ -168,8 +167,8 @@ def test_batches_depend_on_their_number_alone(table: PointTable) -> None:
 def test_real_mnist() -> None:
     data = load_mnist("mnist")
     assert (len(data.training), len(data.test), data.max_size) == (60_000, 10_000, 342)
-    assert data.test.labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
-    assert data.training.sizes.mean() == pytest.approx(133.13, abs=0.01)
-    assert data.test.sizes.mean() == pytest.approx(134.35, abs=0.01)
+    assert data.labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
+    assert data.training.sizes.double().mean() == pytest.approx(133.13, abs=0.01)
+    assert data.test.sizes.double().mean() == pytest.approx(134.35, abs=0.01)
     training, validation = data.split
     assert (len(training), len(validation)) == (57_000, 3000)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy import stats
 
-from desp.data import draw_polygons, polygon
-from desp.data.polygons import CENTRE, RADIUS
+from desp.data import draw_polygons
+from desp.data.polygons import CENTRE, RADIUS, polygon
 
 
 def draw(count: int = 2000, seed: int = 0, **options: tuple[int, ...]) -> tuple[torch.Tensor, ...]:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
-from desp.data import Batch, DatasetSource, GeneratedSource, collate, draw_polygons
-from desp.data.base import as_input
+from desp.data import GeneratedSource, draw_polygons
+from desp.data.base import Batch, DatasetSource, as_input, collate
 from desp.errors import DataError
 from desp.randomness import derive_seed, make_generator
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from desp.data.digits import SEVEN, draw_digits, draw_styles
-from desp.metrics import DigitTemplates, size_rmse
+from desp.metrics.digits import DigitTemplates
+from desp.metrics.sizes import size_rmse
 
 
 @pytest.fixture(scope="module")

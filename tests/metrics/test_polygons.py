@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from desp.data.polygons import draw_polygons, polygon
-from desp.metrics import kuiper, polygon_score, polygon_turn
+from desp.metrics.polygons import kuiper, polygon_score, polygon_turn
 
 
 def one_polygon(corners: int, angle: float, size: int) -> Tensor:

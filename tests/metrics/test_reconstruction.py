@@ -7,15 +7,9 @@ import torch
 from torch import Tensor
 
 from desp.errors import DataError
-from desp.metrics import (
-    batched_size_rmse,
-    chamfer_each,
-    compare_reconstructions,
-    reconstruction,
-    released_sizes,
-    right_size,
-    size_rmse,
-)
+from desp.metrics import reconstruction
+from desp.metrics.reconstruction import batched_size_rmse, chamfer_each, compare_reconstructions, released_sizes
+from desp.metrics.sizes import right_size, size_rmse
 
 
 def random_sets(count: int, size: int, generator: torch.Generator) -> Tensor:

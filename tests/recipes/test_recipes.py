@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from desp.errors import RecipeError
+from desp.errors import SettingsError
 from desp.paper import PUBLISHED
-from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.recipes.tables import published_value
+from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.settings import (
     SCHEMA,
     ContrastiveSettings,
@@ -217,11 +216,11 @@ def test_every_cell_of_the_paper_has_one_recipe(table: str) -> None:
 
 
 def test_unknown_recipes_are_suggested() -> None:
-    with pytest.raises(RecipeError, match="Did you mean polygons-desp"):
+    with pytest.raises(SettingsError, match="Did you mean polygons-desp"):
         get_recipe("polygon-desp")
-    with pytest.raises(RecipeError, match="mean polygons-desp or polygons-desp-fast or polygons-denoising"):
+    with pytest.raises(SettingsError, match="mean polygons-desp or polygons-desp-fast or polygons-denoising"):
         get_recipe("polygons")
-    with pytest.raises(RecipeError) as raised:
+    with pytest.raises(SettingsError) as raised:
         get_recipe("xyzzy")
     assert str(raised.value) == "There is no recipe 'xyzzy'. `desp recipes` lists all of them."
 
@@ -248,7 +247,7 @@ def test_unknown_recipes_are_suggested() -> None:
     ],
 )
 def test_published_numbers(cell: tuple[str, str, str, str], value: float, spread: float) -> None:
-    assert published_value(*cell) == pytest.approx(value)
+    assert get_table(cell[0]).value(*cell[1:]) == pytest.approx(value)
     cells = [(table.name, item) for table in PUBLISHED for item in table.published]
     found = [item for table, item in cells if (table, item.task, item.system, item.metric) == cell]
     assert len(found) == 1
@@ -256,8 +255,7 @@ def test_published_numbers(cell: tuple[str, str, str, str], value: float, spread
 
 
 def test_cells_the_paper_leaves_open_are_none() -> None:
-    assert published_value("clevr", "clevr-boxes", "tspn", "ap60") is None
-    assert published_value(None, "polygons", "desp", "score") is None
+    assert get_table("clevr").value("clevr-boxes", "tspn", "ap60") is None
 
 
 def test_recipes_do_not_load_torch() -> None:

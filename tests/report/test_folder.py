@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from desp.errors import RunError
-from desp.report import read_run, write_report
+from desp.report.folder import read_run
+from desp.report.page import write_report
 from desp.settings import ContrastiveSettings
 
 MakeRun = Callable[..., Path]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from desp.errors import MissingExtraError, RunError
-from desp.report import write_report
 from desp.report.chains import GRID, chain_payload
 from desp.report.numbers import MINUS
+from desp.report.page import write_report
 
 MakeRun = Callable[..., Path]
 VOID = {"meta", "input", "br", "img", "link", "path", "use", "rect"}

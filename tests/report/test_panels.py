@@ -9,8 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from desp.report.chains import GRID, chain_payload
-from desp.report.figures import case_grid, prediction_grid
-from desp.report.figures.grid import point_size
+from desp.report.figures.grid import case_grid, point_size, prediction_grid
 from desp.report.figures.points import Axes2D, Window, as_points, window
 from desp.report.numbers import MINUS
 
@@ -77,11 +76,9 @@ def test_truth_stands_left_and_predictions_right_in_the_order_of_the_file(drawn:
     assert [to_hex(texts[name].get_color()) for name in ("truth", "predictions")] == [BLUE, RED]
 
 
-def test_as_many_columns_as_are_asked_for(drawn: list[Figure], sample_data: dict[str, Any]) -> None:
-    prediction_grid(sample_data, most_truth=1, most_predictions=1)
-    assert len(drawn[0].axes) == 2 * 2
+def test_as_many_columns_as_there_are_sets(drawn: list[Figure], sample_data: dict[str, Any]) -> None:
     prediction_grid(sample_data)
-    assert len(drawn[1].axes) == 2 * (2 + 2)
+    assert len(drawn[0].axes) == 2 * (2 + 2)
 
 
 @pytest.mark.parametrize(("truth", "predictions", "heads"), [(1, 0, ["truth"]), (0, 1, ["predictions"])])

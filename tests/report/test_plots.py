@@ -10,8 +10,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from desp.report import read_run
-from desp.report.figures import ablation_picture, calibration_picture, learning_curves
+from desp.report.figures.plots import ablation_picture, calibration_picture, learning_curves
+from desp.report.folder import read_run
 
 MakeRun = Callable[..., Path]
 BLUE, RED, GREEN, INK, GREY = "#0072b2", "#d55e00", "#009e73", "#1f2328", "#6e7781"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from desp.report import read_run, write_report
+from desp.report.folder import read_run
 from desp.report.numbers import DASH, MINUS
+from desp.report.page import write_report
 
 MakeRun = Callable[..., Path]
 ROW = {"metric": "Chamfer", "value": 3.0, "paper": 2.0, "real_data": 1.5}

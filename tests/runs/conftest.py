@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from desp.runs import RunFolder, train_run
+from desp.runs.folder import RunFolder
+from desp.runs.train import train_run
 from desp.tasks import Protocol
 from desp.tasks.polygons import PolygonsTask
 

@@ -21,8 +21,10 @@ from desp.methods import Contrastive
 from desp.paper.ablation import ablate_run
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.runs import RunFolder, evaluate_run, sample_run, train_run, tune_run
-from desp.runs.loaded import LoadedRun
+from desp.runs.evaluate import evaluate_run, sample_run
+from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.train import train_run
+from desp.runs.tune import tune_run
 from desp.settings import Columns, DataDescription, FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task
 from desp.training import TrainingListener, TrainingOutcome
@@ -167,10 +169,10 @@ def test_what_is_held_out_follows_the_seed_of_the_run(
     task: Any = folder.load_task()
     batches = sources[0].batches(0)
     trained_on = {number for _ in range(40) for number in next(batches).x[:, 0].tolist()}
-    held_out, chosen_by, rest = ({float(x) for x, _ in part.examples()} for part in task.parts)
+    held_out, chosen_by, rest = ({float(x) for x, _ in part.examples} for part in task.parts)
     assert trained_on == rest
     other: Any = make_task(on_file(file).task, 0)
-    assert held_out != {float(x) for x, _ in other.held_out.examples()}
+    assert held_out != {float(x) for x, _ in other.parts[0].examples}
     assert not trained_on & (held_out | chosen_by)
     # Inputs are standardised by what is trained on.
     mean = next(value for name, value in folder.load_predictor().weights().items() if name.endswith("mean"))

@@ -15,8 +15,10 @@ from desp.paper.ablation import ablate_run
 from desp.predictor import DataShape, SetPredictor
 from desp.recipes import get_recipe
 from desp.results import write_result
-from desp.runs import RunFolder, evaluate_run, predict_file, reset_run, tune_run
-from desp.runs.evaluate import changed_settings
+from desp.runs.evaluate import changed_settings, evaluate_run
+from desp.runs.folder import RunFolder
+from desp.runs.predict import predict_file
+from desp.runs.tune import reset_run, tune_run
 from desp.settings import (
     SCHEMA,
     EDMSettings,
@@ -27,8 +29,7 @@ from desp.settings import (
     to_json,
 )
 from desp.storage import write_json
-from desp.tasks import Evaluation, Protocol, make_task
-from desp.tasks.base import SamplerScores
+from desp.tasks import Evaluation, make_task
 from desp.tasks.polygons import PolygonsTask
 
 MEASURED = Evaluation(
@@ -60,15 +61,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         told.compared_by.append(self.compared_by)
         return MEASURED
 
-    def sampler_scores(_: PolygonsTask, __: SetPredictor, seed: int, ___: Protocol) -> SamplerScores:
-        def score(sampler: SamplerSettings) -> float:
-            told.tuned.append((seed, sampler))
-            return 1.0
-
-        return SamplerScores(17, score)
+    def validation_score(_: PolygonsTask, __: Any, ___: Any, seed: int, ____: int, sampler: Any) -> float:
+        told.tuned.append((seed, sampler))
+        return 1.0
 
     monkeypatch.setattr(PolygonsTask, "evaluate", evaluate)
-    monkeypatch.setattr(PolygonsTask, "sampler_scores", sampler_scores)
+    monkeypatch.setattr(PolygonsTask, "validation_score", validation_score)
     return told
 
 
@@ -253,7 +251,7 @@ def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
     assert [row["sampler"] for row in tuning["candidates"]] == [to_json(item) for item in expected]
     assert {row["score"] for row in tuning["candidates"]} == {1.0}
     assert all(0 <= row["seconds"] < 60 for row in tuning["candidates"])
-    assert (tuning["recipe"], tuning["seed"], tuning["examples"]) == ("polygons-desp", 5, 17)
+    assert (tuning["recipe"], tuning["seed"], tuning["examples"]) == ("polygons-desp", 5, 50)
     assert tuning["before"] == tuning["sampler"] == to_json(sampler)
     assert folder.load_predictor().settings.sampler == sampler  # the first of equals
     assert json.loads((folder.path / "tuning.json").read_text()) == json.loads(json.dumps(tuning))

@@ -16,10 +16,11 @@ from tiny_runs import tiny
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.paper.ablation import ablate_run
 from desp.recipes import get_recipe
-from desp.runs import RunFolder, evaluate_run, predict_file, sample_run, train_run
-from desp.runs.evaluate import changed_settings
-from desp.runs.folder import differences
+from desp.runs.evaluate import changed_settings, evaluate_run, sample_run
+from desp.runs.folder import RunFolder, differences
+from desp.runs.predict import predict_file
 from desp.runs.provenance import commit, peak_memory_mb, provenance
+from desp.runs.train import train_run
 from desp.settings import FilesSettings, MnistSettings, RunSettings
 from desp.storage import write_json
 
@@ -92,7 +93,7 @@ def test_a_run_that_stopped_early_keeps_the_length_it_was_given(
 ) -> None:
     """The summary tells how far it came; with a shorter length in its settings it would differ from its recipe."""
     scores = count(1)  # lower is better
-    monkeypatch.setattr("desp.tasks.base.validation_score", lambda *_: float(next(scores)))
+    monkeypatch.setattr("desp.tasks.base.energy_score", lambda *_, **__: float(next(scores)))
     settings = tiny(steps=9, validate_every=1, patience=1)
     outcome = train_run(settings, 5, folder)
     assert (outcome.stopped_early, outcome.steps, outcome.best_step) == (True, 2, 1)

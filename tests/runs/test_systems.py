@@ -9,8 +9,12 @@ import pytest
 from desp.errors import SettingsError
 from desp.paper.ablation import ablate_run
 from desp.recipes import get_recipe
-from desp.report import write_report
-from desp.runs import RunFolder, evaluate_run, predict_file, sample_run, train_run, tune_run
+from desp.report.page import write_report
+from desp.runs.evaluate import evaluate_run, sample_run
+from desp.runs.folder import RunFolder
+from desp.runs.predict import predict_file
+from desp.runs.train import train_run
+from desp.runs.tune import tune_run
 from desp.settings import TrainingSettings, TSPNSettings
 
 

@@ -1,6 +1,7 @@
 """Choosing a sampler on validation data."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from torch import Tensor
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
-from desp.report import read_run
-from desp.runs import RunFolder, evaluate_run, reset_run, train_run, tune_run
+from desp.report.folder import read_run
+from desp.runs.evaluate import evaluate_run
+from desp.runs.folder import RunFolder
+from desp.runs.train import train_run
+from desp.runs.tune import reset_run, tune_run
 from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
@@ -68,12 +72,13 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: SamplerSettings) -> list[Sam
     """Score samplers by how many of their settings differ from `wanted`; returns those that were asked for."""
     asked: list[SamplerSettings] = []
 
-    def score(*_: object, sampler: SamplerSettings, **__: object) -> float:
+    def score(*given: Any) -> float:
+        sampler = given[-1]
         asked.append(sampler)
         wrong = sum(mine != theirs for mine, theirs in zip(traits(sampler), traits(wanted), strict=True))
         return float(wrong)
 
-    monkeypatch.setattr(base, "energy_score", score)
+    monkeypatch.setattr(base.Task, "validation_score", score)
     return asked
 
 
@@ -152,14 +157,14 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
 def test_a_sampler_without_a_score_is_never_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)
-    monkeypatch.setattr(base, "energy_score", lambda *_, sampler, **__: float("nan") if sampler == CHAIN else 1.0)
+    monkeypatch.setattr(base.Task, "validation_score", lambda *given: math.nan if given[-1] == CHAIN else 1.0)
     assert tune_run(folder)["sampler"] != tune_run(folder)["before"]
 
 
 def test_the_sampler_stays_where_nothing_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)
-    monkeypatch.setattr(base, "energy_score", lambda *_, **__: 1.0)
+    monkeypatch.setattr(base.Task, "validation_score", lambda *_: 1.0)
     assert tune_run(folder)["sampler"] == tune_run(folder)["before"]
 
 

@@ -148,7 +148,7 @@ def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, protocol in (
         (PolygonsTask, replace(few, tests=(40,), per_input=30)),
         (DigitsTask, replace(few, tests=(44,), per_input=14)),
-        (SetMnistTask, replace(few, tests=(7, 20), validated=6)),
+        (SetMnistTask, replace(few, tests=(7, 20), calibrated=6, validated=6)),
         (Task, few),
     ):
         monkeypatch.setattr(kind, "protocols", {"full": protocol, "quick": protocol})

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 import desp.tasks.files
-from desp.data import read_data_file
+from desp.data.files import read_data_file
 from desp.errors import DataError
 from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DataDescription, FilesSettings, RepresentationSettings
 from desp.tasks.files import FilesTask
-from desp.tasks.protocol import QUICK
+from desp.tasks.scoring import QUICK
 
 PRESENCE = RepresentationSettings(padding="presence")
 ALIGNED = DataDescription(aligned=True)
@@ -37,13 +37,13 @@ def two_answers(tmp_path: Path) -> FilesTask:
 
 def test_all_valid_sets_are_trained_on_and_belong_to_what_is_scored(two_answers: FilesTask) -> None:
     data = two_answers.whole
-    assert (data.example_count, len(data)) == (20, 39)
-    assert [item.tolist() for item in data.examples(1, 2)[0][1]] == [[[2.0]], [[4.0], [4.0]]]
+    assert (len(data.examples), len(data)) == (20, 39)
+    assert [item.tolist() for item in data.examples[1][1]] == [[[2.0]], [[4.0], [4.0]]]
     assert [data[index][1].tolist() for index in (2, 3, 4)] == [[[2.0]], [[4.0], [4.0]], [[3.0]]]
     test, _, training = two_answers.parts
-    assert {float(x) for x, _ in test.examples()}.isdisjoint({float(x) for x, _ in training.examples()})
+    assert {float(x) for x, _ in test.examples}.isdisjoint({float(x) for x, _ in training.examples})
     assert [len(example.truth) for example in two_answers.examples(0)] == [
-        len(answers) for _, answers in test.examples(last=5)
+        len(answers) for _, answers in test.examples[:5]
     ]
 
 
@@ -65,7 +65,7 @@ def test_any_valid_set_is_right(
     scores = two_answers.evaluate(made, seed=0, samples=2, protocol=QUICK).returned
     assert scores["score"] == pytest.approx(0, abs=1e-9)
     assert scores["right_size"] == 1
-    single = [len(answers) == 1 for _, answers in two_answers.held_out.examples()]
+    single = [len(answers) == 1 for _, answers in two_answers.parts[0].examples]
     assert scores["answers_found"] == pytest.approx(
         (share * single.count(False) + single.count(True)) / len(single)
     )

@@ -12,8 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.idx import read_idx
-from desp.data.mnist_files import TEST_IMAGES, TRAIN_IMAGES
+from desp.data.mnist_files import TEST_IMAGES, TRAIN_IMAGES, read_idx
 from desp.scaling import FeatureScaling
 from desp.settings import LangevinSettings, MnistSettings, RepresentationSettings, TrainingSettings
 from desp.tasks import Evaluation, Task, digits, polygons
@@ -40,8 +39,11 @@ def evaluate(task: Task, predictor: Any, seed: int, samples: int, **more: Any) -
     return task.evaluate(predictor, seed=seed, samples=samples, protocol=task.protocol("quick"), **more)
 
 
-def sampler_scores(task: Task, predictor: Any, seed: int) -> Any:
-    return task.sampler_scores(predictor, seed, task.protocol("quick"))
+def score_of(task: Task, predictor: Any, seed: int, sampler: LangevinSettings = OTHER) -> float:
+    """By which samplers are chosen."""
+    batch = task.validation_batch(seed, task.protocol("quick").calibrated)
+    assert batch is not None
+    return task.validation_score(predictor, batch, seed, 9, sampler)
 
 
 # -- samplers ------------------------------------------------------------------------------------------
@@ -58,9 +60,8 @@ def test_a_sampler_that_is_tried_makes_all_predictions(problem: Any, sampler: La
 
 @every_task
 def test_samplers_are_compared_by_their_own_predictions(problem: Any) -> None:
-    scores = sampler_scores(problem.task, problem.predictor, 3)
     noisier = LangevinSettings(noise_scale=0.3)
-    assert scores.score(OTHER) < scores.score(noisier)
+    assert score_of(*problem, 3, OTHER) < score_of(*problem, 3, noisier)
     assert [call.sampler for call in problem.predictor.asked] == [OTHER, noisier]
     first, second = problem.predictor.asked
     assert first.seed == second.seed
@@ -113,7 +114,7 @@ def test_data_of_every_use_are_drawn_apart(problem: Any, drawn: Callable[[Callab
     assert len(uses["training"]) == len(uses["second attempt"]) == 3
     assert all(uses.values())
     # Samplers are tuned on what weights are chosen by.
-    assert drawn(lambda: sampler_scores(task, predictor, 3)) == uses["validation"]
+    assert drawn(lambda: score_of(task, predictor, 3)) == uses["validation"]
     chains = {call.seed for call in predictor.asked}
     every = [*chains, *(seed for seeds in uses.values() for seed in seeds)]
     assert len(set(every)) == len(every)
@@ -125,7 +126,7 @@ def test_data_follow_the_seed(problem: Any, drawn: Callable[[Callable[[], Any]],
     uses: list[Callable[[int], Any]] = [
         lambda seed: train(task, seed),
         task.validation,
-        lambda seed: sampler_scores(task, predictor, seed),
+        lambda seed: score_of(task, predictor, seed),
         task.examples,
     ]
     for use in uses:
@@ -146,7 +147,7 @@ def test_chains_follow_the_seed(problem: Any) -> None:
     uses: list[Callable[[int], Any]] = [
         lambda seed: evaluate(task, predictor, seed, 2),
         lambda seed: task.validation(seed)(predictor),
-        lambda seed: sampler_scores(task, predictor, seed).score(OTHER),
+        lambda seed: score_of(task, predictor, seed),
     ]
     for use in uses:
         seeds: list[set[int]] = []
@@ -225,7 +226,7 @@ def test_examples_of_a_file_keep_to_their_part(problem: Any) -> None:
     chosen_by = asked(lambda: task.validation(3)(predictor))
     assert (len(scored), len(chosen_by), len(trained)) == (60, 36, 144)
     assert len(scored | chosen_by | trained) == 240
-    assert asked(lambda: sampler_scores(task, predictor, 3).score(OTHER)) == chosen_by
+    assert asked(lambda: score_of(task, predictor, 3)) == chosen_by
     assert {item.input[0] for item in task.examples(3)} < scored
 
 
@@ -266,7 +267,7 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
     assert as_pixels(item.truth[0] for item in shown) == test[:4]
     predictor.asked.clear()
     task.validation(3)(predictor)
-    sampler_scores(task, predictor, 3).score(OTHER)
+    score_of(task, predictor, 3)
     assert [as_pixels(inputs(call.x)) for call in predictor.asked] == [to_choose[:6]] * 2
     assert as_pixels(inputs(task.validation_batch(3, 4).x)) == to_choose[:4]
     batches = train(task, batches=60, batch_size=64)
@@ -284,8 +285,8 @@ def test_raw_sets_are_scored_in_the_units_of_the_data(problem: Any, knowing: Any
 
 
 @on_mnist
-def test_digits_are_padded_to_the_size_of_the_predictor(problem: Any) -> None:
-    assert problem.task.tests(2, 20).batch().x.shape == (2, 20, 3)
+def test_digits_are_padded_to_the_largest(problem: Any) -> None:
+    assert problem.task.tests(2).batch().x.shape == (2, 16, 3)
     assert problem.task.tests(None).batch().x.shape == (30, 16, 3)
 
 

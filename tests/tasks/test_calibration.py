@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import ContrastiveSettings, RepresentationSettings
-from desp.tasks.calibration import calibration_scores, distribution_scores, energy_score
+from desp.tasks.calibration import calibration_scores, distribution_scores, energy_score, truth_and_predictions
 
 
 class Known(SetPredictor):
@@ -44,7 +45,10 @@ def truth(count: int) -> tuple[Tensor, SetBatch]:
 
 def test_the_true_distribution_has_the_lowest_energy_score() -> None:
     x, sets = truth(2000)
-    scores = {value: energy_score(Known(value), x, sets, seed=0) for value in (1e-6, 0.05, 0.1, 0.2, 0.4)}
+    scores = {
+        value: energy_score(truth_and_predictions(Known(value), Batch(x, sets), 0))
+        for value in (1e-6, 0.05, 0.1, 0.2, 0.4)
+    }
     assert min(scores, key=lambda value: scores[value]) == 0.1
 
 
@@ -58,20 +62,20 @@ def test_an_energy_score_by_hand() -> None:
         pairs = [abs(float(a - b)) for a, b in itertools.combinations(some, 2)]
         scores.append(statistics.fmean(abs(float(a - own)) for a in some) - statistics.fmean(pairs) / 2)
     # Chamfer's distance of two points is twice half their squared difference.
-    assert energy_score(predictor, x, sets, seed=5, samples=samples) == pytest.approx(
+    assert energy_score(truth_and_predictions(predictor, Batch(x, sets), 5, samples)) == pytest.approx(
         statistics.fmean(scores), rel=1e-4
     )
 
 
 def test_an_energy_score_needs_two_predictions() -> None:
     with pytest.raises(SettingsError, match="at least 2"):
-        energy_score(Known(0.1), *truth(3), seed=0, samples=1)
+        energy_score(truth_and_predictions(Known(0.1), Batch(*truth(3)), 0, samples=1))
 
 
 @pytest.mark.parametrize(("deviation", "calibrated"), [(0.1, True), (0.01, False), (0.5, False)])
 def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> None:
     x, sets = truth(500)
-    scores, details = calibration_scores(Known(deviation), x, sets, seed=0)
+    scores, details = calibration_scores(truth_and_predictions(Known(deviation), Batch(x, sets), 0), 0)
     assert (details["p_value"] > 0.01) == calibrated
     assert (scores["calibration"] < 0.06) == calibrated
     assert sum(details["histogram"]) == pytest.approx(1.0)
@@ -81,7 +85,8 @@ def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> 
 def test_equal_distances_are_ranked_by_the_seed() -> None:
     x, sets = truth(60)
     exact = SetBatch(x.unsqueeze(1), sets.presence)
-    first, again, other = (calibration_scores(Known(0.0), x, exact, seed=seed)[1] for seed in (0, 0, 1))
+    distances = truth_and_predictions(Known(0.0), Batch(x, exact), 0)
+    first, again, other = (calibration_scores(distances, seed)[1] for seed in (0, 0, 1))
     assert first == again
     assert first["histogram"] != other["histogram"]
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from desp.errors import SettingsError
-from desp.metrics import Metric, describe, find_metric
+from desp.metrics import Metric
+from desp.metrics.base import describe, find_metric
 from desp.settings import LangevinSettings
 from desp.tasks import Task
 

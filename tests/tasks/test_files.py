@@ -12,7 +12,7 @@ from torch import Tensor
 
 from desp.errors import DataError, RunError
 from desp.predictor import DataShape, SetPredictor
-from desp.runs import RunFolder
+from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, RepresentationSettings, RunSettings, TrainingSettings
 from desp.tasks import Protocol
@@ -39,7 +39,7 @@ def task_of(path: Path, held_out: float = 0.25, seed: int = 0) -> FilesTask:
 
 
 def numbers_of(part: Any) -> set[float]:
-    return {float(x[0]) for x, _ in part.examples()}
+    return {float(x[0]) for x, _ in part.examples}
 
 
 # -- the held-out part ---------------------------------------------------------------------------------
@@ -63,9 +63,9 @@ def test_training_sees_none_of_it(data: Path) -> None:
 
 
 def test_the_split_follows_the_seed(data: Path) -> None:
-    first = numbers_of(task_of(data, seed=1).held_out)
-    assert numbers_of(task_of(data, seed=1).held_out) == first
-    assert numbers_of(task_of(data, seed=2).held_out) != first
+    first = numbers_of(task_of(data, seed=1).parts[0])
+    assert numbers_of(task_of(data, seed=1).parts[0]) == first
+    assert numbers_of(task_of(data, seed=2).parts[0]) != first
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_examples_for_choices_are_those_kept_apart(data: Path) -> None:
     for seed in range(4):
         task = task_of(data, seed=seed)
         first: Any = task.validation_batch(0, 1)
-        ((x, (truth,)),) = task.parts[1].examples(last=1)
+        ((x, (truth,)),) = task.parts[1].examples[:1]
         assert torch.equal(first.x[0], x)
         assert torch.equal(first.sets.to_ragged()[0], truth)
     assert len(task_of(data).validation_batch(0, 99).x) == 6  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def test_held_out_sets_fit_too(data: Path) -> None:
     assert (shape.input_shape, shape.features, shape.max_size, shape.input_kind) == ((2,), 2, 3, "vector")
     assert shape.scaling.offset == (0.0, -2.0)
     assert shape.scaling.span == (3900.0, 2.0)
-    inputs = torch.stack([x for x, _ in task.parts[2].examples()])
+    inputs = torch.stack([x for x, _ in task.parts[2].examples])
     assert statistics.mean.tolist() == pytest.approx(inputs.mean(dim=0).tolist())
     assert statistics.deviation.tolist() == pytest.approx(inputs.std(dim=0, correction=0).tolist())
 
@@ -126,7 +126,7 @@ def test_a_file_is_needed_with_two_examples(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="at least two"):
         task_of(path).shape(None, True)
     missing = task_of(tmp_path / "missing.jsonl")
-    for use in (missing.fingerprint, lambda: missing.held_out):
+    for use in (missing.fingerprint, lambda: missing.parts[0]):
         with pytest.raises(DataError, match="no data file"):
             use()
 
@@ -187,7 +187,7 @@ def test_examples_are_held_out_ones(data: Path) -> None:
     task = task_of(data)
     examples = task.examples(0)
     assert len(examples) == 5
-    assert {item.input[0] for item in examples} <= numbers_of(task.held_out)
+    assert {item.input[0] for item in examples} <= numbers_of(task.parts[0])
     assert all(len(item.truth) == 1 for item in examples)
     assert task.axes["names"] == ["feature 1", "feature 2"]
 
@@ -204,7 +204,7 @@ def task(data: Path) -> FilesTask:
 def predictor(task: FilesTask, knowing: Callable[..., SetPredictor]) -> Callable[..., SetPredictor]:
     """Makes predictors that remember the file; every `wrong`-th prediction is an empty set."""
     shape, _ = task.shape(None, True)
-    truth = {float(x[0]): y for x, (y,) in task.whole.examples()}
+    truth = {float(x[0]): y for x, (y,) in task.whole.examples}
 
     def make(wrong: int | None = None) -> SetPredictor:
         def draw(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -237,7 +237,7 @@ def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[
     assert evaluation.returned["score_best_of_k"] == pytest.approx(0, abs=1e-9)
     assert evaluation.returned["score"] > 0.01
     assert evaluation.returned["right_size"] == 0.5
-    sizes = torch.tensor([len(item) for _, (item,) in task.held_out.examples()], dtype=torch.float64)
+    sizes = torch.tensor([len(item) for _, (item,) in task.parts[0].examples], dtype=torch.float64)
     assert evaluation.returned["size_rmse"] == pytest.approx(float((sizes.square().mean() / 2).sqrt()))
 
 

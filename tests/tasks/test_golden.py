@@ -20,6 +20,7 @@ from torch import Tensor
 
 from desp.settings import LangevinSettings, TrainingSettings
 from desp.tasks import Protocol, Task, calibration, make_task
+from desp.tasks.calibration import CALIBRATION_SAMPLES
 from desp.tasks.digits import DigitsTask
 from desp.tasks.files import FilesTask
 from desp.tasks.mnist import PUBLISHED_TESTS, SetMnistTask
@@ -57,7 +58,7 @@ def numbers(problem: Any) -> dict[str, Any]:
     batches = list(islice(task.source(shape, training, SEED, Accelerator(cpu=True)).batches(0), 2))
     examples = task.examples(SEED)
     chosen_by = task.validation_batch(SEED, 9)
-    scores = task.sampler_scores(predictor, SEED, protocol)
+    tuned_by = task.validation_batch(SEED, protocol.calibrated)
     return flat(
         {
             "shape": [*shape.input_shape, shape.features, shape.max_size, shape.input_kind],
@@ -71,7 +72,10 @@ def numbers(problem: Any) -> dict[str, Any]:
                 task.evaluate(predictor, seed=SEED, samples=1, protocol=protocol, sampler=OTHER)
             ),
             "validation": task.validation(SEED)(predictor),
-            "sampler score": [scores.examples, scores.score(OTHER)],
+            "sampler score": [
+                len(tuned_by.x),
+                task.validation_score(predictor, tuned_by, SEED, CALIBRATION_SAMPLES, OTHER),
+            ],
             "words": [task.name, task.data_label, task.score_name, task.compares_collections, task.axes],
         }
     )
@@ -119,7 +123,11 @@ def test_translated_digits_are_as_they_were(problem: Any) -> None:
     [
         (PolygonsTask, {"tests": (4000,), "per_input": 1000}, {"tests": (4000,), "per_input": 1000}),
         (DigitsTask, {"tests": (4000,), "per_input": 1000}, {"tests": (4000,), "per_input": 1000}),
-        (SetMnistTask, {"tests": (1000, None), "validated": 500}, {"tests": (100, 200), "validated": 50}),
+        (
+            SetMnistTask,
+            {"tests": (1000, None), "validated": 500},
+            {"tests": (100, 200), "calibrated": 50, "validated": 50},
+        ),
         (FilesTask, {}, {}),
     ],
 )

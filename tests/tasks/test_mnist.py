@@ -78,12 +78,12 @@ def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
     assert isinstance(source, GeneratedSource)
     batch = next(source.batches(0))
     assert batch.x.shape == (32, 16, 3)
-    held_out = task.data.training.table(task.data.split[1], 16).batch().sets.to_ragged()
+    held_out = task.data.training.at(task.data.split[1]).batch().sets.to_ragged()
 
     def key(points: Tensor) -> tuple[tuple[float, ...], ...]:
         return tuple(sorted(map(tuple, points.tolist())))
 
-    known = {key(item) for item in task.data.training.table(task.data.split[0], 16).batch().sets.to_ragged()}
+    known = {key(item) for item in task.data.training.at(task.data.split[0]).batch().sets.to_ragged()}
     assert {key(item) for item in batch.sets.to_ragged()} <= known
     assert len(held_out) == 10
 
@@ -196,7 +196,8 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
 def test_samplers_are_chosen_by_what_weights_are_kept_by(
     task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    four = replace(task.protocol("full"), validated=4)
+    four = replace(task.protocol("full"), calibrated=4, validated=4)
+    once_protocols = SetMnistTask.protocols
     monkeypatch.setattr(SetMnistTask, "protocols", {"full": four})
     model = predictor(lambda x: x * torch.tensor([1.0, 0.9, 1.0]))
     once, asked = model.sample, []
@@ -206,13 +207,12 @@ def test_samplers_are_chosen_by_what_weights_are_kept_by(
         return once(x, *args, **kwargs)
 
     monkeypatch.setattr(model, "sample", listening)
-    scores, other = task.sampler_scores(model, 0, four), LangevinSettings(steps=3, stochastic_steps=2)
-    assert scores.examples == 4
+    batch, other = task.validation_batch(0, four.calibrated), LangevinSettings(steps=3, stochastic_steps=2)
     validate = task.validation(0)
-    assert scores.score(other) == validate(model) > 0
+    assert validate is not None
+    assert task.validation_score(model, batch, 0, 9, other) == validate(model) > 0
     assert asked == [(4, other), (4, None)]
-    many = task.sampler_scores(model, 0, replace(four, validated=500))
-    assert many.examples == len(task.data.split[1])
+    assert all(protocol.calibrated == protocol.validated for protocol in once_protocols.values())
 
 
 def test_sets_from_rounded_codes_have_the_noise_of_the_others(

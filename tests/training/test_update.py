@@ -28,9 +28,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from desp.capture import CapturedCall
 from desp.data import PointTable, draw_digits, draw_polygons
-from desp.data.augment import translate_points
 from desp.data.base import Batch, BatchSource
-from desp.data.mnist import PIXELS
+from desp.data.mnist import PIXELS, translate_points
 from desp.errors import TrainingInterrupted
 from desp.scaling import FeatureScaling
 from desp.settings import TrainingSettings

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from desp.benchmarks.chains import sampler_rows
 from desp.benchmarks.measure import BenchOptions, Row, write_record
-from desp.benchmarks.predict import predict_rows
-from desp.benchmarks.train import train_rows
+from desp.benchmarks.recipes import predict_rows, train_rows
 
 BENCHMARKS: dict[str, Callable[[BenchOptions], list[Row]]] = {
     "sampler": sampler_rows,

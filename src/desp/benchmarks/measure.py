@@ -5,7 +5,6 @@ import ctypes
 import gc
 import math
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from desp.errors import SettingsError
-from desp.runs.provenance import peak_memory_mb, provenance
+from desp.runs.provenance import peak_memory_mb, provenance, synchronized_clock
 from desp.settings import Engine
 from desp.storage import write_json
 
@@ -111,13 +110,6 @@ def measure(work: Callable[[], object], device: torch.device, repeats: int) -> T
     calls = min(math.ceil(SHORTEST_SAMPLE_S / max(usual, 1e-6)), MOST_CALLS)
     samples = [_seconds(work, device, calls) for _ in range(repeats)]
     return Timing.of(samples, first, grown_mb())
-
-
-def synchronized_clock(device: torch.device) -> float:
-    """Seconds, once all work given to `device` is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
 
 
 def _seconds(work: Callable[[], object], device: torch.device, calls: int = 1) -> float:

@@ -2,63 +2,44 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from desp.cli.common import number, parse, run_folder, show_table
-from desp.cli.data_folder import MovedData, note_moved_data
-from desp.cli.evaluate import protocol_for, shown_protocol
-from desp.results import write_result
+from desp.cli.common import busy, number, parse, show_table
+from desp.cli.evaluate import shown_protocol
+from desp.cli.run_arguments import ScoreArguments
 
 EXAMPLES = """  desp ablate runs/polygons
   desp ablate runs/polygons --ratios 0 0.5 0.8 1 --json"""
 
 
 @dataclass(frozen=True)
-class AblateArguments:
+class _AblateArguments(ScoreArguments):
     """Score and energy against the share S/T of stochastic steps, as table and picture.
 
     The paper's figure "Effect of stochastic prediction". The picture needs the extra `viz`.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run."""
     ratios: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)
     """Values of S/T."""
-    protocol: str | None = None
-    """How much is scored: quick or full; full where --record is given, else quick."""
-    json: bool = False
-    """Print JSON."""
-    record: Path | None = None
-    """Also write the ablation, with its provenance, into this folder."""
-    variant: str | None = None
-    """With --record: a name for what this run has changed of its recipe."""
-    data_dir: MovedData = None
 
 
 def run(arguments: list[str]) -> None:
     """Vary S/T."""
-    options = parse(AblateArguments, arguments, "ablate", EXAMPLES)
+    options = parse(_AblateArguments, arguments, "ablate", EXAMPLES)
     from desp.extras import require
-    from desp.report import draw_ablation
+    from desp.report.figures.plots import draw_ablation
 
     require("matplotlib", "viz", "draw pictures")
-    from rich.progress import Progress
-
     from desp.paper.ablation import ablate_run
 
-    note_moved_data(options.run, options.data_dir)
-    folder = run_folder(options.run)
-    protocol = protocol_for(folder, options.record, options.variant, options.protocol)
-    with Progress(transient=True, disable=options.json) as progress:
-        bar = progress.add_task("ratios", total=len(options.ratios))
-        ablation = ablate_run(folder, options.ratios, protocol=protocol, on_ratio=lambda _: progress.advance(bar))
+    folder = options.folder()
+    protocol = options.protocol_for(folder)
+    with busy("predicting and scoring for every S/T; on a CPU this may take minutes") as say:
+        ablation = ablate_run(
+            folder, options.ratios, protocol=protocol, on_ratio=lambda ratio: say(f"S/T {ratio}: done")
+        )
     picture = options.run / "ablation.png"
     draw_ablation(ablation, picture)
-    if options.record is not None:
-        write_result(options.record, ablation, options.variant)
+    options.keep(ablation)
     if options.json:
         print(json.dumps(ablation, indent=2))
         return

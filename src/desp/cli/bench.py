@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from desp.cli.common import number, parse, show_table
+from desp.cli.common import busy, number, parse, show_table
 from desp.errors import RunError
 from desp.settings import Device, Engine
 
@@ -80,22 +80,21 @@ def run(arguments: list[str]) -> None:
 
 
 def _measured(options: _BenchArguments) -> "list[Row]":
-    """The rows, measured behind a line that says how far it is, and recorded if that was asked for."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
+    """The rows, recorded if that was asked for."""
     from desp.benchmarks import BENCHMARKS, BenchOptions, write_record
     from desp.training.device import default_device
 
     device = default_device(options.device)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, transient=True, disable=options.json) as progress:
-        line = progress.add_task("measuring", total=None)
-
-        def tell(row: "Row") -> None:
-            progress.update(line, description=f"{row['task']}: {number(row['ms'])} ms")
-
+    with busy("measuring") as say:
         rows = BENCHMARKS[options.what](
-            BenchOptions(device, options.engine, options.tasks, options.steps, options.repeats, on_row=tell)
+            BenchOptions(
+                device,
+                options.engine,
+                options.tasks,
+                options.steps,
+                options.repeats,
+                on_row=lambda row: say(f"{row['task']}: {number(row['ms'])} ms"),
+            )
         )
     if options.record is not None:
         write_record(options.record, options.what, rows, device)

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
@@ -89,10 +88,3 @@ def busy(text: str) -> Iterator[Callable[[str], None]]:
         return
     with out.status(text) as status:
         yield status.update
-
-
-def run_folder(path: Path) -> Any:
-    """The run folder at `path` (imported late, as it loads torch)."""
-    from desp.runs import RunFolder
-
-    return RunFolder(path)

@@ -6,18 +6,19 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from desp.cli.common import busy, parse, run_folder
+from desp.cli.common import busy, parse
 from desp.cli.report import report
 from desp.cli.train import train
 from desp.errors import RunError, TrainingInterrupted
 from desp.recipes import get_recipe
+from desp.runs.folder import RunFolder
 
 EXAMPLES = """  desp demo
   desp demo --run /tmp/demo --seed 3"""
 
 
 @dataclass(frozen=True)
-class DemoArguments:
+class _DemoArguments:
     """The main job without any data: train a small model, predict several sets for each input, write a report.
 
     Takes one to two minutes on two CPU cores. Needs the extra `viz` for the report.
@@ -31,7 +32,7 @@ class DemoArguments:
 
 def run(arguments: list[str]) -> None:
     """Train, predict, report."""
-    options = parse(DemoArguments, arguments, "demo", EXAMPLES)
+    options = parse(_DemoArguments, arguments, "demo", EXAMPLES)
     from desp.extras import require
 
     require("matplotlib", "viz", "draw pictures")
@@ -58,10 +59,10 @@ def run(arguments: list[str]) -> None:
 
 
 def _show_score(path: Path) -> None:
-    from desp.runs import evaluate_run
+    from desp.runs.evaluate import evaluate_run
 
     with busy("scoring; this may take a minute"):
-        result, _ = evaluate_run(run_folder(path))
+        result, _ = evaluate_run(RunFolder(path))
     returned, real = result["scores"]["returned"], result["real_data"]["score"]
     print(
         f"score {returned['score']:.2e} (smaller is better; real polygons get {real:.1e}), "

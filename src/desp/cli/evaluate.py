@@ -2,15 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from desp.cli.common import busy, number, parse, run_folder, show_table
-from desp.cli.data_folder import MovedData, note_moved_data
-from desp.errors import SettingsError
-from desp.results import RECORDED, Row, check_recordable, data_slug, recipe_label, write_result
+from desp.cli.common import busy, number, parse, show_table
+from desp.cli.run_arguments import ScoreArguments
+from desp.results import Row, recipe_label
 from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons
@@ -21,73 +17,26 @@ EXAMPLES = """  desp evaluate runs/polygons
 
 
 @dataclass(frozen=True)
-class EvaluateArguments:
+class _EvaluateArguments(ScoreArguments):
     """Score a trained run, raw and as returned, beside real data and the paper's number."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run."""
     samples: int = 10
     """Predictions an input, where the task's metrics use several."""
     distance: Distance = "chamfer"
     """Distance by which coverage, matching distance and nearest neighbours compare collections of sets."""
-    protocol: str | None = None
-    """How much is scored: quick or full; full where --record is given, else quick."""
-    json: bool = False
-    """Print JSON."""
-    record: Path | None = None
-    """Also write the result, with its provenance, into this folder."""
-    variant: str | None = None
-    """With --record: a name for what this run has changed of its recipe."""
-    data_dir: MovedData = None
 
 
 def run(arguments: list[str]) -> None:
-    """Score a run."""
-    options = parse(EvaluateArguments, arguments, "evaluate", EXAMPLES)
-    note_moved_data(options.run, options.data_dir)
-    folder = run_folder(options.run)
-    protocol = protocol_for(folder, options.record, options.variant, options.protocol)
-    show_evaluation(
-        options.run, options.samples, options.json, options.record, options.variant, options.distance, protocol
-    )
-
-
-def protocol_for(folder: Any, record: Path | None, variant: str | None, asked: str | None) -> str:
-    """How much to score, before the long part begins: all that others have where it is recorded, else less.
-
-    Raises:
-        RunError: not a run, or the result could not be recorded.
-        SettingsError: a variant is named, and nothing recorded.
-    """
-    settings, _ = folder.load_settings()
-    if record is None:
-        if variant is not None:
-            raise SettingsError("--variant names a recorded result. Add --record DIR, or leave it out.")
-        return asked or "quick"
-    from desp.runs.evaluate import changed_settings
-
-    protocol = asked or RECORDED
-    check_recordable(settings.recipe, changed_settings(folder), protocol, data_slug(settings), variant)
-    return protocol
-
-
-def show_evaluation(
-    path: Path,
-    samples: int,
-    as_json: bool,
-    record: Path | None = None,
-    variant: str | None = None,
-    distance: Distance = "chamfer",
-    protocol: str = "quick",
-) -> None:
     """Score a run, print the rows, and record them if asked."""
-    from desp.runs import evaluate_run
+    options = parse(_EvaluateArguments, arguments, "evaluate", EXAMPLES)
+    folder = options.folder()
+    protocol = options.protocol_for(folder)
+    from desp.runs.evaluate import evaluate_run
 
     with busy("predicting and scoring; on a CPU this may take minutes"):
-        result, rows = evaluate_run(run_folder(path), samples, distance=distance, protocol=protocol)
-    if record is not None:
-        write_result(record, result, variant)
-    if as_json:
+        result, rows = evaluate_run(folder, options.samples, distance=options.distance, protocol=protocol)
+    options.keep(result)
+    if options.json:
         print(json.dumps(rows, indent=2))
         return
     show_rows(f"{result['recipe']}, seed {result['seed']}", rows)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from desp.cli.common import parse, run_folder
+from desp.cli.common import parse
+from desp.runs.folder import RunFolder
 
 EXAMPLES = """  echo '{"input": 5}' > five.jsonl
   desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl"""
@@ -37,8 +38,8 @@ class _PredictArguments:
 def run(arguments: list[str]) -> None:
     """Predict."""
     options = parse(_PredictArguments, arguments, "predict", EXAMPLES)
-    from desp.runs import predict_file
+    from desp.runs.predict import predict_file
 
-    count = predict_file(run_folder(options.run), options.input, options.output, options.samples, options.seed)
+    count = predict_file(RunFolder(options.run), options.input, options.output, options.samples, options.seed)
     inputs = "1 input" if count == 1 else f"{count} inputs"
     print(f"{inputs}, {options.samples} sets each: {options.output}")

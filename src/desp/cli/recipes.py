@@ -1,14 +1,14 @@
 """``desp recipes``"""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from desp.cli.common import number, parse, show_table
 from desp.recipes import Recipe, all_recipes, get_table
 
 
 @dataclass(frozen=True)
-class RecipesArguments:
+class _RecipesArguments:
     """List every recipe: its table, task, system, what is scored, expected score and training time."""
 
     json: bool = False
@@ -17,46 +17,19 @@ class RecipesArguments:
 
 def run(arguments: list[str]) -> None:
     """List the recipes."""
-    options = parse(RecipesArguments, arguments, "recipes", "  desp recipes\n  desp recipes --json")
+    options = parse(_RecipesArguments, arguments, "recipes", "  desp recipes\n  desp recipes --json")
+    recipes = [_facts(item) for item in all_recipes()]
     if options.json:
-        print(json.dumps([_as_json(item) for item in all_recipes()], indent=2))
+        print(json.dumps(recipes, indent=2))
         return
-    columns = ("recipe", "table", "task", "system", "scored", "expected", "minutes", "on", "what")
-    show_table("recipes", columns, [_as_row(item) for item in all_recipes()], wrapped=["what"])
+    facts = ("name", "table", "task", "system", "scored", "expected", "minutes", "hardware", "summary")
+    columns = ("recipe", *facts[1:7], "on", "what")
+    show_table("recipes", columns, [[number(item[name]) for name in facts] for item in recipes], wrapped=["what"])
 
 
-def _as_json(item: Recipe) -> dict[str, object]:
-    return {
-        "name": item.name,
-        "table": item.table,
-        "task": item.task,
-        "system": item.system,
-        "scored": item.scored,
-        "expected": item.expected,
-        "paper": _paper(item),
-        "minutes": item.minutes,
-        "hardware": item.hardware,
-        "summary": item.summary,
-    }
-
-
-def _paper(item: Recipe) -> float | None:
-    """The published number in the first column of the recipe's table."""
-    if item.table is None:
-        return None
-    table = get_table(item.table)
-    return table.value(item.task, item.system, table.metrics[0])
-
-
-def _as_row(item: Recipe) -> tuple[str, ...]:
-    return (
-        item.name,
-        item.table or "-",
-        item.task,
-        item.system,
-        item.scored,
-        number(item.expected),
-        number(item.minutes),
-        item.hardware,
-        item.summary,
-    )
+def _facts(item: Recipe) -> dict[str, object]:
+    facts = {field.name: getattr(item, field.name) for field in fields(item) if field.name != "build"}
+    table = None if item.table is None else get_table(item.table)
+    # The published number in the first column of the recipe's table.
+    paper = None if table is None else table.value(item.task, item.system, table.metrics[0])
+    return {**facts, "paper": paper, "summary": item.summary}

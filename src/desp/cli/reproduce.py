@@ -6,11 +6,12 @@ from typing import Annotated
 
 import tyro
 
-from desp.cli.common import parse, run_folder
-from desp.cli.data_folder import with_data_dir
+from desp.cli.common import parse
+from desp.cli.run_arguments import with_data_dir
 from desp.errors import RunError, SettingsError
 from desp.paper.reproduce import Job, recipes_of, run_jobs
 from desp.recipes import get_recipe
+from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
 
 EXAMPLES = """  desp reproduce toy
@@ -20,7 +21,7 @@ EXAMPLES = """  desp reproduce toy
 
 
 @dataclass(frozen=True)
-class ReproduceArguments:
+class _ReproduceArguments:
     """Train, score and record every recipe of a table, for several seeds; scored by the protocol `full`.
 
     Each run is a process of its own. What is done already is skipped and what was begun is resumed, so the same
@@ -48,7 +49,7 @@ class ReproduceArguments:
 
 def run(arguments: list[str]) -> None:
     """Reproduce a table."""
-    options = parse(ReproduceArguments, arguments, "reproduce", EXAMPLES)
+    options = parse(_ReproduceArguments, arguments, "reproduce", EXAMPLES)
     names = recipes_of(options.table, options.recipes)
     if options.data_dir and not any(_reads_data(name) for name in names):
         raise SettingsError(
@@ -97,5 +98,4 @@ def _settings(job: Job) -> RunSettings:
     """Those of a run that was begun, which remembers where its data are; else the recipe's."""
     if not (job.folder / "settings.json").exists():
         return get_recipe(job.recipe).build()
-    settings: RunSettings = run_folder(job.folder).load_settings()[0]
-    return settings
+    return RunFolder(job.folder).load_settings()[0]

@@ -18,7 +18,7 @@ EXAMPLES = """  desp tables
 
 
 @dataclass(frozen=True)
-class TablesArguments:
+class _TablesArguments:
     """The paper's tables: its number, ours, the real-data reference, and the seeds.
 
     All our numbers come from the files in the results folder; a dash is a number that was not measured. Recipes of
@@ -37,7 +37,7 @@ class TablesArguments:
 
 def run(arguments: list[str]) -> None:
     """Print the tables."""
-    options = parse(TablesArguments, arguments, "tables", EXAMPLES)
+    options = parse(_TablesArguments, arguments, "tables", EXAMPLES)
     if not options.results.is_dir():
         raise RunError(
             f"There is no folder {options.results}. Run in the project's folder, or pass --results DIR; "

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
-from desp.cli.common import parse, run_folder
-from desp.cli.data_folder import with_data_dir
+from desp.cli.common import parse
+from desp.cli.run_arguments import with_data_dir
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.recipes import Recipe, all_recipes, get_recipe
+from desp.runs.folder import RunFolder
 from desp.settings import EnergySettings, MethodSettings, RunSettings, Variant
 
 if TYPE_CHECKING:
@@ -55,11 +56,16 @@ def run(arguments: list[str]) -> None:
         return
     recipe = get_recipe(arguments[0])
     options = _parse(recipe, arguments[1:], _TrainArguments(_with_variants(recipe.build(), arguments[1:])))
-    _refuse_another(recipe, options.settings.recipe)
+    given = options.settings.recipe
+    if given != recipe.name:  # a setting like others, but it is named already
+        raise SettingsError(
+            f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
+            f"desp train {given}"
+        )
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
-        saved, seed = run_folder(path).load_settings()
+        saved, seed = RunFolder(path).load_settings()
         options = _parse(recipe, arguments[1:], _TrainArguments(saved, seed=seed))
         if _with_variants(saved, arguments[1:]) != saved:
             raise SettingsError(f"{path} has its method and energy already. Leave --use-method and --energy out.")
@@ -72,15 +78,6 @@ def run(arguments: list[str]) -> None:
     else:
         quoted = shlex.quote(str(path))
         print(f"next:\n  desp evaluate {quoted}\n  desp report {quoted}")
-
-
-def _refuse_another(recipe: Recipe, given: str) -> None:
-    """``--recipe`` is a setting like others, but the recipe is named already."""
-    if given != recipe.name:
-        raise SettingsError(
-            f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
-            f"desp train {given}"
-        )
 
 
 def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
@@ -126,10 +123,11 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
     from accelerate.state import PartialState
 
     from desp.cli.progress import ProgressBar
-    from desp.runs import sample_run, train_run
+    from desp.runs.evaluate import sample_run
+    from desp.runs.train import train_run
     from desp.training.processes import leave_processes
 
-    folder = run_folder(path)
+    folder = RunFolder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
     listener = ProgressBar() if main_process else None
     try:
@@ -164,10 +162,10 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
 
 def _finish_custom(path: Path) -> None:
     """Own data have no table to look up, so the score and the page come at once."""
-    from desp.cli.evaluate import show_evaluation
+    from desp.cli.evaluate import run as evaluate
     from desp.cli.report import report
 
-    show_evaluation(path, samples=10, as_json=False)
+    evaluate([str(path)])
     try:
         report(path)
     except MissingExtraError as missing:  # the model is there all the same

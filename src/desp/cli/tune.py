@@ -3,13 +3,10 @@
 import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from desp.cli.common import busy, number, parse, run_folder, show_table
-from desp.cli.data_folder import MovedData, note_moved_data
+from desp.cli.common import busy, number, parse, show_table
+from desp.cli.run_arguments import RunArguments
 
 EXAMPLES = """  desp tune runs/mine
   desp tune runs/polygons --json
@@ -17,7 +14,7 @@ EXAMPLES = """  desp tune runs/mine
 
 
 @dataclass(frozen=True)
-class TuneArguments:
+class _TuneArguments(RunArguments):
     """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
 
     Varied are the share of stochastic steps, the noise and the number of steps; for denoising methods the number
@@ -25,24 +22,20 @@ class TuneArguments:
     set-MNIST, where one answer is right, it is the Chamfer distance.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run."""
     reset: bool = False
     """Go back to the sampler that the run was begun with."""
     protocol: str = "full"
     """How many examples are predicted for: full, or quick, which is enough for a first look on a CPU."""
     json: bool = False
     """Print JSON."""
-    data_dir: MovedData = None
 
 
 def run(arguments: list[str]) -> None:
     """Tune."""
-    options = parse(TuneArguments, arguments, "tune", EXAMPLES)
-    from desp.runs import reset_run, tune_run
+    options = parse(_TuneArguments, arguments, "tune", EXAMPLES)
+    from desp.runs.tune import reset_run, tune_run
 
-    note_moved_data(options.run, options.data_dir)
-    folder = run_folder(options.run)
+    folder = options.folder()
     if options.reset:
         print(f"back to {reset_run(folder)}")
         return

@@ -1,8 +1,7 @@
 """Examples as rows of arrays: an npz file, or a folder of npy files that are memory maps."""
 
 import zipfile
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -68,12 +67,19 @@ class _Rows:
         return np.arange(size) < (size if self.sizes is None else self.sizes[index])
 
 
-class LazyExamples(Sequence[Example], ABC):
-    """Examples that are made when they are asked for."""
+class Examples(Sequence[Example]):
+    """Examples that are read when they are asked for, so that a memory map is never copied as a whole.
 
-    @abstractmethod
-    def read(self, index: int) -> Example:
-        """One example."""
+    Args:
+        read: gives one example.
+        places: what it is asked for, in this order.
+    """
+
+    def __init__(self, read: Callable[[int], Example], places: Sequence[int]) -> None:
+        self.read, self.places = read, places
+
+    def __len__(self) -> int:
+        return len(self.places)
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -81,26 +87,12 @@ class LazyExamples(Sequence[Example], ABC):
     def __getitem__(self, index: slice) -> list[Example]: ...
     def __getitem__(self, index: int | slice) -> Example | list[Example]:
         if isinstance(index, slice):
-            return [self.read(place) for place in range(*index.indices(len(self)))]
-        return self.read(range(len(self))[index])
+            return [self.read(place) for place in self.places[index]]
+        return self.read(self.places[index])
 
 
-class ChosenExamples(LazyExamples):
-    """Some of many examples, in an order of their own."""
-
-    def __init__(self, examples: Sequence[Example], indices: Sequence[int]) -> None:
-        self.examples, self.indices = examples, indices
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def read(self, index: int) -> Example:
-        """One of the chosen ones."""
-        return self.examples[self.indices[index]]
-
-
-class ArrayExamples(LazyExamples):
-    """Examples that are made into tensors one at a time, so that a memory map is never copied as a whole.
+class _ArrayRows:
+    """Arrays whose rows are made into tensors one at a time.
 
     Args:
         inputs: (M, ...).
@@ -115,7 +107,7 @@ class ArrayExamples(LazyExamples):
         return len(self.sets.values)
 
     def read(self, index: int) -> Example:
-        """One row of the arrays."""
+        """One row of each."""
         elements = np.array(self.sets.values[index], dtype=np.float32)[self.sets.mask(index)]
         return self._input(index), (torch.from_numpy(elements),)
 
@@ -130,8 +122,8 @@ class ArrayExamples(LazyExamples):
         return x if self.kind == "image" else x.reshape(-1)
 
 
-def examples_of(arrays: Arrays, path: Path, description: DataDescription) -> ArrayExamples:
-    """The examples of arrays that `path` holds; all rows are checked once, some at a time.
+def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> _ArrayRows:
+    """The rows of arrays that `path` holds; all are checked once, some at a time.
 
     Raises:
         DataError: arrays are missing, of wrong shapes or types, or hold NaN; or sets are not aligned with inputs.
@@ -153,18 +145,18 @@ def examples_of(arrays: Arrays, path: Path, description: DataDescription) -> Arr
     if kind == "set" and inputs.ndim != 3:
         raise DataError(f"{path}: input sets must have shape (M, N, D), got {tuple(inputs.shape)}.")
     of_inputs = _Rows.of(arrays, "inputs", "input_", path) if kind == "set" else _Rows(inputs)
-    examples = ArrayExamples(of_inputs, _Rows.of(arrays, "sets", "", path), kind)
-    _check(examples, path, description.aligned)
-    return examples
+    rows = _ArrayRows(of_inputs, _Rows.of(arrays, "sets", "", path), kind)
+    _check(rows, path, description.aligned)
+    return rows
 
 
-def _check(examples: ArrayExamples, path: Path, aligned: bool) -> None:
-    inputs, sets = examples.inputs, examples.sets
-    for first in range(0, len(examples), ROWS_AT_ONCE):
+def _check(rows: _ArrayRows, path: Path, aligned: bool) -> None:
+    inputs, sets = rows.inputs, rows.sets
+    for first in range(0, len(rows), ROWS_AT_ONCE):
         if not np.isfinite(inputs.values[first : first + ROWS_AT_ONCE]).all():
             raise DataError(f"{path}: An input holds NaN or infinity. Remove or repair it.")
     elements = 0
-    for index in range(len(examples)):
+    for index in range(len(rows)):
         mask = sets.mask(index)
         elements += int(mask.sum())
         as_set(np.array(sets.values[index])[mask], f"{path}, set {index}")

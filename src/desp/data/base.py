@@ -126,16 +126,11 @@ class DatasetSource(BatchSource):
 
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
         """Collect one batch after another."""
-        collected = self._collected(first, attempt)
-        if self.augment is None:
-            return collected
-        return self._augmented(collected, self.augment, first, attempt)
-
-    def _augmented(
-        self, batches: Iterator[Batch], augment: Augmentation, first: int, attempt: int
-    ) -> Iterator[Batch]:
-        for step, batch in enumerate(batches, start=first):
-            yield augment(batch, make_generator(self.seed, "augment", attempt, step, self.process))
+        for step, batch in enumerate(self._collected(first, attempt), start=first):
+            if self.augment is None:
+                yield batch
+            else:
+                yield self.augment(batch, make_generator(self.seed, "augment", attempt, step, self.process))
 
     def _collected(self, first: int, attempt: int) -> Iterator[Batch]:
         if isinstance(self.dataset, IterableDataset):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from desp.data.arrays import Arrays, ChosenExamples, Example, examples_of, load_arrays, map_arrays
+from desp.data.arrays import Arrays, Examples, load_arrays, map_arrays, rows_of
 from desp.data.base import as_input
 from desp.errors import DataError
 from desp.extras import require
@@ -49,44 +49,27 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
     """The examples of a file. As a dataset, an (input, set) pair for each valid set of each example.
 
     Args:
-        examples: read when they are asked for, so that a memory map is never copied as a whole.
-        pairs: which of them, and which of the valid sets of each.
+        examples: read when they are asked for.
+        answers: how many valid sets each of them has.
         input_format: of the inputs.
     """
 
-    def __init__(
-        self, examples: Sequence[Example], pairs: Sequence[tuple[int, int]], input_format: InputFormat
-    ) -> None:
-        self._examples, self._pairs, self.input_format = examples, list(pairs), input_format
-        self._order = list(dict.fromkeys(example for example, _ in self._pairs))
+    def __init__(self, examples: Examples, answers: Sequence[int], input_format: InputFormat) -> None:
+        self.examples, self.answers, self.input_format = examples, answers, input_format
+        self._pairs = [(example, answer) for example, count in enumerate(answers) for answer in range(count)]
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         example, answer = self._pairs[index]
-        x, answers = self._examples[example]
+        x, answers = self.examples[example]
         return x, answers[answer]
 
-    def part(self, examples: Sequence[int]) -> "DataFile":
+    def part(self, places: Sequence[int]) -> "DataFile":
         """The examples at these places, with all their valid sets."""
-        places = {self._order[place]: position for position, place in enumerate(examples)}
-        kept = sorted((pair for pair in self._pairs if pair[0] in places), key=lambda pair: places[pair[0]])
-        return DataFile(self._examples, kept, self.input_format)
-
-    @property
-    def example_count(self) -> int:
-        """How many examples there are; pairs are more where an input has several valid sets."""
-        return len(self._order)
-
-    @property
-    def rows(self) -> Sequence[Example]:
-        """All examples, read when they are asked for."""
-        return ChosenExamples(self._examples, self._order)
-
-    def examples(self, first: int = 0, last: int | None = None) -> list[Example]:
-        """Examples `first` to `last`, in memory."""
-        return list(self.rows[first:last])
+        examples = Examples(self.examples.read, [self.examples.places[place] for place in places])
+        return DataFile(examples, [self.answers[place] for place in places], self.input_format)
 
 
 def read_data_file(path: Path, description: DataDescription | None = None) -> DataFile:
@@ -113,9 +96,9 @@ def read_data_file(path: Path, description: DataDescription | None = None) -> Da
 
 
 def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
-    examples = examples_of(arrays, path, description)
-    input_format = InputFormat(examples.kind, tuple(examples[0][0].shape))
-    return DataFile(examples, [(index, 0) for index in range(len(examples))], input_format)
+    rows = rows_of(arrays, path, description)
+    input_format = InputFormat(rows.kind, tuple(rows.read(0)[0].shape))
+    return DataFile(Examples(rows.read, range(len(rows))), [1] * len(rows), input_format)
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -182,8 +165,8 @@ def _read_json_lines(path: Path, description: DataDescription) -> DataFile:
         raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
     inputs, input_format = _read_inputs(raw_inputs, path.parent, places)
     sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
-    pairs = [(example, answer) for example, valid in enumerate(sets) for answer in range(len(valid))]
-    return DataFile(list(zip(inputs, sets, strict=True)), pairs, input_format)
+    pairs = list(zip(inputs, sets, strict=True))
+    return DataFile(Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), input_format)
 
 
 def _answers(record: dict[str, Any], where: str) -> list[Tensor]:

@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from desp.data.base import Batch
-from desp.data.idx import Bytes, read_idx
+from desp.data.base import Augmentation, Batch
 from desp.data.mnist_files import (
     TEST_IMAGES,
     TEST_LABELS,
     TRAIN_IMAGES,
-    TRAIN_LABELS,
+    Bytes,
     check_files,
     files_folder,
+    read_idx,
 )
 from desp.errors import DataError
 from desp.randomness import make_generator
@@ -34,49 +34,6 @@ Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)
-class PointSets:
-    """M sets of pixels, one behind the other.
-
-    Attributes:
-        points: (P, 2) rows and columns of all pixels, 0 to 27.
-        offsets: (M + 1,) where each set begins in `points`; the last is P.
-        labels: (M,) what the image shows, 0 to 9.
-    """
-
-    points: Array
-    offsets: Array
-    labels: Array
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def sizes(self) -> Array:
-        """How many pixels each set has, (M,)."""
-        return np.diff(self.offsets)
-
-    def table(self, indices: Array, max_size: int) -> "PointTable":
-        """The sets at `indices`, padded to `max_size` points.
-
-        Raises:
-            DataError: one of them is larger.
-        """
-        sizes = self.sizes[indices]
-        if len(sizes) and sizes.max() > max_size:
-            raise DataError(
-                f"The largest set has {sizes.max()} points, but at most {max_size} are allowed. Raise max_size."
-            )
-        padded = np.zeros((len(indices), max_size, 2), dtype=np.uint8)
-        places = np.arange(max_size)
-        for first in range(0, len(indices), _IMAGES_AT_ONCE):
-            part = slice(first, first + _IMAGES_AT_ONCE)
-            present = places < sizes[part, None]
-            rows = self.offsets[indices[part]][:, None] + places
-            padded[part][present] = self.points[rows[present]]
-        return PointTable(torch.from_numpy(padded), torch.from_numpy(sizes.astype(np.int64)))
-
-
-@dataclass(frozen=True)
 class PointTable:
     """M padded sets of pixels, compact enough to lie on the device they are drawn on.
 
@@ -90,6 +47,10 @@ class PointTable:
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def at(self, indices: Array) -> "PointTable":
+        """The sets at these places."""
+        return PointTable(self.points[indices], self.sizes[indices])
 
     def to(self, device: torch.device | str) -> "PointTable":
         """Move both tensors to `device`."""
@@ -122,24 +83,53 @@ def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:
     return Batch(sets.with_presence(), sets)
 
 
+def translate_points(fraction: float, grid: int) -> Augmentation:
+    """Translate sets of points on a grid by whole steps, for auto-encoders: the input is the set itself.
+
+    No shape depends on what is drawn, so that it can be recorded as a part of a training step.
+
+    Args:
+        fraction: of the sets that are translated, each to any place that has room for all its points; all places
+            are as likely.
+        grid: places along each axis; coordinates are 0, 1 / (grid - 1), ..., 1.
+    """
+
+    def augment(batch: Batch, generator: torch.Generator) -> Batch:
+        elements, presence = batch.sets.elements, batch.sets.presence
+        absent = ~presence.unsqueeze(-1)
+        places = (elements * (grid - 1)).round().to(torch.int16)
+        lowest = places.masked_fill(absent, grid - 1).amin(dim=1, keepdim=True)
+        room = grid - 1 - places.amax(dim=1, keepdim=True) + lowest
+        share = torch.rand(lowest.shape, generator=generator, device=elements.device)
+        target = (share * (room + 1)).to(torch.int16).minimum(room)
+        chosen = torch.rand(len(elements), 1, 1, generator=generator, device=elements.device) < fraction
+        moved = torch.where(chosen & ~absent, places - lowest + target, places)
+        sets = SetBatch(moved.to(elements.dtype) / (grid - 1), presence)
+        return Batch(sets.with_presence(), sets)
+
+    return augment
+
+
 @dataclass(frozen=True)
 class MnistData:
-    """All sets, split.
+    """All sets, padded to the size of the largest one.
 
     Attributes:
         training: the official training images, of which a part is for validation.
         test: the official test images, in their order.
+        labels: (M,) what the test images show, 0 to 9.
         checksum: of the files they come from.
     """
 
-    training: PointSets
-    test: PointSets
+    training: PointTable
+    test: PointTable
+    labels: Bytes
     checksum: str
 
     @property
     def max_size(self) -> int:
         """The size of the largest set, training and test; 342 for MNIST."""
-        return int(max(self.training.sizes.max(), self.test.sizes.max()))
+        return self.test.points.shape[1]
 
     @property
     def split(self) -> tuple[Array, Array]:
@@ -161,24 +151,23 @@ def load_mnist(variant: MnistVariant, data_dir: str | Path | None = None) -> Mni
     """
     folder = files_folder(variant, data_dir)
     checksum = check_files(folder, variant)
-    training, test = _read(folder, TRAIN_IMAGES, TRAIN_LABELS), _read(folder, TEST_IMAGES, TEST_LABELS)
-    return MnistData(training, test, checksum)
+    training, test = (read_idx(folder / name, (None, PIXELS, PIXELS)) for name in (TRAIN_IMAGES, TEST_IMAGES))
+    if len(training) == 0 or len(test) == 0:
+        raise DataError(f"{folder / (TEST_IMAGES if len(training) else TRAIN_IMAGES)} holds no images.")
+    size = max(int((images >= THRESHOLD).sum(axis=(1, 2)).max()) for images in (training, test))
+    labels = read_idx(folder / TEST_LABELS, (len(test),))
+    return MnistData(points_of(training, size), points_of(test, size), labels, checksum)
 
 
-def points_of(images: Bytes) -> tuple[Array, Array]:
-    """The bright pixels (P, 2) of images (M, 28, 28) in reading order, and their number for each image (M,)."""
-    image, row, column = np.nonzero(images >= THRESHOLD)
-    return np.stack([row, column], axis=1).astype(np.uint8), np.bincount(image, minlength=len(images))
-
-
-def _read(folder: Path, image_file: str, label_file: str) -> PointSets:
-    images = read_idx(folder / image_file, (None, PIXELS, PIXELS))
-    if len(images) == 0:
-        raise DataError(f"{folder / image_file} holds no images.")
-    labels = read_idx(folder / label_file, (len(images),))
+def points_of(images: Bytes, max_size: int) -> PointTable:
+    """The bright pixels of images (M, 28, 28) in reading order, padded to `max_size`."""
+    points = np.zeros((len(images), max_size, 2), dtype=np.uint8)
+    sizes = np.zeros(len(images), dtype=np.int64)
     # In parts: the indices of all bright pixels at once would take much memory.
-    parts = [
-        points_of(images[first : first + _IMAGES_AT_ONCE]) for first in range(0, len(images), _IMAGES_AT_ONCE)
-    ]
-    points, sizes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return PointSets(points, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels)
+    for first in range(0, len(images), _IMAGES_AT_ONCE):
+        part = slice(first, first + _IMAGES_AT_ONCE)
+        bright = images[part] >= THRESHOLD
+        sizes[part] = bright.sum(axis=(1, 2))
+        present = np.arange(max_size) < sizes[part, None]
+        points[part][present] = np.stack(np.nonzero(bright)[1:], axis=1)
+    return PointTable(torch.from_numpy(points), torch.from_numpy(sizes))

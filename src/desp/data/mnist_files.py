@@ -1,14 +1,24 @@
-"""The files of MNIST and Fashion-MNIST: where they may be, where they come from, and what they must be."""
+"""The files of MNIST and Fashion-MNIST: where they are, how they are fetched, and how they are read."""
 
+import gzip
 import hashlib
 import os
-from collections.abc import Callable
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from typing import Any
 
-from desp.data.download import check_md5, download, file_md5
+import numpy as np
+
 from desp.errors import DataError
 from desp.settings import MnistVariant
+from desp.storage import write_atomically
+
+Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
@@ -40,8 +50,19 @@ MIRRORS: dict[MnistVariant, tuple[str, ...]] = {
     ),
 }
 
-FileProgress = Callable[[str, int, int | None], None]
-"""Told of a file how many bytes are there, of how many."""
+Progress = Callable[[int, int | None], None]
+"""Told how many bytes are there, and how many there are in all (None if that is not known)."""
+
+TIMEOUT = 30.0
+_CHUNK = 1 << 16
+_NETWORK = (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError, OSError)
+
+# An idx file begins with two zero bytes and the type of unsigned bytes; the number of dimensions follows, then a
+# length for each.
+_START = b"\x00\x00\x08"
+
+
+# -- where they are --------------------------------------------------------------------------------------
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
@@ -67,12 +88,12 @@ def files_folder(variant: MnistVariant, data_dir: str | Path | None = None) -> P
 
 
 def fetch_files(
-    variant: MnistVariant, data_dir: str | Path | None = None, progress: FileProgress | None = None
+    variant: MnistVariant, data_dir: str | Path | None = None, progress: Callable[..., None] | None = None
 ) -> Path:
-    """Download what is missing, and return the folder.
+    """Download what is missing, and return the folder; `progress` is told the name of a file, then as `Progress`.
 
     Raises:
-        DownloadError: a file that no mirror gave.
+        DataError: a file that no mirror gave.
     """
     folder = files_folder(variant, data_dir)
     for name, md5 in CHECKSUMS[variant].items():
@@ -102,6 +123,139 @@ def check_files(folder: Path, variant: MnistVariant) -> str:
             f"DESP_DATA=DIR; the files may be in DIR or in DIR/{variant}."
         )
     for name, md5 in checksums.items():
-        check_md5(folder / name, md5, again)
+        found = file_md5(folder / name)
+        if found != md5:
+            raise DataError(
+                f"{folder / name}: expected the MD5 sum {md5}, got {found}. It is damaged, or another file of the "
+                f"same name. Move it away, then: {again}"
+            )
     together = "".join(f"{name}:{checksums[name]};" for name in sorted(checksums))
     return hashlib.blake2b(together.encode(), digest_size=16).hexdigest()
+
+
+def file_md5(path: Path) -> str:
+    """The MD5 sum of a file. It tells damage, not malice."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+# -- from the network ------------------------------------------------------------------------------------
+
+
+class _Failed(Exception):
+    """A mirror did not give the file; the message says why."""
+
+
+def download(
+    target: Path,
+    md5: str,
+    mirrors: Sequence[str],
+    progress: Progress | None = None,
+    timeout: float = TIMEOUT,
+) -> None:
+    """Fetch a file to `target`.
+
+    It gets its name once it is whole and its checksum is right, so that several processes may fetch it at once.
+
+    Args:
+        target: where to; its folder is made if needed, and its name is the one it has on all mirrors.
+        md5: its checksum.
+        mirrors: addresses of folders that hold it, tried in this order.
+        progress: told of bytes.
+        timeout: seconds without an answer after which a mirror is given up.
+
+    Raises:
+        DataError: no mirror gave it; the message lists what each one said.
+    """
+    tried = []
+    for mirror in mirrors:
+        address = f"{mirror.rstrip('/')}/{target.name}"
+        try:
+            write_atomically(target, partial(_fetch, address, md5, progress, timeout))
+        except _Failed as reason:
+            tried.append(f"{address} ({reason})")
+            continue
+        return
+    raise DataError(
+        f"{target.name} could not be fetched. Tried: {'; '.join(tried) or 'nothing, as no mirror is known'}. "
+        f"Check the connection and try again, or put the file into {target.parent} yourself."
+    )
+
+
+def _fetch(address: str, md5: str, progress: Progress | None, timeout: float, path: Path) -> None:
+    """Fill `path` with the whole file of the right checksum, or fail."""
+    if not address.startswith(("http://", "https://")):
+        raise _Failed("not an http address")
+    try:
+        response: HTTPResponse = urllib.request.urlopen(address, timeout=timeout)  # noqa: S310 - http, see above
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _Failed(f"answered {error.code}") from error
+    except _NETWORK as error:
+        raise _Failed(f"no answer: {getattr(error, 'reason', error)}") from error
+    length = response.headers.get("Content-Length")
+    done, total = 0, int(length) if length is not None and length.isdecimal() else None
+    with response, path.open("wb") as file:
+        for chunk in _chunks(response):
+            file.write(chunk)
+            done += len(chunk)
+            if progress:
+                progress(done, total)
+    if total is not None and done < total:
+        raise _Failed(f"ended after {done} of {total} bytes")
+    found = file_md5(path)
+    if found != md5:
+        raise _Failed(f"expected the MD5 sum {md5}, got {found}")
+
+
+def _chunks(response: HTTPResponse) -> Iterator[bytes]:
+    """What a server sends. Only its failures are caught, not those of the disk that it is written to."""
+    while True:
+        try:
+            chunk = response.read(_CHUNK)
+        except _NETWORK as error:
+            raise _Failed(f"broke off: {error}") from error
+        if not chunk:
+            return
+        yield chunk
+
+
+# -- their format ----------------------------------------------------------------------------------------
+
+
+def read_idx(path: Path, shape: tuple[int | None, ...]) -> Bytes:
+    """Read the array of a gzipped idx file: a header with the shape, then unsigned bytes.
+
+    Args:
+        path: the file.
+        shape: what it must have; None allows any length.
+
+    Returns:
+        Unsigned bytes of a shape that fits `shape`, not to be written to.
+
+    Raises:
+        DataError: not such a file, or of another shape.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes())
+        dimensions = content[3] if content.startswith(_START) else 0
+        found = tuple(np.frombuffer(content, dtype=">u4", count=dimensions, offset=4).tolist())
+        array = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * dimensions).reshape(found)
+    except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
+        raise DataError(
+            f"{path}: expected a gzipped idx file of unsigned bytes, but it cannot be read ({error}). "
+            "Delete it and fetch it again."
+        ) from error
+    fits = len(found) == len(shape) and all(
+        wanted in (None, length) for wanted, length in zip(shape, found, strict=True)
+    )
+    if not fits:
+        raise DataError(
+            f"{path}: expected an array of shape {_words(shape)}, but its header says {_words(found)}. "
+            "Check that the file was not confused with another one."
+        )
+    return array
+
+
+def _words(shape: tuple[Any, ...]) -> str:
+    return " x ".join("any" if length is None else str(length) for length in shape)

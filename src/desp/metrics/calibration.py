@@ -1,6 +1,6 @@
 """Could the truth be one of the predictions? Its rank among them, over many inputs."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -9,7 +9,6 @@ from torch import Tensor
 
 from desp.errors import DataError
 from desp.metrics.base import Metric
-from desp.metrics.distribution import check_distances
 
 CALIBRATION = Metric("calibration", 1.0, "lower", "largest deviation of the true sets' ranks from uniform ones")
 
@@ -34,7 +33,10 @@ def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator)
             "distances must have shape (tests, K + 1, K + 1): the truth and at least one prediction, got "
             f"{tuple(distances.shape)}. A single test is written distances.unsqueeze(0)."
         )
-    check_distances(distances, "distances")
+    if distances.numel() == 0:
+        raise DataError(f"distances must not be empty, got shape {tuple(distances.shape)}. Pass at least one set.")
+    if not bool(torch.isfinite(distances).all()):
+        raise DataError("distances must be finite, got NaN or infinity. Remove the sets that hold one.")
     itself = torch.eye(distances.shape[1], dtype=torch.bool, device=distances.device)
     # Sorted, so that the same distances in another order add up to exactly the same: a tie remains a tie.
     others = distances.double().masked_fill(itself, 0.0).sort(dim=2).values
@@ -45,51 +47,22 @@ def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator)
     return nearer + (chance.to(distances.device) * (tied + 1)).long()
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """How far the ranks of true sets are from uniform.
+def calibration(ranks: Int[Tensor, " t"], samples: int) -> dict[str, Any]:
+    """How far ranks from `truth_ranks`, among `samples` (K) predictions each, are from uniform.
 
-    Attributes:
+    Returns:
         histogram: share of tests with rank 0 to K; 1 / (K + 1) each is perfect.
         deviation: largest absolute difference between the cumulative histogram and the uniform one
             (Kolmogorov-Smirnov statistic); 0 is perfect, K / (K + 1) the worst.
-        p_value: of Pearson's chi-square test for uniform ranks.
+        p_value: of Pearson's chi-square test for uniform ranks; it holds for some five tests a rank or more.
     """
-
-    histogram: tuple[float, ...]
-    deviation: float
-    p_value: float
-
-
-def calibration(ranks: Int[Tensor, " t"], samples: int) -> Calibration:
-    """Summarise the ranks of true sets among `samples` (K) predictions each.
-
-    The p-value holds for some five tests a rank or more, T >= 5 (K + 1).
-
-    Raises:
-        DataError: no ranks, not whole numbers, or outside 0 to K.
-    """
-    if samples < 1:
-        raise DataError(f"samples must be at least 1, the predictions of one input, got {samples}.")
-    whole = not (ranks.is_floating_point() or ranks.is_complex() or ranks.dtype == torch.bool)
-    if ranks.dim() != 1 or len(ranks) == 0 or not whole:
-        raise DataError(
-            f"ranks must be a non-empty list of whole numbers (tests,), got {ranks.dtype} of shape "
-            f"{tuple(ranks.shape)}. Take them from truth_ranks."
-        )
-    low, high = int(ranks.min()), int(ranks.max())
-    if low < 0 or high > samples:
-        raise DataError(
-            f"ranks must be within 0 to {samples}, got {low} to {high}. Pass the number of predictions of one "
-            "input as samples, the truth not counted."
-        )
     counts = torch.bincount(ranks.cpu(), minlength=samples + 1).double()
     shares = counts / counts.sum()
     uniform = torch.arange(1, samples + 2, dtype=torch.float64) / (samples + 1)
     expected = len(ranks) / (samples + 1)
     chi_square = float((counts - expected).square().sum() / expected)
-    return Calibration(
-        histogram=tuple(shares.tolist()),
-        deviation=float((shares.cumsum(dim=0) - uniform).abs().max()),
-        p_value=float(chdtrc(samples, chi_square)),
-    )
+    return {
+        "histogram": tuple(shares.tolist()),
+        "deviation": float((shares.cumsum(dim=0) - uniform).abs().max()),
+        "p_value": float(chdtrc(samples, chi_square)),
+    }

@@ -1,10 +1,8 @@
 """Are predicted sets distributed as real ones are? Scores of whole collections of sets.
 
 A score of single predictions is best when all of them are the same good set. The scores here are not: they
-compare collections, through the set distance of every pair.
+compare collections, through matrices of the set distance of every pair, see `pairwise_distances`.
 """
-
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -69,22 +67,13 @@ def coverage(distances: Float[Tensor, "real predicted"]) -> float:
     Low where modes are missing; it does not see poor predictions. Real sets that are equally near to a
     prediction, such as exact copies of each other, are all covered by it. Two samples of the same distribution
     do not reach 1: compare with the coverage of other real sets.
-
-    Raises:
-        DataError: not a matrix, empty, or NaN.
     """
-    _check_matrix(distances, "distances", "(real sets, predicted sets)")
     nearest = distances == distances.amin(dim=0)
     return float(nearest.any(dim=1).double().mean())
 
 
 def minimum_matching_distance(distances: Float[Tensor, "real predicted"]) -> float:
-    """The distance of a real set to its nearest predicted set, mean over real sets (Achlioptas et al. 2018).
-
-    Raises:
-        DataError: not a matrix, empty, or NaN.
-    """
-    _check_matrix(distances, "distances", "(real sets, predicted sets)")
+    """The distance of a real set to its nearest predicted set, mean over real sets (Achlioptas et al. 2018)."""
     return float(distances.amin(dim=1).double().mean())
 
 
@@ -106,20 +95,7 @@ def nearest_neighbour_accuracy(
     Args:
         real_real, predicted_predicted: distances within; their diagonals are ignored.
         real_predicted: distances between.
-
-    Raises:
-        DataError: shapes that do not fit together, empty, or NaN.
     """
-    _check_matrix(real_real, "real_real", "(real sets, real sets)")
-    _check_matrix(predicted_predicted, "predicted_predicted", "(predicted sets, predicted sets)")
-    _check_matrix(real_predicted, "real_predicted", "(real sets, predicted sets)")
-    real, predicted = real_predicted.shape
-    if real_real.shape != (real, real) or predicted_predicted.shape != (predicted, predicted):
-        raise DataError(
-            f"real_predicted compares {real} real sets with {predicted} predicted ones, so the others must have "
-            f"shapes {(real, real)} and {(predicted, predicted)}, got {tuple(real_real.shape)} and "
-            f"{tuple(predicted_predicted.shape)}. Compute all three from the same two batches."
-        )
     right = torch.cat([_same_label(real_real, real_predicted), _same_label(predicted_predicted, real_predicted.T)])
     return float(right.mean())
 
@@ -133,23 +109,8 @@ def _same_label(within: Float[Tensor, "n n"], between: Float[Tensor, "n m"]) -> 
     return same.double() / (same + other)
 
 
-@dataclass(frozen=True)
-class DistributionScores:
-    """How far predicted sets are from real ones, as distributions.
-
-    Attributes:
-        coverage: share of real sets that some prediction is nearest to; higher is better.
-        minimum_matching_distance: mean distance of real sets to the nearest prediction; lower is better.
-        nearest_neighbour_accuracy: how well both are distinguished; 0.5 is perfect.
-    """
-
-    coverage: float
-    minimum_matching_distance: float
-    nearest_neighbour_accuracy: float
-
-
-def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distance) -> DistributionScores:
-    """Score predicted sets (B, M, D) against real ones (A, N, D) with all three scores.
+def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distance) -> dict[str, float]:
+    """Score predicted sets (B, M, D) against real ones (A, N, D) by all `DISTRIBUTION_METRICS`.
 
     Take as many of each, drawn independently. See `pairwise_distances` for how sets of different sizes compare.
 
@@ -163,11 +124,11 @@ def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distanc
     between = pairwise_distances(real, predicted, distance)
     real_real = pairwise_distances(real, real, distance)
     predicted_predicted = pairwise_distances(predicted, predicted, distance)
-    return DistributionScores(
-        coverage=coverage(between),
-        minimum_matching_distance=minimum_matching_distance(between),
-        nearest_neighbour_accuracy=nearest_neighbour_accuracy(real_real, predicted_predicted, between),
-    )
+    return {
+        "coverage": coverage(between),
+        "minimum_matching_distance": minimum_matching_distance(between),
+        "nearest_neighbour_accuracy": nearest_neighbour_accuracy(real_real, predicted_predicted, between),
+    }
 
 
 def _same_size(first: SetBatch, second: SetBatch) -> tuple[SetBatch, SetBatch]:
@@ -200,23 +161,3 @@ def _check_batches(first: SetBatch, second: SetBatch) -> None:
         if bool(broken.any()):
             index = int(broken.any(dim=1).nonzero()[0])
             raise DataError(f"set {index} of the {name} batch holds NaN or infinity. Remove or repair it.")
-
-
-def _check_matrix(distances: Tensor, name: str, shape: str) -> None:
-    if distances.dim() != 2:
-        raise DataError(
-            f"{name} must have shape {shape}, got {tuple(distances.shape)}. Take it from pairwise_distances."
-        )
-    check_distances(distances, name)
-
-
-def check_distances(distances: Tensor, name: str) -> None:
-    """Refuse distances that are none, or not finite.
-
-    Raises:
-        DataError: `name` tells which.
-    """
-    if distances.numel() == 0:
-        raise DataError(f"{name} must not be empty, got shape {tuple(distances.shape)}. Pass at least one set.")
-    if not bool(torch.isfinite(distances).all()):
-        raise DataError(f"{name} must be finite, got NaN or infinity. Remove the sets that hold one.")

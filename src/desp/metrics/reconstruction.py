@@ -9,24 +9,23 @@ from torch import Tensor
 
 from desp.distances import chamfer, hungarian
 from desp.metrics.base import Metric
-from desp.metrics.sizes import (
-    BATCHED_SIZE_RMSE,
-    POOLED_SIZE_RMSE,
-    RIGHT_SIZE,
-    batched_size_rmse,
-    released_sizes,
-    right_size,
-    size_rmse,
-)
+from desp.metrics.sizes import RIGHT_SIZE, right_size, size_rmse
 
 PRESENT = 0.5
+RELEASED_THRESHOLD = 0.015
+RELEASED_BATCH = 100
 # Pairs of elements whose distances are computed at once: some 150 MB, a hundred sets of 342 points.
 PAIRS_AT_ONCE = 12_000_000
 RECONSTRUCTION_METRICS = (
     Metric("chamfer", 1e-5, "lower", "Chamfer distance to the input"),
     Metric("hungarian", 1e-5, "lower", "Hungarian distance to the input"),
-    BATCHED_SIZE_RMSE,
-    POOLED_SIZE_RMSE,
+    Metric(
+        "size_rmse",
+        1.0,
+        "lower",
+        "root mean square error of cardinalities by the released rule, in batches of 100",
+    ),
+    Metric("size_rmse_pooled", 1.0, "lower", "root mean square error of cardinalities by presence"),
     RIGHT_SIZE,
 )
 
@@ -79,6 +78,25 @@ def compare_reconstructions(predicted: Float[Tensor, "m n c"], true: Float[Tenso
         released=torch.stack([released_sizes(predicted), released_sizes(true)], dim=1).cpu(),
         sizes=torch.stack([_present(predicted), _present(true)], dim=1).cpu(),
     )
+
+
+def batched_size_rmse(
+    predicted: Int[Tensor, " b"], true: Int[Tensor, " b"], *, batch_size: int = RELEASED_BATCH
+) -> float:
+    """Root mean square error of set sizes in each batch, averaged over batches, as the released code has it.
+
+    One wrong size among 1,000 weighs .01 here, and .032 in the pooled error. The last batch may be smaller.
+    """
+    parts = zip(predicted.split(batch_size), true.split(batch_size), strict=True)
+    return float(torch.tensor([size_rmse(some, wanted) for some, wanted in parts], dtype=torch.float64).mean())
+
+
+def released_sizes(values: Float[Tensor, "b n c"], threshold: float = RELEASED_THRESHOLD) -> Int[Tensor, " b"]:
+    """Set sizes by the released rule: a row counts if each of its numbers, presence too, is above `threshold`.
+
+    Elements in row or column 0 never count, in predictions and truth alike.
+    """
+    return (values > threshold).all(dim=-1).sum(dim=1)
 
 
 def _parts(predicted: Tensor, true: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -5,12 +5,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from desp.errors import SettingsError
-from desp.metrics import describe
+from desp.metrics.base import describe
 from desp.paper.reproduce import stochastic_sampler
 from desp.results import data_slug
 from desp.runs.evaluate import changed_settings
-from desp.runs.folder import RunFolder
-from desp.runs.loaded import LoadedRun
+from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.provenance import provenance
 from desp.settings import to_json
 from desp.storage import write_json

@@ -76,11 +76,11 @@ def tspn() -> TSPNSettings:
     )
 
 
-def baseline_training(learning_rate: float, steps: int) -> TrainingSettings:
-    """Plain Adam at a constant rate, batch 32: 1e-2 for DSPN and C-DSPN, 1e-3 for TSPN."""
+def baseline_training(learning_rate: float, steps: int, batch_size: int = BATCH_SIZE) -> TrainingSettings:
+    """Plain Adam at a constant rate: as the paper trains; 1e-2 for DSPN and C-DSPN, 1e-3 for TSPN."""
     return TrainingSettings(
         steps=steps,
-        batch_size=BATCH_SIZE,
+        batch_size=batch_size,
         learning_rate=learning_rate,
         warmup_steps=0,
         decay="constant",

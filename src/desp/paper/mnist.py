@@ -39,18 +39,11 @@ def mnist_desp_paper() -> RunSettings:
             data_noise=0.015,
         ),
         representation=_UNSCALED,
-        training=TrainingSettings(
-            steps=100 * _EPOCH,
-            batch_size=100,
-            learning_rate=1e-4,
-            warmup_steps=0,
-            decay="constant",
-            clip_norm=None,
-            ema_decay=None,
+        training=replace(
+            baseline_training(1e-4, steps=100 * _EPOCH, batch_size=100),
             validate_every=_EPOCH,
             patience=7,
             checkpoint_every=_EPOCH,
-            on_nonfinite="stop",
         ),
     )
 

@@ -27,8 +27,7 @@ def recipes_of(table: str, only: tuple[str, ...] = ()) -> list[str]:
     """The names of a table's recipes, or those of them that are in `only`.
 
     Raises:
-        RecipeError: there is no such table or recipe.
-        SettingsError: the table has no recipes, or not those.
+        SettingsError: there is no such table or recipe, or the table has not those.
     """
     names = [item.name for item in all_recipes() if item.table == get_table(table).name]
     if not names:
@@ -78,7 +77,7 @@ class Job:
         if varies and not result_path(ablations, self.recipe, self.seed).exists():
             yield ["ablate", str(self.folder), "--record", str(ablations), *data]
 
-    def carry_out(self, children: "Children") -> str | None:
+    def carry_out(self, children: "_Children") -> str | None:
         """Do what is left; returns what went wrong, or None."""
         log = self.folder.with_suffix(".log")
         for command in self.commands():
@@ -96,7 +95,7 @@ def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None],
         at_once: how many at the same time.
         on_done: told of every job that ended, and of what went wrong.
     """
-    children = Children()
+    children = _Children()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         futures = {pool.submit(job.carry_out, children): job for job in jobs}
         try:
@@ -108,7 +107,7 @@ def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None],
             raise
 
 
-class Children:
+class _Children:
     """The processes under way, which are asked once to save themselves when all shall end.
 
     They run in sessions of their own: were Ctrl-C to reach them from the terminal as well, a second signal would

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from desp.paper.baselines import baseline_training
 from desp.recipes.registry import recipe
 from desp.settings import (
     ContrastiveSettings,
@@ -39,16 +40,7 @@ def _paper(name: str, task: TaskSettings) -> RunSettings:
         task=task,
         method=_contrastive(_CHAIN, replace(_CHAIN, stochastic_steps=80)),
         representation=_PADDING,
-        training=TrainingSettings(
-            steps=4000,
-            batch_size=100,
-            learning_rate=1e-4,
-            warmup_steps=0,
-            decay="constant",
-            clip_norm=None,
-            ema_decay=None,
-            on_nonfinite="stop",
-        ),
+        training=baseline_training(1e-4, steps=4000, batch_size=100),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from desp.errors import RecipeError
+from desp.errors import SettingsError
 from desp.plugins import load_plugins
 from desp.settings import RunSettings
 
@@ -80,11 +80,11 @@ def get_recipe(name: str) -> Recipe:
     """The recipe called `name`.
 
     Raises:
-        RecipeError: there is none; near names are suggested.
+        SettingsError: there is none; near names are suggested.
     """
     load_plugins()
     if name not in _RECIPES:
         near = difflib.get_close_matches(name, _RECIPES, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
-        raise RecipeError(f"There is no recipe '{name}'. {hint}`desp recipes` lists all of them.")
+        raise SettingsError(f"There is no recipe '{name}'. {hint}`desp recipes` lists all of them.")
     return _RECIPES[name]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from desp.errors import RecipeError
+from desp.errors import SettingsError
 from desp.plugins import load_plugins
 from desp.recipes.registry import all_recipes
 
@@ -59,14 +59,9 @@ def get_table(name: str) -> Table:
     """The table called `name`.
 
     Raises:
-        RecipeError: there is none.
+        SettingsError: there is none.
     """
     known = {table.name: table for table in all_tables()}
     if name not in known:
-        raise RecipeError(f"There is no table '{name}'. Known are: {', '.join(known)}.")
+        raise SettingsError(f"There is no table '{name}'. Known are: {', '.join(known)}.")
     return known[name]
-
-
-def published_value(table: str | None, task: str, system: str, metric: str) -> float | None:
-    """The published number for a cell; None if there is none."""
-    return None if table is None else get_table(table).value(task, system, metric)

@@ -7,17 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from desp.errors import DespError, RunError
+from desp.runs.folder import RunFolder, again
 from desp.settings import LangevinSettings, MethodSettings, from_json, migrate_run
-
-# The command that writes each file of a run folder, for messages and for the gaps of a page.
-WRITTEN_BY = {
-    "settings.json": "desp train",
-    "log.jsonl": "desp train",
-    "summary.json": "desp train",
-    "evaluation.json": "desp evaluate RUN",
-    "samples.json": "desp report RUN",
-    "ablation.json": "desp ablate RUN",
-}
 
 
 @dataclass(frozen=True)
@@ -68,14 +59,11 @@ def read_run(folder: Path) -> RunRecord:
     folder = Path(folder)
     if not folder.is_dir():
         raise RunError(f"There is no folder {folder}. Pass the folder that `desp train` wrote.")
-    head = _read_object(folder / "settings.json")
-    if head is None:
-        raise RunError(
-            f"{folder} is not a run folder: it has no settings.json. Pass the folder that `desp train` wrote."
-        )
+    run = RunFolder(folder)
+    head = run.head()
     lines = _read_log(folder / "log.jsonl")
-    summary = _read_object(folder / "summary.json")
-    settings, seed = _present_settings(head.get("settings"), folder), head.get("seed")
+    summary = run.read(run.summary_file)
+    settings, seed = _present_settings(head.get("settings"), run), head.get("seed")
     return RunRecord(
         folder=folder,
         recipe=str(head.get("recipe", "unnamed")),
@@ -85,14 +73,14 @@ def read_run(folder: Path) -> RunRecord:
         log=_by_step([line for line in lines if "validation_score" not in line]),
         validations=_by_step([line for line in lines if "validation_score" in line]),
         summary=summary,
-        finished=None if summary is None else _written(folder / "summary.json"),
-        evaluation=_read_listing(folder / "evaluation.json", "rows", "cases"),
-        samples=_read_listing(folder / "samples.json", "examples"),
-        ablation=_read_listing(folder / "ablation.json", "rows"),
+        finished=None if summary is None else _written(run.summary_file),
+        evaluation=_read_listing(run, run.evaluation_file, "rows", "cases"),
+        samples=_read_listing(run, run.samples_file, "examples"),
+        ablation=_read_listing(run, run.ablation_file, "rows"),
     )
 
 
-def _present_settings(settings: Any, folder: Path) -> Any:
+def _present_settings(settings: Any, run: RunFolder) -> Any:
     """The run's settings under their present names, with the sampler that was chosen for it since."""
     if not isinstance(settings, dict):
         return settings
@@ -100,7 +88,7 @@ def _present_settings(settings: Any, folder: Path) -> Any:
         settings = migrate_run(settings)
     except (DespError, KeyError, TypeError, AttributeError):
         return settings  # of a kind that was removed, or damaged: shown as they are
-    chosen = (_read_object(folder / "tuning.json") or {}).get("sampler")
+    chosen = (run.read(run.tuning_file) or {}).get("sampler")
     if chosen is None or not isinstance(settings.get("method"), dict):
         return settings
     return {**settings, "method": {**settings["method"], "sampler": chosen}}
@@ -114,33 +102,13 @@ def _method_of(settings: Any) -> MethodSettings | None:
         return None
 
 
-def _read_object(path: Path) -> dict[str, Any] | None:
-    """The JSON object in `path`, or None if there is no such file."""
-    if not path.exists():
-        return None
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _damaged(path, str(error)) from error
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
-    if not isinstance(value, dict):
-        raise _damaged(path, f"expected a JSON object, got {type(value).__name__}")
-    return value
-
-
-def _damaged(path: Path, reason: str) -> RunError:
-    again = f"Restore it, or delete it and run `{WRITTEN_BY[path.name]}` again."
-    return RunError(f"{path} is damaged: {reason}. {again}")
-
-
-def _read_listing(path: Path, *keys: str) -> dict[str, Any] | None:
+def _read_listing(run: RunFolder, path: Path, *keys: str) -> dict[str, Any] | None:
     """A JSON object whose `keys`, where they are there, must be lists of objects."""
-    value = _read_object(path)
+    value = run.read(path)
     for key in keys:
         items = None if value is None else value.get(key)
         if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
-            raise _damaged(path, f"'{key}' must be a list of objects")
+            raise RunError(f"{path} is damaged: '{key}' must be a list of objects. {again(path)}")
     return value
 
 

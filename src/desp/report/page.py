@@ -11,8 +11,11 @@ from typing import Any
 
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
-from desp.report.headline import headline
+from desp.report.numbers import duration, is_number, readable
 from desp.report.sections import all_sections
+from desp.report.tables import number_html
+from desp.results import metric_facts
+from desp.runs.folder import WRITTEN_BY
 from desp.settings import DescentSettings
 from desp.storage import without_nonfinite, write_text
 
@@ -41,7 +44,7 @@ def _page(record: RunRecord) -> str:
     return Template(_package_file("page.html")).substitute(
         title=escape(f"{record.recipe}: report"),
         css=_package_file("page.css"),
-        headline=headline(record),
+        headline=_headline(record),
         navigation="".join(f'<li><a href="#{item.anchor}">{escape(item.title)}</a></li>' for item in sections),
         sections="\n".join(item.html for item in sections),
         footer=escape(f"Made by desp from the run folder {record.folder.resolve().name}."),
@@ -70,3 +73,104 @@ def _hash(script: str) -> str:
     """Permits exactly this script: whatever else might slip into the page is not run."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+# -- the top of the page: what was run, how well it did, and what that number means -------------------------
+
+
+def _headline(record: RunRecord) -> str:
+    """Title, one line on the run, the main score beside its references, and an explanation."""
+    row = _main_row(record.evaluation)
+    parts = [f"<h1>{escape(record.recipe)}</h1>", f'<p class="lede">{_about(record)}</p>']
+    if row is not None:
+        metrics = ((record.evaluation or {}).get("result") or {}).get("metrics") or {}
+        parts += [_scores(row), f'<p class="plain">{_in_words(row, metrics)}</p>']
+    else:
+        parts.append(_not_scored(record))
+    return "\n".join(parts)
+
+
+def _main_row(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The row that stands for the run: the first with a number in the paper, else the first with a value."""
+    scored = [row for row in (evaluation or {}).get("rows") or [] if is_number(row.get("value"))]
+    compared = [row for row in scored if is_number(row.get("paper"))]
+    return next(iter(compared + scored), None)
+
+
+def _about(record: RunRecord) -> str:
+    parts = [] if record.seed is None else [f"seed {escape(str(record.seed))}"]
+    summary = record.summary
+    if summary is None or record.finished is None:
+        steps = f" at step {readable(record.log[-1]['step'])}" if record.log else ""
+        return " · ".join([*parts, f"training is not finished{steps}"])
+    parts.append(f"finished {record.finished:%Y-%m-%d %H:%M} UTC")
+    if is_number(summary.get("steps")):
+        parts.append(f"{readable(summary['steps'])} steps")
+    if is_number(summary.get("seconds")):
+        parts.append(f"trained for {duration(summary['seconds'])}")
+    if summary.get("device"):
+        parts.append(f"on {escape(str(summary['device']))}")
+    return " · ".join(parts)
+
+
+def _scores(row: dict[str, Any]) -> str:
+    spread = row.get("std")
+    if is_number(spread):
+        remark = f"± {readable(spread)} over {readable(row.get('seeds'))} seeds"
+    else:
+        remark = _direction(row) or "one run"
+    tiles = [_tile("This run", row["value"], remark, "own")]
+    if is_number(row.get("paper")):
+        tiles.append(_tile("Paper", row["paper"], "as published"))
+    if is_number(row.get("real_data")):
+        tiles.append(_tile("Real data", row["real_data"], "the data themselves as predictions"))
+    return f'<dl class="scores">{"".join(tiles)}</dl>'
+
+
+def _tile(name: str, value: Any, remark: str, kind: str = "") -> str:
+    return (
+        f'<div class="score {kind}"><dt>{escape(name)}</dt>'
+        f"<dd>{number_html(value)}<small>{escape(remark)}</small></dd></div>"
+    )
+
+
+def _direction(row: dict[str, Any]) -> str:
+    """Which way is better: as the row says, else where the metric's name tells; otherwise nothing is claimed."""
+    better = row.get("direction") or metric_facts(str(row.get("metric", "")))["direction"]
+    return f"{better} is better" if better else ""
+
+
+def _in_words(row: dict[str, Any], metrics: dict[str, Any]) -> str:
+    metric = escape(str(row.get("metric") or "score"))
+    direction = _direction(row)
+    if metric == "score":  # what the task is compared by
+        meaning = (metrics.get("score") or {}).get("text") or "a distance to true sets"
+        text = [f"The score is {escape(str(meaning))}: {direction}."]
+    else:
+        text = [f"The score is <b>{metric}</b>{f' ({direction})' if direction else ''}."]
+    value = row["value"]
+    if is_number(row.get("paper")) and row["paper"]:
+        text.append(f"It is {_ratio(value, row['paper'])} the number the paper reports.")
+    if is_number(row.get("real_data")):
+        text.append(
+            "Real data is what true sets score when they are taken as predictions: "
+            "a perfect predictor would score about the same."
+        )
+        if row["real_data"]:
+            text.append(f"This run is at {_ratio(value, row['real_data'])} that reference.")
+    return " ".join(text)
+
+
+def _ratio(value: float, reference: float) -> str:
+    return f"{readable(round(value / reference, 2))} times"
+
+
+def _not_scored(record: RunRecord) -> str:
+    best = (record.summary or {}).get("best_score")
+    shown = ""
+    if is_number(best):
+        step = (record.summary or {}).get("best_step")
+        remark = f"at step {readable(step)}" if step is not None else "during training"
+        shown = f'<dl class="scores">{_tile("Best validation score", best, remark, "own")}</dl>'
+    command = escape(WRITTEN_BY["evaluation.json"])
+    return f'{shown}<p class="missing">Not scored yet. <code>{command}</code> scores this run.</p>'

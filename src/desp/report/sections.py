@@ -4,17 +4,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from desp.report.figures import (
-    ablation_picture,
-    calibration_picture,
-    case_grid,
-    learning_curves,
-    prediction_grid,
-)
+from desp.report.figures.grid import case_grid, prediction_grid
+from desp.report.figures.plots import ablation_picture, calibration_picture, learning_curves
 from desp.report.figures.points import Axes2D
-from desp.report.folder import WRITTEN_BY, RunRecord
+from desp.report.folder import RunRecord
 from desp.report.numbers import duration, is_number, readable
 from desp.report.tables import flatten, folded, names_table, rows_table, settings_tables
+from desp.runs.folder import WRITTEN_BY
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.metrics import describe
+from desp.metrics.base import describe
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
-from desp.runs.folder import RunFolder, differences
-from desp.runs.loaded import LoadedRun
+from desp.runs.folder import LoadedRun, RunFolder, differences
 from desp.runs.provenance import provenance
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json

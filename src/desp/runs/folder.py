@@ -1,15 +1,30 @@
-"""A run folder: settings, checkpoints, the trained predictor, what was measured."""
+"""A run folder: settings, checkpoints, the trained predictor, what was measured.
 
-import json
-from dataclasses import replace
+Torch is loaded with the task or the predictor, not before: commands and reports look into folders without it.
+"""
+
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from desp.errors import CheckpointError, RunError, SettingsError
-from desp.predictor import SetPredictor
 from desp.settings import SCHEMA, RunSettings, TaskSettings, from_json, migrate_run, to_json
-from desp.storage import write_json
-from desp.tasks import Task, make_task
+from desp.storage import read_object, write_json
+
+if TYPE_CHECKING:
+    from desp.predictor import SetPredictor
+    from desp.tasks import Task
+
+# The command that writes each file, for messages and for the gaps of a report.
+WRITTEN_BY = {
+    "settings.json": "desp train",
+    "log.jsonl": "desp train",
+    "summary.json": "desp train",
+    "evaluation.json": "desp evaluate RUN",
+    "samples.json": "desp report RUN",
+    "ablation.json": "desp ablate RUN",
+    "tuning.json": "desp tune RUN",
+}
 
 
 class RunFolder:
@@ -38,7 +53,7 @@ class RunFolder:
         """
         begun = self.model.exists() or (self.path / "checkpoints").exists()
         if self.settings_file.exists() and begun:
-            recipe = self._read(self.settings_file).get("recipe")
+            recipe = self.head().get("recipe")
             raise RunError(
                 f"{self.path} already holds a run of '{recipe}'. Continue it with --resume, or choose another "
                 "folder with --run."
@@ -83,7 +98,7 @@ class RunFolder:
 
     def set_length(self, steps: int) -> None:
         """Note the length of a run that was resumed with another one, so that its settings stay true."""
-        values = self._read(self.settings_file)
+        values = self.head()
         if values["settings"]["training"]["steps"] != steps:
             values["earlier_lengths"] = [
                 *values.get("earlier_lengths", []),
@@ -94,7 +109,7 @@ class RunFolder:
 
     def note_data_folder(self, task: TaskSettings) -> str | None:
         """Note where the data are now; returns that if they have moved since the run was begun."""
-        values = self._read(self.settings_file)
+        values = self.head()
         field = task.location_field
         if field is None or task.own_data or values["settings"]["task"].get(field) == task.location:
             return None
@@ -109,7 +124,7 @@ class RunFolder:
             return
         part = {"from_step": begins}
         part |= {name: provenance[name] for name in ("commit", "command", "device")}
-        values = self._read(self.settings_file)
+        values = self.head()
         write_json(self.settings_file, {**values, "parts": [*values.get("parts", []), part]})
 
     def _newest_step(self) -> int:
@@ -119,12 +134,12 @@ class RunFolder:
 
     def parts(self) -> list[dict[str, Any]]:
         """What `add_part` noted, in order; nothing in older runs."""
-        return list(self._read(self.settings_file).get("parts", []))
+        return list(self.head().get("parts", []))
 
     def irregularities(self) -> list[str]:
         """What settings do not say and yet sets this run apart from its recipe."""
         found = []
-        earlier = self._read(self.settings_file).get("earlier_lengths", [])
+        earlier = self.head().get("earlier_lengths", [])
         training = self.load_settings()[0].training
         if not all(training.may_end_at(steps) for steps in earlier):
             found.append(f"training.steps: {earlier} before it was resumed with another length")
@@ -144,7 +159,7 @@ class RunFolder:
         Raises:
             RunError: not a run folder, of a version whose settings are no longer known, or damaged.
         """
-        values = self._read(self.settings_file)
+        values = self.head()
         try:
             try:
                 current = migrate_run(values["settings"])
@@ -154,29 +169,33 @@ class RunFolder:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{self.settings_file} is damaged ({error}). Train again in another folder.") from error
 
-    def load_task(self) -> Task:
+    def load_task(self) -> "Task":
         """The task of the run; its data are looked at only when they are used."""
+        from desp.tasks import make_task
+
         settings, seed = self.load_settings()
         return make_task(settings.task, seed)
 
-    def check_data(self, task: Task) -> None:
+    def check_data(self, task: "Task") -> None:
         """Check that the data are those the run was trained on.
 
         Raises:
             RunError: they changed; examples that were trained on could be among the held-out ones.
         """
-        if self._read(self.settings_file).get("data") != task.fingerprint():
+        if self.head().get("data") != task.fingerprint():
             raise RunError(
                 f"{task.data_label} has changed since {self.path} was begun, so its held-out part is no longer "
                 "the same. Put the file back, or train again."
             )
 
-    def load_predictor(self) -> SetPredictor:
+    def load_predictor(self) -> "SetPredictor":
         """The trained predictor.
 
         Raises:
             RunError: training has not ended yet.
         """
+        from desp.predictor import SetPredictor
+
         settings, _ = self.load_settings()
         if not self.model.is_dir():
             raise RunError(
@@ -193,20 +212,59 @@ class RunFolder:
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""
-        return self._read(file) if file.exists() else None
+        return read_object(file, again(file)) if file.exists() else None
 
-    def _read(self, file: Path) -> dict[str, Any]:
-        if not file.exists():
+    def head(self) -> dict[str, Any]:
+        """What ``settings.json`` holds.
+
+        Raises:
+            RunError: not a run folder, or damaged.
+        """
+        values = self.read(self.settings_file)
+        if values is None:
             raise RunError(
-                f"{self.path} is no run folder: {file.name} is missing. `desp train RECIPE --run DIR` makes one."
+                f"{self.path} is no run folder: settings.json is missing. `desp train RECIPE --run DIR` makes one."
             )
-        try:
-            values = json.loads(file.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise RunError(f"{file} is damaged ({error}). Train again in another folder.") from error
-        if not isinstance(values, dict):
-            raise RunError(f"{file} is damaged: expected a JSON object. Train again in another folder.")
         return values
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A finished run, opened once: what every command that uses a trained model holds.
+
+    Attributes:
+        settings: as the run was begun; the predictor's own sampler may have been tuned since.
+        seed: the run's.
+        task: its data are read when they are first used.
+        predictor: trained.
+    """
+
+    settings: RunSettings
+    seed: int
+    task: "Task"
+    predictor: "SetPredictor"
+
+    @classmethod
+    def open(cls, folder: RunFolder, *, data: bool = True) -> "LoadedRun":
+        """Open a finished run.
+
+        Args:
+            folder: where it is.
+            data: whether its data will be used, and must be those it was trained on.
+
+        Raises:
+            RunError: not a run, not finished, or its data have changed.
+        """
+        settings, seed = folder.load_settings()
+        task, predictor = folder.load_task(), folder.load_predictor()
+        if data:
+            folder.check_data(task)
+        return cls(settings, seed, task, predictor)
+
+
+def again(file: Path) -> str:
+    """How to get a whole file in place of a damaged one."""
+    return f"Restore it, or delete it and run `{WRITTEN_BY[file.name]}` again."
 
 
 def differences(

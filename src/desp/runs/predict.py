@@ -9,8 +9,7 @@ import torch
 from desp.data.files import field_of, read_lines
 from desp.errors import DataError
 from desp.predictor import Prediction
-from desp.runs.folder import RunFolder
-from desp.runs.loaded import LoadedRun
+from desp.runs.folder import LoadedRun, RunFolder
 from desp.storage import without_nonfinite, write_text
 
 

@@ -6,6 +6,7 @@ import resource
 import shlex
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,13 @@ def peak_memory_mb(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 2**20
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return kilobytes / 2**10 if sys.platform != "darwin" else kilobytes / 2**20
+
+
+def synchronized_clock(device: torch.device) -> float:
+    """Seconds, once all work given to `device` is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def _versions() -> dict[str, str]:

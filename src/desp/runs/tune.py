@@ -1,20 +1,17 @@
 """Choose how a trained energy becomes predictions: S/T, noise and steps, on validation data."""
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
-from desp.runs.folder import RunFolder
-from desp.runs.loaded import LoadedRun
-from desp.runs.provenance import provenance
+from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.provenance import provenance, synchronized_clock
 from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
+from desp.tasks.calibration import CALIBRATION_SAMPLES
 
 Candidates = Callable[[Any], Iterable[SamplerSettings]]
 """From the best sampler so far to others that differ in one thing."""
@@ -25,7 +22,7 @@ def tune_run(
 ) -> dict[str, Any]:
     """Try samplers on validation data, one setting after the other; the best is used from now on.
 
-    The measure is the task's own, `Task.sampler_scores`.
+    The measure is the task's own, `Task.validation_score`.
 
     Args:
         folder: a finished run.
@@ -41,16 +38,16 @@ def tune_run(
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     run = LoadedRun.open(folder)
     predictor = run.predictor
-    scores = run.task.sampler_scores(predictor, seed, run.task.protocol(protocol))
-    if scores is None:
+    examples = run.task.validation_batch(seed, run.task.protocol(protocol).calibrated)
+    if examples is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
 
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
-            began = _clock(predictor.device)
-            value = scores.score(sampler)
-            seconds = _clock(predictor.device) - began
+            began = synchronized_clock(predictor.device)
+            value = run.task.validation_score(predictor, examples, seed, CALIBRATION_SAMPLES, sampler)
+            seconds = synchronized_clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
                 on_candidate(tried[sampler])
@@ -67,7 +64,7 @@ def tune_run(
         "sampler": to_json(best),
         "before": to_json(before),
         "protocol": protocol,
-        "examples": scores.examples,
+        "examples": len(examples.x),
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
     }
@@ -91,12 +88,6 @@ def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings) -
     predictor.settings = predictor.settings.with_part("sampler", sampler)
     folder.clear_measurements()
     predictor.save_pretrained(folder.model)
-
-
-def _clock(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.monotonic()
 
 
 def _each(name: str, *values: float) -> Candidates:

@@ -1,8 +1,6 @@
 """Tasks: where data come from, how inputs are written, and how predictions are scored."""
 
-from desp.tasks.base import Example, Task
-from desp.tasks.build import make_task
-from desp.tasks.protocol import Protocol
-from desp.tasks.scoring import Evaluation
+from desp.tasks.base import Example, Task, make_task
+from desp.tasks.scoring import Evaluation, Protocol
 
 __all__ = ["Evaluation", "Example", "Protocol", "Task", "make_task"]

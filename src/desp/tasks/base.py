@@ -20,10 +20,9 @@ from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.settings import Distance, SamplerSettings, TrainingSettings
-from desp.tasks.calibration import energy_score, validation_score
-from desp.tasks.protocol import FULL, QUICK, Protocol
-from desp.tasks.scoring import METRICS, Evaluation, score_examples
+from desp.settings import Distance, SamplerSettings, TaskSettings, TrainingSettings
+from desp.tasks.calibration import energy_score, truth_and_predictions
+from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, Protocol, score_examples
 
 SHOWN = 5
 # Examples by which shapes and ranges of drawn data are known.
@@ -38,19 +37,6 @@ class Example:
     input: Any
     x: Tensor
     truth: list[Tensor]
-
-
-@dataclass(frozen=True)
-class SamplerScores:
-    """How samplers are compared: all meet the same inputs and truths, and the same first noise.
-
-    Attributes:
-        examples: how many are predicted for.
-        score: of a sampler; lower is better.
-    """
-
-    examples: int
-    score: Callable[[SamplerSettings], float]
 
 
 class Task(ABC):
@@ -155,29 +141,33 @@ class Task(ABC):
         del seed, count
         return None
 
-    def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
-        """A quick score by which the best weights are kept; None if the task has no validation data.
+    def validation_score(
+        self,
+        predictor: SetPredictor,
+        examples: Batch,
+        seed: int,
+        samples: int = 2,
+        sampler: SamplerSettings | None = None,
+    ) -> float:
+        """A score, lower is better, by which weights and samplers are chosen: the energy score, unless overridden.
 
-        It is the energy score, of two predictions for each of some examples.
+        By their distance to the truth alone, weights or a sampler would win that always give the same answer.
+
+        Args:
+            predictor: what is scored.
+            examples: from `validation_batch`.
+            seed: of the chains: all samplers meet the same first noise.
+            samples: predictions an input; from two on, the score is on average the same as from many.
+            sampler: another one than the predictor's own.
         """
+        return energy_score(truth_and_predictions(predictor, examples, seed, samples, sampler))
+
+    def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
+        """A quick score by which the best weights are kept; None if the task has no validation data."""
         examples = self.validation_batch(seed, self.protocol("full").validated)
         if examples is None:
             return None
-        return lambda predictor: validation_score(predictor, examples, seed)
-
-    def sampler_scores(self, predictor: SetPredictor, seed: int, protocol: Protocol) -> SamplerScores | None:
-        """A score by which a sampler is chosen for `predictor`; None if the task has no validation data.
-
-        It is the energy score, of several predictions for each of some examples. By their distance to the truth
-        alone, a sampler would win that gives always the same answer.
-        """
-        batch = self.validation_batch(seed, protocol.calibrated)
-        if batch is None:
-            return None
-        return SamplerScores(
-            len(batch.x),
-            lambda sampler: energy_score(predictor, batch.x, batch.sets, seed=seed, sampler=sampler),
-        )
+        return lambda predictor: self.validation_score(predictor, examples, seed)
 
 
 class GeneratedTask(Task):
@@ -211,3 +201,9 @@ class GeneratedTask(Task):
         """Fresh batches, made on the training device."""
         del shape
         return GeneratedSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
+
+
+def make_task(settings: TaskSettings, seed: int = 0) -> Task:
+    """The task that `settings` name; `seed` decides which examples of a file are held out."""
+    task: Task = settings.load()(settings, seed)
+    return task

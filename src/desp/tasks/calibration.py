@@ -1,8 +1,7 @@
 """Whether predictions are spread as the truth is: what tasks measure beside their own scores."""
 
 import statistics
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -11,8 +10,8 @@ from torch import Tensor
 from desp.data.base import Batch
 from desp.distances import aligned_distance, chamfer
 from desp.errors import SettingsError
-from desp.metrics import calibration, compare_distributions, truth_ranks
-from desp.metrics.distribution import DISTRIBUTION_METRICS
+from desp.metrics.calibration import calibration, truth_ranks
+from desp.metrics.distribution import DISTRIBUTION_METRICS, compare_distributions
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch, present
@@ -37,7 +36,7 @@ def distribution_scores(
     Returns:
         The averages, and the scores of each input.
     """
-    each = {name: asdict(compare_distributions(sets, predicted[name], distance)) for name, sets in real.items()}
+    each = {name: compare_distributions(sets, predicted[name], distance) for name, sets in real.items()}
     names = [metric.name for metric in DISTRIBUTION_METRICS]
     # Numbers by different distances do not compare, so they do not share a name either.
     suffix = "" if distance == "chamfer" else f"_{distance}"
@@ -45,56 +44,40 @@ def distribution_scores(
     return means, {"sets": min(len(sets) for sets in predicted.values()), "distance": distance, **each}
 
 
-def calibration_scores(
-    predictor: SetPredictor,
-    x: Tensor,
-    truth: SetBatch,
-    *,
-    seed: int,
-    samples: int = CALIBRATION_SAMPLES,
-    sampler: SamplerSettings | None = None,
-) -> tuple[dict[str, float], dict[str, Any]]:
+def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], dict[str, Any]]:
     """Whether the truth could be one of the predictions: the rank of how far it is from them, over many inputs.
 
     Args:
-        predictor: whose predictions.
-        x: (T, ...) inputs.
-        truth: T true sets, in the user's units.
-        seed: of predictions, and of ranks where distances are equal.
-        samples: K predictions an input.
-        sampler: another one than the predictor's own.
+        distances: from `truth_and_predictions`.
+        seed: of ranks where distances are equal.
 
     Returns:
         The largest difference between the ranks' cumulative histogram and a uniform one, and the histogram.
     """
-    distances = _truth_and_predictions(predictor, x, truth, seed, samples, sampler)
+    samples = distances.shape[1] - 1
     result = calibration(truth_ranks(distances, make_generator(seed, "ranks")), samples)
-    return {"calibration": result.deviation}, {"inputs": len(x), "samples": samples, **asdict(result)}
+    return {"calibration": result["deviation"]}, {"inputs": len(distances), "samples": samples, **result}
 
 
-def energy_score(
-    predictor: SetPredictor,
-    x: Tensor,
-    truth: SetBatch,
-    *,
-    seed: int,
-    samples: int = CALIBRATION_SAMPLES,
-    sampler: SamplerSettings | None = None,
-) -> float:
+def energy_score(distances: Tensor) -> float:
     """How far predictions are from the truth, less half of how far they are from each other.
 
     Predicting always the same set, be it the best one, costs what it lacks in spread. With a distance of negative
     type the true distribution has the lowest expectation (Gneiting & Raftery 2007); the root of Chamfer's
-    distance, which is used here, comes near to that without being one. Arguments are as in `calibration_scores`.
+    distance, which is used here, comes near to that without being one.
+
+    Args:
+        distances: from `truth_and_predictions`.
 
     Raises:
         SettingsError: less than two predictions an input.
     """
+    samples = distances.shape[1] - 1
     if samples < 2:
         raise SettingsError(f"An energy score needs at least 2 predictions an input, got {samples}.")
-    distances = _truth_and_predictions(predictor, x, truth, seed, samples, sampler).clamp(min=0).sqrt()
-    to_truth = distances[:, 0, 1:].mean()
-    among = distances[:, 1:, 1:].sum() / (len(distances) * samples * (samples - 1))
+    roots = distances.clamp(min=0).sqrt()
+    to_truth = roots[:, 0, 1:].mean()
+    among = roots[:, 1:, 1:].sum() / (len(roots) * samples * (samples - 1))
     return float(to_truth - among / 2)
 
 
@@ -106,33 +89,52 @@ def distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tens
     return chamfer
 
 
-def validation_score(predictor: SetPredictor, examples: Batch, seed: int) -> float:
-    """The energy score from two predictions for each example: quick, and on average the same as from many.
-
-    The distance to the truth alone would keep weights that have lost all answers but one.
-    """
-    return energy_score(predictor, examples.x, examples.sets, seed=seed, samples=2)
-
-
-def _truth_and_predictions(
+def sample_each(
     predictor: SetPredictor,
-    x: Tensor,
-    truth: SetBatch,
-    seed: int,
+    inputs: Iterable[Tensor],
     samples: int,
-    sampler: SamplerSettings | None,
-) -> Tensor:
-    """Chamfer distances (T, K + 1, K + 1) among the true set of each input, the first, and K predictions."""
-    generator = make_generator(seed, "calibration", device=predictor.device)
-    x = x.reshape(len(x), *predictor.shape.input_shape).to(predictor.device)
-    code, given = predictor.encode(x).repeat_interleave(samples, dim=0), predictor.given_presence(x)
-    presence = None if given is None else given.repeat_interleave(samples, dim=0)
+    generator: torch.Generator,
+    sampler: SamplerSettings | None = None,
+) -> tuple[Tensor, Tensor]:
+    """K predictions for each of B inputs, which are encoded some (b, ...) at a time.
+
+    Returns:
+        Their codes (B K, ...), and the sampler's raw output (B K, N, C).
+    """
+    codes, given = [], []
+    for some in inputs:
+        x = some.reshape(len(some), *predictor.shape.input_shape).to(predictor.device)
+        codes.append(predictor.encode(x))
+        given.append(predictor.given_presence(x))
+    code, known = torch.cat(codes).repeat_interleave(samples, dim=0), [item for item in given if item is not None]
+    presence = torch.cat(known).repeat_interleave(samples, dim=0) if known else None
     raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
+    return code, raw
+
+
+def truth_and_predictions(
+    predictor: SetPredictor,
+    examples: Batch,
+    seed: int,
+    samples: int = CALIBRATION_SAMPLES,
+    sampler: SamplerSettings | None = None,
+) -> Tensor:
+    """Distances (T, K + 1, K + 1) among the true set of each input, the first, and K predictions.
+
+    Args:
+        predictor: whose predictions.
+        examples: T inputs and true sets, in the user's units.
+        seed: of predictions.
+        samples: K predictions an input.
+        sampler: another one than the predictor's own.
+    """
+    generator = make_generator(seed, "calibration", device=predictor.device)
+    _, raw = sample_each(predictor, [examples.x], samples, generator, sampler)
     returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
     shape = predictor.shape
-    padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)
+    padded = SetBatch.from_ragged(examples.sets.to_ragged(), shape.max_size, shape.features)
     own = predictor.encode_sets(padded.to(predictor.device))
-    together = torch.cat([own.unsqueeze(1), returned.view(len(x), samples, *own.shape[1:])], dim=1)
+    together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
     return _among_themselves(together, distance_between(predictor))
 
 

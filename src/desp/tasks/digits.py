@@ -1,17 +1,14 @@
 """Digits: predict a point cloud of a one or a seven."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from desp.data.base import Batch
 from desp.data.digits import DIGITS, POINTS, draw_digits
-from desp.errors import DataError
 from desp.metrics.digits import DIGIT_SCORE, RAREST_STYLE, DigitTemplates
-from desp.predictor import DataShape, SetPredictor
+from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings
 from desp.tasks.labels import SPREAD_METRICS, LabelTask, LabelTests, Measured
@@ -28,6 +25,7 @@ class DigitsTask(LabelTask):
     metrics = (DIGIT_SCORE, RAREST_STYLE, *SPREAD_METRICS)
     inputs = (0, 1)
     labels = tuple(digit.name for digit in DIGITS)
+    max_size = POINTS
     shown = (40, 4)
 
     def __init__(self, settings: DigitsSettings, seed: int = 0) -> None:
@@ -37,18 +35,6 @@ class DigitsTask(LabelTask):
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Ones and sevens in both styles."""
         return draw_digits(batch_size, generator)
-
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
-        """64 points."""
-        del max_size, scaling
-        return DataShape((len(DIGITS),), features=2, max_size=POINTS), None
-
-    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
-        """0 for one, 1 for seven."""
-        del folder, shape
-        if isinstance(value, bool) or value not in self.inputs:
-            raise DataError(f"{where}: expected 0 (a one) or 1 (a seven), got {value!r}.")
-        return self.one_hot([int(value)])[0]
 
     def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
         """The distance to the nearer style, on the predictor's device."""

@@ -19,10 +19,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, TrainingSettings
 from desp.tasks.base import Task
-from desp.tasks.protocol import Protocol
-from desp.tasks.scoring import METRICS
-
-BYTES_AT_ONCE = 2**20
+from desp.tasks.scoring import METRICS, Protocol
 
 
 class FilesTask(Task):
@@ -45,7 +42,7 @@ class FilesTask(Task):
     def whole(self) -> DataFile:
         """All examples; read when first needed, so that predicting does not need the training file."""
         data = read_data_file(self.path, self.description)
-        if data.example_count < 2:
+        if len(data.examples) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
         return data
 
@@ -56,18 +53,13 @@ class FilesTask(Task):
         Scoring on what the weights were chosen by would flatter them. A handful of examples leaves nothing to
         choose by.
         """
-        total = self.whole.example_count
+        total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
         scored = min(max(1, round(self.share * total)), total - 1)
         chosen_by = min(scored, (total - scored) // 5, self.protocol("full").validated)
         cuts = order[:scored], order[scored : scored + chosen_by], order[scored + chosen_by :]
         test, validation, training = (self.whole.part(indices) for indices in cuts)
         return test, validation, training
-
-    @property
-    def held_out(self) -> DataFile:
-        """The examples for scoring."""
-        return self.parts[0]
 
     def fingerprint(self) -> str:
         """A checksum of the data: scoring on others would mix training and held-out examples."""
@@ -76,8 +68,7 @@ class FilesTask(Task):
         total = hashlib.blake2b(digest_size=16)
         for path in sorted(self.path.glob("*.npy")) if self.path.is_dir() else [self.path]:
             with path.open("rb") as file:
-                while block := file.read(BYTES_AT_ONCE):
-                    total.update(block)
+                hashlib.file_digest(file, lambda: total)
         return total.hexdigest()
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
@@ -98,12 +89,12 @@ class FilesTask(Task):
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
         """Those held out for scoring, all of them."""
         del seed, protocol
-        return self.held_out.rows
+        return self.parts[0].examples
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Examples kept apart for choices."""
         del seed
-        some = self.parts[1].examples(last=count)
+        some = self.parts[1].examples[:count]
         if not some:
             return None
         sets = [answers[0] for _, answers in some]

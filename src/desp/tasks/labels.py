@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,16 +12,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from desp.data.base import Batch
+from desp.errors import DataError
 from desp.metrics.calibration import CALIBRATION
 from desp.metrics.distribution import DISTRIBUTION_METRICS
-from desp.predictor import SetPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import SamplerSettings
 from desp.tasks.base import Example, GeneratedTask
-from desp.tasks.calibration import calibration_scores, distribution_scores
-from desp.tasks.protocol import Protocol
-from desp.tasks.scoring import Evaluation
+from desp.tasks.calibration import calibration_scores, distribution_scores, sample_each, truth_and_predictions
+from desp.tasks.scoring import Evaluation, Protocol
 
 SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION)
 """What every such task reports beside its own."""
@@ -41,6 +42,7 @@ class LabelTask(GeneratedTask):
     Attributes:
         inputs: all of them, as users write them.
         labels: their names in reports.
+        max_size: elements of the largest set; elements have two features.
         shown: how many examples to draw for a report, and how many of each label to show.
     """
 
@@ -50,6 +52,7 @@ class LabelTask(GeneratedTask):
     )
     inputs: Sequence[Any]
     labels: Sequence[str]
+    max_size: int
     shown: tuple[int, int]
 
     @abstractmethod
@@ -63,6 +66,19 @@ class LabelTask(GeneratedTask):
     def one_hot(self, kinds: Tensor | list[int]) -> Tensor:
         """Inputs (B, labels) from the numbers of their labels."""
         return F.one_hot(torch.as_tensor(kinds), len(self.inputs)).float()
+
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
+        """A number for each label, and as many rows as the largest set has elements."""
+        del max_size, scaling
+        return DataShape((len(self.inputs),), features=2, max_size=self.max_size), None
+
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
+        """One of `inputs`."""
+        del folder, shape
+        if isinstance(value, bool) or value not in self.inputs:
+            known = ", ".join(f"{item} ({label})" for item, label in zip(self.inputs, self.labels, strict=True))
+            raise DataError(f"{where}: expected one of {known}, got {value!r}.")
+        return self.one_hot([self.inputs.index(value)])[0]
 
     def examples(self, seed: int) -> list[Example]:
         """Every label, with a few true sets each."""
@@ -99,7 +115,8 @@ class LabelTask(GeneratedTask):
         )
         spread, spread_details = distribution_scores(true, predicted, self.compared_by)
         truth = self.draw(protocol.calibrated, make_generator(seed, f"calibration {self.name}"))
-        ranks, rank_details = calibration_scores(predictor, truth.x, truth.sets, seed=seed, sampler=sampler)
+        distances = truth_and_predictions(predictor, truth, seed, sampler=sampler)
+        ranks, rank_details = calibration_scores(distances, seed)
         real = tests.real
         return Evaluation(
             raw={"score": float(score(tests.raw[..., :2], tests.kinds).mean())},
@@ -133,15 +150,13 @@ class LabelTests:
         self.protocol, self.sampler = protocol, sampler
         count = protocol.tests[0] or 0
         self.kinds = torch.arange(count, device=predictor.device) % len(task.inputs)
-        self.code = predictor.encode(task.one_hot(self.kinds))
         generator = make_generator(seed, "test chains", device=predictor.device)
-        self.raw, _ = predictor.sample(self.code, generator, sampler=sampler)
+        self.code, self.raw = sample_each(predictor, [task.one_hot(self.kinds)], 1, generator, sampler)
         self.sets = predictor.decode_sets(self.raw).packed()
         self.real: Batch = task.draw(count, make_generator(f"real {task.name}"))
 
     def more(self, kind: int, count: int, *name: str | int) -> SetBatch:
         """`count` more predictions for one label, from a generator of that name."""
-        one = self.predictor.encode(self.task.one_hot([kind]).to(self.predictor.device))
         generator = make_generator(self.seed, *name, device=self.predictor.device)
-        raw, _ = self.predictor.sample(one.expand(count, -1), generator, sampler=self.sampler)
+        _, raw = sample_each(self.predictor, [self.task.one_hot([kind])], count, generator, self.sampler)
         return self.predictor.decode_sets(raw).packed()

@@ -3,7 +3,6 @@
 import logging
 import math
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,21 +14,25 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.augment import translate_points
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import InputFormat
-from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist
+from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist, translate_points
 from desp.errors import DataError
-from desp.metrics import Metric, Reconstructions, chamfer_each, compare_reconstructions
-from desp.metrics.reconstruction import RECONSTRUCTION_METRICS
+from desp.metrics import Metric
+from desp.metrics.reconstruction import (
+    RECONSTRUCTION_METRICS,
+    Reconstructions,
+    chamfer_each,
+    compare_reconstructions,
+)
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
-from desp.tasks.base import Example, SamplerScores, Task
-from desp.tasks.protocol import FULL, QUICK, Protocol
-from desp.tasks.scoring import Evaluation
+from desp.tasks.base import Example, Task
+from desp.tasks.calibration import sample_each
+from desp.tasks.scoring import FULL, QUICK, Evaluation, Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class SetMnistTask(Task):
     protocols = MappingProxyType(
         {
             "full": replace(FULL, tests=(PUBLISHED_TESTS, None), validated=500),
-            "quick": replace(QUICK, tests=(100, 200), validated=50),
+            "quick": replace(QUICK, tests=(100, 200), calibrated=50, validated=50),
         }
     )
     one_answer = True
@@ -94,7 +97,8 @@ class SetMnistTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """The training part, which lies on the training device and is drawn from there, with replacement."""
-        table = self.data.training.table(self.data.split[0], shape.max_size).to(accelerator.device)
+        del shape
+        table = self.data.training.at(self.data.split[0]).to(accelerator.device)
         fraction = self.settings.translate
         return GeneratedSource(
             table.draw,
@@ -118,39 +122,33 @@ class SetMnistTask(Task):
         del seed
         batch = self.tests(SHOWN).batch()
         return [
-            Example(label=f"test {self._word} {i}: {self.data.test.labels[i]}", input=None, x=x, truth=[y])
+            Example(label=f"test {self._word} {i}: {self.data.labels[i]}", input=None, x=x, truth=[y])
             for i, (x, y) in enumerate(zip(batch.x, batch.sets.to_ragged(), strict=True))
         ]
 
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Digits of the validation part."""
         del seed
-        indices = self.data.split[1][:count]
-        return self.data.training.table(indices, self.data.max_size).batch()
+        return self.data.training.at(self.data.split[1][:count]).batch()
 
-    def validation(self, seed: int) -> Callable[[SetPredictor], float]:
-        """Chamfer distance of the sampler's raw output on 500 digits of the validation part."""
-        return lambda predictor: self._validated(predictor, seed, self.protocol("full").validated)
-
-    def sampler_scores(self, predictor: SetPredictor, seed: int, protocol: Protocol) -> SamplerScores:
-        """As in validation: where one answer is right, nothing is gained by spread."""
-        count = min(protocol.validated, len(self.data.split[1]))
-        return SamplerScores(count, lambda sampler: self._validated(predictor, seed, count, sampler))
-
-    def _validated(
-        self, predictor: SetPredictor, seed: int, count: int, sampler: SamplerSettings | None = None
+    def validation_score(
+        self,
+        predictor: SetPredictor,
+        examples: Batch,
+        seed: int,
+        samples: int = 1,
+        sampler: SamplerSettings | None = None,
     ) -> float:
-        """The score of validation, with another sampler than the predictor's own if one is given."""
-        indices = self.data.split[1][:count]
-        x = self.data.training.table(indices, predictor.shape.max_size).to(predictor.device).batch().x
+        """Chamfer distance of the sampler's raw output: where one answer is right, nothing is gained by spread."""
+        del samples
+        x = examples.x.to(predictor.device)
         generator = make_generator(seed, "validation chains", device=predictor.device)
-        raw, _ = predictor.sample(predictor.encode(x), generator, sampler=sampler)
+        _, raw = sample_each(predictor, [x], 1, generator, sampler)
         return float(chamfer_each(with_presence(predictor, raw), x).double().mean())
 
-    def tests(self, count: int | None, max_size: int | None = None) -> PointTable:
+    def tests(self, count: int | None) -> PointTable:
         """The first `count` test digits, or all of them."""
-        indices = np.arange(len(self.data.test))[:count]
-        return self.data.test.table(indices, max_size or self.data.max_size)
+        return self.data.test.at(np.arange(len(self.data.test))[:count])
 
     def evaluate(
         self,
@@ -169,9 +167,9 @@ class SetMnistTask(Task):
         total = len(self.data.test)
         counts = sorted({min(count or total, total) for count in protocol.tests})
         counts = counts if sampler is None else counts[:1]
-        x = self.tests(counts[-1], predictor.shape.max_size).to(predictor.device).batch().x
-        code, generator = predictor.encode(x), make_generator(seed, "test chains", device=predictor.device)
-        raw, _ = predictor.sample(code, generator, sampler=sampler)
+        x = self.tests(counts[-1]).to(predictor.device).batch().x
+        generator = make_generator(seed, "test chains", device=predictor.device)
+        code, raw = sample_each(predictor, [x], 1, generator, sampler)
         sets = predictor.decode_sets(raw).packed()
         of_raw = compare_reconstructions(with_presence(predictor, raw), x)
         of_returned = compare_reconstructions(sets.with_presence(), x)
@@ -230,7 +228,7 @@ class SetMnistTask(Task):
         return named(with_presence(predictor, raw)), named(returned)
 
     def _by_label(self, distances: Tensor) -> dict[str, float]:
-        labels = torch.from_numpy(np.array(self.data.test.labels[: len(distances)]))
+        labels = torch.from_numpy(np.array(self.data.labels[: len(distances)]))
         return {str(label): float(distances[labels == label].mean()) for label in labels.unique().tolist()}
 
     def _drawn(self, cases: dict[str, list[int]], sets: SetBatch, distances: Tensor) -> list[dict[str, Any]]:
@@ -240,7 +238,7 @@ class SetMnistTask(Task):
             {
                 "group": group,
                 "index": index,
-                "label": str(self.data.test.labels[index]),
+                "label": str(self.data.labels[index]),
                 "score": float(distances[index]),
                 "truth": _rounded(truth.elements[index][truth.presence[index]]),
                 "prediction": _rounded(sets.elements[index][sets.presence[index]].cpu()),

@@ -1,20 +1,15 @@
 """Polygons: predict the corners of a regular polygon with a given number of corners."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from desp.data.base import Batch
 from desp.data.polygons import draw_polygons
-from desp.errors import DataError
-from desp.metrics import kuiper, polygon_score, polygon_turn, right_size, size_rmse
-from desp.metrics.angles import KUIPER
-from desp.metrics.polygons import POLYGON_MEDIAN, POLYGON_SCORE
-from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE
-from desp.predictor import DataShape, SetPredictor
+from desp.metrics.polygons import KUIPER, POLYGON_MEDIAN, POLYGON_SCORE, kuiper, polygon_score, polygon_turn
+from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PolygonsSettings
@@ -31,25 +26,13 @@ class PolygonsTask(LabelTask):
         del seed
         self.inputs = self.corners = settings.corners
         self.labels = [f"{count} corners" for count in self.corners]
+        self.max_size = max(self.corners)
         self.shown = (60 * len(self.corners), 3)
         self.axes = {"names": ["x", "y"], "closed": True, "image_rows": False}
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Polygons at random rotations."""
         return draw_polygons(batch_size, generator, self.corners)
-
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
-        """As many rows as the largest polygon has corners."""
-        del max_size, scaling
-        return DataShape((len(self.corners),), features=2, max_size=max(self.corners)), None
-
-    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
-        """The number of corners."""
-        del folder, shape
-        if isinstance(value, bool) or value not in self.corners:
-            known = ", ".join(map(str, self.corners))
-            raise DataError(f"{where}: expected a number of corners among {known}, got {value!r}.")
-        return self.one_hot([self.corners.index(value)])[0]
 
     def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
         """The distance to the nearest polygon with the right number of corners."""

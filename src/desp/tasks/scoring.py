@@ -1,7 +1,10 @@
-"""How any predictor is scored against examples that were kept apart: what a task does that says nothing else."""
+"""How much is scored, and how any predictor is scored against examples that were kept apart.
+
+The latter is what a task does that says nothing else.
+"""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,15 +12,21 @@ import torch
 from torch import Tensor
 
 from desp.data.arrays import Example as Labelled
-from desp.metrics import Metric, right_size, size_rmse
+from desp.data.base import Batch
+from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION
-from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE
+from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import SamplerSettings
-from desp.tasks.calibration import FEWEST_CALIBRATED, calibration_scores, distance_between
-from desp.tasks.protocol import Protocol
+from desp.settings import Distance, SamplerSettings
+from desp.tasks.calibration import (
+    FEWEST_CALIBRATED,
+    calibration_scores,
+    distance_between,
+    sample_each,
+    truth_and_predictions,
+)
 
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
@@ -30,6 +39,37 @@ METRICS = (
 
 INPUTS_AT_ONCE = 1000
 SETS_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Counts, under a name, that decide what a task scores: a number means the same on every device.
+
+    Scores of different counts do not compare.
+
+    Attributes:
+        tests: how many tests are scored, from the first on; None is all. Several numbers give scores of each.
+        per_input: predictions for one input whose distribution is looked at; None where that has no meaning.
+        compared: true and predicted sets of one input that are compared as collections.
+        compared_by_assignment: the same by the Hungarian distance, whose assignments are solved on the host.
+        calibrated: inputs with a true set that is ranked among predictions.
+        validated: examples by which weights are kept.
+    """
+
+    tests: tuple[int | None, ...] = (None,)
+    per_input: int | None = None
+    compared: int = 1000
+    compared_by_assignment: int = 200
+    calibrated: int = 500
+    validated: int = 200
+
+    def collection(self, distance: Distance) -> int:
+        """How many sets a collection has, where collections are compared by `distance`."""
+        return self.compared_by_assignment if distance == "hungarian" else self.compared
+
+
+# `full` is what results are recorded with; `quick` takes minutes on a CPU.
+FULL, QUICK = Protocol(), Protocol(compared=200, calibrated=200)
 
 
 @dataclass(frozen=True)
@@ -70,11 +110,17 @@ def score_examples(
     inputs, that of each element to its own. With several valid sets of which the data hold one, a prediction may
     be right and still far from it, so the distance of the nearest of K predictions stands beside it.
     """
-    answers, code, given = _encoded(predictor, examples)
-    code = code.repeat_interleave(samples, dim=0)
-    presence = None if given is None else given.repeat_interleave(samples, dim=0)
+    answers: list[tuple[Tensor, ...]] = []
+
+    def inputs() -> Iterator[Tensor]:
+        """Some at a time, as all may not fit into memory; their valid sets are kept."""
+        for first in range(0, len(examples), INPUTS_AT_ONCE):
+            some = examples[first : first + INPUTS_AT_ONCE]
+            answers.extend(valid for _, valid in some)
+            yield torch.stack([x for x, _ in some])
+
     generator = make_generator(seed, "held-out chains", device=predictor.device)
-    raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
+    code, raw = sample_each(predictor, inputs(), samples, generator, sampler)
     returned = predictor.decode_sets(raw).packed()
     distances, nearest = _to_answers(predictor, returned, answers, samples)
     sizes = returned.sizes.cpu()
@@ -96,21 +142,6 @@ def score_examples(
         details={"held_out": len(answers), "samples": samples, **rank_details},
         energy=float(predictor.raw_energy(code, raw).mean()),
     )
-
-
-def _encoded(
-    predictor: SetPredictor, examples: Sequence[Labelled]
-) -> tuple[list[tuple[Tensor, ...]], Tensor, Tensor | None]:
-    """All valid sets, codes of all inputs, and the presence that inputs give; some inputs at a time in memory."""
-    answers, codes, presence = [], [], []
-    for first in range(0, len(examples), INPUTS_AT_ONCE):
-        some = examples[first : first + INPUTS_AT_ONCE]
-        x = torch.stack([x for x, _ in some]).to(predictor.device)
-        answers += [valid for _, valid in some]
-        codes.append(predictor.encode(x))
-        presence.append(predictor.given_presence(x))
-    known = [item for item in presence if item is not None]
-    return answers, torch.cat(codes), torch.cat(known) if known else None
 
 
 def _to_answers(
@@ -148,6 +179,6 @@ def _calibration(
     chances = torch.rand(len(some), generator=make_generator(seed, "valid answers")).tolist()
     chosen = [answers[int(chance * len(answers))] for chance, (_, answers) in zip(chances, some, strict=True)]
     truth = SetBatch.from_ragged(chosen, features=predictor.shape.features)
-    x = torch.stack([x for x, _ in some])
-    scores, details = calibration_scores(predictor, x, truth, seed=seed, sampler=sampler)
+    batch = Batch(torch.stack([x for x, _ in some]), truth)
+    scores, details = calibration_scores(truth_and_predictions(predictor, batch, seed, sampler=sampler), seed)
     return scores, {"calibration": details}

@@ -16,13 +16,12 @@ from desp.report.figures.style import (
     PREDICTION,
     TINT,
     TRUTH,
-    ImageFormat,
     new_figure,
     render,
     style,
 )
-from desp.report.folder import WRITTEN_BY
 from desp.report.numbers import is_number, short_number
+from desp.runs.folder import WRITTEN_BY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 # Beyond it an SVG is larger than a picture of its points.
 _MOST_VECTOR_POINTS = 3000
+# Columns of true and of predicted sets.
+_MOST_TRUTH, _MOST_PREDICTIONS = 3, 6
 _GAP = 0.28  # between groups of columns, as a share of a panel
 
 
@@ -60,25 +61,16 @@ class _Look:
     raster: bool
 
 
-def prediction_grid(
-    samples: dict[str, Any], image_format: ImageFormat = "svg", most_truth: int = 3, most_predictions: int = 6
-) -> bytes:
-    """Draw the examples of samples.json: one row an input, several true sets, then several predicted ones.
-
-    Args:
-        samples: contents of samples.json.
-        image_format: PNG, or SVG to be put inside a page.
-        most_truth: columns for true sets, at most.
-        most_predictions: columns for predicted sets, at most.
+def prediction_grid(samples: dict[str, Any]) -> bytes:
+    """Draw the examples of samples.json as SVG: one row an input, several true sets, then several predicted ones.
 
     Raises:
         RunError: there are no examples, or a set cannot be read.
-        MissingExtraError: matplotlib is not installed.
     """
     examples = samples.get("examples") or []
-    truth = [[_Cell(as_points(item), True) for item in (row.get("truth") or [])[:most_truth]] for row in examples]
+    truth = [[_Cell(as_points(item), True) for item in (row.get("truth") or [])[:_MOST_TRUTH]] for row in examples]
     predictions = [
-        [_predicted(item) for item in (row.get("samples") or [])[:most_predictions]] for row in examples
+        [_predicted(item) for item in (row.get("samples") or [])[:_MOST_PREDICTIONS]] for row in examples
     ]
     left, right = (max(map(len, cells), default=0) for cells in (truth, predictions))
     again = f"Write the file again with `{WRITTEN_BY['samples.json']}`."
@@ -95,7 +87,7 @@ def prediction_grid(
     heads = [("truth", TRUTH, slice(0, left)), ("predictions", PREDICTION, slice(left + gap, left + gap + right))]
     heads = [head for head in heads if head[2].start < head[2].stop]
     widths = [1.0] * left + [_GAP] * gap + [1.0] * right
-    return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, image_format, heads)
+    return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, heads)
 
 
 def _predicted(sample: dict[str, Any]) -> _Cell:
@@ -105,17 +97,15 @@ def _predicted(sample: dict[str, Any]) -> _Cell:
     )
 
 
-def case_grid(cases: list[dict[str, Any]], axes: Axes2D, image_format: ImageFormat = "svg") -> bytes:
-    """Draw the cases of evaluation.json: one row a group (best, median, worst), truth and prediction side by side.
+def case_grid(cases: list[dict[str, Any]], axes: Axes2D) -> bytes:
+    """Draw the cases of evaluation.json as SVG: one row a group (best, median, worst), truth beside prediction.
 
     Args:
         cases: each with `group`, `index`, `label`, `score`, `truth` and `prediction`.
         axes: what the features mean.
-        image_format: PNG, or SVG to be put inside a page.
 
     Raises:
         RunError: a set cannot be read.
-        MissingExtraError: matplotlib is not installed.
     """
     groups: dict[str, list[_Cell | None]] = {}
     for case in cases:
@@ -123,7 +113,7 @@ def case_grid(cases: list[dict[str, Any]], axes: Axes2D, image_format: ImageForm
         row += [*([None] if row else []), *_pair(case)]
     columns = max(map(len, groups.values()))
     widths = [_GAP if column % 3 == 2 else 1.0 for column in range(columns)]
-    return _draw([_Row(name, cells) for name, cells in groups.items()], widths, axes, 0.95, image_format)
+    return _draw([_Row(name, cells) for name, cells in groups.items()], widths, axes, 0.95)
 
 
 def _pair(case: dict[str, Any]) -> tuple[_Cell, _Cell]:
@@ -139,7 +129,6 @@ def _draw(
     widths: list[float],
     axes: Axes2D,
     panel: float,
-    image_format: ImageFormat,
     heads: Sequence[tuple[str, str, slice]] = (),
 ) -> bytes:
     """All panels, their headings and labels.
@@ -149,7 +138,6 @@ def _draw(
         widths: of the columns, in panels.
         axes: what the features mean.
         panel: inches.
-        image_format: of the result.
         heads: text, colour and columns of each heading.
     """
     cells = [cell for row in rows for cell in row.cells if cell is not None]
@@ -170,7 +158,7 @@ def _draw(
             _head(figure, spec[0, columns], text, colour)
         if view.features >= 3:
             _colour_bar(figure, look)
-        return render(figure, image_format, dpi=200 if image_format == "png" else 140)
+        return render(figure, dpi=140)
 
 
 def _head(figure: "Figure", cells: Any, text: str, colour: str) -> None:

@@ -22,7 +22,8 @@ from desp.report.figures.style import (
     render,
     style,
 )
-from desp.report.folder import WRITTEN_BY, RunRecord
+from desp.report.folder import RunRecord
+from desp.runs.folder import WRITTEN_BY
 from desp.storage import write_bytes
 
 if TYPE_CHECKING:
@@ -40,14 +41,11 @@ class _Series:
     values: Points
 
 
-def learning_curves(record: RunRecord, image_format: ImageFormat = "svg") -> list[tuple[bytes, str]]:
-    """Draw every quantity the log has: loss, energies or risk, validation score, gradient norm.
+def learning_curves(record: RunRecord) -> list[tuple[bytes, str]]:
+    """Draw every quantity the log has as SVG: loss, energies or risk, validation score, gradient norm.
 
     Returns:
         Pictures, each with the same in words for those who cannot see it.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
     """
     log, validations = record.log, record.validations
     energies = [("energy_real", "real sets", TRUTH), ("energy_sampled", "sampled sets", PREDICTION)]
@@ -62,7 +60,7 @@ def learning_curves(record: RunRecord, image_format: ImageFormat = "svg") -> lis
     for title, series, logarithmic in panels:
         known = [item for item in series if item.steps.size]
         if known:
-            curves.append((_draw_curve(title, known, logarithmic, image_format), _describe(title, known)))
+            curves.append((_draw_curve(title, known, logarithmic), _describe(title, known)))
     return curves
 
 
@@ -74,7 +72,7 @@ def _series(lines: tuple[dict[str, Any], ...], key: str, label: str, colour: str
     return _Series(label, colour, table[:, 0], table[:, 1])
 
 
-def _draw_curve(title: str, series: list[_Series], logarithmic: bool, image_format: ImageFormat) -> bytes:
+def _draw_curve(title: str, series: list[_Series], logarithmic: bool) -> bytes:
     with style():
         figure = new_figure(4.4, 2.6)
         axes = figure.add_subplot()
@@ -90,7 +88,7 @@ def _draw_curve(title: str, series: list[_Series], logarithmic: bool, image_form
         axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
         if len(series) > 1:
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, fontsize=8, borderpad=0)
-        return render(figure, image_format)
+        return render(figure)
 
 
 def _draw_series(axes: "Axes", series: _Series, logarithmic: bool) -> None:
@@ -143,7 +141,6 @@ def draw_ablation(ablation: dict[str, Any], path: Path) -> None:
 
     Raises:
         RunError: the ablation has no rows.
-        MissingExtraError: matplotlib is not installed.
     """
     write_bytes(Path(path), ablation_picture(ablation, "png"))
 
@@ -153,7 +150,6 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
 
     Raises:
         RunError: the ablation has no rows.
-        MissingExtraError: matplotlib is not installed.
     """
     ratio, energy, score, hungarian = _columns(ablation)
     score_name = str(ablation.get("score_name") or "score")
@@ -230,16 +226,12 @@ def _spans_decades(values: Points) -> bool:
     return bool(known.size > 0 and known.min() > 0 and known.max() / known.min() > 10)
 
 
-def calibration_picture(shares: Sequence[float], inputs: int, image_format: ImageFormat = "svg") -> bytes:
+def calibration_picture(shares: Sequence[float], inputs: int) -> bytes:
     """Bars of the share of each rank, with the share that a calibrated predictor has on average.
 
     Args:
         shares: of ranks 0 to K.
         inputs: how many there were, for the band in which 95 of 100 bars lie by chance.
-        image_format: of the result.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
     """
     level = 1 / len(shares)
     chance = 1.96 * (level * (1 - level) / max(inputs, 1)) ** 0.5
@@ -253,4 +245,4 @@ def calibration_picture(shares: Sequence[float], inputs: int, image_format: Imag
         axes.set_xticks(range(len(shares)))
         axes.set_xlabel("rank of the true set by its distance to the others")
         axes.set_ylabel("share of inputs")
-        return render(figure, image_format)
+        return render(figure)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desp.errors import RunError
-from desp.report.folder import WRITTEN_BY
+from desp.runs.folder import WRITTEN_BY
 
 Points = NDArray[np.float64]
 

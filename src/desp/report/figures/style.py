@@ -86,7 +86,7 @@ def plain_axes(axes: "Axes") -> None:
     axes.tick_params(length=0)
 
 
-def render(figure: "Figure", image_format: ImageFormat, dpi: int = 160) -> bytes:
+def render(figure: "Figure", image_format: ImageFormat = "svg", dpi: int = 160) -> bytes:
     """Turn a figure into a PNG with white ground, or a transparent SVG to be put inside a page."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Whole training steps: data noise, chain, loss, backward pass and optimiser."""
+"""What recipes take: whole training steps (data noise, chain, loss, backward pass, optimiser), and predictions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,6 @@ from desp.benchmarks.measure import (
     Timing,
     make_row,
     measure,
-    synchronized_clock,
     watch_memory,
 )
 from desp.benchmarks.reference import reference_training_step
@@ -26,13 +25,16 @@ from desp.precision import matmul_precision
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
+from desp.runs.provenance import synchronized_clock
 from desp.settings import ContrastiveSettings, Device, RunSettings, TrainingSettings
 from desp.tasks import make_task
 from desp.tasks.base import GeneratedTask
 from desp.training import Trainer
 from desp.training.device import make_accelerator
 
-RECIPES = {"polygons": "polygons-desp-paper", "digits": "digits-desp-paper"}
+TRAINED = {"polygons": "polygons-desp-paper", "digits": "digits-desp-paper"}
+PREDICTING = ("polygons-desp", "polygons-denoising", "digits-desp", "digits-denoising")
+PREDICTIONS = 1000
 
 # Training waits for a GPU only where it logs, so steps are timed in blocks with one line of the log each.
 WARM_UP = {"cuda": 5, "cpu": 1}
@@ -45,10 +47,10 @@ def train_rows(options: BenchOptions) -> list[Row]:
     A training step is more than its chain, so nothing is scaled: `options.steps` shortens the chains of both
     sides, and `steps` says how long they were.
     """
-    return [options.tell(_row(task, options)) for task in options.chosen(list(RECIPES))]
+    return [options.tell(_training_row(task, options)) for task in options.chosen(list(TRAINED))]
 
 
-def _row(task: str, options: BenchOptions) -> Row:
+def _training_row(task: str, options: BenchOptions) -> Row:
     settings = _settings(task, options)
     predictor, batch = _problem(settings, options)
     x, y = predictor.prepare(batch, options.device)
@@ -72,7 +74,7 @@ def _row(task: str, options: BenchOptions) -> Row:
 
 def _settings(task: str, options: BenchOptions) -> RunSettings:
     """The recipe's settings, with a chain of `options.steps` steps if they are given."""
-    settings = get_recipe(RECIPES[task]).build()
+    settings = get_recipe(TRAINED[task]).build()
     method = cast(ContrastiveSettings, settings.method)
     steps = options.steps or method.chain.steps
     chain = replace(method.chain, steps=steps, stochastic_steps=steps)
@@ -157,4 +159,32 @@ def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOption
         lambda: reference_training_step(energy, optimizer, x, y, method, generator),
         options.device,
         options.repeats,
+    )
+
+
+def predict_rows(options: BenchOptions) -> list[Row]:
+    """One row a recipe: sets are drawn, decoded and left on the device. Weights are random, it takes as long."""
+    return [options.tell(_prediction_row(name, options)) for name in options.chosen(PREDICTING)]
+
+
+def _prediction_row(recipe: str, options: BenchOptions) -> Row:
+    settings = get_recipe(recipe).build()
+    predictor, _ = _problem(settings, options)
+    x = torch.stack([example.x for example in make_task(settings.task, options.seed).examples(options.seed)])
+    inputs = x.repeat(-(-PREDICTIONS // len(x)), 1)[:PREDICTIONS].to(options.device)
+    generator = make_generator(options.seed, "bench", recipe, device=options.device)
+    with matmul_precision(OUR_PRECISION):
+        timing = measure(
+            lambda: predictor.decode_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
+            options.device,
+            options.repeats,
+        )
+    return make_row(
+        recipe,
+        predictor.method.engine_used,
+        options.device,
+        timing,
+        predictions=PREDICTIONS,
+        size=predictor.shape.max_size,
+        steps=getattr(settings.method.prediction_sampler, "steps", None),
     )

@@ -1,0 +1,103 @@
+"""What commands that go on with a run take: its folder, where its dataset is, and how much is scored."""
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from desp.errors import SettingsError
+from desp.results import RECORDED, check_recordable, data_slug, write_result
+from desp.runs.folder import RunFolder
+from desp.settings import RunSettings
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """A run, and its dataset."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    data_dir: Path | None = None
+    """Where the dataset is now, if the run reads one and it has moved."""
+
+    def folder(self) -> RunFolder:
+        """The run folder; from now on it finds its data in `data_dir`, if that is given and holds the same data.
+
+        Raises:
+            SettingsError: there is no such folder, or the run reads no dataset.
+            DataError: the data are not there.
+            RunError: they are others than those the run was trained on.
+        """
+        folder = RunFolder(self.run)
+        if self.data_dir is None:
+            return folder
+        from desp.tasks import make_task
+
+        settings, seed = folder.load_settings()
+        task = with_data_dir(settings, self.data_dir).task
+        folder.check_data(make_task(task, seed))
+        if moved := folder.note_data_folder(task):
+            print(f"from now on {self.run} finds its data in {moved}", file=sys.stderr)
+        return folder
+
+
+@dataclass(frozen=True)
+class ScoreArguments(RunArguments):
+    """How much is scored, and where the result goes."""
+
+    protocol: str | None = None
+    """How much is scored: quick or full; full where --record is given, else quick."""
+    json: bool = False
+    """Print JSON."""
+    record: Path | None = None
+    """Also write the result, with its provenance, into this folder."""
+    variant: str | None = None
+    """With --record: a name for what this run has changed of its recipe."""
+
+    def protocol_for(self, folder: RunFolder) -> str:
+        """How much to score, before the long part begins: all that others have where it is recorded, else less.
+
+        Raises:
+            RunError: not a run, or the result could not be recorded.
+            SettingsError: a variant is named, and nothing recorded.
+        """
+        settings, _ = folder.load_settings()
+        if self.record is None:
+            if self.variant is not None:
+                raise SettingsError("--variant names a recorded result. Add --record DIR, or leave it out.")
+            return self.protocol or "quick"
+        from desp.runs.evaluate import changed_settings
+
+        protocol = self.protocol or RECORDED
+        check_recordable(settings.recipe, changed_settings(folder), protocol, data_slug(settings), self.variant)
+        return protocol
+
+    def keep(self, result: dict[str, Any]) -> None:
+        """Record a result, if that is asked for."""
+        if self.record is not None:
+            write_result(self.record, result, self.variant)
+
+
+def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
+    """The settings with that folder of data, or else with the one they have, as a whole path.
+
+    Raises:
+        SettingsError: there is no such folder, or the task reads no dataset.
+    """
+    task = settings.task
+    reads = task.location_flag == "--data-dir"
+    if data_dir is None and not (reads and task.location):
+        return settings
+    if not reads:
+        raise SettingsError(
+            f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. Leave it out."
+        )
+    folder = (data_dir or Path(task.location or "")).expanduser().resolve()
+    # A folder that is remembered from another machine may be missing here; one that is named now may not.
+    if data_dir is not None and not folder.is_dir():
+        fetch = task.fetch_command(str(folder))
+        hint = f" To fetch the data into it: {fetch}" if fetch else ""
+        raise SettingsError(f"--data-dir: there is no folder {folder}.{hint}")
+    return replace(settings, task=task.at(str(folder)))
