@@ -156,7 +156,7 @@ OF_DESCRIPTION: dict[str, tuple[Any, str]] = {
     "categories": (((2, 4),), "sets"),
     "boxes": (((0, 4),), "refused"),
 }
-# It names what pictures draw, and no picture asks for it.
+# It names what pictures draw: test_pictures_draw_the_position in tests/runs/test_arrivals.py.
 WITHOUT_EFFECT = {"position"}
 
 

@@ -193,6 +193,24 @@ def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, fold
         train_run(on_file(file, categories=((0, 2),)), SEED, RunFolder(folder.path.with_name("wrong")))
 
 
+def test_pictures_draw_the_position(file: Path, folder: RunFolder) -> None:
+    """Its columns come first in what is written for pictures; presence stays the last one."""
+    settings = on_file(file, padding="presence")
+    described = replace(settings.task, description=DataDescription(position=((1, 3),)))
+    train_run(replace(settings, task=described), SEED, folder)
+    sample_run(folder, samples=2)
+    kept = json.loads(folder.samples_file.read_text())
+    assert kept["axes"]["names"] == ["feature 2", "feature 3", "feature 1"]
+    task, predictor = folder.load_task(), folder.load_predictor()
+    for shown, example in zip(kept["examples"], task.examples(SEED), strict=True):
+        assert [item[:, [1, 2, 0]].tolist() for item in example.truth] == shown["truth"]
+        direct = predictor.predict_one(example.x, 2, seed=SEED)
+        for found, expected in zip(shown["samples"], direct.sets, strict=True):
+            torch.testing.assert_close(
+                torch.tensor(found["set"]).reshape(expected.shape), expected[:, [1, 2, 0]], rtol=1e-4, atol=0
+            )
+
+
 def test_a_shown_chain_has_the_units_of_the_data(file: Path, folder: RunFolder) -> None:
     """Presence, which is no feature, stays as it is."""
     train_run(on_file(file, padding="presence"), SEED, folder)

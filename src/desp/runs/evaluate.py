@@ -121,16 +121,19 @@ def changed_settings(folder: RunFolder) -> list[str]:
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
     """Predict sets for the task's examples and write them, with the chain of each, to ``samples.json``."""
     run = LoadedRun.open(folder)
-    task = run.task
+    task, shape = run.task, run.predictor.shape
     examples = [_shown(run.predictor, example, samples, run.seed) for example in task.examples(run.seed)]
+    names = [task.axes["names"][column] for column in shape.description.columns_to_draw(shape.features)]
+    axes = task.axes | {"names": names}
     write_json(
         folder.samples_file,
-        {"task": task.name, "one_answer": task.one_answer, "axes": task.axes, "examples": examples},
+        {"task": task.name, "one_answer": task.one_answer, "axes": axes, "examples": examples},
     )
 
 
 def _shown(predictor: SetPredictor, example: Example, samples: int, seed: int) -> dict[str, Any]:
     prediction = predictor.predict_one(example.x, samples, seed=seed)
+    columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
     given = predictor.given_presence(example.x)
     # Where outputs are aligned with them, the elements of the input: each has its own in every set.
     elements = {} if given is None else {"elements": _rounded(example.x[given][:, :-1])}
@@ -138,9 +141,9 @@ def _shown(predictor: SetPredictor, example: Example, samples: int, seed: int) -
         "label": example.label,
         "input": example.input,
         **elements,
-        "truth": [_rounded(item) for item in example.truth],
+        "truth": [_rounded(item[:, columns]) for item in example.truth],
         "samples": [
-            {"set": _rounded(item), "energy": float(energy)}
+            {"set": _rounded(item[:, columns]), "energy": float(energy)}
             for item, energy in zip(prediction.sets, prediction.energies, strict=True)
         ],
         "chain": _chain(predictor, example, seed),
@@ -160,7 +163,9 @@ def _chain(predictor: SetPredictor, example: Example, seed: int) -> dict[str, An
     features, scaling = predictor.shape.features, predictor.shape.scaling
     shown = info.trajectory[kept, 0]
     energies = predictor.raw_energy(code.expand(len(kept), *code.shape[1:]), shown)
-    rows = torch.cat([scaling.unscale(shown[..., :features]), shown[..., features:]], dim=-1).cpu()
+    columns = predictor.shape.description.columns_to_draw(features)
+    drawn = scaling.unscale(shown[..., :features])[..., columns]
+    rows = torch.cat([drawn, shown[..., features:]], dim=-1).cpu()
     return {
         "frames": [_rounded(frame) for frame in rows],
         "steps": kept,
