@@ -15,6 +15,7 @@ from desp.benchmarks.reference import (
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.methods import Contrastive, SetSpec
+from desp.methods.base import MethodParts
 from desp.samplers import LangevinSampler, langevin_step
 from desp.samplers.base import eager_gradient
 from desp.sets import make_padding
@@ -110,7 +111,8 @@ def test_training_step_descends_the_contrastive_loss() -> None:
     chain = replace(case.chain(3), noise_scale=0.0)
     settings = ContrastiveSettings(energy=case.energy, chain=chain, data_noise=0.0)
     sets = SetSpec(case.size, case.channels, make_padding(RepresentationSettings(padding="zero")))
-    method = Contrastive(settings, torch.nn.Identity(), case.code_shape, sets, "eager").double()
+    parts = MethodParts(torch.nn.Identity(), case.code_shape, sets, "eager")
+    method = Contrastive(settings, parts).double()
     method.energy.load_state_dict(energy.state_dict())
     energy = method.energy
     expected, _ = method(code, y, torch.Generator())
