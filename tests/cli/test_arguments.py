@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from desp import benchmarks, runs
+from desp import benchmarks
 from desp.cli.bench import FIELDS
 from desp.errors import RunError
 from desp.paper import ablation
 from desp.recipes import get_recipe
+from desp.runs import evaluate, predict, train, tune
 from desp.runs.folder import RunFolder
 from desp.settings import AttentionSettings, ContrastiveSettings, RunSettings
 
@@ -24,9 +25,9 @@ Spy = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
-    """Ends a command where it would call a function, mostly of `desp.runs`, and tells with which arguments."""
+    """Ends a command where it would call a function of a module, and tells with which arguments."""
 
-    def install(name: str, module: Any = runs) -> list[dict[str, Any]]:
+    def install(name: str, module: Any) -> list[dict[str, Any]]:
         calls: list[dict[str, Any]] = []
         signature = inspect.signature(getattr(module, name))
 
@@ -49,7 +50,7 @@ def only(calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_train(desp: Desp, spy: Spy) -> None:
-    calls = spy("train_run")
+    calls = spy("train_run", train)
     assert desp("train", "polygons-desp").status == 2
     call = only(calls)
     assert call["settings"] == get_recipe("polygons-desp").build()
@@ -67,7 +68,7 @@ def test_train(desp: Desp, spy: Spy) -> None:
 
 @pytest.mark.parametrize("option", [["--energy", "attention"], ["--energy=attention"]])
 def test_train_with_another_energy(desp: Desp, spy: Spy, option: list[str]) -> None:
-    calls = spy("train_run")
+    calls = spy("train_run", train)
     desp("train", "polygons-denoising", *option)
     method = only(calls)["settings"].method
     width = get_recipe("polygons-denoising").build().method.width
@@ -78,7 +79,7 @@ def test_train_with_another_energy(desp: Desp, spy: Spy, option: list[str]) -> N
 
 @pytest.mark.parametrize("option", [["--use-method", "contrastive"], ["--use-method=contrastive"]])
 def test_train_with_another_method(desp: Desp, spy: Spy, option: list[str]) -> None:
-    calls = spy("train_run")
+    calls = spy("train_run", train)
     desp("train", "polygons-denoising", *option, "--method.data-noise", 0.03)
     settings = only(calls)["settings"]
     recipe = get_recipe("polygons-denoising").build()
@@ -86,7 +87,7 @@ def test_train_with_another_method(desp: Desp, spy: Spy, option: list[str]) -> N
 
 
 def test_train_on_own_data(desp: Desp, spy: Spy, vectors: Path) -> None:
-    calls = spy("train_run")
+    calls = spy("train_run", train)
     desp("train", "custom", "--data", vectors.name)
     settings = only(calls)["settings"]
     assert isinstance(settings, RunSettings)
@@ -94,7 +95,7 @@ def test_train_on_own_data(desp: Desp, spy: Spy, vectors: Path) -> None:
 
 
 def test_resume(desp: Desp, spy: Spy, polygons: Path) -> None:
-    calls = spy("train_run")
+    calls = spy("train_run", train)
     desp("train", "polygons-desp", "--run", polygons, "--resume", "--training.steps", 99)
     call = only(calls)
     saved, seed = RunFolder(polygons).load_settings()
@@ -103,7 +104,7 @@ def test_resume(desp: Desp, spy: Spy, polygons: Path) -> None:
 
 
 def test_demo(desp: Desp, spy: Spy) -> None:
-    calls = spy("train_run")
+    calls = spy("train_run", train)
     desp("demo")
     call = only(calls)
     assert call["settings"] == get_recipe("demo").build()
@@ -114,7 +115,7 @@ def test_demo(desp: Desp, spy: Spy) -> None:
 
 
 def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
-    calls = spy("evaluate_run")
+    calls = spy("evaluate_run", evaluate)
     desp("evaluate", polygons)
     usual = {"folder": polygons, "samples": 10, "seed": None, "distance": "chamfer", "protocol": "quick"}
     assert only(calls) == usual
@@ -125,7 +126,7 @@ def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
 
 
 def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: Path) -> None:
-    calls = spy("evaluate_run")
+    calls = spy("evaluate_run", evaluate)
     short = ["--training.steps", 1, "--training.batch-size", 2, "--method.energy.hidden", 4, "--device", "cpu"]
     desp("train", "custom", "--data", vectors, "--run", "run", *short, "--method.sampler.steps", 2)
     assert only(calls) == {
@@ -138,7 +139,7 @@ def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: P
 
 
 def test_predict(desp: Desp, spy: Spy, polygons: Path) -> None:
-    calls = spy("predict_file")
+    calls = spy("predict_file", predict)
     desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl")
     assert list(only(calls).values()) == [polygons, Path("in.jsonl"), Path("out.jsonl"), 1, 0]
     desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl", "--samples", 3, "--seed", 8)
@@ -159,7 +160,7 @@ def test_ablate(desp: Desp, spy: Spy, polygons: Path) -> None:
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_tune(desp: Desp, spy: Spy, polygons: Path, reset: bool) -> None:
-    tuned, put_back = spy("tune_run"), spy("reset_run")
+    tuned, put_back = spy("tune_run", tune), spy("reset_run", tune)
     desp("tune", polygons, *(["--reset"] if reset else []))
     assert (len(tuned), len(put_back)) == ((0, 1) if reset else (1, 0))
     call = only(put_back or tuned)
@@ -168,13 +169,13 @@ def test_tune(desp: Desp, spy: Spy, polygons: Path, reset: bool) -> None:
 
 
 def test_tune_on_fewer_examples(desp: Desp, spy: Spy, polygons: Path) -> None:
-    tuned = spy("tune_run")
+    tuned = spy("tune_run", tune)
     desp("tune", polygons, "--protocol", "quick")
     assert only(tuned)["protocol"] == "quick"
 
 
 def test_report_makes_predictions_only_where_there_are_none(desp: Desp, spy: Spy, polygons: Path) -> None:
-    calls = spy("sample_run")
+    calls = spy("sample_run", evaluate)
     assert desp("report", polygons).status == 0
     assert calls == []
     (polygons / "samples.json").unlink()

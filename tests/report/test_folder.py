@@ -64,7 +64,7 @@ def test_missing_folder(tmp_path: Path) -> None:
 
 
 def test_folder_of_something_else(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"not a run folder.*settings\.json"):
+    with pytest.raises(RunError, match=r"no run folder.*settings\.json"):
         read_run(tmp_path)
 
 

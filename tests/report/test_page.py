@@ -234,7 +234,7 @@ def test_risk_runs_descend_only(make_run: MakeRun) -> None:
 
 
 def test_wrong_folder(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="not a run folder"):
+    with pytest.raises(RunError, match="no run folder"):
         write_report(tmp_path)
 
 

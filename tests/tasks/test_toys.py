@@ -79,7 +79,7 @@ def test_digits_are_asked_for_by_number() -> None:
 @pytest.mark.parametrize("wrong", [7, -1, 0.5, "1", True, None, [0]])
 def test_other_digits_are_refused(wrong: Any) -> None:
     task = DigitsTask(DigitsSettings())
-    with pytest.raises(DataError, match=r"line 4: expected 0 \(a one\) or 1 \(a seven\), got"):
+    with pytest.raises(DataError, match=r"line 4: expected one of 0 \(one\), 1 \(seven\), got"):
         task.read_input(wrong, "line 4", HERE, task.shape(None, True)[0])
 
 
