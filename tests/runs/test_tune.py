@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
@@ -18,7 +19,6 @@ from desp.runs.evaluate import evaluate_run
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
 from desp.runs.tune import reset_run, tune_run
-from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -88,11 +88,11 @@ def test_samplers_are_compared_with_the_seed_of_the_run(
     """On the examples by which its weights were chosen, and with noise of the same seed."""
     seen: list[tuple[int, Tensor]] = []
 
-    def score(_: SetPredictor, x: Tensor, sets: SetBatch, *, seed: int, **__: object) -> float:
-        seen.append((seed, sets.elements))
-        return 0.0
+    def distances(_: SetPredictor, examples: Batch, seed: int, *__: object) -> Tensor:
+        seen.append((seed, examples.sets.elements))
+        return torch.zeros(1, 3, 3)
 
-    monkeypatch.setattr(base, "energy_score", score)
+    monkeypatch.setattr(base, "truth_and_predictions", distances)
     tune_run(trained)
     expected = trained.load_task().validation_batch(5, 50).sets.elements
     assert {seed for seed, _ in seen} == {5}

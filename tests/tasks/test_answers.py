@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-import desp.tasks.files
+import desp.tasks.scoring
+from desp.data.base import Batch
 from desp.data.files import read_data_file
 from desp.errors import DataError
 from desp.predictor import SetPredictor
@@ -77,17 +78,17 @@ def test_which_valid_set_is_ranked_follows_the_seed(
     """Always the first, or always the same choice, would rank one kind of answer in all runs."""
     ranked: list[list[int]] = []
 
-    def noted(_: SetPredictor, x: Tensor, truth: SetBatch, **more: Any) -> tuple[dict[str, float], dict[str, Any]]:
-        for row, item in zip(x, truth.to_ragged(), strict=True):
+    def noted(_: SetPredictor, examples: Batch, *more: Any, **options: Any) -> Tensor:
+        for row, item in zip(examples.x, examples.sets.to_ragged(), strict=True):
             assert {float(value) / float(row) for value in item.flatten()} <= {1.0, 2.0}
-        ranked.append(truth.sizes.tolist())
-        return {}, {}
+        ranked.append(examples.sets.sizes.tolist())
+        return torch.zeros(len(examples.x), 10, 10)
 
-    monkeypatch.setattr(desp.tasks.files, "calibration_scores", noted)
-    monkeypatch.setattr(desp.tasks.files, "FEWEST_CALIBRATED", 5)
+    monkeypatch.setattr(desp.tasks.scoring, "truth_and_predictions", noted)
+    monkeypatch.setattr(desp.tasks.scoring, "FEWEST_CALIBRATED", 5)
     predictor = knowing(lambda x, _: torch.ones(len(x), 2, 2), two_answers.shape(None, True)[0], PRESENCE)
     for seed in (3, 3, 4, 5):
-        two_answers.evaluate(predictor, seed=seed, samples=1)
+        two_answers.evaluate(predictor, seed=seed, samples=1, protocol=QUICK)
     first, again, *others = ranked
     assert first == again
     assert first not in others

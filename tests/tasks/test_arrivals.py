@@ -161,7 +161,7 @@ def test_chains_follow_the_seed(problem: Any) -> None:
 @every_generated_task
 def test_chains_of_an_evaluation_have_noise_of_their_own(problem: Any) -> None:
     """Were it the same for all numbers of corners, so would be what their rotations are judged by."""
-    problem.task.evaluate(problem.predictor, seed=3, samples=1)
+    evaluate(problem.task, problem.predictor, 3, 1)
     seeds = [call.seed for call in problem.predictor.asked]
     assert len(seeds) == len(set(seeds)) >= 2
 
@@ -170,7 +170,7 @@ def test_chains_of_an_evaluation_have_noise_of_their_own(problem: Any) -> None:
 def test_weights_are_not_chosen_by_the_noise_of_the_test(problem: Any) -> None:
     """Rounded codes have the noise of whole ones, to be compared with them; validation has another."""
     task, predictor = problem
-    task.evaluate(predictor, seed=3, samples=1)
+    evaluate(task, predictor, 3, 1)
     tested = {call.seed for call in predictor.asked}
     assert len(predictor.asked) == 2
     assert len(tested) == 1
