@@ -146,9 +146,7 @@ def test_rotations_are_unknown_where_one_number_of_corners_is_rarely_right(
         corners = x.argmax(dim=1) + 4
         return polygon(corners - (corners == 5).long(), torch.zeros(len(x)), 8)
 
-    evaluation = polygons.evaluate(
-        polygon_predictor(no_pentagons), seed=0, samples=1, protocol=polygons.protocol("quick")
-    )
+    evaluation = scored(polygons, polygon_predictor(no_pentagons))
     rotations = evaluation.details["kuiper"]
     assert [count for count, value in rotations.items() if value is None] == ["5"]
     assert math.isnan(evaluation.returned["kuiper"])
@@ -237,7 +235,7 @@ def test_real_digits_are_compared_with_predictions_of_the_same_digit(
         return {}, {}
 
     monkeypatch.setattr(desp.tasks.labels, "distribution_scores", noted)
-    digits.evaluate(digit_predictor(), seed=0, samples=1, protocol=digits.protocol("quick"))
+    scored(digits, digit_predictor())
     for groups in asked[0].values():
         # A one has 42 points, or 64 with its hook; a seven has 48 or 64.
         sizes = {name: set(sets.sizes.tolist()) for name, sets in groups.items()}
