@@ -57,7 +57,7 @@ def test_learns_sets_of_different_sizes_in_metres() -> None:
 
 
 def test_contrastive_energies_prefer_what_was_there() -> None:
-    """In metres, too: sets have a lower energy for their own inputs than exchanged (seeds 0 to 3: -.12 to -.17)."""
+    """In metres, too: sets have a lower energy for their own inputs than exchanged (seeds 0 to 3: below -.12)."""
     method = ContrastiveSettings(energy=ENERGY, chain=CHAIN, data_noise=0.03)
     training = TrainingSettings(steps=60, batch_size=16, learning_rate=1e-3, clip_norm=0.1, warmup_steps=10)
     predictor = fit(Parts(method), IN_METRES, training)
