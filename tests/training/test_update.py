@@ -186,7 +186,7 @@ def test_what_cannot_be_recorded_or_compiled_is_stepped_plainly(
     expected = plain.fit()
     outcome = recording(recorded).fit()
     assert outcome.engine == "eager"
-    assert caplog.messages.count("training runs step by step, as recording failed: not permitted") == 1
+    assert caplog.messages.count("training runs eagerly, as capturing the step failed: not permitted") == 1
     for name, value in expected.weights.items():
         torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
 

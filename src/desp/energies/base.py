@@ -10,7 +10,7 @@ from desp.nn.pooling import Cache
 
 
 class SetField(nn.Module, ABC):
-    """What samplers follow: for each padded set a value and a vector field, the gradient where there is an energy.
+    """What samplers follow: a vector field over padded sets, and its energy where it is the gradient of one.
 
     Attributes:
         conservative: whether the field is the gradient of an energy; else values are NaN.
@@ -33,16 +33,17 @@ class SetField(nn.Module, ABC):
         Args:
             y: padded sets.
             prepared: from `prepare`.
-            fused: give up the plain order of additions for fewer passes. FSPool turns rounding into other ranks
-                where values are nearly equal, so this is for products that are rounded anyway (tf32).
+            fused: allow reordered floating-point additions, for fewer passes over memory. FSPool turns
+                rounding into other ranks where values are nearly equal, so this is for products that are rounded
+                anyway (tf32).
         """
 
 
 class SetEnergy(SetField):
     """E(x, Y) of equation 1, in parts, so that a chain repeats only what depends on its sets.
 
-    A new energy needs `score` alone. One that overrides `prepare` and `value_and_gradient` with its gradient
-    written out makes chains faster. Its settings build it: ``Energy(settings, channels, code_shape)``, where
+    A new energy needs `energy` alone. One that overrides `prepare` and `value_and_gradient` with its analytic
+    gradient makes chains faster. Its settings build it: ``Energy(settings, channels, code_shape)``, where
     `channels` are the features of one row of a padded set and `code_shape` is that of h(x) for one input, (H,) or
     (N, H).
     """

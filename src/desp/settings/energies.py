@@ -1,4 +1,4 @@
-"""Settings of energies: what scores a set."""
+"""Settings of energies E(x, Y), lower for more plausible sets."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -37,7 +37,7 @@ class EnergySettings(Variant):
     """Whether it masks absent elements where presence is known; it is then built with `known_presence`."""
 
     hidden: int = 128
-    """Width of all layers; encoders and heads beside it take it over."""
+    """Width of all layers, also of the default encoder and, in denoising, of the cardinality head."""
 
     @property
     def needs_presence(self) -> bool:
@@ -101,7 +101,7 @@ class SetEncoderSettings(EnergySettings):
     negative_slope: float = 0.01
     """Slope of the set encoder's activations below zero; 0: ReLU."""
     initialisation: Initialisation = "default"
-    """First weights: torch's default, or Xavier-uniform with zero biases."""
+    """Initial weights: torch's default, or Xavier-uniform with zero biases."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "latent")

@@ -31,7 +31,12 @@ from desp.tasks.calibration import (
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
     Metric("score_best_of_k", 1.0, "lower", "that distance, for the nearest of K predictions"),
-    Metric("answers_found", 1.0, "higher", "fraction of valid sets that are nearest to one of K predictions"),
+    Metric(
+        "answers_found",
+        1.0,
+        "higher",
+        "recall: fraction of valid sets that are the nearest valid set of at least one of K predictions",
+    ),
     SIZE_RMSE,
     RIGHT_SIZE,
     CALIBRATION,

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class TrainingListener:
-    """Told of what happens during training; override what you want to see. All methods do nothing."""
+    """A training callback: override the events you need. All methods do nothing by default."""
 
     def started(self, first_step: int, steps: int) -> None:
         """Training begins at `first_step` of `steps`."""
