@@ -130,9 +130,9 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
 
     folder = RunFolder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
-    listener = ProgressBar() if main_process else None
+    callback = ProgressBar() if main_process else None
     try:
-        outcome = train_run(settings, seed, folder, resume=resume, listener=listener)
+        outcome = train_run(settings, seed, folder, resume=resume, callback=callback)
     except TrainingInterrupted as stop:
         leave_processes()
         again = shlex.join(["desp", "train", settings.recipe, "--run", str(path), "--resume"])

@@ -62,7 +62,7 @@ class SetEnergy(SetField):
         return ()
 
     @abstractmethod
-    def score(
+    def energy(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`.
@@ -88,20 +88,20 @@ class SetEnergy(SetField):
         again = torch.is_grad_enabled()
         with torch.enable_grad():
             leaf = y if again and y.requires_grad else y.detach().requires_grad_()
-            values = self.score(code, leaf, tuple(cache))
+            values = self.energy(code, leaf, tuple(cache))
             (gradient,) = torch.autograd.grad(values.sum(), leaf, create_graph=again)
         return (values if again else values.detach()), gradient
 
     def forward(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets `y` for encoded inputs."""
-        return self.score(code, y)
+        return self.energy(code, y)
 
 
 def _traced_gradient(energy: SetEnergy, code: Tensor, y: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
     """By a function transform, which compiles as a whole where autograd.grad would break the graph."""
 
     def total(sets: Tensor) -> tuple[Tensor, Tensor]:
-        values = energy.score(code, sets, cache)
+        values = energy.energy(code, sets, cache)
         return values.sum(), values
 
     gradient, values = torch.func.grad(total, has_aux=True)(y)

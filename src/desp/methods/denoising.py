@@ -96,7 +96,7 @@ class _Diffusion(Method):
 
     # -- prediction ------------------------------------------------------------------------------------
 
-    def sample_part(
+    def sample_batch(
         self,
         code: Tensor,
         generator: torch.Generator,
@@ -143,7 +143,7 @@ class EnergyDenoising(_Diffusion):
         """The energy."""
         return self.energy
 
-    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
+    def energy_batch(self, code: Tensor, y: Tensor) -> Tensor:
         """-log p at `energy_sigma`, up to a constant for each input and cardinality."""
         u = self.preconditioning.to_symmetric(y)
         return self._flow(code, y).negative_log_density(u, self.settings.energy_sigma)

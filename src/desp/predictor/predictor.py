@@ -21,7 +21,7 @@ from desp.predictor.shape import dataset_source, inspect_dataset
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
 from desp.settings import DataDescription, SamplerSettings, TrainingSettings
-from desp.training import Trainer, TrainingListener, TrainingOutcome
+from desp.training import Trainer, TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator, suitable_threads
 
 
@@ -51,7 +51,7 @@ class SetPredictor(PredictorModel):
         seed: int = 0,
         folder: str | Path | None = None,
         resume: bool = False,
-        listener: TrainingListener | None = None,
+        callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
         """Fit to a torch dataset, or a list, of (input, set) pairs; sets may differ in size.
 
@@ -91,7 +91,7 @@ class SetPredictor(PredictorModel):
             seed=seed,
             folder=folder,
             resume=resume,
-            listener=listener,
+            callback=callback,
         )
 
     def train(
@@ -104,7 +104,7 @@ class SetPredictor(PredictorModel):
         seed: int = 0,
         folder: Path | None = None,
         resume: bool = False,
-        listener: TrainingListener | None = None,
+        callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
         """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
         self.method.plan(training.steps)
@@ -117,7 +117,7 @@ class SetPredictor(PredictorModel):
             seed=seed,
             folder=folder,
             validate=None if validation is None else lambda: validation(self),
-            listener=listener,
+            callback=callback,
             engine=self.engine,
         )
         size, hidden = self.shape.max_size, self.settings.width

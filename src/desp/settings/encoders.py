@@ -22,7 +22,7 @@ class EncoderSettings(Variant):
 
 @EncoderSettings.register("auto", "")
 @dataclass(frozen=True)
-class AutoEncoderSettings(EncoderSettings):
+class DefaultEncoderSettings(EncoderSettings):
     """The encoder that suits the inputs and the method."""
 
 

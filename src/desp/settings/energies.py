@@ -51,7 +51,7 @@ class EnergySettings(Variant):
             SettingsError: it needs others.
         """
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind: vectors as they are, else a code as wide as the layers."""
         if kind == "image":
             return ConvEncoderSettings(hidden=self.hidden, out=self.hidden)
@@ -130,7 +130,7 @@ class SetEncoderSettings(EnergySettings):
                 f"gives shape {code_shape} for one input."
             )
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """To codes of the latent space, by the same kind of network where inputs are sets."""
         if self.shared:
             return PaddedSetEncoderSettings()
@@ -180,8 +180,8 @@ class AttentionSettings(EnergySettings):
         divides = self.hidden % self.heads == 0
         require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""
         if kind == "set":
             return SumPooledSetEncoderSettings(self.hidden, self.hidden, self.fourier_features)
-        return super().auto_encoder(kind)
+        return super().default_encoder(kind)

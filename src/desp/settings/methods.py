@@ -13,7 +13,7 @@ from desp.settings.base import (
 )
 from desp.settings.encoders import (
     LAYERED_ENCODERS,
-    AutoEncoderSettings,
+    DefaultEncoderSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
 )
@@ -31,7 +31,7 @@ class MethodSettings(Variant):
     """Whether all K predictions for one input are identical."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
-    encoder: EncoderSettings = field(default_factory=AutoEncoderSettings)
+    encoder: EncoderSettings = field(default_factory=DefaultEncoderSettings)
     """h(x); auto: what suits the inputs."""
 
     @property
@@ -74,9 +74,9 @@ class MethodSettings(Variant):
         require_setting(has, f"method.{name}", f"left out: the method {self.kind} has none", part.kind)
         return replace(self, **{name: part})  # type: ignore[arg-type] # which field it is is checked above
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind."""
-        return self.backbone.auto_encoder(kind)
+        return self.backbone.default_encoder(kind)
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class TSPNSettings(MethodSettings):
         """Always."""
         return True
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """To standardised codes: the decoder sees codes beside random points, and would not see small
         differences."""
         if kind == "set":

@@ -168,7 +168,7 @@ def _to_answers(
 
 
 def _answers_found(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict[str, float]:
-    """The fraction of valid sets that are nearest to one of K predictions, where examples have several."""
+    """The fraction of valid sets that are the nearest valid set of one of K predictions, if there are several."""
     if max(map(len, answers)) == 1:
         return {}
     shares = [len(set(row)) / len(valid) for valid, row in zip(answers, nearest.tolist(), strict=True)]

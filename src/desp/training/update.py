@@ -92,7 +92,7 @@ class Update:
         share = self.average.share(step + 1) if self.average else 0.0
         if self.captures:
             try:
-                return self._recorded(feed, noise, share)
+                return self._captured_step(feed, noise, share)
             except RuntimeError as error:
                 self._give_up(error)
         self._noise.manual_seed(noise)
@@ -139,7 +139,7 @@ class Update:
             self.average.update(share)
         return loss, norm, statistics
 
-    def _recorded(self, feed: Feed, noise: int, share: float) -> Outcome:
+    def _captured_step(self, feed: Feed, noise: int, share: float) -> Outcome:
         """Take the step by replaying it; a shape's first step runs eagerly, and is captured before its second.
 
         Raises:
