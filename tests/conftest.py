@@ -157,8 +157,8 @@ def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def recordings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list["PretendGraph"]]:
-    """CUDA graphs are recorded and replayed on the CPU in a test that asks for these; see `pretend_cuda`."""
+def captured_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list["PretendGraph"]]:
+    """CUDA graphs are captured and replayed on the CPU in a test that asks for these; see `pretend_cuda`."""
     from pretend_cuda import pretended_cuda
 
     with pretended_cuda(monkeypatch) as made:

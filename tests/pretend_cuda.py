@@ -1,6 +1,6 @@
-"""CUDA graphs on the CPU: a recording notes every operation, and a replay does them again on the same tensors.
+"""CUDA graphs on the CPU: a capture notes every operation, and a replay does them again on the same tensors.
 
-That keeps what makes graphs treacherous: recording computes nothing, Python's numbers are baked in, inputs are
+That keeps what makes graphs treacherous: capturing computes nothing, Python's numbers are baked in, inputs are
 read where they lay, the next replay overwrites results, and only registered generators may be drawn from.
 """
 
@@ -49,7 +49,7 @@ class PretendGenerator(torch._C.Generator, metaclass=_Lenient):
 
     def manual_seed(self, seed: int) -> Self:
         if self.broken:
-            raise RuntimeError("a recording that was broken off left this generator unusable")
+            raise RuntimeError("a capture that was broken off left this generator unusable")
         super().manual_seed(seed)
         return self
 
@@ -124,7 +124,7 @@ class _Tape(TorchDispatchMode):
 
     @torch.no_grad()
     def rewind(self) -> None:
-        """Recording computes nothing: what was changed is put back, what is new holds rubbish."""
+        """Capturing computes nothing: what was changed is put back, what is new holds rubbish."""
         for item, before in reversed(self.undo):
             item.copy_(before)
         for generator, state in zip(self.graph.generators, self.states, strict=True):
@@ -219,7 +219,7 @@ class PretendAccelerator(Accelerator):
 
 @contextmanager
 def pretended_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PretendGraph]]:
-    """Within this, graphs are recorded on the CPU, and gradients are not compiled; yields the recordings."""
+    """Within this, graphs are captured on the CPU, and gradients are not compiled; yields those captured."""
     from desp.samplers import ChainEngine
 
     name_on = ChainEngine.name

@@ -12,11 +12,11 @@ from desp import settings as module
 from desp.errors import SettingsError
 from desp.settings import (
     AttentionSettings,
-    AutoEncoderSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
     DataDescription,
     DeepSetsSettings,
+    DefaultEncoderSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
@@ -74,7 +74,7 @@ EXAMPLES: list[Any] = [
     ),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
     AttentionSettings(hidden=6, layers=2, heads=3, fourier_features=1),
-    AutoEncoderSettings(),
+    DefaultEncoderSettings(),
     IdentityEncoderSettings(),
     MLPEncoderSettings(hidden=7, out=5, standardise=True, initialisation="xavier"),
     ConvEncoderSettings(hidden=7, out=5, standardise=True, initialisation="xavier"),

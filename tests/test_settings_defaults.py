@@ -6,11 +6,11 @@ import pytest
 
 from desp.settings import (
     AttentionSettings,
-    AutoEncoderSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
     DataDescription,
     DeepSetsSettings,
+    DefaultEncoderSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
@@ -169,7 +169,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "cardinality_hidden": 128,
         "representation_weight": 0.0,
     },
-    AutoEncoderSettings: AUTO,
+    DefaultEncoderSettings: AUTO,
     IdentityEncoderSettings: {"kind": "identity"},
     PaddedSetEncoderSettings: {"kind": "padded-set"},
     MLPEncoderSettings: {

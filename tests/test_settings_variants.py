@@ -16,9 +16,9 @@ from desp.methods import SetSpec, build_method
 from desp.sets import Padding
 from desp.settings import (
     AttentionSettings,
-    AutoEncoderSettings,
     ContrastiveSettings,
     DeepSetsSettings,
+    DefaultEncoderSettings,
     DenoisingSettings,
     DescentSettings,
     DiffusionSettings,
@@ -74,7 +74,7 @@ class OwnEnergy(SetEnergy):
         assert channels == code_shape[0]
         self.strength = torch.nn.Parameter(torch.tensor(settings.strength))
 
-    def score(self, code: Tensor, y: Tensor, cache: tuple[Tensor, ...] | None = None) -> Tensor:
+    def energy(self, code: Tensor, y: Tensor, cache: tuple[Tensor, ...] | None = None) -> Tensor:
         del cache
         return self.strength * (y - code.unsqueeze(1)).square().sum(dim=(1, 2))
 
@@ -86,7 +86,7 @@ def test_every_variant_is_found_by_its_kind(family: type[Variant], kinds: set[st
     for kind, variant in known.items():
         assert variant.kind == kind
         assert variant.family() is family
-        if variant is AutoEncoderSettings:  # stands for one of the others
+        if variant is DefaultEncoderSettings:  # stands for one of the others
             continue
         assert callable(variant().load())
 
@@ -193,7 +193,7 @@ def test_densities_need_a_smooth_energy_and_a_predicted_cardinality(method: Meth
 @pytest.mark.parametrize("method", sorted(FAMILIES[MethodSettings]))
 def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKind) -> None:
     settings = MethodSettings.kinds()[method]()
-    assert input_kind in settings.auto_encoder(input_kind).input_kinds
+    assert input_kind in settings.default_encoder(input_kind).input_kinds
 
 
 @pytest.mark.parametrize(("encoder", "input_kind"), [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector")])

@@ -1,4 +1,4 @@
-"""Functions recorded as CUDA graphs: one launch in place of hundreds."""
+"""Functions captured as CUDA graphs: one launch in place of hundreds."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ Result = TypeVar("Result")
 
 
 class CapturedCall(Generic[Result]):
-    """A function without arguments, recorded once and replayed.
+    """A function without arguments, captured once as a CUDA graph and replayed.
 
     It reads and writes the same tensors in every replay, so its inputs are changed in place beforehand, and
-    `result` holds what the last replay computed. Nothing is computed while it is recorded; whatever it
+    `result` holds what the last replay computed. Nothing is computed while it is captured; whatever it
     allocates once, such as an optimiser's state, must be there before.
 
     Args:
-        work: what to record; run it before, by `warm_up`, so that compiling and allocating are done.
+        work: what to capture; run it before, by `warm_up`, so that compiling and allocating are done.
         generators: all generators that `work` draws from. A replay goes on from their state.
     """
 

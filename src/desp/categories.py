@@ -1,4 +1,4 @@
-"""Features that are one of several kinds: one-hot in data, relaxed while sets are sampled, decided at the end."""
+"""Categorical features: one-hot in data, continuous while sets are sampled, argmax at the end."""
 
 from collections.abc import Sequence
 

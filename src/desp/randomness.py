@@ -1,7 +1,7 @@
 """Randomness as a pure function of names and numbers.
 
 Every random draw in the project comes from a `torch.Generator` made here. A generator's seed is derived from
-what it is for, e.g. ``(seed, "chain", step, rank)``, never from how often something was called before. A run
+what it is for, e.g. ``(seed, "train", attempt, step, process)``, never from how often something was called. A run
 that is stopped and resumed therefore continues bit for bit without any generator state in its checkpoint.
 """
 

@@ -217,7 +217,7 @@ def _real(results: list[dict[str, Any]], metric: str) -> float | None:
 
 
 def _mean(values: list[float | None]) -> dict[str, float | None]:
-    """Mean and deviation over seeds. A seed without a number failed; a mean over the others would hide that."""
+    """Mean and standard deviation over seeds. A seed without a number failed; a mean of the rest would hide it."""
     known = [value for value in values if value is not None]
     complete = len(known) == len(values)
     return {

@@ -1,6 +1,6 @@
 """Sets of different sizes as tensors: the only place that knows how padding works.
 
-`SetBatch` is the currency of the project: a padded tensor and a mask. A `Padding` turns it into the single
+`SetBatch` is the type that all modules exchange: a padded tensor and a mask. A `Padding` turns it into the single
 tensor that energies see and samplers move, and back.
 """
 
@@ -22,7 +22,7 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
     """Read anything that looks like a list of element vectors as a float tensor (n, d).
 
     Raises:
-        DataError: not two-dimensional, not numeric, or not finite. `where` names the culprit in the message.
+        DataError: not two-dimensional, not numeric, or not finite. `where` names the set in the message.
     """
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         value = value.copy()  # torch warns about memory it must not write to
@@ -163,7 +163,7 @@ def features_of_present(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n c
     return torch.cat([rows.expand(*values.shape[:-1], values.shape[-1] - 1), torch.zeros_like(rows)], dim=-1)
 
 
-# Of the threshold for presence: below that share an element is not nearly there.
+# Fraction of the presence threshold below which a row is certainly absent.
 CLEARLY = 0.25
 
 

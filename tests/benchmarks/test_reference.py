@@ -51,14 +51,14 @@ def test_reference_energy_is_the_energy(case: ChainCase) -> None:
     mixed = y.clone()
     mixed[:, 1:3] = mixed[:, :1]  # three equal rows
     for sets in (y, mixed, torch.zeros_like(y), y[:, :1].expand_as(y)):
-        expected = energy.score(code, sets)
+        expected = energy.energy(code, sets)
         torch.testing.assert_close(reference_energy(energy, code, sets), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_reference_energy_of_single_elements() -> None:
     case = replace(SMALL[0], size=1)
     energy, code, y = problem(case, torch.float64)
-    torch.testing.assert_close(reference_energy(energy, code, y), energy.score(code, y), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(reference_energy(energy, code, y), energy.energy(code, y), rtol=1e-10, atol=1e-10)
 
 
 @each_small

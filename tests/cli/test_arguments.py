@@ -55,7 +55,7 @@ def test_train(desp: Desp, spy: Spy) -> None:
     call = only(calls)
     assert call["settings"] == get_recipe("polygons-desp").build()
     assert (call["seed"], call["folder"], call["resume"]) == (0, Path("runs/polygons-desp-seed0"), False)
-    assert call["listener"] is not None
+    assert call["callback"] is not None
     desp("train", "polygons-desp", "--seed", 4, "--training.batch-size", 3, "--device", "cpu")
     call = only(calls)
     expected = get_recipe("polygons-desp").build()

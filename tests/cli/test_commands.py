@@ -302,13 +302,13 @@ def test_tables_without_results_show_the_papers_numbers(desp: Desp) -> None:
 def test_recipes_of_no_table_are_shown_beside_the_tables(desp: Desp) -> None:
     results = Path(__file__).parents[2] / "results"
     text = desp("tables", "--results", results / "robust").out
-    beside = text[text.index("Beside the tables") :]
+    beside = text[text.index("Recipes outside the paper's tables") :]
     assert "polygons-desp-fast" in beside
     assert "digits-desp-fast" in beside
     metrics = {line.split("│")[3].strip() for line in beside.splitlines() if line.startswith("│")}
     assert metrics == {"score"}
     everything = desp("tables", "--all", "--results", results / "robust").out
-    assert "right_size" in everything[everything.index("Beside the tables") :]
+    assert "right_size" in everything[everything.index("Recipes outside the paper's tables") :]
     Path("results").mkdir()
     assert "Beside" not in desp("tables").out
 

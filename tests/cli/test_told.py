@@ -85,17 +85,17 @@ def test_the_bar_shows_where_training_is() -> None:
     with contextlib.redirect_stderr(err):
         bar = ProgressBar()
         (shown,) = bar._progress.tasks
-        bar.started(3, 9)
+        bar.on_start(3, 9)
         assert (shown.completed, shown.total) == (3, 9)
-        bar.stepped(5, {"loss": 0.12345, "risk": 7.0})
+        bar.on_log(5, {"loss": 0.12345, "risk": 7.0})
         assert (shown.completed, shown.fields["numbers"]) == (5, "loss 0.123")
-        bar.validating(6)
+        bar.on_validation_start(6)
         assert (shown.completed, shown.fields["numbers"]) == (6, "validating")
-        bar.validated(6, 0.123456, best=True)
-        bar.validated(7, 2.5, best=False)
-        bar.rolled_back(8, 4)
+        bar.on_validation_end(6, 0.123456, best=True)
+        bar.on_validation_end(7, 2.5, best=False)
+        bar.on_rollback(8, 4)
         assert shown.completed == 4
-        bar.ended()
+        bar.on_end()
     lines = [line.strip() for line in err.getvalue().splitlines()]
     assert "step 6: validation score 0.1235 (best)" in lines
     assert "step 7: validation score 2.5" in lines

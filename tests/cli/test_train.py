@@ -164,7 +164,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
 
     arguments = [*tiny, "--training.log-every", 1]
     with monkeypatch.context() as patch:
-        patch.setattr(ProgressBar, "stepped", interrupt)
+        patch.setattr(ProgressBar, "on_log", interrupt)
         finished = desp("train", "polygons-desp", "--run", "stopped", *arguments)
     assert finished.status == 130
     assert "Stopped after step 3 of 6" in finished.err
@@ -303,12 +303,12 @@ def test_the_bar_moves_with_slow_steps_before_there_is_a_loss(monkeypatch: pytes
     monkeypatch.setattr("desp.cli.progress.time.monotonic", lambda: now)
     bar = ProgressBar()
     shown = bar._progress.tasks[0]
-    bar.started(0, 9)
-    bar.advanced(1)
+    bar.on_start(0, 9)
+    bar.on_step(1)
     assert shown.completed == 1
-    bar.advanced(2)  # too soon to be drawn
+    bar.on_step(2)  # too soon to be drawn
     assert shown.completed == 1
     now += 1
-    bar.advanced(3)
+    bar.on_step(3)
     assert shown.completed == 3
-    bar.ended()
+    bar.on_end()

@@ -84,14 +84,14 @@ def test_depends_on_input_and_set(settings: EnergySettings) -> None:
 def test_a_cache_given_or_not(settings: EnergySettings) -> None:
     method, (x, y) = build(settings), example()
     energy, code = method.energy, method.encode(x)
-    assert torch.equal(energy.score(code, y, energy.cache(5)), energy.score(code, y))
-    assert torch.equal(energy.score(code, y), energy(code, y))
+    assert torch.equal(energy.energy(code, y, energy.cache(5)), energy.energy(code, y))
+    assert torch.equal(energy.energy(code, y), energy(code, y))
     assert torch.equal(method.energies(code, y), energy(code, y))
 
 
 def gradient_by_autograd(energy: SetEnergy, code: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     leaf = y.detach().requires_grad_()
-    values = energy.score(code, leaf)
+    values = energy.energy(code, leaf)
     (slope,) = torch.autograd.grad(values.sum(), leaf, create_graph=True)
     return values, slope
 
@@ -149,7 +149,7 @@ def test_gradient_of_empty_sets_is_empty(settings: EnergySettings) -> None:
 class OwnEnergy(SetEnergy):
     """What a user may write: a score and nothing else."""
 
-    def score(self, code: Tensor, y: Tensor, cache: tuple[Tensor, ...] | None = None) -> Tensor:
+    def energy(self, code: Tensor, y: Tensor, cache: tuple[Tensor, ...] | None = None) -> Tensor:
         del cache
         return (y.mean(dim=1) - code[:, :2]).square().sum(dim=1)
 
@@ -170,7 +170,7 @@ def test_small_sets(settings: EnergySettings, size: int) -> None:
     assert (score(method, x, y) != score(method, x, y.flip(0))).all()
     torch.testing.assert_close(score(method, x, y), score(method, x, y.flip(1)))
     inputs = (method.encode(x).detach().requires_grad_(), y.requires_grad_())
-    assert torch.autograd.gradcheck(method.energy.score, inputs)
+    assert torch.autograd.gradcheck(method.energy.energy, inputs)
 
 
 @every_energy
@@ -190,8 +190,8 @@ def test_sets_of_a_batch_do_not_see_each_other(settings: EnergySettings) -> None
 def test_derivatives_in_input_and_set(settings: EnergySettings) -> None:
     method, (x, y) = build(settings), example(batch=2, size=3)
     inputs = (method.encode(x).detach().requires_grad_(), y.requires_grad_())
-    assert torch.autograd.gradcheck(method.energy.score, inputs)
-    assert torch.autograd.gradgradcheck(method.energy.score, inputs)
+    assert torch.autograd.gradcheck(method.energy.energy, inputs)
+    assert torch.autograd.gradgradcheck(method.energy.energy, inputs)
 
 
 def assert_slopes_in_weights(module: nn.Module, loss: Callable[[], Tensor]) -> dict[str, Tensor]:

@@ -56,14 +56,14 @@ def test_the_set_encoders_activations_have_the_slope_asked_for(slope: float) -> 
 def test_deep_sets_codes_for_all_elements_or_each_its_own() -> None:
     energy, (_, y) = with_energy(DEEP_SETS).double().energy, example()
     code = torch.randn(4, 3, dtype=torch.float64)
-    shared = energy.score(code, y)
-    torch.testing.assert_close(energy.score(code.unsqueeze(1).expand(4, 5, 3), y), shared)
+    shared = energy.energy(code, y)
+    torch.testing.assert_close(energy.energy(code.unsqueeze(1).expand(4, 5, 3), y), shared)
 
     own = torch.randn(4, 5, 3, dtype=torch.float64)
     order = torch.tensor([3, 1, 4, 0, 2])
-    together = energy.score(own[:, order], y[:, order])
-    torch.testing.assert_close(together, energy.score(own, y))
-    assert not torch.isclose(energy.score(own, y[:, order]), together).any()
+    together = energy.energy(own[:, order], y[:, order])
+    torch.testing.assert_close(together, energy.energy(own, y))
+    assert not torch.isclose(energy.energy(own, y[:, order]), together).any()
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_set_encoder_formula(auto_encoding: SetEncoderEnergy) -> None:
     codes = auto_encoding.set_encoder(y)
     shift = torch.tensor([0.0, 0.5, -0.5, 1.0, 3.0, -4.0], dtype=torch.float64)
     expected = (0 + 0.125 + 0.125 + 0.5 + 2.5 + 3.5) / 6
-    torch.testing.assert_close(auto_encoding.score(codes + shift, y), torch.full_like(codes[:, 0], expected))
+    torch.testing.assert_close(auto_encoding.energy(codes + shift, y), torch.full_like(codes[:, 0], expected))
 
 
 def test_a_shared_encoder_is_trained_through_both_codes(auto_encoding: SetEncoderEnergy) -> None:
@@ -102,9 +102,9 @@ def test_a_shared_encoder_is_trained_through_both_codes(auto_encoding: SetEncode
     code = auto_encoding.encode(y)
     (through_input,) = torch.autograd.grad(code.sum(), weight, retain_graph=True)
     assert (through_input != 0).any()
-    energies = auto_encoding.score(code, y + 0.1)
+    energies = auto_encoding.energy(code, y + 0.1)
     (through_both,) = torch.autograd.grad(energies.sum(), weight)
-    (through_set,) = torch.autograd.grad(auto_encoding.score(code.detach(), y + 0.1).sum(), weight)
+    (through_set,) = torch.autograd.grad(auto_encoding.energy(code.detach(), y + 0.1).sum(), weight)
     assert not torch.isclose(through_both, through_set).all()
 
 

@@ -131,7 +131,7 @@ class Counting(Method):
     def forward(self, x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         raise NotImplementedError
 
-    def sample_part(
+    def sample_batch(
         self,
         code: Tensor,
         generator: torch.Generator,
@@ -171,7 +171,7 @@ def test_a_method_without_an_energy_says_so(counting: Counting, generator: torch
     assert energies.isnan().all()
     with pytest.raises(SettingsError, match="A density over sets needs the method 'denoising'"):
         counting.log_prob(code, y, generator, 4, 1)
-    assert counting.divergence({"divergent": 1.0}) is None
+    assert counting.divergence_reason({"divergent": 1.0}) is None
     assert counting.training_engine_used == "eager"
 
 

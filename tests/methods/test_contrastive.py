@@ -96,7 +96,7 @@ class LinearEnergy(SetEnergy):
         super().__init__()
         self.theta = nn.Parameter(torch.tensor(theta))
 
-    def score(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
+    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
         del code, cache
         return self.theta * y.sum(dim=(1, 2))
 
@@ -126,7 +126,7 @@ class SlopedEnergy(SetEnergy):
         super().__init__()
         self.theta = nn.Parameter(torch.tensor(1.0))
 
-    def score(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
+    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
         del cache
         return self.theta * (code * y).sum(dim=(1, 2))
 
@@ -170,7 +170,7 @@ def test_divergent_samples_are_not_raised() -> None:
 @pytest.mark.parametrize(("most", "share", "failed"), [(0.05, 0.05, False), (0.05, 0.06, True), (1.0, 1.0, False)])
 def test_more_divergent_samples_than_allowed_are_a_failure(most: float, share: float, failed: bool) -> None:
     method, _ = sloped_method(max_divergent_fraction=most)
-    divergence = method.divergence({"divergent": share})
+    divergence = method.divergence_reason({"divergent": share})
     assert (divergence is not None) == failed
     assert divergence is None or divergence.startswith("6.0% of the samples diverge")
 

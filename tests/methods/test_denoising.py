@@ -43,7 +43,7 @@ each_cardinality = pytest.mark.parametrize("cardinality", ["predicted", "denoise
 class ZeroEnergy(SetEnergy):
     """The same energy everywhere: its gradient predicts nothing."""
 
-    def score(
+    def energy(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         del code, cache

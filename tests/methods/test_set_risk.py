@@ -32,7 +32,7 @@ class QuadraticEnergy(SetEnergy):
         super().__init__()
         self.stiffness = nn.Parameter(torch.tensor(stiffness, dtype=torch.float64))
 
-    def score(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
+    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
         del code, cache
         return 0.5 * self.stiffness * y.square().sum(dim=(1, 2))
 
@@ -125,7 +125,7 @@ def test_the_loss_of_dspn(distance: Distance, supervise: Literal["last", "all"])
     sets = list(info.trajectory) if supervise == "all" else [info.trajectory[-1]]
     assert len(sets) == (4 if supervise == "all" else 1)
     mean = sum(SET_DISTANCES[distance](item, y).mean() for item in sets) / len(sets)
-    true = method.energy.score(code, y).mean()
+    true = method.energy.energy(code, y).mean()
     torch.testing.assert_close(statistics["risk"], mean)
     torch.testing.assert_close(statistics["representation"], true.detach())
     torch.testing.assert_close(loss, mean + 0.1 * true)

@@ -64,7 +64,7 @@ def observed(settings: MethodSettings, kind: InputKind, aligned: bool) -> dict[s
         "loss": [loss.detach(), *statistics.items(), *gradients],
         "sets": method.sample(several, torch.Generator().manual_seed(4), presence=presence)[0],
         "energies": method.energies(code, y),
-        "divergence": method.divergence({"divergent": 0.3}) is None,
+        "divergence": method.divergence_reason({"divergent": 0.3}) is None,
     }
     if settings.has_density:
         density = method.log_prob(code, y, torch.Generator().manual_seed(3), steps=2, probes=2)

@@ -75,7 +75,7 @@ def test_many_chains_are_worth_an_engine(
 
     monkeypatch.setattr(engines, "requested", "auto")
     monkeypatch.setattr(engines, "name", noted)
-    fitted.method.sample_part(code, make_generator(0), settings, "nothing", None)
+    fitted.method.sample_batch(code, make_generator(0), settings, "nothing", None)
     assert on_gpu == [engine] * restarts
     assert fitted.method.engine_used == "eager"
 

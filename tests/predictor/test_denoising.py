@@ -231,4 +231,4 @@ def test_modes_of_a_prediction() -> None:
     modes = Prediction(sets, torch.tensor([2.0, 1.0, 0.5])).modes()
     assert [mode.members for mode in modes] == [(0, 1), (2,)]
     assert modes[0].energy == 1.0
-    assert modes[0].share == pytest.approx(2 / 3)
+    assert modes[0].fraction == pytest.approx(2 / 3)

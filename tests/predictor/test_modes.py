@@ -68,7 +68,7 @@ def test_clusters_are_found(distance: Distance, shares: tuple[int, ...], noise: 
     sets, together = clusters(shares, noise)
     modes = group_modes(sets, torch.arange(len(sets)).float(), distance=distance)
     assert members(modes) == together
-    assert [mode.share for mode in modes] == [count / sum(shares) for count in shares]
+    assert [mode.fraction for mode in modes] == [count / sum(shares) for count in shares]
 
 
 @both_distances
@@ -218,14 +218,14 @@ def test_empty_sets_are_a_mode(distance: Distance) -> None:
     assert members(modes) == [{0, 2}, {1}]
     assert modes[0].set.shape == (0, 2)
     (only,) = group_modes([empty, empty], distance=distance)
-    assert (only.share, only.members) == (1.0, (0, 1))
+    assert (only.fraction, only.members) == (1.0, (0, 1))
 
 
 @both_distances
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_identical_predictions_are_one_mode(distance: Distance, size: int) -> None:
     (mode,) = group_modes(around(centres(1, size)[0], 12, noise=0.0), torch.zeros(12), distance=distance)
-    assert (mode.share, mode.members) == (1.0, tuple(range(12)))
+    assert (mode.fraction, mode.members) == (1.0, tuple(range(12)))
 
 
 @both_distances
@@ -239,7 +239,7 @@ def test_nearly_identical_predictions_are_one_mode(distance: Distance, size: int
 def test_one_prediction(only: Tensor) -> None:
     (mode,) = group_modes([only], torch.tensor([-4.0]))
     assert mode.set is only
-    assert (mode.share, mode.energy, mode.members) == (1.0, -4.0, (0,))
+    assert (mode.fraction, mode.energy, mode.members) == (1.0, -4.0, (0,))
 
 
 def test_one_element_sets() -> None:
@@ -274,8 +274,8 @@ def test_members_partition_the_predictions(
 ) -> None:
     modes = group_modes(sets, torch.arange(len(sets)).float(), distance=distance, threshold=threshold)
     assert sorted(index for mode in modes for index in mode.members) == list(range(len(sets)))
-    assert sum(mode.share for mode in modes) == pytest.approx(1)
-    assert [mode.share for mode in modes] == sorted((mode.share for mode in modes), reverse=True)
+    assert sum(mode.fraction for mode in modes) == pytest.approx(1)
+    assert [mode.fraction for mode in modes] == sorted((mode.fraction for mode in modes), reverse=True)
     for mode in modes:
         assert {len(sets[index]) for index in mode.members} == {len(mode.set)}
         assert mode.energy == min(mode.members)

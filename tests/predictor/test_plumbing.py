@@ -20,7 +20,7 @@ from desp.settings import (
     from_json,
     to_json,
 )
-from desp.training import TrainingListener, TrainingOutcome
+from desp.training import TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator
 
 
@@ -108,14 +108,14 @@ def test_a_fit_hands_on_all_it_was_given(
     def validation(predictor: SetPredictor) -> float:
         return 0.0
 
-    listener = TrainingListener()
-    options: dict[str, Any] = {"validation": validation, "seed": 7, "resume": True, "listener": listener}
+    callback = TrainingCallback()
+    options: dict[str, Any] = {"validation": validation, "seed": 7, "resume": True, "callback": callback}
     predictor_of(settings).fit(pairs, short, folder=str(tmp_path), **options)
     assert {name: handed_on[name] for name in options} == options
     assert (handed_on["folder"], handed_on["training"]) == (tmp_path, short)
     predictor_of(settings).fit(pairs)
     assert handed_on["training"] == TrainingSettings()
-    found = [handed_on[name] for name in ("validation", "seed", "folder", "resume", "listener")]
+    found = [handed_on[name] for name in ("validation", "seed", "folder", "resume", "callback")]
     assert found == [None, 0, None, False, None]
 
 
@@ -124,8 +124,8 @@ def test_a_fit_can_be_watched_resumed_and_validated(
 ) -> None:
     seen: list[tuple[int, int]] = []
 
-    class Watching(TrainingListener):
-        def started(self, first_step: int, steps: int) -> None:
+    class Watching(TrainingCallback):
+        def on_start(self, first_step: int, steps: int) -> None:
             seen.append((first_step, steps))
 
     scored: list[SetPredictor] = []
@@ -136,11 +136,11 @@ def test_a_fit_can_be_watched_resumed_and_validated(
 
     training = replace(short, validate_every=1)
     predictor = predictor_of(settings)
-    outcome = predictor.fit(pairs, training, validation=validation, folder=tmp_path, listener=Watching())
+    outcome = predictor.fit(pairs, training, validation=validation, folder=tmp_path, callback=Watching())
     assert (outcome.best_score, outcome.best_step) == (1.0, 1)
     assert scored == [predictor] * short.steps
     longer = replace(training, steps=5)
-    predictor.fit(pairs, longer, validation=validation, folder=tmp_path, resume=True, listener=Watching())
+    predictor.fit(pairs, longer, validation=validation, folder=tmp_path, resume=True, callback=Watching())
     assert seen == [(0, 3), (3, 5)]
     assert (tmp_path / "log.jsonl").exists()
 

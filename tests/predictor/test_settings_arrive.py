@@ -19,20 +19,20 @@ from desp.settings import (
     RepresentationSettings,
     TrainingSettings,
 )
-from desp.training import TrainingListener
+from desp.training import TrainingCallback
 
 CHAIN = LangevinSettings(steps=2, stochastic_steps=2)
 METHOD = ContrastiveSettings(energy=ENERGIES["deep-sets"], chain=CHAIN, sampler=CHAIN)
 ZERO = RepresentationSettings(padding="zero", threshold=0.1)
 
 
-class Told(TrainingListener):
+class Told(TrainingCallback):
     """Remembers validations."""
 
     def __init__(self) -> None:
         self.scores: list[tuple[int, float, bool]] = []
 
-    def validated(self, step: int, score: float, best: bool) -> None:
+    def on_validation_end(self, step: int, score: float, best: bool) -> None:
         self.scores.append((step, score, best))
 
 
@@ -89,7 +89,7 @@ SEEN_ELSEWHERE = {
 def trained(settings: TrainingSettings, folder: Path) -> dict[str, Any]:
     predictor, told, scores = SetPredictor(METHOD, ZERO, device="cpu"), Told(), iter(SCORES)
     outcome = predictor.fit(
-        ragged_pairs(), settings, validation=lambda _: next(scores), listener=told, folder=folder
+        ragged_pairs(), settings, validation=lambda _: next(scores), callback=told, folder=folder
     )
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return {

@@ -27,7 +27,7 @@ from desp.runs.train import train_run
 from desp.runs.tune import tune_run
 from desp.settings import Columns, DataDescription, FilesSettings, LangevinSettings, RunSettings, TrainingSettings
 from desp.tasks import make_task
-from desp.training import TrainingListener, TrainingOutcome
+from desp.training import TrainingCallback, TrainingOutcome
 
 SEED = 5
 
@@ -312,15 +312,15 @@ def test_the_files_of_a_run(trained: RunFolder) -> None:
     assert settings.keys() == {"recipe", "seed", "settings", "data", "parts"}
 
 
-def test_a_listener_is_told(folder: RunFolder) -> None:
+def test_a_callback_is_told(folder: RunFolder) -> None:
     told: list[str] = []
 
-    class Listener(TrainingListener):
+    class Callback(TrainingCallback):
         def __getattribute__(self, name: str) -> Any:
             told.append(name)
             return super().__getattribute__(name)
 
-    train_run(tiny(), SEED, folder, listener=Listener())
+    train_run(tiny(), SEED, folder, callback=Callback())
     assert told
 
 
@@ -338,14 +338,14 @@ def test_numbers_are_multiplied_as_precisely_as_the_settings_say(
 
         return noting
 
-    for name in ("forward", "encode", "sample_part", "energies_part"):
+    for name in ("forward", "encode", "sample_batch", "energy_batch"):
         monkeypatch.setattr(Contrastive, name, noted(getattr(Contrastive, name)))
     train_run(replace(tiny(), matmul_precision="medium"), SEED, folder)
     assert {name for name, _ in seen} >= {"forward"}
     predictor = folder.load_predictor()
     assert predictor.matmul_precision == "medium"
     predictor.predict(torch.eye(5)[:2])
-    assert {name for name, _ in seen} == {"forward", "encode", "sample_part", "energies_part"}
+    assert {name for name, _ in seen} == {"forward", "encode", "sample_batch", "energy_batch"}
     assert {precision for _, precision in seen} == {"medium"}
     assert torch.get_float32_matmul_precision() == before
 

@@ -61,7 +61,7 @@ DENOISING = tiny(
 
 
 def traits(sampler: SamplerSettings) -> list[float]:
-    """Its settings, with the share of stochastic steps in place of their number."""
+    """Its settings, with the fraction of stochastic steps in place of their number."""
     values = {name: value for name, value in vars(sampler).items() if isinstance(value, int | float)}
     if isinstance(sampler, LangevinSettings):
         values["stochastic_steps"] = sampler.stochastic_steps / sampler.steps

@@ -171,7 +171,7 @@ def test_a_predicted_presence_stays_and_only_present_rows_move() -> None:
         assert not item[~there].any()
     assert torch.equal(sets[0][..., :-1], descent.start * there.unsqueeze(-1))
     assert (sets[-1][..., :-1] != sets[0][..., :-1])[there].any()
-    energies = torch.stack([energy.score(code, item) for item in (sets[0], sets[1])])
+    energies = torch.stack([energy.energy(code, item) for item in (sets[0], sets[1])])
     assert (energies[1][there.any(dim=1)] <= energies[0][there.any(dim=1)]).all()
 
 

@@ -61,7 +61,7 @@ def test_eager_gradient_is_that_of_the_energy(settings: EnergySettings) -> None:
     with torch.no_grad():
         values, slope = eager_gradient(energy, code, 6)(y)
     leaf = y.clone().requires_grad_()
-    expected = energy.score(code, leaf)
+    expected = energy.energy(code, leaf)
     torch.testing.assert_close(values, expected.detach())
     torch.testing.assert_close(slope, torch.autograd.grad(expected.sum(), leaf)[0])
 
@@ -218,7 +218,7 @@ def test_large_sets(settings: EnergySettings) -> None:
     def by_autograd(y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             leaf = y.detach().requires_grad_()
-            values = energy.score(code, leaf)
+            values = energy.energy(code, leaf)
             return values.detach(), torch.autograd.grad(values.sum(), leaf)[0]
 
     y, _ = ChainEngine(energy).run(sampler, code, start, seeded())

@@ -58,7 +58,7 @@ def test_gradients_of_many_elements_go_through_the_kernels(launched: list[object
     assert (rounded - slope).norm() < 0.1 * slope.norm()
 
 
-def test_a_chain_with_the_kernels_inside_can_be_recorded() -> None:
+def test_a_chain_with_the_kernels_inside_can_be_captured() -> None:
     energy, code, start = build(64, 300)
     noise = torch.Generator(device=DEVICE)
     with matmul_precision("high"):

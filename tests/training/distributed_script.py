@@ -62,7 +62,7 @@ def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path
     rank = accelerator.process_index
     last = rank == accelerator.num_processes - 1
     source = ActingSource(6, (lambda: os.kill(os.getpid(), signal.SIGTERM)) if last else (lambda: None), rank)
-    listener = Recorder()
+    callback = Recorder()
     own_scores = iter([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]][rank])
     trainer = make_trainer(
         make_predictor(kind, seed=rank),
@@ -71,14 +71,14 @@ def train_until_asked_to_stop(kind: Kind, accelerator: Accelerator, folder: Path
         source=source,
         folder=folder / f"run-{rank}",
         validate=lambda: next(own_scores),
-        listener=listener,
+        callback=callback,
     )
     message = ""
     try:
         trainer.fit()
     except TrainingInterrupted as error:
         message = str(error)
-    told = {"message": message, "scores": listener.scores, "step": trainer.state.step}
+    told = {"message": message, "scores": callback.scores, "step": trainer.state.step}
     weights = {f"weight/{name}": value for name, value in weights_of(trainer).items()}
     return weights | {f"average/{name}": value for name, value in trainer.average.tensors.items()}, told
 

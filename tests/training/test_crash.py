@@ -88,5 +88,5 @@ def test_a_run_that_is_refused_leaves_what_another_may_be_writing(tmp_path: Path
     left = tmp_path / "checkpoints" / ".step-00000008.safetensors.abc.tmp"
     left.write_bytes(b"half")
     with pytest.raises(Exception, match="already holds a run"):
-        make_trainer(make_predictor(), folder=tmp_path, listener=Recorder()).fit()
+        make_trainer(make_predictor(), folder=tmp_path, callback=Recorder()).fit()
     assert left.exists()

@@ -31,11 +31,11 @@ def at_first(**fractions: float) -> Callable[[int, int], float]:
 
 @pytest.mark.parametrize("log_every", [1, 3, 100])
 def test_training_goes_back_however_often_it_logs(tmp_path: Path, log_every: int) -> None:
-    listener, settings = Recorder(), replace(GOING_BACK, log_every=log_every)
-    trainer = diverging_trainer(at_first(s2=0.95, s3=0.1), settings, folder=tmp_path, listener=listener)
+    callback, settings = Recorder(), replace(GOING_BACK, log_every=log_every)
+    trainer = diverging_trainer(at_first(s2=0.95, s3=0.1), settings, folder=tmp_path, callback=callback)
     assert trainer.fit().rollbacks == 1
-    assert listener.rollbacks == [(4, 2)]
-    assert listener.steps[:6] == [1, 2, 3, 4, 3, 4]
+    assert callback.rollbacks == [(4, 2)]
+    assert callback.steps[:6] == [1, 2, 3, 4, 3, 4]
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["learning_rate"] for line in lines if line["step"] == 6] == [5e-3]
     assert all(line["divergent"] == 0 for line in lines)
@@ -66,10 +66,10 @@ def test_it_stops_with_advice(tmp_path: Path) -> None:
 
 
 def test_it_gives_up() -> None:
-    listener = Recorder()
+    callback = Recorder()
     with pytest.raises(TrainingError, match=r"By step 2, 100\.0% .* rolling back 5 times did not help"):
-        diverging_trainer(lambda *_: 1.0, listener=listener).fit()
-    assert len(listener.rollbacks) == MAX_ROLLBACKS
+        diverging_trainer(lambda *_: 1.0, callback=callback).fit()
+    assert len(callback.rollbacks) == MAX_ROLLBACKS
 
 
 def stopped_at(step: int) -> ActingSource:
@@ -92,6 +92,6 @@ def test_a_resumed_run_looks_at_all_steps_since_the_checkpoint(
     fractions = at_first(s4=before, s5=before, s6=0.8, s7=0.8)
     with pytest.raises(TrainingInterrupted, match="Stopped after step 6 of 8"):
         diverging_trainer(fractions, settings, folder=tmp_path, source=stopped_at(6)).fit()
-    listener = Recorder()
-    diverging_trainer(fractions, settings, folder=tmp_path, listener=listener).fit(resume=True)
-    assert listener.rollbacks == rollbacks
+    callback = Recorder()
+    diverging_trainer(fractions, settings, folder=tmp_path, callback=callback).fit(resume=True)
+    assert callback.rollbacks == rollbacks

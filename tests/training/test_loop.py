@@ -34,7 +34,7 @@ from torch import Tensor
 from desp.data.base import Batch, BatchSource
 from desp.errors import CheckpointError, RunError, SettingsError, TrainingInterrupted
 from desp.randomness import derive_seed
-from desp.training import TrainingListener
+from desp.training import TrainingCallback
 from desp.training.checkpoints import load_checkpoint
 from desp.training.device import make_accelerator
 from desp.training.state import learning_rate
@@ -77,13 +77,13 @@ def test_training_lowers_the_held_out_risk(kind: Kind, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_run_tells(kind: Kind) -> None:
-    listener = Recorder()
-    outcome = make_trainer(make_predictor(kind), replace(SHORT, steps=15), listener=listener).fit()
+    callback = Recorder()
+    outcome = make_trainer(make_predictor(kind), replace(SHORT, steps=15), callback=callback).fit()
     assert (outcome.steps, outcome.best_score, outcome.best_step) == (15, None, None)
     assert (outcome.engine, outcome.stopped_early) == ("eager", False)
-    assert (listener.starts, listener.ends, list(listener.numbers)) == ([(0, 15)], 1, list(range(1, 16)))
-    assert listener.steps == list(range(1, 16))
-    assert set(listener.numbers[1]) == {"loss", "gradient_norm", "learning_rate"} | NUMBERS[kind]
+    assert (callback.starts, callback.ends, list(callback.numbers)) == ([(0, 15)], 1, list(range(1, 16)))
+    assert callback.steps == list(range(1, 16))
+    assert set(callback.numbers[1]) == {"loss", "gradient_norm", "learning_rate"} | NUMBERS[kind]
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
@@ -99,9 +99,9 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
 @pytest.mark.parametrize("decay", ["constant", "cosine"])
 def test_learning_rate_follows_the_schedule(decay: str) -> None:
     settings = replace(SHORT, warmup_steps=2, decay=decay)
-    listener = Recorder()
-    make_trainer(make_predictor(), settings, listener=listener).fit()
-    logged = [listener.numbers[step]["learning_rate"] for step in range(1, 7)]
+    callback = Recorder()
+    make_trainer(make_predictor(), settings, callback=callback).fit()
+    logged = [callback.numbers[step]["learning_rate"] for step in range(1, 7)]
     assert logged == [learning_rate(step, settings) for step in range(6)]
 
 
@@ -117,18 +117,18 @@ def test_the_first_step_moves_weights_by_the_warm_up_rate() -> None:
 
 def test_clipping_limits_the_gradient_and_reports_its_length_before() -> None:
     settings = replace(SHORT, steps=1, clip_norm=1e-3)
-    trainer = make_trainer(make_predictor(), settings, listener=Recorder())
+    trainer = make_trainer(make_predictor(), settings, callback=Recorder())
     trainer.fit()
     left = torch.cat([weight.grad.flatten() for weight in trainer.update.parameters]).norm()
     assert left.item() == pytest.approx(1e-3, rel=1e-2)
-    assert trainer.listener.numbers[1]["gradient_norm"] > 1e-2
+    assert trainer.callback.numbers[1]["gradient_norm"] > 1e-2
 
 
 def test_log_lines_are_means_of_the_steps_between() -> None:
     each, seldom = Recorder(), Recorder()
     settings = replace(SHORT, checkpoint_every=100)
-    make_trainer(make_predictor(), settings, listener=each).fit()
-    make_trainer(make_predictor(), replace(settings, log_every=4), listener=seldom).fit()
+    make_trainer(make_predictor(), settings, callback=each).fit()
+    make_trainer(make_predictor(), replace(settings, log_every=4), callback=seldom).fit()
     assert list(seldom.numbers) == [4, 6]  # and the last step
     for end, steps in ((4, range(1, 5)), (6, range(5, 7))):
         mean = sum(each.numbers[step]["loss"] for step in steps) / len(steps)
@@ -136,13 +136,13 @@ def test_log_lines_are_means_of_the_steps_between() -> None:
 
 
 def test_averaged_weights_are_what_comes_out() -> None:
-    class Averaging(TrainingListener):
-        def stepped(self, step: int, numbers: dict[str, float]) -> None:  # noqa: ARG002
+    class Averaging(TrainingCallback):
+        def on_log(self, step: int, numbers: dict[str, float]) -> None:  # noqa: ARG002
             keep = min(0.3, (1 + step) / (10 + step))
             for name, value in weights_of(trainer).items():
                 expected[name] = keep * expected[name] + (1 - keep) * value
 
-    trainer = make_trainer(make_predictor(), replace(SHORT, ema_decay=0.3), listener=Averaging())
+    trainer = make_trainer(make_predictor(), replace(SHORT, ema_decay=0.3), callback=Averaging())
     expected = weights_of(trainer)
     outcome = trainer.fit()
     for name, value in outcome.weights.items():
@@ -188,10 +188,10 @@ def test_data_that_end_too_early() -> None:
         def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
             return islice(polygons().batches(first, attempt), 4 - first)
 
-    listener = Recorder()
+    callback = Recorder()
     with pytest.raises(RunError, match="ended after 4 of 6 steps"):
-        make_trainer(make_predictor(), source=Few(), listener=listener).fit()
-    assert listener.ends == 1
+        make_trainer(make_predictor(), source=Few(), callback=callback).fit()
+    assert callback.ends == 1
 
 
 def test_cuda_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,12 +210,12 @@ def test_early_stopping_keeps_the_best_weights(
 ) -> None:
     settings = replace(EVERY_STEP, patience=2, best_is=best_is, ema_decay=ema_decay)
     scores = Scores(*(sign * score for score in (3.0, 1.0, 2.0, 1.0)))  # equal is not better
-    listener = Recorder()
-    trainer = scored(scores, settings, folder=tmp_path, listener=listener)
+    callback = Recorder()
+    trainer = scored(scores, settings, folder=tmp_path, callback=callback)
     outcome = trainer.fit()
     assert outcome.stopped_early
     assert (outcome.steps, outcome.best_step, outcome.best_score) == (4, 2, sign * 1.0)
-    assert [best for _, _, best in listener.scores] == [True, True, False, False]
+    assert [best for _, _, best in callback.scores] == [True, True, False, False]
     assert_same(outcome.weights, scores.seen[1])
     assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
     assert not all(torch.equal(scores.seen[1][name], value) for name, value in weights_of(trainer).items())
@@ -236,9 +236,9 @@ def test_improvement_renews_patience() -> None:
 
 
 def test_validation_happens_every_so_often_and_at_the_end() -> None:
-    listener = Recorder()
-    scored(Scores(1, 2, 3), replace(SHORT, steps=5, validate_every=2), listener=listener).fit()
-    assert [step for step, _, _ in listener.scores] == [2, 4, 5]
+    callback = Recorder()
+    scored(Scores(1, 2, 3), replace(SHORT, steps=5, validate_every=2), callback=callback).fit()
+    assert [step for step, _, _ in callback.scores] == [2, 4, 5]
 
 
 @pytest.mark.parametrize("best_is", ["lowest", "highest"])

@@ -57,13 +57,13 @@ def test_non_finite_at_once_says_that_nothing_was_saved(tmp_path: Path) -> None:
 
 
 def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -> None:
-    source, listener = Poisoned((0, 3)), Recorder()
+    source, callback = Poisoned((0, 3)), Recorder()
     settings = replace(SHORT, on_nonfinite="rollback", ema_decay=0.9)
-    outcome = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
+    outcome = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback).fit()
     assert outcome.steps == 6
-    assert listener.rollbacks == [(3, 2)]
+    assert callback.rollbacks == [(3, 2)]
     assert source.asked == [(0, step) for step in range(4)] + [(1, step) for step in range(2, 6)]
-    rates = [listener.numbers[step]["learning_rate"] for step in range(1, 7)]
+    rates = [callback.numbers[step]["learning_rate"] for step in range(1, 7)]
     assert rates == [1e-2, 1e-2, 5e-3, 5e-3, 5e-3, 5e-3]
     assert all(torch.isfinite(value).all() for value in outcome.weights.values())
     assert_all_finite(tmp_path)
@@ -73,28 +73,28 @@ def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -
 
 def test_rolling_back_twice_to_the_same_place(tmp_path: Path) -> None:
     """The state to go back to must not be worn out by what was trained since."""
-    listener = Recorder()
+    callback = Recorder()
     settings = replace(SHORT, on_nonfinite="rollback")
     source = Poisoned((0, 3), (1, 3))
-    trainer = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener)
+    trainer = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback)
     assert trainer.fit().steps == 6
-    assert listener.rollbacks == [(3, 2), (3, 2)]
+    assert callback.rollbacks == [(3, 2), (3, 2)]
     assert_all_finite(tmp_path)
 
 
 def test_rollback_without_a_folder_goes_back_to_memory() -> None:
-    listener = Recorder()
+    callback = Recorder()
     settings = replace(SHORT, on_nonfinite="rollback")
-    make_trainer(make_predictor(), settings, source=Poisoned((0, 1)), listener=listener).fit()
-    assert listener.rollbacks == [(1, 0)]
+    make_trainer(make_predictor(), settings, source=Poisoned((0, 1)), callback=callback).fit()
+    assert callback.rollbacks == [(1, 0)]
 
 
 def test_rollback_gives_up(tmp_path: Path) -> None:
-    source, listener = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
+    source, callback = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
     settings = replace(SHORT, on_nonfinite="rollback")
     with pytest.raises(NonFiniteError, match=r"at step 3\..*rolling back 5 times did not help"):
-        make_trainer(make_predictor(), settings, source=source, folder=tmp_path, listener=listener).fit()
-    assert len(listener.rollbacks) == MAX_ROLLBACKS == 5
+        make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback).fit()
+    assert len(callback.rollbacks) == MAX_ROLLBACKS == 5
     assert_all_finite(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Training on a GPU: which device it takes, and what happens where recording fails."""
+"""Training on a GPU: which device it takes, and what happens where capture fails."""
 
 from dataclasses import replace
 
@@ -24,10 +24,10 @@ def test_a_gpu_is_taken_unless_the_cpu_is_asked_for() -> None:
     assert make_accelerator("auto", SHORT, None).device.type == DEVICE
 
 
-def test_steps_that_cannot_be_recorded_are_taken_plainly(
+def test_steps_that_cannot_be_captured_are_taken_plainly(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A value that is read on the host breaks the recording off; weights and noise go on as if it had not been."""
+    """A value that is read on the host breaks the capture off; weights and noise go on as if it had not been."""
     settings, ends = replace(SHORT, ema_decay=0.9, warmup_steps=3), []
     gradients = Update.gradients
 
@@ -42,6 +42,6 @@ def test_steps_that_cannot_be_recorded_are_taken_plainly(
             monkeypatch.setattr(Update, "gradients", reading)
         ends.append(trainer.fit().weights)
         assert not trainer.update.captures
-    assert sum("training runs step by step, as recording failed" in line for line in caplog.messages) == 1
+    assert sum("training runs eagerly, as capturing the step failed" in line for line in caplog.messages) == 1
     for name, value in ends[0].items():
         torch.testing.assert_close(ends[1][name], value, rtol=1e-3, atol=1e-3)

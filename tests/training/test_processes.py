@@ -143,9 +143,9 @@ def test_the_second_process_neither_sweeps_nor_rewinds(tmp_path: Path) -> None:
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write('{"step": 9}\n')
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    listener = Recorder()
-    trainer_of(OneOfTwo(1), RICH, folder=tmp_path, listener=listener).fit(resume=True)
-    assert listener.starts == [(5, 12)]
+    callback = Recorder()
+    trainer_of(OneOfTwo(1), RICH, folder=tmp_path, callback=callback).fit(resume=True)
+    assert callback.starts == [(5, 12)]
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -17,7 +17,7 @@ from tiny_problem import KINDS, RICH, ActingSource, Kind, Recorder, rich_trainer
 from torch import Tensor
 
 from desp.errors import TrainingInterrupted
-from desp.training import TrainingListener, TrainingOutcome
+from desp.training import TrainingCallback, TrainingOutcome
 
 SCRIPT = Path(__file__).parent / "train_script.py"
 
@@ -49,11 +49,11 @@ def test_signals_save_and_resume_is_exact(tmp_path: Path, kind: Kind, number: si
     handler = signal.getsignal(number)
     for begin, end in ((0, 5), (5, 8)):
         source = ActingSource(end - 1, lambda: os.kill(os.getpid(), number))
-        listener = Recorder()
+        callback = Recorder()
         message = rf"Stopped after step {end} of 12; saved in {folder / 'checkpoints'}.*--resume"
         with pytest.raises(TrainingInterrupted, match=message):
-            rich_trainer(kind, folder, source=source, listener=listener).fit(resume=begin > 0)
-        assert (listener.starts, listener.ends) == ([(begin, RICH.steps)], 1)
+            rich_trainer(kind, folder, source=source, callback=callback).fit(resume=begin > 0)
+        assert (callback.starts, callback.ends) == ([(begin, RICH.steps)], 1)
         assert signal.getsignal(number) is handler
         assert (folder / "checkpoints" / f"step-{end:08d}.safetensors").exists()
     trainer = rich_trainer(kind, folder)
@@ -64,14 +64,14 @@ def test_signals_save_and_resume_is_exact(tmp_path: Path, kind: Kind, number: si
     assert log_of(folder) == log_of(tmp_path / "whole")
 
 
-def test_a_listener_can_stop_training(tmp_path: Path) -> None:
-    class Impatient(TrainingListener):
-        def validated(self, step: int, score: float, best: bool) -> None:  # noqa: ARG002
+def test_a_callback_can_stop_training(tmp_path: Path) -> None:
+    class Impatient(TrainingCallback):
+        def on_validation_end(self, step: int, score: float, best: bool) -> None:  # noqa: ARG002
             if step == 6:
                 os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(TrainingInterrupted, match="after step 6"):
-        rich_trainer("contrastive", tmp_path / "parts", listener=Impatient()).fit()
+        rich_trainer("contrastive", tmp_path / "parts", callback=Impatient()).fit()
     resumed = rich_trainer("contrastive", tmp_path / "parts").fit(resume=True)
     assert_same(resumed.weights, uninterrupted("contrastive", tmp_path / "whole")[0].weights)
     assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")

@@ -29,7 +29,7 @@ from tiny_problem import (
 
 from desp.errors import TrainingInterrupted
 from desp.settings import Engine
-from desp.training import TrainingListener
+from desp.training import TrainingCallback
 from desp.training.checkpoints import CheckpointStore, load_checkpoint
 from desp.training.state import TrainingState, Window
 
@@ -61,28 +61,28 @@ def test_the_time_of_what_was_lost_counts() -> None:
 
 
 def test_modules_are_in_training_mode_whatever_they_were_in() -> None:
-    class Watching(TrainingListener):
-        def advanced(self, step: int) -> None:  # noqa: ARG002
+    class Watching(TrainingCallback):
+        def on_step(self, step: int) -> None:  # noqa: ARG002
             modes.extend(module.training for module in trainer.method.modules())
 
     modes: list[bool] = []
-    trainer = make_trainer(make_predictor(), listener=Watching())
+    trainer = make_trainer(make_predictor(), callback=Watching())
     trainer.method.eval()
     trainer.fit()
     assert modes
     assert all(modes)
 
 
-def test_listeners_are_told_before_and_after_a_validation() -> None:
-    class Watching(TrainingListener):
-        def validating(self, step: int) -> None:
+def test_callbacks_are_told_before_and_after_a_validation() -> None:
+    class Watching(TrainingCallback):
+        def on_validation_start(self, step: int) -> None:
             told.append(("validating", step))
 
-        def validated(self, step: int, score: float, best: bool) -> None:  # noqa: ARG002
+        def on_validation_end(self, step: int, score: float, best: bool) -> None:  # noqa: ARG002
             told.append(("validated", step))
 
     told: list[tuple[str, int]] = []
-    scored(Scores(1, 2), replace(SHORT, steps=4, validate_every=2), listener=Watching()).fit()
+    scored(Scores(1, 2), replace(SHORT, steps=4, validate_every=2), callback=Watching()).fit()
     assert told == [("validating", 2), ("validated", 2), ("validating", 4), ("validated", 4)]
 
 
@@ -98,10 +98,10 @@ def test_a_resumed_run_that_goes_back_at_once_has_the_best_weights_it_began_with
     before = Scores(5, 4, 6)
     with pytest.raises(TrainingInterrupted, match="after step 3"):
         scored(before, settings, folder=tmp_path, source=stopped_at(3)).fit()
-    listener = Recorder()
-    trainer = scored(Scores(1, 9, 9, 9), settings, folder=tmp_path, source=Poisoned((0, 4)), listener=listener)
+    callback = Recorder()
+    trainer = scored(Scores(1, 9, 9, 9), settings, folder=tmp_path, source=Poisoned((0, 4)), callback=callback)
     outcome = trainer.fit(resume=True)
-    assert (listener.starts, listener.rollbacks) == ([(3, 6)], [(4, 3)])
+    assert (callback.starts, callback.rollbacks) == ([(3, 6)], [(4, 3)])
     assert (outcome.best_score, outcome.best_step, outcome.rollbacks) == (4, 2, 1)
     assert_same(outcome.weights, before.seen[1])
     assert_same(load_checkpoint(trainer.store.best).tensors, before.seen[1])
@@ -121,11 +121,11 @@ def test_roll_backs_are_counted_across_an_interruption(tmp_path: Path) -> None:
 
     with pytest.raises(TrainingInterrupted, match="after step 3"):
         make_trainer(make_predictor(), settings, source=Stopped((0, 1)), folder=tmp_path).fit()
-    listener = Recorder()
-    trainer = make_trainer(make_predictor(), settings, source=Poisoned(), folder=tmp_path, listener=listener)
+    callback = Recorder()
+    trainer = make_trainer(make_predictor(), settings, source=Poisoned(), folder=tmp_path, callback=callback)
     outcome = trainer.fit(resume=True)
     assert outcome.rollbacks == whole.rollbacks == 1
-    assert [listener.numbers[step]["learning_rate"] for step in (4, 5, 6)] == [5e-3] * 3
+    assert [callback.numbers[step]["learning_rate"] for step in (4, 5, 6)] == [5e-3] * 3
     assert_same(outcome.weights, whole.weights)
 
 
@@ -147,10 +147,10 @@ def test_an_engine_is_settled_only_by_chains_that_ran() -> None:
     settled: list[object] = []
 
     class Watching(Recorder):
-        def rolled_back(self, step: int, to_step: int) -> None:  # noqa: ARG002
+        def on_rollback(self, step: int, to_step: int) -> None:  # noqa: ARG002
             settled.append((to_step, trainer.method.training_engine.settled))
 
-    trainer.listener = Watching()
+    trainer.callback = Watching()
     trainer.fit()
     assert settled == [(0, None)]
 

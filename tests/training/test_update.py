@@ -1,4 +1,4 @@
-"""Whole training steps: plainly, and recorded."""
+"""Whole training steps: plainly, and captured."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ from desp.data.mnist import PIXELS, translate_points
 from desp.errors import TrainingInterrupted
 from desp.scaling import FeatureScaling
 from desp.settings import TrainingSettings
-from desp.training import Trainer, TrainingListener
+from desp.training import Trainer, TrainingCallback
 from desp.training.state import learning_rate
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -41,7 +41,7 @@ AVERAGED = replace(SHORT, ema_decay=0.9, clip_norm=0.1, warmup_steps=3)
 
 
 class Rerun(CapturedCall[object]):
-    """Stands in for a recording: a replay does the work again, which is what a recording must amount to."""
+    """Stands in for a capture: a replay does the work again, which is what a capture must amount to."""
 
     def __init__(self, work: Callable[[], object], generators: Sequence[torch.Generator]) -> None:
         self.work, self.generators = work, generators
@@ -50,8 +50,8 @@ class Rerun(CapturedCall[object]):
         return self.work()
 
 
-def recording(trainer: Trainer) -> Trainer:
-    """Let a trainer on the CPU believe that it can record steps."""
+def capturing(trainer: Trainer) -> Trainer:
+    """Let a trainer on the CPU believe that it can capture steps."""
     trainer.update.captures, trainer.update._share = True, torch.zeros(())
     return trainer
 
@@ -69,7 +69,7 @@ def reruns(monkeypatch: pytest.MonkeyPatch) -> list[Rerun]:
     return made
 
 
-class GradientsSeen(TrainingListener):
+class GradientsSeen(TrainingCallback):
     """Remembers the gradients and weights after every step."""
 
     def __init__(self) -> None:
@@ -78,21 +78,21 @@ class GradientsSeen(TrainingListener):
         self.weights: list[Tensor] = []
         self.norms: list[float] = []
 
-    def advanced(self, step: int) -> None:  # noqa: ARG002
+    def on_step(self, step: int) -> None:  # noqa: ARG002
         parameters = list(self.trainer.method.parameters())
         self.gradients.append(torch.cat([item.grad.flatten() for item in parameters]).double())
         self.weights.append(torch.cat([item.detach().flatten() for item in parameters]).double())
 
-    def stepped(self, step: int, numbers: dict[str, float]) -> None:  # noqa: ARG002
+    def on_log(self, step: int, numbers: dict[str, float]) -> None:  # noqa: ARG002
         self.norms.append(numbers["gradient_norm"])
 
 
 def watched(settings: TrainingSettings, source: BatchSource | None = None) -> GradientsSeen:
     """What was seen in a whole training."""
-    listener = GradientsSeen()
-    listener.trainer = make_trainer(make_predictor(), settings, listener=listener, source=source)
-    listener.trainer.fit()
-    return listener
+    callback = GradientsSeen()
+    callback.trainer = make_trainer(make_predictor(), settings, callback=callback, source=source)
+    callback.trainer.fit()
+    return callback
 
 
 def test_steps_are_those_of_adam_with_the_given_decays() -> None:
@@ -127,10 +127,10 @@ def test_gradients_are_clipped_only_where_they_are_longer_than_the_limit(clip_no
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_recorded_steps_with_drawing_are_the_plain_ones(kind: Kind, reruns: list[Rerun]) -> None:
-    plain, recorded = (make_trainer(make_predictor(kind), settings=AVERAGED) for _ in range(2))
+def test_captured_steps_with_drawing_are_the_plain_ones(kind: Kind, reruns: list[Rerun]) -> None:
+    plain, captured = (make_trainer(make_predictor(kind), settings=AVERAGED) for _ in range(2))
     expected = plain.fit()
-    outcome = recording(recorded).fit()
+    outcome = capturing(captured).fit()
     assert len(reruns) == 1
     assert outcome.engine == "graph"
     for name, value in expected.weights.items():
@@ -138,25 +138,25 @@ def test_recorded_steps_with_drawing_are_the_plain_ones(kind: Kind, reruns: list
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_recorded_steps_with_given_batches_are_the_plain_ones(kind: Kind, reruns: list[Rerun]) -> None:
-    plain, recorded = (make_trainer(make_predictor(kind), settings=AVERAGED, source=Given()) for _ in range(2))
+def test_captured_steps_with_given_batches_are_the_plain_ones(kind: Kind, reruns: list[Rerun]) -> None:
+    plain, captured = (make_trainer(make_predictor(kind), settings=AVERAGED, source=Given()) for _ in range(2))
     expected = plain.fit()
-    outcome = recording(recorded).fit()
+    outcome = capturing(captured).fit()
     assert len(reruns) == 2  # for batches of 8 and of 5; the last batch of 8 is the first of its shape again
     for name, value in expected.weights.items():
         torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
 
 
-def test_recorded_steps_go_back_to_other_batches(reruns: list[Rerun]) -> None:
+def test_captured_steps_go_back_to_other_batches(reruns: list[Rerun]) -> None:
     """After a roll-back, and from a step that is not the first, the drawn batches are the plain ones, too."""
     ends = []
-    for recorded in (False, True):
-        listener = Recorder()
-        trainer = make_trainer(make_predictor(), replace(AVERAGED, on_nonfinite="rollback"), listener=listener)
-        trainer = recording(trainer) if recorded else trainer
+    for captured in (False, True):
+        callback = Recorder()
+        trainer = make_trainer(make_predictor(), replace(AVERAGED, on_nonfinite="rollback"), callback=callback)
+        trainer = capturing(trainer) if captured else trainer
         fail_once(trainer, step=3)
         ends.append(trainer.fit().weights)
-        assert listener.rollbacks == [(3, 2)]
+        assert callback.rollbacks == [(3, 2)]
     assert len(reruns) == 2
     for name, value in ends[0].items():
         torch.testing.assert_close(ends[1][name], value, rtol=1e-6, atol=1e-7)
@@ -174,7 +174,7 @@ def fail_once(trainer: Trainer, step: int) -> None:
 
 
 @pytest.mark.parametrize("part", ["CapturedCall", "warm_up"])
-def test_what_cannot_be_recorded_or_compiled_is_stepped_plainly(
+def test_what_cannot_be_captured_or_compiled_is_stepped_plainly(
     part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
@@ -182,17 +182,17 @@ def test_what_cannot_be_recorded_or_compiled_is_stepped_plainly(
 
     monkeypatch.setattr("desp.training.update.warm_up", lambda work: work())
     monkeypatch.setattr(f"desp.training.update.{part}", fail)
-    plain, recorded = (make_trainer(make_predictor(), settings=AVERAGED) for _ in range(2))
+    plain, captured = (make_trainer(make_predictor(), settings=AVERAGED) for _ in range(2))
     expected = plain.fit()
-    outcome = recording(recorded).fit()
+    outcome = capturing(captured).fit()
     assert outcome.engine == "eager"
-    assert caplog.messages.count("training runs step by step, as recording failed: not permitted") == 1
+    assert caplog.messages.count("training runs eagerly, as capturing the step failed: not permitted") == 1
     for name, value in expected.weights.items():
         torch.testing.assert_close(outcome.weights[name], value, rtol=1e-6, atol=1e-7)
 
 
-def test_a_replay_that_fails_is_no_matter_of_recording(reruns: list[Rerun]) -> None:
-    trainer = recording(make_trainer(make_predictor(), settings=AVERAGED))
+def test_a_replay_that_fails_is_no_matter_of_capture(reruns: list[Rerun]) -> None:
+    trainer = capturing(make_trainer(make_predictor(), settings=AVERAGED))
     trainer.update(0, noise=0, step=0, rate=1e-3)
     trainer.update(1, noise=1, step=1, rate=1e-3)
 
@@ -204,8 +204,8 @@ def test_a_replay_that_fails_is_no_matter_of_recording(reruns: list[Rerun]) -> N
         trainer.update(2, noise=2, step=2, rate=1e-3)
 
 
-def test_rolled_back_steps_are_recorded_anew(reruns: list[Rerun]) -> None:
-    trainer = recording(make_trainer(make_predictor(), settings=AVERAGED))
+def test_rolled_back_steps_are_captured_anew(reruns: list[Rerun]) -> None:
+    trainer = capturing(make_trainer(make_predictor(), settings=AVERAGED))
     saved = trainer._snapshot()
     for step in range(3):
         trainer.update(step, noise=step, step=step, rate=1e-3)
@@ -219,7 +219,7 @@ def test_rolled_back_steps_are_recorded_anew(reruns: list[Rerun]) -> None:
 
 
 class HostWork(TorchDispatchMode):
-    """Notes what cannot be recorded: reading a value on the host, and making a tensor of Python's numbers."""
+    """Notes what cannot be captured: reading a value on the host, and making a tensor of Python's numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator
 
 @pytest.mark.parametrize("kind", ["set-risk", "dspn", "c-dspn", "tspn"])
 def test_losses_of_direct_risk_leave_nothing_to_the_host(kind: Kind) -> None:
-    """What the CPU can tell of whether forward and backward can be recorded on a GPU."""
+    """What the CPU can tell of whether forward and backward can be captured on a GPU."""
     trainer = make_trainer(make_predictor(kind))
     x, y = trainer.prepare(next(polygons().batches(0)))
     assert trainer.method.capturable
@@ -280,7 +280,7 @@ def test_what_is_drawn_on_another_device_is_drawn_there() -> None:
     assert make_trainer(make_predictor(), source=polygons(device="meta")).update.source is None
 
 
-def test_nothing_is_recorded_on_the_cpu() -> None:
+def test_nothing_is_captured_on_the_cpu() -> None:
     assert not make_trainer(make_predictor(engine="auto")).update.captures
 
 
@@ -288,25 +288,25 @@ def test_nothing_is_recorded_on_the_cpu() -> None:
 @on_gpu
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("source", [None, Given()], ids=["drawn", "given"])
-def test_recorded_training_ends_where_plain_training_does(kind: Kind, source: BatchSource | None) -> None:
+def test_captured_training_ends_where_plain_training_does(kind: Kind, source: BatchSource | None) -> None:
     ends = []
     for engine in ("auto", "eager"):
-        listener = Recorder()
+        callback = Recorder()
         predictor = make_predictor(kind, engine=engine)
         given = {} if source is None else {"source": source}
-        trainer = make_trainer(predictor, settings=AVERAGED, accelerator=Accelerator(), listener=listener, **given)
+        trainer = make_trainer(predictor, settings=AVERAGED, accelerator=Accelerator(), callback=callback, **given)
         outcome = trainer.fit()
         assert outcome.engine == ("graph" if engine == "auto" else "eager")
-        ends.append((outcome.weights, [numbers["loss"] for numbers in listener.numbers.values()]))
-    (recorded, losses), (plain, expected) = ends
+        ends.append((outcome.weights, [numbers["loss"] for numbers in callback.numbers.values()]))
+    (captured, losses), (plain, expected) = ends
     assert losses == pytest.approx(expected, rel=1e-3, abs=1e-3)
     for name, value in plain.items():
-        torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(captured[name], value, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.gpu
 @on_gpu
-def test_points_are_drawn_inside_a_recording() -> None:
+def test_points_are_drawn_inside_a_capture() -> None:
     table, generator, augment = point_table("cuda"), torch.Generator(device="cuda"), translate_points(0.5, PIXELS)
 
     def drawn() -> Tensor:
@@ -316,16 +316,16 @@ def test_points_are_drawn_inside_a_recording() -> None:
     for seed in (3, 4):
         generator.manual_seed(seed)
         expected.append(drawn())
-    recorded = CapturedCall(drawn, [generator])
+    captured = CapturedCall(drawn, [generator])
     for seed, x in zip((3, 4), expected, strict=True):
         generator.manual_seed(seed)
-        assert torch.equal(recorded(), x)
+        assert torch.equal(captured(), x)
 
 
 @pytest.mark.gpu
 @on_gpu
 @pytest.mark.parametrize("kind", KINDS)
-def test_recorded_training_can_be_resumed(tmp_path: Path, kind: Kind) -> None:
+def test_captured_training_can_be_resumed(tmp_path: Path, kind: Kind) -> None:
     whole = rich_trainer(kind, tmp_path / "whole", accelerator=Accelerator())
     whole.fit()
     source = ActingSource(6, lambda: os.kill(os.getpid(), signal.SIGINT), device="cuda")

@@ -28,7 +28,7 @@ from desp.settings import (
     TrainingSettings,
     TSPNSettings,
 )
-from desp.training import Trainer, TrainingListener
+from desp.training import Trainer, TrainingCallback
 
 Kind = Literal[
     "contrastive",
@@ -58,7 +58,7 @@ SHORT = TrainingSettings(
     checkpoint_every=2,
     log_every=1,
 )
-# Everything that has a state of its own: weight average, schedule, clipping, validation, seldom log lines.
+# Everything that has a state of its own: EMA, schedule, clipping, validation, seldom log lines.
 RICH = replace(
     SHORT,
     steps=12,
@@ -163,7 +163,7 @@ class Poisoned(BatchSource):
             yield replace(batch, x=batch.x * float("nan")) if (attempt, step) in self.bad else batch
 
 
-class Recorder(TrainingListener):
+class Recorder(TrainingCallback):
     """Remembers all it is told."""
 
     def __init__(self) -> None:
@@ -174,22 +174,22 @@ class Recorder(TrainingListener):
         self.rollbacks: list[tuple[int, int]] = []
         self.ends = 0
 
-    def started(self, first_step: int, steps: int) -> None:
+    def on_start(self, first_step: int, steps: int) -> None:
         self.starts.append((first_step, steps))
 
-    def advanced(self, step: int) -> None:
+    def on_step(self, step: int) -> None:
         self.steps.append(step)
 
-    def stepped(self, step: int, numbers: dict[str, float]) -> None:
+    def on_log(self, step: int, numbers: dict[str, float]) -> None:
         self.numbers[step] = numbers
 
-    def validated(self, step: int, score: float, best: bool) -> None:
+    def on_validation_end(self, step: int, score: float, best: bool) -> None:
         self.scores.append((step, score, best))
 
-    def rolled_back(self, step: int, to_step: int) -> None:
+    def on_rollback(self, step: int, to_step: int) -> None:
         self.rollbacks.append((step, to_step))
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         self.ends += 1
 
 
@@ -228,7 +228,7 @@ def make_trainer(
     source: BatchSource | None = None,
     folder: Path | None = None,
     validate: Callable[[], float] | None = None,
-    listener: TrainingListener | None = None,
+    callback: TrainingCallback | None = None,
 ) -> Trainer:
     """A trainer of this problem."""
     accelerator = accelerator or Accelerator(cpu=True)
@@ -240,7 +240,7 @@ def make_trainer(
         accelerator,
         folder=folder,
         validate=validate,
-        listener=listener,
+        callback=callback,
         engine=predictor.engine,
     )
 
@@ -252,7 +252,7 @@ def rich_trainer(
     accelerator: Accelerator | None = None,
     source: BatchSource | None = None,
     settings: TrainingSettings = RICH,
-    listener: TrainingListener | None = None,
+    callback: TrainingCallback | None = None,
 ) -> Trainer:
     """A trainer with everything switched on."""
     predictor = make_predictor(kind)
@@ -263,7 +263,7 @@ def rich_trainer(
         source=source,
         folder=folder,
         validate=held_out_loss(predictor),
-        listener=listener,
+        callback=callback,
     )
 
 

@@ -13,9 +13,9 @@ EXAMPLES = """  desp ablate runs/polygons
 
 @dataclass(frozen=True)
 class _AblateArguments(ScoreArguments):
-    """Score and energy against the share S/T of stochastic steps, as table and picture.
+    """Score and energy against S/T, the fraction of prediction steps with noise, as table and picture.
 
-    The paper's figure "Effect of stochastic prediction". The picture needs the extra `viz`.
+    The paper's figure "Effect of stochastic prediction". Needs the extra `viz`.
     """
 
     ratios: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)

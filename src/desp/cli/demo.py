@@ -19,7 +19,7 @@ EXAMPLES = """  desp demo
 
 @dataclass(frozen=True)
 class _DemoArguments:
-    """The main job without any data: train a small model, predict several sets for each input, write a report.
+    """Train a small model on generated polygons, predict several sets for each input, write a report.
 
     Takes one to two minutes on two CPU cores. Needs the extra `viz` for the report.
     """

@@ -21,9 +21,9 @@ class _EvaluateArguments(ScoreArguments):
     """Score a trained run, raw and as returned, beside real data and the paper's number."""
 
     samples: int = 10
-    """Predictions an input, where the task's metrics use several."""
+    """K, predictions for each input, for metrics that use several (score_best_of_k, answers_found)."""
     distance: Distance = "chamfer"
-    """Distance by which coverage, matching distance and nearest neighbours compare collections of sets."""
+    """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
 
 
 def run(arguments: list[str]) -> None:

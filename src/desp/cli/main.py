@@ -11,7 +11,7 @@ from desp.errors import DespError, TrainingInterrupted
 
 # One line each, in the order a user meets them; the module has a function `run(arguments)`.
 COMMANDS = {
-    "demo": "the main job without any data: train, predict, report",
+    "demo": "train on generated polygons, predict, write a report",
     "recipes": "list every recipe",
     "data": "fetch and check a dataset",
     "train": "train a recipe, or your own data",
@@ -19,7 +19,7 @@ COMMANDS = {
     "predict": "predict sets for the inputs of a file",
     "report": "one HTML page about a run",
     "tune": "choose the sampler of a run on validation data",
-    "ablate": "score and energy against the share of stochastic steps",
+    "ablate": "score and energy against S/T, the fraction of steps with noise",
     "tables": "the paper's tables, from recorded results",
     "reproduce": "train, score and record all recipes of a table",
     "bench": "how fast chains, training steps and predictions are here",

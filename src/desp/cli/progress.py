@@ -15,7 +15,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from desp.training import TrainingListener
+from desp.training import TrainingCallback
 
 # The bar is drawn ten times a second; telling it of each of a thousand quick steps would only slow them.
 SECONDS_BETWEEN_MOVES = 0.1
@@ -27,7 +27,7 @@ class _RateColumn(ProgressColumn):
         return Text(f"{task.speed:.1f} steps/s" if task.speed else "")
 
 
-class ProgressBar(TrainingListener):
+class ProgressBar(TrainingCallback):
     """Shows training on standard error: bar, rate, time left, loss."""
 
     def __init__(self) -> None:
@@ -46,35 +46,35 @@ class ProgressBar(TrainingListener):
         self._moved = 0.0
         self._bar = self._progress.add_task("training", total=None, numbers="")
 
-    def started(self, first_step: int, steps: int) -> None:
+    def on_start(self, first_step: int, steps: int) -> None:
         """Show the bar."""
         self._progress.update(self._bar, total=steps, completed=first_step)
         self._progress.start()
 
-    def advanced(self, step: int) -> None:
+    def on_step(self, step: int) -> None:
         """Move on: slow steps are seen one by one."""
         now = time.monotonic()
         if now - self._moved >= SECONDS_BETWEEN_MOVES:
             self._moved = now
             self._progress.update(self._bar, completed=step)
 
-    def stepped(self, step: int, numbers: dict[str, float]) -> None:
+    def on_log(self, step: int, numbers: dict[str, float]) -> None:
         """Show the loss."""
         self._progress.update(self._bar, completed=step, numbers=f"loss {numbers['loss']:.3g}")
 
-    def validating(self, step: int) -> None:
+    def on_validation_start(self, step: int) -> None:
         """Say what the bar waits for."""
         self._progress.update(self._bar, completed=step, numbers="validating")
 
-    def validated(self, step: int, score: float, best: bool) -> None:
+    def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """Mention the score."""
         self._progress.console.print(f"step {step}: validation score {score:.4g}{' (best)' if best else ''}")
 
-    def rolled_back(self, step: int, to_step: int) -> None:
+    def on_rollback(self, step: int, to_step: int) -> None:
         """Set the bar back; what happened is logged as a warning."""
         del step
         self._progress.update(self._bar, completed=to_step)
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Leave the bar as it is."""
         self._progress.stop()

@@ -48,7 +48,8 @@ class ScoreArguments(RunArguments):
     """How much is scored, and where the result goes."""
 
     protocol: str | None = None
-    """How much is scored: quick or full; full where --record is given, else quick."""
+    """Evaluation protocol, which fixes the number of test examples: quick or full; by default quick, with --record
+    full."""
     json: bool = False
     """Print JSON."""
     record: Path | None = None

@@ -55,4 +55,5 @@ def run(arguments: list[str]) -> None:
         show_rows(table.title, [row for row in of_table if options.all or row["metric"] in table.metrics])
     beside = [row for row in rows if row["table"] is None]
     if beside:
-        show_rows("Beside the tables", [row for row in beside if options.all or row["metric"] == "score"])
+        shown = [row for row in beside if options.all or row["metric"] == "score"]
+        show_rows("Recipes outside the paper's tables", shown)

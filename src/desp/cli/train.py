@@ -40,11 +40,12 @@ class _TrainArguments:
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
     method_kind: Annotated[str | None, tyro.conf.arg(name="use-method")] = None
-    """Another method than the recipe's, with its defaults; `--use-method KIND --help` shows its settings."""
+    """Use another method than the recipe's, with its defaults: contrastive, denoising, denoiser, set-risk, tspn,
+    or a plugin's; add --help to see its settings. Encoders and samplers have no such flag."""
     energy: str | None = None
     """Another energy than the method's, as wide as that one; `--energy KIND --help` shows its settings."""
     data: Path | None = None
-    """Your data file (recipes `custom` and `custom-contrastive`): JSON lines or npz."""
+    """Your data (recipes `custom` and `custom-contrastive`): JSON lines, an npz file, or a folder of npy files."""
     data_dir: Path | None = None
     """Folder with the dataset, for recipes that need one; the variable DESP_DATA if not given."""
 
@@ -129,9 +130,9 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
 
     folder = RunFolder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
-    listener = ProgressBar() if main_process else None
+    callback = ProgressBar() if main_process else None
     try:
-        outcome = train_run(settings, seed, folder, resume=resume, listener=listener)
+        outcome = train_run(settings, seed, folder, resume=resume, callback=callback)
     except TrainingInterrupted as stop:
         leave_processes()
         again = shlex.join(["desp", "train", settings.recipe, "--run", str(path), "--resume"])

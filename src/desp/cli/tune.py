@@ -17,9 +17,9 @@ EXAMPLES = """  desp tune runs/mine
 class _TuneArguments(RunArguments):
     """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
 
-    Varied are the share of stochastic steps, the noise and the number of steps; for denoising methods the number
-    of noise levels and the churn. The score wants predictions that are near the truth and spread as it is; on
-    set-MNIST, where one answer is right, it is the Chamfer distance.
+    Varied are the fraction of stochastic steps S/T, the noise scale, the number of steps, momentum and restarts;
+    for denoising methods the number of noise levels and the churn. The score wants predictions that are near the
+    truth and spread as it is; on set-MNIST, where one answer is right, it is the Chamfer distance.
     """
 
     reset: bool = False

@@ -91,7 +91,7 @@ class GeneratedSource(BatchSource):
 class DatasetSource(BatchSource):
     """Batches from a torch dataset of (input, set) pairs.
 
-    A map-style dataset is shuffled anew in every pass. Passes follow each other without a seam: a batch may
+    A map-style dataset is shuffled anew in every epoch. Epochs follow each other without a break: a batch may
     hold the end of one and the beginning of the next, so all batches have the same size, also when the dataset
     is smaller than a batch. An iterable dataset is read in its own order, again and again.
 

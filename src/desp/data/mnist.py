@@ -63,7 +63,7 @@ class PointTable:
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw sets with replacement, their points in random order.
 
-        Nothing waits for the device and no shape depends on what is drawn, so it can be recorded as a part of a
+        Nothing waits for the device and no shape depends on what is drawn, so it can be captured as a part of a
         training step. Absent rows stay behind the points. Input and set have the same order.
         """
         device = self.points.device
@@ -86,7 +86,7 @@ def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:
 def translate_points(fraction: float, grid: int) -> Augmentation:
     """Translate sets of points on a grid by whole steps, for auto-encoders: the input is the set itself.
 
-    No shape depends on what is drawn, so that it can be recorded as a part of a training step.
+    No shape depends on what is drawn, so that it can be captured as a part of a training step.
 
     Args:
         fraction: of the sets that are translated, each to any place that has room for all its points; all places

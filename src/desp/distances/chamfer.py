@@ -37,7 +37,7 @@ def chamfer_of_equal_sizes(
 ) -> Float[Tensor, " b"]:
     """`chamfer` of the present elements of sets that are known to have as many elements as their partners.
 
-    Nothing is checked, so nothing waits for the device: a loss can be recorded as a CUDA graph. Two empty sets are
+    Nothing is checked, so nothing waits for the device: a loss can be captured as a CUDA graph. Two empty sets are
     at distance 0.
     """
     check_same_batch(a, b)

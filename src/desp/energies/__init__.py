@@ -1,4 +1,4 @@
-"""Set energies: (code, y) -> (B,), lower is better, blind to the order of elements."""
+"""Set energies: (code, y) -> (B,), lower is more plausible, invariant to permutations of the elements."""
 
 from desp.energies.base import SetEnergy, SetField
 from desp.energies.deep_sets import DeepSetsEnergy

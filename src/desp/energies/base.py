@@ -10,7 +10,7 @@ from desp.nn.pooling import Cache
 
 
 class SetField(nn.Module, ABC):
-    """What samplers follow: for each padded set a value and a vector field, the gradient where there is an energy.
+    """What samplers follow: a vector field over padded sets, and its energy where it is the gradient of one.
 
     Attributes:
         conservative: whether the field is the gradient of an energy; else values are NaN.
@@ -33,16 +33,17 @@ class SetField(nn.Module, ABC):
         Args:
             y: padded sets.
             prepared: from `prepare`.
-            fused: give up the plain order of additions for fewer passes. FSPool turns rounding into other ranks
-                where values are nearly equal, so this is for products that are rounded anyway (tf32).
+            fused: allow reordered floating-point additions, for fewer passes over memory. FSPool turns
+                rounding into other ranks where values are nearly equal, so this is for products that are rounded
+                anyway (tf32).
         """
 
 
 class SetEnergy(SetField):
     """E(x, Y) of equation 1, in parts, so that a chain repeats only what depends on its sets.
 
-    A new energy needs `score` alone. One that overrides `prepare` and `value_and_gradient` with its gradient
-    written out makes chains faster. Its settings build it: ``Energy(settings, channels, code_shape)``, where
+    A new energy needs `energy` alone. One that overrides `prepare` and `value_and_gradient` with its analytic
+    gradient makes chains faster. Its settings build it: ``Energy(settings, channels, code_shape)``, where
     `channels` are the features of one row of a padded set and `code_shape` is that of h(x) for one input, (H,) or
     (N, H).
     """
@@ -61,7 +62,7 @@ class SetEnergy(SetField):
         return ()
 
     @abstractmethod
-    def score(
+    def energy(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`.
@@ -87,20 +88,20 @@ class SetEnergy(SetField):
         again = torch.is_grad_enabled()
         with torch.enable_grad():
             leaf = y if again and y.requires_grad else y.detach().requires_grad_()
-            values = self.score(code, leaf, tuple(cache))
+            values = self.energy(code, leaf, tuple(cache))
             (gradient,) = torch.autograd.grad(values.sum(), leaf, create_graph=again)
         return (values if again else values.detach()), gradient
 
     def forward(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets `y` for encoded inputs."""
-        return self.score(code, y)
+        return self.energy(code, y)
 
 
 def _traced_gradient(energy: SetEnergy, code: Tensor, y: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
     """By a function transform, which compiles as a whole where autograd.grad would break the graph."""
 
     def total(sets: Tensor) -> tuple[Tensor, Tensor]:
-        values = energy.score(code, sets, cache)
+        values = energy.energy(code, sets, cache)
         return values.sum(), values
 
     gradient, values = torch.func.grad(total, has_aux=True)(y)

@@ -35,7 +35,7 @@ class DeepSetsEnergy(SetEnergy):
         """Pooling weights and the triangular matrix."""
         return (*self.pool.cache(size), self.lower.tril())
 
-    def score(
+    def energy(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""

@@ -23,7 +23,7 @@ class LayeredEnergy(SetEnergy):
         """The network's."""
         return self.network.cache(size)
 
-    def score(
+    def energy(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""

@@ -43,7 +43,7 @@ class SetEncoderEnergy(SetEnergy):
         """Pooling weights."""
         return self.set_encoder.pool.cache(size)
 
-    def score(
+    def energy(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""

@@ -16,7 +16,7 @@ from desp.errors import DataError, SettingsError
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import (
-    AutoEncoderSettings,
+    DefaultEncoderSettings,
     ElementsEncoderSettings,
     EnergySettings,
     Engine,
@@ -127,7 +127,7 @@ class Method(nn.Module, ABC):
         if self.training_engine is not None and engine in ("eager", "compiled"):
             self.training_engine.settled = cast(Literal["eager", "compiled"], engine)
 
-    def divergence(self, numbers: dict[str, float]) -> str | None:
+    def divergence_reason(self, numbers: dict[str, float]) -> str | None:
         """Why the latest steps, by their means, have diverged although all was finite; None: they have not."""
         del numbers
         return None
@@ -159,13 +159,13 @@ class Method(nn.Module, ABC):
         for part, known in zip(code.split(CHAINS_AT_ONCE), of_parts, strict=False):
             missing = CHAINS_AT_ONCE - len(part) if len(code) > CHAINS_AT_ONCE else 0
             filled = None if known is None else _filled_up(known, missing)
-            values, info = self.sample_part(_filled_up(part, missing), generator, sampler, record, filled)
+            values, info = self.sample_batch(_filled_up(part, missing), generator, sampler, record, filled)
             parts.append((values[: len(part)], info))
         joined = ChainInfo.combined([info for _, info in parts], lambda of_parts: torch.cat(of_parts, dim=1))
         return torch.cat([values for values, _ in parts]), joined.map(lambda of_chains: of_chains[:, : len(code)])
 
     @abstractmethod
-    def sample_part(
+    def sample_batch(
         self,
         code: Tensor,
         generator: torch.Generator,
@@ -187,12 +187,12 @@ class Method(nn.Module, ABC):
     def energies(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets for codes, lower is more plausible; NaN where the method has none."""
         parts = zip(code.split(CHAINS_AT_ONCE), y.split(CHAINS_AT_ONCE), strict=True)
-        return torch.cat([self.energies_part(some, sets) for some, sets in parts])
+        return torch.cat([self.energy_batch(some, sets) for some, sets in parts])
 
-    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
+    def energy_batch(self, code: Tensor, y: Tensor) -> Tensor:
         """The energy (B,) of at most `CHAINS_AT_ONCE` padded sets."""
         if self.energy is not None:
-            return self.energy.score(code, y)
+            return self.energy(code, y)
         return torch.full((len(y),), torch.nan, dtype=y.dtype, device=y.device)
 
     def log_prob(
@@ -274,9 +274,9 @@ def build_encoder(
             "inputs to codes (B, H)."
         )
     chosen = settings.encoder
-    if isinstance(chosen, AutoEncoderSettings):
+    if isinstance(chosen, DefaultEncoderSettings):
         own = ElementsEncoderSettings(settings.width, settings.width)  # of each element, where outputs are aligned
-        chosen = own if aligned else settings.auto_encoder(kind)
+        chosen = own if aligned else settings.default_encoder(kind)
         if kind not in chosen.input_kinds:
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
     require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)

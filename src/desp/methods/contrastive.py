@@ -56,7 +56,7 @@ class Contrastive(Method):
         start = self.start(code, present(y) if aligned else None)
         sampler = LangevinSampler(self.settings.chain, aligned)
         sampled, _ = self.training_engine.run(sampler, code.detach(), start, generator)
-        energies = self.energy.score(torch.cat([code, code]), torch.cat([real, sampled]))
+        energies = self.energy(torch.cat([code, code]), torch.cat([real, sampled]))
         of_real, of_sampled = energies.view(2, -1)
         statistics = {"energy_real": of_real.detach().mean(), "energy_sampled": of_sampled.detach().mean()}
         if self.settings.mask_divergent:
@@ -77,7 +77,7 @@ class Contrastive(Method):
         """Count the gradients to come."""
         self.training_engine.gradients = steps * self.settings.chain.steps
 
-    def divergence(self, numbers: dict[str, float]) -> str | None:
+    def divergence_reason(self, numbers: dict[str, float]) -> str | None:
         """Too many samples diverge: the energy is too steep for prediction, too, and masking does not mend it."""
         fraction = numbers.get("divergent", 0.0)
         if fraction <= self.settings.max_divergent_fraction:
@@ -90,7 +90,7 @@ class Contrastive(Method):
 
     # -- prediction ------------------------------------------------------------------------------------
 
-    def sample_part(
+    def sample_batch(
         self,
         code: Tensor,
         generator: torch.Generator,
@@ -106,7 +106,7 @@ class Contrastive(Method):
         chain = LangevinSampler(replace(settings, restarts=1), self.sets.aligned)
         sampled = sample_restarts(
             lambda: self.prediction_engine.run(chain, code, start, generator, record, len(code) * restarts),
-            lambda sets: self.energy.score(code, sets),
+            lambda sets: self.energy(code, sets),
             restarts,
             settings.aggregate,
             self.sets.padding,

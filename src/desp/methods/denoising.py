@@ -28,14 +28,15 @@ from desp.sets import present
 from desp.settings import DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
 from desp.settings.base import require_variant
 
-# Sets whose densities are followed at once, as derivatives of the gradient keep a tape.
+# Sets whose densities are followed at once, as second derivatives keep the autograd graph.
 DENSITIES_AT_ONCE = 200
 
 
 class _Diffusion(Method):
     """What both denoising methods share: noise levels, the loss, p(n | x), the sampler.
 
-    Levels are weighted such that the network's targets have unit variance (Karras et al. 2022).
+    The loss is weighted by 1 / c_out^2, so that the network's targets have unit variance at every sigma (Karras et
+    al. 2022).
     """
 
     field: SetField
@@ -83,7 +84,7 @@ class _Diffusion(Method):
         return ProbabilityFlow(edm, self._gradient_for(y.shape[1]), code, edm.noise_mask(y))
 
     def _sigmas(self, y: Tensor, generator: torch.Generator) -> Tensor:
-        """One log-normal sigma for each set, spread evenly over the batch's quantiles.
+        """One log-normal sigma for each set, stratified over the batch.
 
         Which set of the batch gets which quantile changes with each batch, as datasets may not shuffle.
         """
@@ -95,7 +96,7 @@ class _Diffusion(Method):
 
     # -- prediction ------------------------------------------------------------------------------------
 
-    def sample_part(
+    def sample_batch(
         self,
         code: Tensor,
         generator: torch.Generator,
@@ -142,7 +143,7 @@ class EnergyDenoising(_Diffusion):
         """The energy."""
         return self.energy
 
-    def energies_part(self, code: Tensor, y: Tensor) -> Tensor:
+    def energy_batch(self, code: Tensor, y: Tensor) -> Tensor:
         """-log p at `energy_sigma`, up to a constant for each input and cardinality."""
         u = self.preconditioning.to_symmetric(y)
         return self._flow(code, y).negative_log_density(u, self.settings.energy_sigma)

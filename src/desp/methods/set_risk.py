@@ -57,7 +57,7 @@ class SetRisk(Method):
         risk = torch.stack([self._distances(item, y, mask, presence).mean() for item in supervised]).mean()
         loss, statistics = risk, {"risk": risk.detach()}
         if settings.representation_weight > 0:
-            representation = self.energy.score(code, y).mean()
+            representation = self.energy(code, y).mean()
             statistics["representation"] = representation.detach()
             loss = loss + settings.representation_weight * representation
         if self.cardinality is not None and presence is not None:
@@ -76,7 +76,7 @@ class SetRisk(Method):
             return aligned_distance(elements, true, mask)
         return chamfer_of_equal_sizes(elements, true, mask, presence)
 
-    def sample_part(
+    def sample_batch(
         self,
         code: Tensor,
         generator: torch.Generator,

@@ -49,7 +49,7 @@ class TSPN(Method):
         statistics = {"risk": risk.detach(), "cardinality": cardinality_loss.detach()}
         return risk + self.settings.cardinality_weight * cardinality_loss, statistics
 
-    def sample_part(
+    def sample_batch(
         self,
         code: Tensor,
         generator: torch.Generator,

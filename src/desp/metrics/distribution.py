@@ -62,7 +62,7 @@ def pairwise_distances(
 
 
 def coverage(distances: Float[Tensor, "real predicted"]) -> float:
-    """The share of real sets that are the nearest real set of at least one predicted set (Achlioptas et al. 2018).
+    """The fraction of real sets that are the nearest real one of some predicted set (Achlioptas et al. 2018).
 
     Low where modes are missing; it does not see poor predictions. Real sets that are equally near to a
     prediction, such as exact copies of each other, are all covered by it. Two samples of the same distribution

@@ -6,7 +6,7 @@ from torch import Tensor
 from desp.metrics.base import Metric
 
 SIZE_RMSE = Metric("size_rmse", 1.0, "lower", "root mean square error of cardinalities")
-RIGHT_SIZE = Metric("right_size", 1.0, "higher", "share of sets with exactly the right cardinality")
+RIGHT_SIZE = Metric("right_size", 1.0, "higher", "cardinality accuracy: fraction of sets of the right cardinality")
 
 
 def size_rmse(predicted: Int[Tensor, " b"], true: Int[Tensor, " b"]) -> float:

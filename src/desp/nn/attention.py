@@ -21,12 +21,13 @@ def squared_distances(places: Float[Tensor, "b n d"]) -> Float[Tensor, "b n n"]:
 
 
 class SelfAttention(nn.Module):
-    """Every element looks at all, in several ways at once.
+    """Multi-head self-attention among the elements of a set.
 
     Args:
         hidden: features of an element, a multiple of `heads`.
-        heads: ways to look.
-        near: all but the first learn how near to look, which begins with ever nearer for one after the other.
+        heads: attention heads.
+        near: all heads but the first subtract a learned multiple of the squared distance from the attention
+            logits, initially a larger one for each further head.
     """
 
     def __init__(self, hidden: int, heads: int, *, near: bool = False) -> None:
@@ -42,7 +43,7 @@ class SelfAttention(nn.Module):
         mask: Bool[Tensor, "b n"] | None = None,
         distances: Float[Tensor, "b n n"] | None = None,
     ) -> Float[Tensor, "b n h"]:
-        """What each element sees.
+        """The attention output for each element.
 
         Args:
             values: of the elements.

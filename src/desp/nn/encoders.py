@@ -100,12 +100,12 @@ class _PooledSetEncoder(nn.Module):
 
 
 class InputScaling(nn.Module):
-    """Inputs brought to mean 0 and deviation 1, with the numbers saved among the weights.
+    """Inputs standardised to mean 0 and standard deviation 1, with the statistics saved as buffers.
 
     Args:
         shape: of one input, or of one element.
         masked: inputs are sets (B, N, D + 1), presence last, whose absent elements become zero vectors. Presence,
-            whose mean is taken as 0 and deviation as 1, stays what it is.
+            whose mean is taken as 0 and standard deviation as 1, stays what it is.
     """
 
     mean: Tensor
@@ -142,7 +142,7 @@ class SetScaling(InputScaling):
 
 
 class _StandardCodes(nn.BatchNorm1d):
-    """Codes (B, H) in which every number has mean 0 and deviation 1 over inputs.
+    """Codes (B, H) in which every number has mean 0 and standard deviation 1 over inputs.
 
     Over a batch in training, over all that were seen in prediction. What an encoder gives at first may be nearly
     the same for all inputs.
@@ -155,7 +155,7 @@ class _StandardCodes(nn.BatchNorm1d):
         super().__init__(features, affine=False, eps=1e-10)  # codes may differ by thousandths
 
     def forward(self, input: Float[Tensor, "b h"]) -> Float[Tensor, "b h"]:
-        """Standardise; a single code, which has no deviation, by what was seen before."""
+        """Standardise; a single code, which has no standard deviation, by what was seen before."""
         if len(input) > 1:
             return super().forward(input)
         return F.batch_norm(input, self.running_mean, self.running_var, eps=self.eps)

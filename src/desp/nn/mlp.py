@@ -13,7 +13,7 @@ from desp.settings import Initialisation
 NEGATIVE_SLOPE = 0.01
 
 Pullback = Callable[[Tensor], Tensor]
-"""From the gradient of something in an output to its gradient in the input."""
+"""A vector-Jacobian product: from gradients in a function's output to gradients in its input."""
 
 
 class MLP(nn.Module):

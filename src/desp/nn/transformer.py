@@ -35,7 +35,7 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, code: Float[Tensor, "b h"], noise: Float[Tensor, "b n d"], presence: Bool[Tensor, "b n"]
     ) -> Float[Tensor, "b n d"]:
-        """The elements of sets; absent ones are zero, and present ones do not hear of them.
+        """The elements of sets; absent ones are zero and are masked in attention.
 
         Args:
             code: of the inputs.
@@ -53,7 +53,7 @@ class TransformerDecoder(nn.Module):
 
 
 class _TransformerBlock(nn.Module):
-    """Attention, then two layers on every element; each adds to what it gets, and normalises that first.
+    """A pre-norm transformer block: self-attention and a feed-forward network, each with a residual connection.
 
     Normalised first, it trains at a constant learning rate without a warm-up (Xiong et al. 2020).
 

@@ -50,7 +50,7 @@ def mnist_desp_paper() -> RunSettings:
 
 @recipe(table="mnist", task="set-mnist", system="desp", scored="returned", expected=4.7e-5, minutes=2)
 def mnist_desp() -> RunSettings:
-    """set-MNIST, DESP with E_SE, trained fast with short chains that are kept near.
+    """set-MNIST, DESP with E_SE, our settings: short chains with clipped steps, a high learning rate, restarts.
 
     A fifth of the paper's steps are enough if the energy is steep, and a high learning rate makes it so. It must
     not get too steep for the chains' steps: steps are limited, and divergent samples are left out of the loss.

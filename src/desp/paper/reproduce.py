@@ -49,7 +49,7 @@ class Job:
         runs: folder for run folders.
         results: folder for recorded results.
         data_dir: where the dataset is; None if there is none, or if it is where it usually is.
-        ablate: whether to vary the share of stochastic steps, where there are some.
+        ablate: whether to vary the fraction of stochastic steps, where there are some.
     """
 
     recipe: str

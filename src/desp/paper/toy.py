@@ -54,7 +54,7 @@ def _risk(name: str, task: TaskSettings, distance: Distance) -> RunSettings:
 def _own(
     name: str, task: TaskSettings, steps: int, batch_size: int, learning_rate: float, warmup_steps: int = 100
 ) -> RunSettings:
-    """The paper's model, trained faster and averaged: higher rate with cosine decay, clipping, weight average."""
+    """The paper's model, trained faster and averaged: higher rate with cosine decay, clipping, EMA of weights."""
     return replace(
         _paper(name, task),
         training=TrainingSettings(
@@ -86,10 +86,10 @@ def polygons_desp() -> RunSettings:
 def _fast(name: str, task: TaskSettings, stochastic_steps: int) -> RunSettings:
     """The paper's model and length at three times its learning rate, held steady by two things beside clipping.
 
-    Samples answer every change of the weights. While an energy is young and steep that answer is wild: with a
+    Early in training the energy is steep and samples change strongly with every update of the weights: with a
     short warm-up some seeds settle where only one style or none is found. And where an energy is steeper than
-    gradient steps of size 1 allow, chains run away, and being raised there makes it steeper still: a largest step,
-    which others never reach, keeps them near.
+    gradient steps of size 1 allow, chains diverge, and raising the energy of their samples makes it steeper still:
+    `max_step`, which other chains never reach, bounds them.
     """
     run = _own(name, task, steps=4000, batch_size=100, learning_rate=3e-4, warmup_steps=1300)
     chain = replace(_CHAIN, max_step=_MAX_STEP)
@@ -106,7 +106,7 @@ def polygons_desp_fast() -> RunSettings:
 @recipe(table=None, task="digits", system="desp", scored="returned", expected=1.2e-4, minutes=1.5)
 def digits_desp_fast() -> RunSettings:
     """Digits, DESP at three times the paper's learning rate, in as many steps."""
-    # In more steps without noise one seed of ten loses its digits: they fall into wells beside the data, too
+    # With more steps without noise one seed of ten fails: samples fall into spurious minima, too
     # narrow for chains with noise to find and for training to fill.
     return _fast("digits-desp-fast", DigitsSettings(), stochastic_steps=95)
 

@@ -1,4 +1,4 @@
-"""K predicted sets grouped into modes: the different answers among them, each with its share.
+"""K predicted sets grouped into modes: the different answers among them, each with its fraction of K.
 
 Two predictions are near when their distance is at most a threshold, and in one mode when a path of near
 neighbours joins them (single linkage). Distances are in the user's units, see `group_modes`.
@@ -40,13 +40,13 @@ class Mode:
 
     Attributes:
         set: (n, D), the member of lowest energy; without energies the medoid, nearest to all others on average.
-        share: members / K.
+        fraction: members / K.
         energy: of `set`; NaN without energies.
         members: indices into the K predictions, rising.
     """
 
     set: Tensor
-    share: float
+    fraction: float
     energy: float
     members: tuple[int, ...]
 
@@ -59,7 +59,7 @@ def group_modes(
     distance: Distance = "chamfer",
     threshold: float | None = None,
 ) -> list[Mode]:
-    """Group K predicted sets for one input into modes, largest share first, then lowest energy.
+    """Group K predicted sets for one input into modes, largest fraction first, then lowest energy.
 
     The distance of two sets of equal size is the root of the mean squared difference of a coordinate, over
     matched elements and features, in the units of the sets: every coordinate moved by 0.1 is a distance of 0.1,
@@ -105,7 +105,7 @@ def group_modes(
         merges = np.concatenate([group.links[:, 2] for group in groups])
         threshold = _automatic_threshold(merges, _spacing(batch))
     modes = [_mode(sets, scores, group, rows) for group in groups for rows in group.cut(threshold)]
-    return sorted(modes, key=lambda mode: (-mode.share, 0.0 if scores is None else mode.energy, mode.members))
+    return sorted(modes, key=lambda mode: (-mode.fraction, 0.0 if scores is None else mode.energy, mode.members))
 
 
 @dataclass(frozen=True)

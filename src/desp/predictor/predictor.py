@@ -1,4 +1,4 @@
-"""The predictor: what users hold, whatever its method."""
+"""SetPredictor: fit, predict, energy and log_prob, for any method."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from desp.predictor.shape import dataset_source, inspect_dataset
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
 from desp.settings import DataDescription, SamplerSettings, TrainingSettings
-from desp.training import Trainer, TrainingListener, TrainingOutcome
+from desp.training import Trainer, TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator, suitable_threads
 
 
@@ -51,7 +51,7 @@ class SetPredictor(PredictorModel):
         seed: int = 0,
         folder: str | Path | None = None,
         resume: bool = False,
-        listener: TrainingListener | None = None,
+        callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
         """Fit to a torch dataset, or a list, of (input, set) pairs; sets may differ in size.
 
@@ -60,12 +60,13 @@ class SetPredictor(PredictorModel):
             training: length, batch size, learning rate and so on.
             description: what inputs and features are, where their shapes do not tell. Inputs that are sets are
                 padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
-            augment: changes training batches at random.
-            validation: scores this predictor; used every `training.validate_every` steps.
+            augment: random data augmentation, from (batch in your units, generator) to a batch.
+            validation: scores this predictor every `training.validate_every` steps (0, the default: never); the
+                weights of the best score are kept, which is the lowest unless `training.best_is` says otherwise.
             seed: of weights, noise and the order of data.
             folder: keeps checkpoints and a log, so that training can be resumed.
             resume: continue from the newest checkpoint in `folder`.
-            listener: told of progress.
+            callback: a `TrainingCallback` that is told of progress.
 
         Raises:
             DataError: the dataset cannot be used; the message says which item and why.
@@ -90,7 +91,7 @@ class SetPredictor(PredictorModel):
             seed=seed,
             folder=folder,
             resume=resume,
-            listener=listener,
+            callback=callback,
         )
 
     def train(
@@ -103,7 +104,7 @@ class SetPredictor(PredictorModel):
         seed: int = 0,
         folder: Path | None = None,
         resume: bool = False,
-        listener: TrainingListener | None = None,
+        callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
         """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
         self.method.plan(training.steps)
@@ -116,7 +117,7 @@ class SetPredictor(PredictorModel):
             seed=seed,
             folder=folder,
             validate=None if validation is None else lambda: validation(self),
-            listener=listener,
+            callback=callback,
             engine=self.engine,
         )
         size, hidden = self.shape.max_size, self.settings.width
@@ -139,7 +140,7 @@ class SetPredictor(PredictorModel):
             x: a batch of inputs (B, ...).
             samples: K.
             seed: the same seed gives the same sets.
-            sampler: another one than the method's own.
+            sampler: sampler settings to use instead of the method's own.
 
         Raises:
             DataError: `x` does not look like a batch of the inputs the predictor was fitted to.
@@ -198,7 +199,7 @@ class SetPredictor(PredictorModel):
         Args:
             x: a batch of inputs.
             sets: as many sets (n, D).
-            steps: of the probability flow from the data to noise; the error shows whether they are enough.
+            steps: of the probability-flow ODE from data to noise; `LogDensity.error` shows if they are enough.
             probes: random directions for large sets.
             seed: of these.
 
@@ -247,7 +248,7 @@ class SetPredictor(PredictorModel):
         Args:
             code: from `encode`.
             generator: of all noise.
-            sampler: another one than the method's own.
+            sampler: sampler settings to use instead of the method's own.
             record: what to keep of the chain.
             presence: (B, N), from `given_presence`, where outputs are aligned with inputs.
         """

@@ -52,7 +52,7 @@ class DataShape:
 
 @dataclass(frozen=True)
 class InputStatistics:
-    """Mean and deviation of the inputs, of the shape of one input (of one element, for sets)."""
+    """Mean and standard deviation of the inputs, of the shape of one input (of one element, for sets)."""
 
     mean: Tensor
     deviation: Tensor
@@ -144,7 +144,7 @@ class _Summary:
         )
 
     def statistics(self) -> InputStatistics:
-        """Mean and deviation of all inputs."""
+        """Mean and standard deviation of all inputs."""
         mean = self.total / max(self.count, 1)
         deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
         if self.kind == "set":  # presence itself stays 0 or 1

@@ -27,7 +27,7 @@ class RunRecord:
         finished: when the summary was written.
         evaluation: scores, as rows and details.
         samples: predictions beside the truth, for pictures.
-        ablation: scores over the share of stochastic steps.
+        ablation: scores over S/T, the fraction of stochastic steps.
     """
 
     folder: Path

@@ -190,7 +190,7 @@ def _learning(record: RunRecord) -> str:
 
 def _ablation(record: RunRecord) -> str:
     if record.ablation is None or not record.ablation.get("rows"):
-        return _missing("The share of stochastic steps has not been varied yet.", "ablation.json")
+        return _missing("The fraction of stochastic steps has not been varied yet.", "ablation.json")
     steps = record.ablation.get("steps")
     count = f" of T = {readable(steps)}" if steps is not None else ""
     note = (

@@ -13,7 +13,7 @@ from desp.samplers import check_engine
 from desp.settings import RunSettings
 from desp.storage import write_json
 from desp.tasks import make_task
-from desp.training import TrainingListener, TrainingOutcome
+from desp.training import TrainingCallback, TrainingOutcome
 from desp.training.device import default_device, make_accelerator
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def train_run(
     folder: RunFolder,
     *,
     resume: bool = False,
-    listener: TrainingListener | None = None,
+    callback: TrainingCallback | None = None,
 ) -> TrainingOutcome:
     """Train from settings to a saved predictor; with `resume`, from the newest checkpoint on.
 
@@ -64,7 +64,7 @@ def train_run(
         seed=seed,
         folder=folder.path,
         resume=resume,
-        listener=listener,
+        callback=callback,
     )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         folder.set_length(max(outcome.steps, settings.training.steps))

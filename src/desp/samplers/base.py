@@ -1,4 +1,4 @@
-"""What a chain needs and what it tells."""
+"""Interfaces of samplers: gradients in, sets and a record of the chain out."""
 
 import math
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ ROWS_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class ChainInfo:
-    """What happened on the way.
+    """Diagnostics of a chain.
 
     Attributes:
         energies: (T, B), the energy wherever a gradient was taken; None if nothing was recorded.
@@ -57,7 +57,7 @@ class ChainInfo:
 
 
 class Sampler(ABC):
-    """A way from a start to sets, along an energy's gradients. Samplers are values: equal ones do the same."""
+    """Moves start sets along an energy's gradients. Immutable and hashable: equal samplers do the same."""
 
     @abstractmethod
     def sample(

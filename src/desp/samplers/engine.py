@@ -1,7 +1,7 @@
 """How a chain is run: step by step, with a compiled gradient, or as one CUDA graph of it.
 
 A chain is hundreds of tiny kernels, and launching them one by one leaves a GPU idle for most of the time. The
-graph engine records the whole chain once and replays it: the sampler, the energy and the noise are the same,
+graph engine captures the whole chain once and replays it: the sampler, the energy and the noise are the same,
 only the launching is not. Weights are read in place, so a graph stays valid while they are trained. On a CPU
 launching is cheap; there a compiled gradient saves passes over memory, which pays in long runs.
 """

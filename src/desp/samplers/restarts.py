@@ -29,10 +29,10 @@ def sample_restarts(
 ) -> Sampled:
     """Sample a batch of sets `restarts` times and make one set of them for each of its rows.
 
-    The mean is Wasserstein's, of the lower half: elements of different restarts are matched by the best
-    assignment, first to the set of lowest energy, then to the mean so far (Cuturi and Doucet 2014, with equal
-    weights). Where an energy cannot distinguish sets, no set is expected nearer to the right one, by the Hungarian
-    distance. The upper half is left out because chains that fail are there.
+    The mean is the Wasserstein barycenter of the half of lower energy: elements of different restarts are matched
+    by the best assignment, first to the set of lowest energy, then to the mean so far (Cuturi and Doucet 2014,
+    with equal weights). Where the energy cannot distinguish the restarts, it has the smallest expected Hungarian
+    distance to the right set. The upper half is left out because chains that fail are there.
 
     Args:
         sample: samples the batch once, with new noise every time.

@@ -17,8 +17,8 @@ from desp.settings.codec import from_json as from_json
 from desp.settings.codec import to_json as to_json
 from desp.settings.data import Columns as Columns
 from desp.settings.data import DataDescription as DataDescription
-from desp.settings.encoders import AutoEncoderSettings as AutoEncoderSettings
 from desp.settings.encoders import ConvEncoderSettings as ConvEncoderSettings
+from desp.settings.encoders import DefaultEncoderSettings as DefaultEncoderSettings
 from desp.settings.encoders import ElementsEncoderSettings as ElementsEncoderSettings
 from desp.settings.encoders import EncoderSettings as EncoderSettings
 from desp.settings.encoders import FSPoolSetEncoderSettings as FSPoolSetEncoderSettings

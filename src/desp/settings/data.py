@@ -25,7 +25,7 @@ class DataDescription:
     categories: Columns = ()
     """One-hot features, such as (2, 5) for columns 2, 3 and 4; predictions are one-hot too."""
     boxes: Columns = ()
-    """Boxes: left, top, right and bottom, four columns."""
+    """Boxes: left, top, right, bottom: four columns each. Data are checked; predictions are not constrained."""
     position: Columns = ()
     """Where an element is, two columns: what pictures draw; the first two numbers of an element if not given."""
 

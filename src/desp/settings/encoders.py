@@ -1,4 +1,4 @@
-"""Settings of encoders h(x): from an input to its code."""
+"""Settings of encoders h(x): from an input to its code, the embedding that conditions the energy."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,26 +22,26 @@ class EncoderSettings(Variant):
 
 @EncoderSettings.register("auto", "")
 @dataclass(frozen=True)
-class AutoEncoderSettings(EncoderSettings):
+class DefaultEncoderSettings(EncoderSettings):
     """The encoder that suits the inputs and the method."""
 
 
 @EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
 @dataclass(frozen=True)
 class IdentityEncoderSettings(EncoderSettings):
-    """Vectors as they are, standardised."""
+    """Vectors, standardised; no learned layers."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
 
 
 @dataclass(frozen=True)
 class _CodeSettings(EncoderSettings):
-    """What encoders share that have layers."""
+    """Base of encoders with layers."""
 
     hidden: int = 128
     """Width of the hidden layers, or channels of the widest one."""
     out: int = 128
-    """Length of the code, or of that of an element."""
+    """Length H of the code, or of each element's code."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "out")
@@ -49,12 +49,12 @@ class _CodeSettings(EncoderSettings):
 
 @dataclass(frozen=True)
 class LayeredEncoderSettings(_CodeSettings):
-    """What encoders share whose first weights and codes can be chosen."""
+    """Base of encoders with a choice of weight initialisation and code normalisation."""
 
     standardise: bool = False
     """Batch norm without scale and shift on the codes."""
     initialisation: Initialisation = "default"
-    """First weights: torch's default, or Xavier-uniform with zero biases."""
+    """Initial weights: torch's default, or Xavier-uniform with zero biases."""
 
 
 @EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")

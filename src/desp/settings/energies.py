@@ -1,4 +1,4 @@
-"""Settings of energies: what scores a set."""
+"""Settings of energies E(x, Y), lower for more plausible sets."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -37,7 +37,7 @@ class EnergySettings(Variant):
     """Whether it masks absent elements where presence is known; it is then built with `known_presence`."""
 
     hidden: int = 128
-    """Width of all layers; encoders and heads beside it take it over."""
+    """Width of all layers, also of the default encoder and, in denoising, of the cardinality head."""
 
     @property
     def needs_presence(self) -> bool:
@@ -51,7 +51,7 @@ class EnergySettings(Variant):
             SettingsError: it needs others.
         """
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind: vectors as they are, else a code as wide as the layers."""
         if kind == "image":
             return ConvEncoderSettings(hidden=self.hidden, out=self.hidden)
@@ -101,7 +101,7 @@ class SetEncoderSettings(EnergySettings):
     negative_slope: float = 0.01
     """Slope of the set encoder's activations below zero; 0: ReLU."""
     initialisation: Initialisation = "default"
-    """First weights: torch's default, or Xavier-uniform with zero biases."""
+    """Initial weights: torch's default, or Xavier-uniform with zero biases."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "latent")
@@ -130,7 +130,7 @@ class SetEncoderSettings(EnergySettings):
                 f"gives shape {code_shape} for one input."
             )
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """To codes of the latent space, by the same kind of network where inputs are sets."""
         if self.shared:
             return PaddedSetEncoderSettings()
@@ -180,8 +180,8 @@ class AttentionSettings(EnergySettings):
         divides = self.hidden % self.heads == 0
         require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""
         if kind == "set":
             return SumPooledSetEncoderSettings(self.hidden, self.hidden, self.fourier_features)
-        return super().auto_encoder(kind)
+        return super().default_encoder(kind)

@@ -13,7 +13,7 @@ from desp.settings.base import (
 )
 from desp.settings.encoders import (
     LAYERED_ENCODERS,
-    AutoEncoderSettings,
+    DefaultEncoderSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
 )
@@ -28,10 +28,10 @@ class MethodSettings(Variant):
     has_energy: ClassVar[bool] = False
     """Whether sets have an energy, by which predictions can be compared."""
     deterministic: ClassVar[bool] = False
-    """Whether all predictions for one input are the same."""
+    """Whether all K predictions for one input are identical."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
-    encoder: EncoderSettings = field(default_factory=AutoEncoderSettings)
+    encoder: EncoderSettings = field(default_factory=DefaultEncoderSettings)
     """h(x); auto: what suits the inputs."""
 
     @property
@@ -74,9 +74,9 @@ class MethodSettings(Variant):
         require_setting(has, f"method.{name}", f"left out: the method {self.kind} has none", part.kind)
         return replace(self, **{name: part})  # type: ignore[arg-type] # which field it is is checked above
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind."""
-        return self.backbone.auto_encoder(kind)
+        return self.backbone.default_encoder(kind)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _EnergyMethodSettings(MethodSettings):
     has_energy: ClassVar[bool] = True
     can_align: ClassVar[bool] = True
     energy: EnergySettings = field(default_factory=DeepSetsSettings)
-    """What scores a set."""
+    """The energy E(x, Y)."""
 
     @property
     def backbone(self) -> EnergySettings:
@@ -112,8 +112,9 @@ class ContrastiveSettings(_EnergyMethodSettings):
     data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
     mask_divergent: bool = False
-    """Leave samples out of the loss of which an element would next move farther than `chain.max_step`: the energy
-    is too steep there, and would get steeper. The log has their fraction as `divergent`."""
+    """Mask diverged samples in the loss: those with an element whose next gradient step would exceed
+    `chain.max_step`. The energy is too steep there, and would get steeper. The log has their fraction as
+    `divergent`."""
     max_divergent_fraction: float = 0.05
     """Fraction of samples that may diverge between checkpoints; with more, training has failed
     (`on_nonfinite`)."""
@@ -139,7 +140,8 @@ class DiffusionSettings(MethodSettings):
     """predicted: p(n | x) is learned, n is sampled, and exactly n elements are denoised (needs presence padding).
     denoised: presence, or zero rows, are denoised like everything else."""
     cardinality_weight: float = 1.0
-    """Weight of -log p(n | x) in the loss. A small one leaves the encoder to the elements."""
+    """Weight of -log p(n | x), the cross-entropy of the cardinality, in the loss. A small one lets the denoising
+    loss dominate the encoder's gradients."""
     p_mean: float = -1.2
     """Mean of log sigma in training."""
     p_std: float = 1.5
@@ -170,9 +172,9 @@ class DenoisingSettings(DiffusionSettings):
 
     has_energy: ClassVar[bool] = True
     energy: EnergySettings = field(default_factory=PooledLayersSettings)
-    """What scores a set; noise-conditional."""
+    """The energy E(x, Y, sigma), conditional on the noise level."""
     energy_sigma: float = 0.05
-    """The noise level at which sets are compared by their energy."""
+    """The sigma at which the energy of predictions is reported, for sets scaled to [-1, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -196,7 +198,7 @@ class DenoisingSettings(DiffusionSettings):
 @MethodSettings.register("denoiser", "desp.methods.denoising:Denoiser")
 @dataclass(frozen=True)
 class DenoiserSettings(DiffusionSettings):
-    """A plain denoiser without an energy: attention that outputs the move of every element.
+    """EDM diffusion without an energy: attention outputs the preconditioned denoiser's F for every element.
 
     Several times faster than an energy on large sets, but predictions cannot be compared.
     """
@@ -302,7 +304,7 @@ class TSPNSettings(MethodSettings):
         """Always."""
         return True
 
-    def auto_encoder(self, kind: InputKind) -> EncoderSettings:
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """To standardised codes: the decoder sees codes beside random points, and would not see small
         differences."""
         if kind == "set":

@@ -24,9 +24,9 @@ class RunSettings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     """The training loop."""
     engine: Engine = "auto"
-    """How chains run: eager, with a compiled gradient, as one CUDA graph, or what suits the device and the run."""
+    """How chains are run: eager, compiled (torch.compile of the gradient), graph (one CUDA graph), or auto."""
     device: Device = "auto"
     """Where to run."""
     matmul_precision: MatmulPrecision = "high"
     """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or with the
-    layers of chains in bfloat16 (medium), and those of a denoiser without an energy in training too."""
+    network in bfloat16 (medium) where no second derivatives are needed: sampling, and training a denoiser."""

@@ -10,7 +10,7 @@ Aggregate = Literal["lowest", "mean"]
 
 @dataclass(frozen=True)
 class SamplerSettings(Variant):
-    """From a start, noise or zeros, to sets. The one part of a method that may change after training."""
+    """How sets are sampled, from noise or zeros. The one part of a method that may be changed after training."""
 
 
 @SamplerSettings.register("langevin", "desp.samplers.langevin:LangevinSampler")
@@ -21,7 +21,7 @@ class LangevinSettings(SamplerSettings):
     steps: int = 60
     """T: gradient steps in all."""
     stochastic_steps: int = 48
-    """S: how many of the first steps add noise. S = T samples, S = 0 descends."""
+    """S: the first S steps add noise. S = T: Langevin sampling; S = 0: plain gradient descent."""
     noise_scale: float = 0.015
     """Standard deviation of the noise of one step."""
     final_noise_scale: float | None = None
@@ -29,17 +29,18 @@ class LangevinSettings(SamplerSettings):
     step_size: float = 1.0
     """Factor on the gradient."""
     noise_first: bool = True
-    """Noise, then gradient (as released) or gradient, then noise (as printed in the paper)."""
+    """True: noise, then gradient, as in the paper's released code. False: gradient, then noise: equation 5."""
     momentum: float = 0.0
     """Heavy-ball momentum of the steps without noise; 0: plain descent, as in the paper."""
     max_step: float | None = None
-    """Longest gradient step of an element: keeps chains finite where an energy is too steep."""
+    """Clip the gradient step of each element to this norm, which keeps chains finite where the energy is too
+    steep; None: no clipping."""
     restarts: int = 1
     """Chains for each predicted set. For when one answer is right: of several answers those of low energy are
     chosen too often, and their mean is none of them."""
     aggregate: Aggregate = "lowest"
-    """What is made of several restarts. lowest: the end of lowest energy. mean: the Wasserstein mean of the half
-    of lower energy."""
+    """What is made of several restarts. lowest: the end of lowest energy. mean: the Wasserstein barycenter of the
+    half of lower energy."""
 
     def __post_init__(self) -> None:
         require_positive(self, "steps", "step_size", "restarts")
@@ -75,17 +76,18 @@ class EDMSettings(SamplerSettings):
     """The sampler of Karras et al. (2022): from noise to sets along the probability-flow equation."""
 
     steps: int = 20
-    """Noise levels sigma to pass."""
+    """Number of steps N: noise levels from sigma_max to sigma_min, then 0."""
     order: Literal[1, 2] = 2
     """1: Euler, one denoising a step. 2: Heun, two of them, and far more accurate."""
     sigma_max: float = 20.0
     """The noise level at which sets are pure noise; sigma_data is about one half."""
     sigma_min: float = 0.002
-    """The last noise level before none."""
+    """The lowest noise level before 0."""
     rho: float = 7.0
     """1: equidistant noise levels; larger: more of them at low noise."""
     churn: float = 0.0
-    """Noise added again in each step, as a fraction of sigma; 0: the first noise decides everything."""
+    """gamma of Karras et al. (2022), their S_churn / steps: before each step new noise raises sigma to (1 + churn)
+    sigma; 0: deterministic, the probability-flow ODE."""
     cardinality: Literal["sampled", "mode"] = "sampled"
     """Where the cardinality is predicted: sampled from p(n | x), or its mode, where only one can be right."""
 

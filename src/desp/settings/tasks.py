@@ -79,7 +79,7 @@ class FilesSettings(TaskSettings):
     description: DataDescription = field(default_factory=DataDescription)
     """What inputs and features are."""
     held_out: float = 0.1
-    """Fraction of the examples that is kept for validation and scoring."""
+    """Fraction of the examples in the test set; at most as many more, and at most 200, are for validation."""
 
     @property
     def data_name(self) -> str:

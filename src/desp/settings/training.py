@@ -8,26 +8,26 @@ from desp.settings.base import require_not_negative, require_positive, require_s
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The one training loop. The defaults are robust rather than the paper's, which its recipes name."""
+    """The training loop. The defaults are not the paper's; the `-paper` recipes have those."""
 
     steps: int = 2000
     """Optimiser steps."""
     batch_size: int = 64
-    """Examples a step, in each process."""
+    """Batch size of each process."""
     learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Adam's decays of the mean gradient and of the mean square."""
+    """Adam's beta_1 and beta_2."""
     warmup_steps: int = 100
     """Steps over which the learning rate rises from zero."""
     decay: Literal["constant", "cosine"] = "cosine"
-    """What the learning rate does after the warm-up."""
+    """Learning-rate schedule after the warm-up: constant, or cosine decay to zero."""
     clip_norm: float | None = 1.0
     """Largest gradient norm; None: no clipping."""
     ema_decay: float | None = 0.995
-    """Decay of the weight average that predictions use; None: the last weights are used."""
+    """Decay of the exponential moving average (EMA) of weights, used in prediction; None: the last weights."""
     validate_every: int = 0
-    """Steps between validations; 0: never."""
+    """Steps between validations; 0: never. In Python `fit` also needs `validation`."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never."""
     best_is: Literal["lowest", "highest"] = "lowest"

@@ -1,4 +1,4 @@
-"""What a task is."""
+"""The interface of a task: data, inputs, metrics, evaluation protocols."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ class Task(ABC):
     protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
     """How much is scored, by name; results are recorded with `full`."""
     one_answer: bool = False
-    """Whether there is one right answer, so that predictions need no spread."""
+    """Whether each input has a single valid set, so that predictions need no diversity."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
     compared_by: Distance = "chamfer"
@@ -163,7 +163,10 @@ class Task(ABC):
         return energy_score(truth_and_predictions(predictor, examples, seed, samples, sampler))
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
-        """A quick score by which the best weights are kept; None if the task has no validation data."""
+        """The score by which the best weights are kept, on the number of examples of the protocol `full`.
+
+        None if the task has no validation data.
+        """
         examples = self.validation_batch(seed, self.protocol("full").validated)
         if examples is None:
             return None

@@ -31,7 +31,12 @@ from desp.tasks.calibration import (
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
     Metric("score_best_of_k", 1.0, "lower", "that distance, for the nearest of K predictions"),
-    Metric("answers_found", 1.0, "higher", "fraction of valid sets that are nearest to one of K predictions"),
+    Metric(
+        "answers_found",
+        1.0,
+        "higher",
+        "recall: fraction of valid sets that are the nearest valid set of at least one of K predictions",
+    ),
     SIZE_RMSE,
     RIGHT_SIZE,
     CALIBRATION,
@@ -163,7 +168,7 @@ def _to_answers(
 
 
 def _answers_found(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict[str, float]:
-    """The fraction of valid sets that are nearest to one of K predictions, where examples have several."""
+    """The fraction of valid sets that are the nearest valid set of one of K predictions, if there are several."""
     if max(map(len, answers)) == 1:
         return {}
     shares = [len(set(row)) / len(valid) for valid, row in zip(answers, nearest.tolist(), strict=True)]

@@ -1,7 +1,7 @@
 """The one training loop, and what it keeps on disk."""
 
 from desp.training.loop import Trainer
-from desp.training.progress import TrainingListener
+from desp.training.progress import TrainingCallback
 from desp.training.state import TrainingOutcome
 
-__all__ = ["Trainer", "TrainingListener", "TrainingOutcome"]
+__all__ = ["Trainer", "TrainingCallback", "TrainingOutcome"]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class WeightAverage:
-    """Averages the parameters of a module over the training steps, and its buffers with them.
+    """Exponential moving average (EMA) of a module's parameters and buffers.
 
     Running statistics of batch norm belong to the weights they were measured with, so they are averaged alike;
     whole numbers, such as the count of batches, are taken over. Early steps count less than `decay` asks for, so
@@ -23,12 +23,12 @@ class WeightAverage:
         self.tensors = {name: value.detach().clone() for name, value in self._live.items()}
 
     def share(self, step: int) -> float:
-        """How much the weights after `step` optimiser steps count."""
+        """1 - decay: how much the weights after `step` optimiser steps count."""
         return 1 - min(self.decay, (1 + step) / (10 + step))
 
     @torch.no_grad()
     def update(self, share: float | Tensor) -> None:
-        """Take in the weights as they are, with a share that a tensor may hold for recorded steps to read."""
+        """Take in the weights as they are, with a share that a tensor may hold for captured steps to read."""
         pairs = [(self.tensors[name], live) for name, live in self._live.items()]
         for average, number in pairs:
             if not average.is_floating_point():

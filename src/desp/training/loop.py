@@ -25,7 +25,7 @@ from desp.training.checkpoints import (
 )
 from desp.training.monitor import FailedStep, Monitor
 from desp.training.processes import Processes
-from desp.training.progress import TrainingListener, add_to_log, deferred_signals, rewind_log
+from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
 from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
 from desp.training.update import Feed, Update
 
@@ -46,7 +46,7 @@ class Trainer:
         seed: of all noise in training.
         folder: where checkpoints and the log go; None keeps everything in memory.
         validate: gives a score with the weights as they are at the moment; may be None.
-        listener: told of progress.
+        callback: told of progress.
         engine: ``eager`` forces plain execution.
     """
 
@@ -61,14 +61,14 @@ class Trainer:
         seed: int = 0,
         folder: Path | None = None,
         validate: Callable[[], float] | None = None,
-        listener: TrainingListener | None = None,
+        callback: TrainingCallback | None = None,
         engine: Engine = "auto",
     ) -> None:
         self.method = method.to(accelerator.device)
         self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
         self.accelerator, self.validate = accelerator, validate
         self.processes = Processes(accelerator)
-        self.listener = listener or TrainingListener()
+        self.callback = callback or TrainingCallback()
         # Prepared first: with several processes this gives all of them the weights of the first.
         wrapped = accelerator.prepare(method)
         self.update = Update(wrapped, method, source, prepare, settings, accelerator, engine)
@@ -102,7 +102,7 @@ class Trainer:
                     except FailedStep as error:
                         self._recover(error)
         finally:
-            self.listener.ended()
+            self.callback.on_end()
             # Not end_training: it would also end the processes' group, which callers still need.
             for tracker in self.accelerator.trackers:
                 tracker.finish()
@@ -128,7 +128,7 @@ class Trainer:
             self.store.sweep()
             rewind_log(self.log, self.state.step)
         self._good, self._good_best = self._snapshot(), self._best
-        self.listener.started(self.state.step, self.settings.steps)
+        self.callback.on_start(self.state.step, self.settings.steps)
         if saved is not None and self._validation_is_due():  # it was interrupted
             self._validate()
             self._save()
@@ -139,7 +139,7 @@ class Trainer:
         for feed in self._feeds():
             self._step(feed)
             self.state.seconds = before + time.monotonic() - began
-            self.listener.advanced(self.state.step)
+            self.callback.on_step(self.state.step)
             if self._after_step():
                 return True
             if self.processes.any(asked_to_stop()):  # all stop after the same step, whoever got the signal
@@ -203,7 +203,7 @@ class Trainer:
             return
         self.state.window = self.state.window.plus(numbers, steps)
         numbers["learning_rate"] = self._rate(self.state.step - 1)
-        self.listener.stepped(self.state.step, numbers)
+        self.callback.on_log(self.state.step, numbers)
         if self.log:
             seconds = round(self.state.seconds, 3)
             add_to_log(self.log, {"step": self.state.step, **numbers, "seconds": seconds})
@@ -212,7 +212,7 @@ class Trainer:
 
     def _judge(self, window: Window) -> None:
         """Refuse to save the end of steps that have diverged."""
-        failure = self.method.divergence(self.processes.mean(window.means))
+        failure = self.method.divergence_reason(self.processes.mean(window.means))
         if failure is not None:
             raise FailedStep(self.state.step, f"By step {self.state.step}, {failure}")
 
@@ -220,7 +220,7 @@ class Trainer:
         """Score the present weights; true when patience has run out."""
         if self.validate is None:
             return False
-        self.listener.validating(self.state.step)
+        self.callback.on_validation_start(self.state.step)
         with torch.no_grad(), self._prediction_weights():
             # Were each process to trust its own score, one might stop without the others.
             score = self.processes.first(self.validate())
@@ -238,7 +238,7 @@ class Trainer:
         )
         if self.log:
             add_to_log(self.log, {"step": self.state.step, "validation_score": score})
-        self.listener.validated(self.state.step, score, better)
+        self.callback.on_validation_end(self.state.step, score, better)
         return self.state.out_of_patience(self.settings.patience)
 
     def _prediction_weights(self) -> AbstractContextManager[None]:
@@ -307,7 +307,7 @@ class Trainer:
         self.state.attempt, self.state.seconds = attempt, seconds
         if self.log:
             rewind_log(self.log, self.state.step)
-        self.listener.rolled_back(error.step, self.state.step)
+        self.callback.on_rollback(error.step, self.state.step)
 
     def _interrupt(self) -> None:
         self.processes.agree_on_bad_steps(self.monitor)

@@ -1,4 +1,4 @@
-"""What several training processes must know or decide together; alone, every question answers itself."""
+"""Collective operations among training processes; with one process they do nothing."""
 
 import gc
 from collections.abc import Iterable

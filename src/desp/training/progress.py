@@ -1,4 +1,4 @@
-"""What the training loop tells while it runs, to listeners and a log of JSON lines, and when it is to stop."""
+"""What the training loop tells while it runs, to callbacks and a log of JSON lines, and when it is to stop."""
 
 import json
 import logging
@@ -15,28 +15,28 @@ from desp.storage import without_nonfinite, write_text
 logger = logging.getLogger(__name__)
 
 
-class TrainingListener:
-    """Told of what happens during training; override what you want to see. All methods do nothing."""
+class TrainingCallback:
+    """A training callback: override the events you need. All methods do nothing by default."""
 
-    def started(self, first_step: int, steps: int) -> None:
+    def on_start(self, first_step: int, steps: int) -> None:
         """Training begins at `first_step` of `steps`."""
 
-    def advanced(self, step: int) -> None:
+    def on_step(self, step: int) -> None:
         """`step` steps are done, or under way on the device; called after each, so be quick."""
 
-    def stepped(self, step: int, numbers: dict[str, float]) -> None:
+    def on_log(self, step: int, numbers: dict[str, float]) -> None:
         """`step` steps are done, and these are their means; called every `log_every` steps."""
 
-    def validating(self, step: int) -> None:
+    def on_validation_start(self, step: int) -> None:
         """A validation begins, which may take a while."""
 
-    def validated(self, step: int, score: float, best: bool) -> None:
+    def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """A validation gave `score`."""
 
-    def rolled_back(self, step: int, to_step: int) -> None:
+    def on_rollback(self, step: int, to_step: int) -> None:
         """What failed at `step` sent training back to `to_step`; a warning says what it was."""
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Training is over, for whatever reason."""
 
 

@@ -1,4 +1,4 @@
-"""What training knows of itself while it runs, its learning rate, and what it gives at the end."""
+"""State of the training loop, learning-rate schedule, and the outcome of training."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from desp.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class Window:
-    """Numbers of the steps since the last checkpoint, by which it is decided whether the next one is any good."""
+    """Means of the logged statistics since the last checkpoint; shows divergence before the next is saved."""
 
     steps: int = 0
     sums: dict[str, float] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class TrainingOutcome:
         seconds: wall time, resumed parts added up.
         engine: ``graph`` if whole steps ran as a CUDA graph, else how chains ran.
         stopped_early: whether patience ran out.
-        rollbacks: how often training failed and went back.
+        rollbacks: how often training rolled back to a checkpoint after NaN or divergence.
     """
 
     weights: dict[str, Tensor] = field(repr=False)

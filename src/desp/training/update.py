@@ -1,4 +1,4 @@
-"""One optimiser step: batch, gradients, clipping, Adam, weight average; plainly, or as one CUDA graph."""
+"""One optimiser step: batch, gradients, clipping, Adam, EMA; eagerly, or as one CUDA graph."""
 
 import logging
 from collections.abc import Callable
@@ -25,18 +25,18 @@ Outcome = tuple[Tensor, Tensor, dict[str, Tensor]]
 class Update:
     """Changes the weights by one batch.
 
-    A lone CUDA process records the step as a graph, where the method allows it: with the drawing of the batch
-    if the source draws on the device, else from a copy of the batch. The first step of a shape runs plainly, which
-    compiles what is compiled and makes the optimiser's state; the second is recorded.
+    A single CUDA process captures the step as a CUDA graph, where the method allows it: with the drawing of the
+    batch if the source draws on the device, else from a copy of the batch. The first step of a shape runs eagerly,
+    which compiles what is compiled and makes the optimiser's state; the second is captured.
 
     Args:
         wrapped: the method as accelerate prepared it.
-        method: the bare method, which says whether it can be recorded.
+        method: the bare method, which says whether it can be captured.
         source: where batches come from.
         prepare: from a batch to the tensors (x, y) that the method takes.
         settings: learning rate, clipping, averaging.
         accelerator: where to run.
-        engine: ``eager`` and ``compiled`` never record whole steps; ``graph`` insists where it is possible.
+        engine: ``eager`` and ``compiled`` never capture whole steps; ``graph`` insists where it is possible.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Update:
         alone_on_cuda = device.type == "cuda" and accelerator.num_processes == 1
         self.captures = alone_on_cuda and engine in ("auto", "graph") and method.capturable
         self.limit = settings.clip_norm or float("inf")
-        # A recorded step reads these from the device, where the host writes them before each replay.
+        # A captured step reads these from the device, where the host writes them before each replay.
         self._rate = torch.tensor(settings.learning_rate, device=device) if self.captures else None
         self._share = torch.zeros((), device=device) if self.captures else None
         self.optimizer = torch.optim.Adam(
@@ -70,7 +70,7 @@ class Update:
         )
         self.average = WeightAverage(method, settings.ema_decay) if settings.ema_decay else None
         self._noise, self._data = torch.Generator(device=device), torch.Generator(device=device)
-        self._batch: tuple[Tensor, Tensor] | None = None  # what a recorded step reads; none if it draws
+        self._batch: tuple[Tensor, Tensor] | None = None  # what a captured step reads; none if it draws
         self._warm_for: object = None
         self._captured: CapturedCall[Outcome] | None = None
 
@@ -92,7 +92,7 @@ class Update:
         share = self.average.share(step + 1) if self.average else 0.0
         if self.captures:
             try:
-                return self._recorded(feed, noise, share)
+                return self._captured_step(feed, noise, share)
             except RuntimeError as error:
                 self._give_up(error)
         self._noise.manual_seed(noise)
@@ -107,7 +107,7 @@ class Update:
         return loss.detach(), statistics
 
     def forget(self) -> None:
-        """Record anew: the optimiser's state was replaced."""
+        """Capture anew: the optimiser's state was replaced."""
         self._captured, self._warm_for = None, None
         if self._rate is not None:
             for group in self.optimizer.param_groups:
@@ -139,11 +139,11 @@ class Update:
             self.average.update(share)
         return loss, norm, statistics
 
-    def _recorded(self, feed: Feed, noise: int, share: float) -> Outcome:
-        """Take the step by replaying it; a shape's first step runs plainly, and is recorded before its second.
+    def _captured_step(self, feed: Feed, noise: int, share: float) -> Outcome:
+        """Take the step by replaying it; a shape's first step runs eagerly, and is captured before its second.
 
         Raises:
-            RuntimeError: it could not be compiled or recorded; no weight has changed.
+            RuntimeError: it could not be compiled or captured; no weight has changed.
         """
         shape = self._take_in(feed)
         self._noise.manual_seed(noise)
@@ -154,22 +154,22 @@ class Update:
                 self._captured, self._warm_for = None, shape
                 return warm_up(self._work)
             if self._captured is None:
-                logger.info("recording training steps for %s", shape)
+                logger.info("capturing training steps for %s", shape)
                 self._captured = CapturedCall(self._work, [self._noise, self._data])
         return self._captured()
 
     def _give_up(self, error: RuntimeError) -> None:
-        """Take plain steps from now on, if that was left to us to decide."""
-        if self.engine == "graph" or self._captured is not None:  # a replay that fails is no matter of recording
+        """Take eager steps from now on, if that was left to us to decide."""
+        if self.engine == "graph" or self._captured is not None:  # a replay that fails is no matter of capturing
             raise error
-        logger.warning("training runs step by step, as recording failed: %s", str(error).split("\n")[0])
+        logger.warning("training runs eagerly, as capturing the step failed: %s", str(error).split("\n")[0])
         self.captures = False
-        # A recording that was broken off leaves its generators unusable.
+        # A capture that was broken off leaves its generators unusable.
         device = self.accelerator.device
         self._noise, self._data = torch.Generator(device=device), torch.Generator(device=device)
 
     def _take_in(self, feed: Feed) -> object:
-        """Put the batch where the recorded step reads it; returns what must not change between replays."""
+        """Put the batch where the captured step reads it; returns what must not change between replays."""
         if isinstance(feed, int):
             self._data.manual_seed(feed)
             self._batch = None

@@ -169,7 +169,7 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
             right.legend(right.get_lines(), [score_name, "Hungarian distance"], frameon=False, fontsize=8)
         for value in reference:
             _mark_real_data(right, value)
-        left.set_xlabel("S/T, share of steps with noise")
+        left.set_xlabel("S/T, fraction of steps with noise")
         left.set_ylabel("energy", color=TRUTH)
         right.set_ylabel("distance" if two_distances else score_name, color=PREDICTION, parse_math=False)
         left.tick_params(axis="y", colors=TRUTH)

@@ -1,4 +1,4 @@
-"""Chains as CUDA graphs, on a CPU that pretends: what replays read anew, and what is recorded anew."""
+"""Chains as CUDA graphs, on a CPU that pretends: what replays read anew, and what is captured anew."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
 from pretend_cuda import PretendGraph, PretendStream
 
-pytestmark = pytest.mark.usefixtures("recordings")
+pytestmark = pytest.mark.usefixtures("captured_graphs")
 
 CHAIN = LangevinSettings(steps=5, stochastic_steps=3, noise_scale=0.05)
 SAMPLER = LangevinSampler(CHAIN)
@@ -47,7 +47,7 @@ def assert_same(found: tuple[Tensor, ChainInfo], expected: tuple[Tensor, ChainIn
     "settings", [DEEP_SETS, SetEncoderSettings(hidden=16, latent=CODE)], ids=lambda item: item.kind
 )
 def test_every_replay_is_the_eager_chain_of_its_own_input_start_and_seed(
-    settings: EnergySettings, recordings: list[PretendGraph]
+    settings: EnergySettings, captured_graphs: list[PretendGraph]
 ) -> None:
     energy = make(settings)
     graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
@@ -57,12 +57,12 @@ def test_every_replay_is_the_eager_chain_of_its_own_input_start_and_seed(
     code, start = given(1)
     found = graph.run(SAMPLER, code, 2 * start, seeded(1), "trajectory")  # a new start alone
     assert_same(found, eager.run(SAMPLER, code, 2 * start, seeded(1), "trajectory"))
-    assert [item.replays for item in recordings] == [4]
+    assert [item.replays for item in captured_graphs] == [4]
     assert graph.used == "graph"
 
 
 def test_the_callers_tensors_are_not_kept() -> None:
-    """Between recording and replay a caller may do with them what it likes."""
+    """Between capture and replay a caller may do with them what it likes."""
     energy = make()
     graph, (code, start) = ChainEngine(energy, "graph"), given(0)
     first, _ = graph.run(SAMPLER, code, start, seeded(0))
@@ -95,7 +95,7 @@ def test_a_generator_goes_on_where_it_was_and_is_brought_forward() -> None:
     torch.testing.assert_close(after["graph"], after["eager"], rtol=1e-12, atol=1e-13)
 
 
-def test_replays_follow_weights_trained_in_place(recordings: list[PretendGraph]) -> None:
+def test_replays_follow_weights_trained_in_place(captured_graphs: list[PretendGraph]) -> None:
     energy = make()
     graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
     code, start = given(0)
@@ -106,7 +106,7 @@ def test_replays_follow_weights_trained_in_place(recordings: list[PretendGraph])
     after, _ = graph.run(SAMPLER, code, start, seeded(0))
     assert not torch.allclose(before, after)
     torch.testing.assert_close(after, eager.run(SAMPLER, code, start, seeded(0))[0], rtol=1e-12, atol=1e-13)
-    assert len(recordings) == 1
+    assert len(captured_graphs) == 1
 
 
 def other_batch(energy: SetEnergy) -> tuple[Sampler, Tensor, Tensor]:
@@ -133,8 +133,8 @@ def other_mode(energy: SetEnergy) -> tuple[Sampler, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("change", [other_batch, other_size, other_steps, other_type, other_mode])
-def test_a_chain_that_differs_is_recorded_anew(
-    change: Callable[[SetEnergy], tuple[Sampler, Tensor, Tensor]], recordings: list[PretendGraph]
+def test_a_chain_that_differs_is_captured_anew(
+    change: Callable[[SetEnergy], tuple[Sampler, Tensor, Tensor]], captured_graphs: list[PretendGraph]
 ) -> None:
     energy = make()
     graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
@@ -142,30 +142,30 @@ def test_a_chain_that_differs_is_recorded_anew(
     what = change(energy)
     found, _ = graph.run(*what, seeded(0))
     torch.testing.assert_close(found, eager.run(*what, seeded(0))[0])
-    assert len(recordings) == 2
+    assert len(captured_graphs) == 2
 
 
-def test_another_record_or_precision_is_recorded_anew(recordings: list[PretendGraph]) -> None:
+def test_another_record_or_precision_is_captured_anew(captured_graphs: list[PretendGraph]) -> None:
     energy = make()
     graph, what = ChainEngine(energy, "graph"), (SAMPLER, *given(0))
     _, plain = graph.run(*what, seeded(0))
     assert plain.trajectory is None
     _, full = graph.run(*what, seeded(0), "trajectory")
     assert full.trajectory is not None
-    assert len(recordings) == 2
+    assert len(captured_graphs) == 2
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium" if before != "medium" else "highest")
     try:
         graph.run(*what, seeded(0))
     finally:
         torch.set_float32_matmul_precision(before)
-    assert len(recordings) == 3
+    assert len(captured_graphs) == 3
     graph.run(*what, seeded(0))
-    assert len(recordings) == 3
+    assert len(captured_graphs) == 3
 
 
-def test_recordings_not_used_for_longest_are_dropped(
-    recordings: list[PretendGraph], monkeypatch: pytest.MonkeyPatch
+def test_captured_graphs_not_used_for_longest_are_dropped(
+    captured_graphs: list[PretendGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert GRAPHS_KEPT >= 2
     monkeypatch.setattr("desp.samplers.engine.GRAPHS_KEPT", 2)
@@ -174,40 +174,40 @@ def test_recordings_not_used_for_longest_are_dropped(
     made = []
     for batch in (1, 2, 1, 3, 1, 2):  # the third drops the second: the first was used again
         graph.run(SAMPLER, *given(0, batch=batch), seeded(0))
-        made.append(len(recordings))
+        made.append(len(captured_graphs))
     assert made == [1, 2, 2, 3, 3, 4]
 
 
-def test_chains_inside_of_a_larger_recording_are_not_recorded_alone(recordings: list[PretendGraph]) -> None:
+def test_chains_inside_of_a_larger_capture_are_not_captured_alone(captured_graphs: list[PretendGraph]) -> None:
     energy = make()
     expected = ChainEngine(energy, "eager").run(SAMPLER, *given(0), seeded(0), "trajectory")
     graph = ChainEngine(energy, "auto")
     with inline_chains():
         assert_same(graph.run(SAMPLER, *given(0), seeded(0), "trajectory"), expected)
-    assert recordings == []
+    assert captured_graphs == []
     assert_same(graph.run(SAMPLER, *given(0), seeded(0), "trajectory"), expected)
-    assert len(recordings) == 1
+    assert len(captured_graphs) == 1
 
 
-def test_gradients_are_warmed_up_on_a_side_stream_before_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_warmed_up_on_a_side_stream_before_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     energy = make()
     graph = torch.cuda.graph
 
     def noted(*args: object, **options: str) -> object:
-        PretendStream.events.append("records")
+        PretendStream.events.append("captures")
         return graph(*args, **options)
 
     monkeypatch.setattr("torch.cuda.graph", noted)
     ChainEngine(energy, "graph").run(SAMPLER, *given(0), seeded(0))
     once = ["side waits for main", "side begins", "side ends", "main waits for side"]
-    assert PretendStream.events == [*once, *once, "records"]
+    assert PretendStream.events == [*once, *once, "captures"]
 
 
 def refuse(*_: object, **__: object) -> None:
     raise RuntimeError("operation not permitted when stream is capturing\nand more")
 
 
-def test_what_cannot_be_recorded_runs_step_by_step(
+def test_what_cannot_be_captured_runs_step_by_step(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     energy = make()
@@ -223,7 +223,7 @@ def test_what_cannot_be_recorded_runs_step_by_step(
         ChainEngine(energy, "graph").run(SAMPLER, *given(0), seeded(0))
 
 
-def test_a_failure_inside_of_a_larger_recording_is_that_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_inside_of_a_larger_capture_belongs_to_that_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     energy = make()
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "compiled_gradient", refuse)
@@ -238,7 +238,7 @@ def test_what_a_run_began_with_on_the_cpu_does_not_hold_on_a_gpu() -> None:
     assert engine.name(torch.device("cuda")) == "graph"
 
 
-def test_one_line_says_that_chains_are_recorded(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_line_says_that_chains_are_captured(caplog: pytest.LogCaptureFixture) -> None:
     energy = make()
     caplog.set_level("INFO", logger="desp")
     engine = ChainEngine(energy)

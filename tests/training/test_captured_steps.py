@@ -38,55 +38,57 @@ def trainer_of(
     kind: Kind = "contrastive",
     settings: TrainingSettings = CHANGING,
     source: BatchSource | None = None,
-    listener: Recorder | None = None,
+    callback: Recorder | None = None,
 ) -> Trainer:
     """A trainer that takes its CPU for a GPU."""
     predictor, accelerator = make_predictor(kind, engine=engine), PretendAccelerator()
-    return make_trainer(predictor, settings, accelerator=accelerator, source=source, listener=listener)
+    return make_trainer(predictor, settings, accelerator=accelerator, source=source, callback=callback)
 
 
 def assert_trained_alike(kind: Kind, settings: TrainingSettings, *sources: BatchSource | None) -> None:
-    """Recorded and plain training log the same numbers and end with the same weights, those of the average too."""
-    plain, recorded = Recorder(), Recorder()
+    """Captured and plain training log the same numbers and end with the same weights, those of the average too."""
+    plain, captured = Recorder(), Recorder()
     expected = trainer_of("eager", kind, settings, sources[0], plain).fit()
-    trainer = trainer_of("auto", kind, settings, sources[-1], recorded)
+    trainer = trainer_of("auto", kind, settings, sources[-1], captured)
     assert trainer.update.draws == (sources[-1] is None)
     found = trainer.fit()
     assert (expected.engine, found.engine) == ("eager", "graph")
-    assert plain.numbers.keys() == recorded.numbers.keys()
-    assert plain.rollbacks == recorded.rollbacks
+    assert plain.numbers.keys() == captured.numbers.keys()
+    assert plain.rollbacks == captured.rollbacks
     for step, numbers in plain.numbers.items():
-        assert recorded.numbers[step] == pytest.approx(numbers, rel=1e-4, abs=1e-6)
+        assert captured.numbers[step] == pytest.approx(numbers, rel=1e-4, abs=1e-6)
     for name, value in expected.weights.items():
         torch.testing.assert_close(found.weights[name], value, rtol=1e-4, atol=1e-5)
 
 
 # With batch norm some gradients are nothing but rounding errors, which Adam makes as large as any.
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "tspn"])
-def test_recorded_training_that_draws_its_batches_is_plain_training(
-    kind: Kind, recordings: list[PretendGraph]
+def test_captured_training_that_draws_its_batches_is_plain_training(
+    kind: Kind, captured_graphs: list[PretendGraph]
 ) -> None:
     assert_trained_alike(kind, CHANGING, None)
-    assert [item.replays for item in recordings] == [CHANGING.steps - 1]
+    assert [item.replays for item in captured_graphs] == [CHANGING.steps - 1]
 
 
 @pytest.mark.parametrize("kind", ["contrastive", "set-risk", "denoising"])
-def test_recorded_training_on_given_batches_is_plain_training(kind: Kind, recordings: list[PretendGraph]) -> None:
+def test_captured_training_on_given_batches_is_plain_training(
+    kind: Kind, captured_graphs: list[PretendGraph]
+) -> None:
     assert_trained_alike(kind, CHANGING, Given())
     # For batches of 8 and of 5; the last batch of 8 is the first of its shape again.
-    assert [item.replays for item in recordings] == [2, 1]
+    assert [item.replays for item in captured_graphs] == [2, 1]
 
 
-def test_a_roll_back_is_recorded_anew_with_the_state_it_goes_back_to(recordings: list[PretendGraph]) -> None:
+def test_a_roll_back_is_captured_anew_with_the_state_it_goes_back_to(captured_graphs: list[PretendGraph]) -> None:
     settings = replace(CHANGING, on_nonfinite="rollback", steps=8)
     assert_trained_alike("contrastive", settings, Poisoned((0, 3)), Poisoned((0, 3)))
-    assert len(recordings) == 2
+    assert len(captured_graphs) == 2
 
 
 def test_resumed_training_goes_on_with_the_rate_of_its_schedule(
-    tmp_path: Path, recordings: list[PretendGraph]
+    tmp_path: Path, captured_graphs: list[PretendGraph]
 ) -> None:
-    """A restored optimiser holds the rate as a number; a recorded step must read it from the device."""
+    """A restored optimiser holds the rate as a number; a captured step must read it from the device."""
     whole = rich_trainer("denoising", tmp_path / "whole", accelerator=PretendAccelerator())
     assert whole.fit().engine == "graph"
     source = ActingSource(6, lambda: os.kill(os.getpid(), signal.SIGINT), device=torch.device("cuda"))
@@ -97,10 +99,10 @@ def test_resumed_training_goes_on_with_the_rate_of_its_schedule(
     expected = weights_of(whole)
     for name, value in weights_of(resumed).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-5)
-    assert len(recordings) == 3
+    assert len(captured_graphs) == 3
 
 
-@pytest.mark.usefixtures("recordings")
+@pytest.mark.usefixtures("captured_graphs")
 def test_the_callers_batch_is_neither_kept_nor_changed() -> None:
     """Sources may fill the memory of a batch with the next one, or hand out the same again."""
     ends = []
@@ -121,11 +123,11 @@ def test_the_callers_batch_is_neither_kept_nor_changed() -> None:
         assert torch.equal(ends[1][name], value)
 
 
-def test_recording_itself_changes_nothing_and_replays_overwrite(recordings: list[PretendGraph]) -> None:
+def test_capture_itself_changes_nothing_and_replays_overwrite(captured_graphs: list[PretendGraph]) -> None:
     trainer = trainer_of("auto", settings=replace(CHANGING, ema_decay=None))
     trainer.update(1, noise=1, step=0, rate=0.0)
     before = weights_of(trainer)
-    assert recordings == []
+    assert captured_graphs == []
     second, _, _ = trainer.update(2, noise=2, step=1, rate=0.0)
     value = float(second)
     for name, weight in weights_of(trainer).items():
@@ -136,7 +138,7 @@ def test_recording_itself_changes_nothing_and_replays_overwrite(recordings: list
     assert float(trainer.update(2, noise=2, step=3, rate=0.0)[0]) == value  # seeds alone decide
 
 
-@pytest.mark.usefixtures("recordings")
+@pytest.mark.usefixtures("captured_graphs")
 @pytest.mark.parametrize(
     ("engine", "processes", "capturable", "captures"),
     [
@@ -148,25 +150,25 @@ def test_recording_itself_changes_nothing_and_replays_overwrite(recordings: list
         ("auto", 1, False, False),
     ],
 )
-def test_which_steps_are_recorded(engine: Engine, processes: int, capturable: bool, captures: bool) -> None:
+def test_which_steps_are_captured(engine: Engine, processes: int, capturable: bool, captures: bool) -> None:
     predictor = make_predictor(engine=engine)
     predictor.method.capturable = capturable
     trainer = make_trainer(predictor, accelerator=PretendAccelerator(processes), source=polygons(device="cuda"))
     assert trainer.update.captures == captures
     assert trainer.update.draws == captures
-    # torch refuses to record an optimiser that was not told of it.
+    # torch refuses to capture an optimiser that was not told of it.
     assert all(group["capturable"] == captures for group in trainer.optimizer.param_groups)
 
 
-@pytest.mark.usefixtures("recordings")
+@pytest.mark.usefixtures("captured_graphs")
 def test_batches_drawn_on_the_host_are_not_drawn_on_the_device() -> None:
     trainer = trainer_of("auto", source=polygons(device="cpu"))
     assert trainer.update.captures
     assert not trainer.update.draws
 
 
-def test_a_recording_that_is_broken_off_leaves_training_whole(
-    recordings: list[PretendGraph], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_capture_that_is_broken_off_leaves_training_whole(
+    captured_graphs: list[PretendGraph], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = trainer_of("eager").fit()
     trainer = trainer_of("auto")
@@ -182,9 +184,9 @@ def test_a_recording_that_is_broken_off_leaves_training_whole(
     monkeypatch.setattr(PretendGraph, "register_generator_state", fail)
     found = trainer.fit()
     assert not trainer.update.captures
-    assert [item.replays for item in recordings if len(item.generators) == 2] == [0]
-    message = "training runs step by step, as recording failed: operation not permitted"
-    assert [line for line in caplog.messages if "recording failed" in line] == [message]
+    assert [item.replays for item in captured_graphs if len(item.generators) == 2] == [0]
+    message = "training runs eagerly, as capturing the step failed: operation not permitted"
+    assert [line for line in caplog.messages if "capturing the step failed" in line] == [message]
     for name, value in expected.weights.items():
         torch.testing.assert_close(found.weights[name], value, rtol=1e-4, atol=1e-5)
     with pytest.raises(RuntimeError, match="not permitted"):
