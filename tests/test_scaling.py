@@ -1,5 +1,7 @@
 """Features to about [0, 1] and back."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -89,3 +91,10 @@ def test_identity() -> None:
 def test_ranges_of_different_lengths() -> None:
     with pytest.raises(ValueError, match="zip"):
         FeatureScaling.from_range([0.0], [1.0, 2.0])
+
+
+def test_large_numbers_that_hardly_differ_are_the_same() -> None:
+    """The tolerance is relative: a span of rounding errors would blow them up to the whole unit interval."""
+    assert FeatureScaling.from_range([1e6], [math.nextafter(1e6, 2e6)]) == FeatureScaling((999999.5,), (1.0,))
+    assert FeatureScaling.from_range([1e6], [1e6 + 1.0]).span == (1.0,)
+    assert FeatureScaling.from_range([1e-6], [2e-6]).span == pytest.approx((1e-6,))

@@ -252,12 +252,15 @@ def test_what_fails_falls_back_and_says_so(
     name: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     energy, code, start = build(CASES["deep-sets"])
-    expected, _ = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded())
+    expected, way = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded(), "trajectory")
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "name", lambda self, *_: "eager" if self.requested == "eager" else name)
     monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
     monkeypatch.setattr(ChainEngine, "_compile", failing_capture)
-    assert torch.equal(engine.run(SAMPLER, code, start, seeded())[0], expected)
+    found, info = engine.run(SAMPLER, code, start, seeded(), "trajectory")
+    assert torch.equal(found, expected)
+    assert info.trajectory is not None
+    assert torch.equal(info.trajectory, way.trajectory)
     assert [record.getMessage() for record in caplog.records] == [
         f"chains run step by step, as engine {name} failed: no compiler"
     ]

@@ -1,0 +1,60 @@
+"""p(n | x) beside other losses: the encoder learns from both."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from desp.data.polygons import draw_polygons
+from desp.methods import Method, SetSpec, build_method
+from desp.sets import Padding, present
+from desp.settings import (
+    AttentionSettings,
+    DenoiserSettings,
+    DenoisingSettings,
+    DescentSettings,
+    MethodSettings,
+    MLPEncoderSettings,
+    PooledLayersSettings,
+    RepresentationSettings,
+    SetEncoderSettings,
+    SetRiskSettings,
+    TSPNSettings,
+)
+
+ENCODER = MLPEncoderSettings(hidden=4, out=3)
+METHODS: dict[str, MethodSettings] = {
+    "denoising": DenoisingSettings(encoder=ENCODER, energy=PooledLayersSettings(hidden=8)),
+    "denoiser": DenoiserSettings(encoder=ENCODER, network=AttentionSettings(hidden=8, layers=1, heads=2)),
+    "c-dspn": SetRiskSettings(
+        encoder=ENCODER,
+        energy=SetEncoderSettings(hidden=8, latent=3),
+        descent=DescentSettings(steps=2),
+        cardinality="predicted",
+    ),
+    "tspn": TSPNSettings(encoder=ENCODER, hidden=8, layers=1, heads=2, feedforward=8),
+}
+
+
+def made(settings: MethodSettings) -> Method:
+    torch.manual_seed(0)
+    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
+    return build_method(settings, sets, "vector", (5,), engine="eager")
+
+
+@pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
+def test_the_encoder_learns_from_the_cardinality(settings: MethodSettings) -> None:
+    """With its weight 1 in place of 0, its gradients are larger by those of -log p(n | x)."""
+    drawn = draw_polygons(16, torch.Generator().manual_seed(1))
+    x, y = drawn.x, Padding(RepresentationSettings()).encode(drawn.sets)
+    gradients = []
+    for weight in (0.0, 1.0):
+        method = made(replace(settings, cardinality_weight=weight))  # type: ignore[call-arg]
+        method(x, y, torch.Generator().manual_seed(2))[0].backward()
+        gradients.append([weight.grad for weight in method.encoder.parameters()])
+    method = made(settings)
+    method.cardinality.loss(method.encode(x), present(y).sum(dim=1)).backward()
+    assert gradients[0]
+    for without, with_it, weight in zip(*gradients, method.encoder.parameters(), strict=True):
+        torch.testing.assert_close(with_it - without, weight.grad, rtol=1e-3, atol=1e-6)
+    assert any(bool(weight.grad.abs().max() > 1e-4) for weight in method.encoder.parameters())
