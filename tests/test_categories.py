@@ -112,3 +112,8 @@ def test_they_are_saved(tmp_path: Any) -> None:
     predictor.save_pretrained(tmp_path)
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
     assert (loaded.settings, loaded.shape.description) == (METHOD, ONE_HOT)
+
+
+def test_each_element_has_its_own_one() -> None:
+    """As many ones as elements are not enough."""
+    assert not are_one_hot(torch.tensor([[1.0, 1.0], [0.0, 0.0]]), [(0, 2)])

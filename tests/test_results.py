@@ -11,7 +11,15 @@ from desp.errors import RunError, SettingsError
 from desp.paper import PUBLISHED
 from desp.paper.tables import markdown_table, table_rows
 from desp.recipes import get_recipe, get_table, registry
-from desp.results import data_slug, metric_facts, read_results, result_path, rows_of, write_result
+from desp.results import (
+    check_recordable,
+    data_slug,
+    metric_facts,
+    read_results,
+    result_path,
+    rows_of,
+    write_result,
+)
 from desp.settings import FilesSettings, MnistSettings, RunSettings
 
 CELLS = [(table.name, cell) for table in PUBLISHED for cell in table.published]
@@ -398,3 +406,12 @@ def test_damaged_files_are_named(tmp_path: Path, text: str) -> None:
 def test_results_of_unknown_recipes_are_named() -> None:
     with pytest.raises(SettingsError, match="no recipe 'polygon-desp'"):
         table_rows([made_up("polygon-desp", 0, 1.0, 1.0)])
+
+
+def test_a_variant_is_named_with_its_data() -> None:
+    """`polygons-desp` on other data, as the variant `paper`, is not the recipe `polygons-desp-paper`."""
+    check_recordable("polygons-desp", ["x"], "full", "other-data", "paper")
+    with pytest.raises(RunError, match="'polygons-desp-paper' is a recipe of its own"):
+        check_recordable("polygons-desp", ["x"], "full", None, "paper")
+    with pytest.raises(RunError, match="'polygons-desp-paper' is a recipe of its own"):
+        check_recordable("polygons", ["x"], "full", "desp", "paper")

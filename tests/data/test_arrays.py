@@ -93,3 +93,10 @@ def test_a_folder_without_arrays(tmp_path: Path) -> None:
     (tmp_path / "inputs.npy").write_bytes(b"nothing")
     with pytest.raises(DataError, match="cannot be read"):
         read_data_file(tmp_path)
+
+
+def test_input_sets_have_a_presence_of_their_own(write_folder: WriteFolder) -> None:
+    arrays = {"inputs": SETS, "sets": SETS[..., :1], "sizes": np.array([1, 3]), "input_sizes": np.array([2, 1])}
+    data = read_data_file(write_folder(**arrays), DataDescription(input_kind="set"))
+    assert [x[:, -1].tolist() for x, _ in data.examples] == [[1, 1, 0], [1, 0, 0]]
+    assert [len(answers[0]) for _, answers in data.examples] == [1, 3]

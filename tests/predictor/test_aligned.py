@@ -220,3 +220,11 @@ def test_inputs_must_be_sets() -> None:
         SetPredictor(device="cpu").fit([(torch.rand(4), torch.rand(4, 1))], description=ALIGNED)
     with pytest.raises(SettingsError, match="input_kind must be set where outputs are aligned"):
         DataDescription(input_kind="image", aligned=True)
+
+
+def test_inputs_may_be_padded_beyond_the_largest_set() -> None:
+    pairs = [(as_input(torch.rand(2, 2)), torch.rand(2, 1)) for _ in range(4)]
+    predictor = SetPredictor(METHODS["denoising"], device="cpu")
+    predictor.fit(pairs, TrainingSettings(steps=1, batch_size=4), description=ALIGNED)
+    assert predictor.shape.max_size == SIZE
+    assert len(predictor.predict_one(as_input(torch.rand(3, 2))).sets[0]) == 3

@@ -290,3 +290,17 @@ def test_a_heavy_chain_keeps_every_so_many_frames_with_their_numbers_and_the_las
 def test_negative_energies_have_a_real_minus_sign(drawn: list[Figure]) -> None:
     prediction_grid({"axes": PLANE, "examples": [example("row", [], [(dot(0, 0), -2.5)])]})
     assert drawn[0].axes[0].get_xlabel() == f"E = {MINUS}2.50"
+
+
+def test_predictions_begin_in_one_column_whatever_is_left_of_them(drawn: list[Figure]) -> None:
+    few = example("few", [dot(0.1, 0.1)], [(dot(0.5, 0.5), 1.0), (dot(0.6, 0.5), 2.0)])
+    many = example("many", [dot(0.1, 0.1)] * 3, [(dot(0.5, 0.5), 1.0), (dot(0.6, 0.5), 2.0)])
+    prediction_grid({"axes": PLANE, "examples": [few, many]})
+    (figure,) = drawn
+    columns: dict[float, list[float]] = {}
+    for panel in figure.axes:
+        if panel.collections and shown(panel)[1] == RED:
+            left, top = place(panel)
+            columns.setdefault(top, []).append(left)
+    first, second = (sorted(column) for column in columns.values())
+    assert first == second

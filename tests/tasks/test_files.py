@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
@@ -250,3 +251,14 @@ def test_validation_scores_examples_that_are_neither_trained_nor_scored_on(
     spy: Any = predictor()
     validate(spy)
     assert {number for call in spy.asked for number in call.x[:, 0].tolist()} == numbers_of(task.parts[1])
+
+
+@pytest.mark.parametrize("name", ["inputs", "sets", "sizes"])
+def test_the_fingerprint_of_a_folder_is_that_of_all_its_arrays(tmp_path: Path, name: str) -> None:
+    arrays = {"inputs": np.zeros((3, 2)), "sets": np.ones((3, 2, 1)), "sizes": np.array([1, 2, 2])}
+    for key, array in arrays.items():
+        np.save(tmp_path / f"{key}.npy", array)
+    before = task_of(tmp_path).fingerprint()
+    assert task_of(tmp_path).fingerprint() == before
+    np.save(tmp_path / f"{name}.npy", arrays[name] + 1)
+    assert task_of(tmp_path).fingerprint() != before
