@@ -77,6 +77,7 @@ def test_outcomes_are_counted_and_written_down(
     assert read_results(output.parent) == []  # `desp tables` does not take it for the result of a recipe
 
 
+@pytest.mark.long  # it starts four processes that load torch
 def test_processes_share_the_tests_out_and_their_outcomes_are_added(tmp_path: Path) -> None:
     many = PASSING.replace("[1, 2]", "range(9)") + FAILING
     (tmp_path / "test_many.py").write_text(many)

@@ -11,15 +11,6 @@ TINY = [
 ]
 
 
-def test_two_processes_train_one_run(tmp_path: Path, launch_two: Callable[..., str]) -> None:
-    run = tmp_path / "run"
-    shown = launch_two("-m", "desp", "train", "polygons-desp", "--run", str(run), *TINY)
-    assert json.loads((run / "summary.json").read_text())["processes"] == 2
-    assert shown.count("trained 4 steps") == shown.count("next:") == 1
-    assert (run / "samples.json").is_file()
-    assert (run / "model" / "model.safetensors").is_file()
-
-
 THREADS_AT_THE_END = """
 import atexit, os, pathlib, sys
 from desp.cli import main
@@ -33,10 +24,15 @@ main(sys.argv[2:])
 """
 
 
-def test_the_command_leaves_no_thread_to_be_killed_at_exit(tmp_path: Path, launch_two: Callable[..., str]) -> None:
-    script = tmp_path / "script.py"
+def test_two_processes_train_one_run(tmp_path: Path, launch_two: Callable[..., str]) -> None:
+    """And leave no thread to be killed at exit."""
+    script, run = tmp_path / "script.py", tmp_path / "run"
     script.write_text(THREADS_AT_THE_END)
-    launch_two(str(script), str(tmp_path), "train", "polygons-desp", "--run", str(tmp_path / "run"), *TINY)
+    shown = launch_two(str(script), str(tmp_path), "train", "polygons-desp", "--run", str(run), *TINY)
+    assert json.loads((run / "summary.json").read_text())["processes"] == 2
+    assert shown.count("trained 4 steps") == shown.count("next:") == 1
+    assert (run / "samples.json").is_file()
+    assert (run / "model" / "model.safetensors").is_file()
     for rank in range(2):
         names = (tmp_path / f"{rank}.txt").read_text()
         assert "python" in names

@@ -122,7 +122,9 @@ def assert_resumes_exactly(tmp_path: Path, kind: Kind) -> None:
     assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("contrastive", 0), ("set-risk", 1)])
+@pytest.mark.parametrize(
+    ("kind", "seed"), [("contrastive", 0), pytest.param("set-risk", 1, marks=pytest.mark.long)]
+)
 def test_sigkill_after_a_random_step(tmp_path: Path, kind: Kind, seed: int) -> None:
     step = random.Random(seed).randrange(RICH.checkpoint_every + 1, RICH.steps)
     assert run_script(tmp_path / "parts", kind, "--kill-after", str(step)) == -signal.SIGKILL
