@@ -66,7 +66,7 @@ def built(method: MethodSettings) -> SetPredictor:
     return predictor
 
 
-@pytest.mark.parametrize("kind", ["denoising", "denoiser", "set-risk"])
+@pytest.mark.parametrize("kind", ["denoising", "set-risk"])
 def test_each_element_gets_its_own(kind: str) -> None:
     predictor = SetPredictor(METHODS[kind], device="cpu")
     training = TrainingSettings(steps=120, batch_size=32, learning_rate=1e-2, warmup_steps=5)

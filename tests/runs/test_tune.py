@@ -158,14 +158,16 @@ def test_a_sampler_without_a_score_is_never_chosen(tmp_path: Path, monkeypatch: 
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)
     monkeypatch.setattr(base.Task, "validation_score", lambda *given: math.nan if given[-1] == CHAIN else 1.0)
-    assert tune_run(folder)["sampler"] != tune_run(folder)["before"]
+    tuning = tune_run(folder)
+    assert tuning["sampler"] != tuning["before"]
 
 
 def test_the_sampler_stays_where_nothing_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)
     monkeypatch.setattr(base.Task, "validation_score", lambda *_: 1.0)
-    assert tune_run(folder)["sampler"] == tune_run(folder)["before"]
+    tuning = tune_run(folder)
+    assert tuning["sampler"] == tuning["before"]
 
 
 def test_scores_are_real_and_repeat(tmp_path: Path) -> None:
