@@ -49,6 +49,7 @@ def test_demo_trains_scores_and_reports(desp: Desp) -> None:
     assert Path("runs/demo/evaluation.json").is_file()
 
 
+@pytest.mark.long  # it trains the demo twice
 def test_demo_replaces_an_earlier_demo(desp: Desp) -> None:
     assert desp("demo", "--run", "here").status == 0
     assert desp("demo", "--run", "here", "--seed", 1).status == 0

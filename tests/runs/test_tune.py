@@ -103,7 +103,11 @@ def test_samplers_are_compared_with_the_seed_of_the_run(
     ("settings", "wanted"),
     [
         (CHAINS, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01)),
-        (COOLED, LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01, final_noise_scale=0.009)),
+        pytest.param(
+            COOLED,
+            LangevinSettings(steps=20, stochastic_steps=18, noise_scale=0.01, final_noise_scale=0.009),
+            marks=pytest.mark.long,
+        ),
         (DENOISING, EDMSettings(steps=40, churn=0.2)),
     ],
     ids=["chains", "chains with falling noise", "edm"],

@@ -40,8 +40,9 @@ def uninterrupted(kind: Kind, folder: Path) -> tuple[TrainingOutcome, dict[str, 
     return outcome, weights_of(trainer)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("kind", "number"), [*((kind, signal.SIGINT) for kind in KINDS), ("contrastive", signal.SIGTERM)]
+)
 def test_signals_save_and_resume_is_exact(tmp_path: Path, kind: Kind, number: signal.Signals) -> None:
     """Interrupted twice: at a step that nothing else happens at (5), and where all is saved (8)."""
     outcome, last = uninterrupted(kind, tmp_path / "whole")
