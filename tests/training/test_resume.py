@@ -41,7 +41,12 @@ def uninterrupted(kind: Kind, folder: Path) -> tuple[TrainingOutcome, dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "number"), [*((kind, signal.SIGINT) for kind in KINDS), ("contrastive", signal.SIGTERM)]
+    ("kind", "number"),
+    [
+        *((kind, signal.SIGINT) for kind in KINDS),
+        ("contrastive", signal.SIGTERM),
+        *(pytest.param(kind, signal.SIGTERM, marks=pytest.mark.long) for kind in KINDS if kind != "contrastive"),
+    ],
 )
 def test_signals_save_and_resume_is_exact(tmp_path: Path, kind: Kind, number: signal.Signals) -> None:
     """Interrupted twice: at a step that nothing else happens at (5), and where all is saved (8)."""
