@@ -65,7 +65,7 @@ def test_a_folder_is_never_copied_as_a_whole(write_folder: WriteFolder, monkeypa
 def test_input_sets_have_their_own_sizes(write_folder: WriteFolder) -> None:
     arrays = {"inputs": SETS, "sets": SETS[..., :1], "sizes": np.array([1, 3]), "input_sizes": np.array([1, 3])}
     data = read_data_file(write_folder(**arrays), ALIGNED)
-    assert (data.input_format.kind, data.input_format.shape) == ("set", (3, 3))
+    assert (data.input_kind, data[0][0].shape) == ("set", (3, 3))
     assert data[0][0].tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
     masks = {"input_presence": np.array([[1, 0, 0], [1, 1, 1]]), "presence": np.array([[1, 0, 0], [1, 1, 1]])}
     again = read_data_file(write_folder(**arrays, **masks), ALIGNED)

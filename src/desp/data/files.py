@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +18,17 @@ from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription, InputKind
 
 
-@dataclass(frozen=True)
-class InputFormat:
-    """How an input is written in a file, and the shape it has as a tensor.
-
-    Attributes:
-        kind: a vector of numbers; a set, as list of lists; or an image, as the path of its file.
-        shape: of one input as a tensor. Sets are padded, with presence as last column.
-    """
-
-    kind: InputKind
-    shape: tuple[int, ...]
-
-    def read(self, value: Any, folder: Path, where: str) -> Tensor:
-        """Turn what a file holds into a tensor of `shape`.
-
-        Raises:
-            DataError: it does not look like the inputs seen before.
-        """
-        x = _read_input(value, self.kind, folder, where, self.shape if self.kind == "set" else None)
-        if tuple(x.shape) != self.shape:
-            raise DataError(
-                f"{where}: expected an input of shape {self.shape} ({self.kind}), got {tuple(x.shape)}."
-            )
-        return x
-
-
 class DataFile(Dataset[tuple[Tensor, Tensor]]):
     """The examples of a file. As a dataset, an (input, set) pair for each valid set of each example.
 
     Args:
         examples: read when they are asked for.
         answers: how many valid sets each of them has.
-        input_format: of the inputs.
+        input_kind: of the inputs.
     """
 
-    def __init__(self, examples: Examples, answers: Sequence[int], input_format: InputFormat) -> None:
-        self.examples, self.answers, self.input_format = examples, answers, input_format
+    def __init__(self, examples: Examples, answers: Sequence[int], input_kind: InputKind) -> None:
+        self.examples, self.answers, self.input_kind = examples, answers, input_kind
         self._pairs = [(example, answer) for example, count in enumerate(answers) for answer in range(count)]
 
     def __len__(self) -> int:
@@ -69,7 +42,7 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
     def part(self, places: Sequence[int]) -> "DataFile":
         """The examples at these places, with all their valid sets."""
         examples = Examples(self.examples.read, [self.examples.places[place] for place in places])
-        return DataFile(examples, [self.answers[place] for place in places], self.input_format)
+        return DataFile(examples, [self.answers[place] for place in places], self.input_kind)
 
 
 def read_data_file(path: Path, description: DataDescription | None = None) -> DataFile:
@@ -97,8 +70,7 @@ def read_data_file(path: Path, description: DataDescription | None = None) -> Da
 
 def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
     rows = rows_of(arrays, path, description)
-    input_format = InputFormat(rows.kind, tuple(rows.read(0)[0].shape))
-    return DataFile(Examples(rows.read, range(len(rows))), [1] * len(rows), input_format)
+    return DataFile(Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind)
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -163,10 +135,10 @@ def _read_json_lines(path: Path, description: DataDescription) -> DataFile:
         )
     if features is None:
         raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
-    inputs, input_format = _read_inputs(raw_inputs, path.parent, places)
+    inputs, kind = _read_inputs(raw_inputs, path.parent, places)
     sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
     pairs = list(zip(inputs, sets, strict=True))
-    return DataFile(Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), input_format)
+    return DataFile(Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind)
 
 
 def _answers(record: dict[str, Any], where: str) -> list[Tensor]:
@@ -180,16 +152,34 @@ def _answers(record: dict[str, Any], where: str) -> list[Tensor]:
     return [as_set(item, f"{where}, answer {index}") for index, item in enumerate(record["answers"])]
 
 
-def _read_inputs(values: list[Any], folder: Path, places: list[str]) -> tuple[Tensor, InputFormat]:
+def _read_inputs(values: list[Any], folder: Path, places: list[str]) -> tuple[list[Tensor], InputKind]:
     # [] may be an empty set or an empty vector; the first input that is not empty decides.
     at = next((index for index, value in enumerate(values) if value != []), 0)
     kind = _kind_of(values[at], places[at])
-    shape = tuple(_read_input(values[at], kind, folder, places[at], None).shape)
+    shape = tuple(_read_any(values[at], kind, folder, places[at], None).shape)
     if kind == "set":
         shape = (max(len(value) for value in values if isinstance(value, list)), shape[1])
-    input_format = InputFormat(kind, shape)
-    rows = [input_format.read(value, folder, where) for value, where in zip(values, places, strict=True)]
-    return torch.stack(rows), input_format
+    pairs = zip(values, places, strict=True)
+    return [read_input(value, kind, shape, folder, where) for value, where in pairs], kind
+
+
+def read_input(value: Any, kind: InputKind, shape: tuple[int, ...], folder: Path, where: str) -> Tensor:
+    """An input as it is written in a file, as a tensor.
+
+    Args:
+        value: a vector of numbers; a set, as list of lists; or an image, as the path of its file.
+        kind: which of them it must be.
+        shape: of the tensor. Sets are padded, with presence as last column.
+        folder: what paths are relative to.
+        where: names the place in messages.
+
+    Raises:
+        DataError: it is of another kind or shape.
+    """
+    x = _read_any(value, kind, folder, where, shape if kind == "set" else None)
+    if tuple(x.shape) != shape:
+        raise DataError(f"{where}: expected an input of shape {shape} ({kind}), got {tuple(x.shape)}.")
+    return x
 
 
 def _kind_of(value: Any, where: str) -> InputKind:
@@ -205,9 +195,7 @@ def _kind_of(value: Any, where: str) -> InputKind:
     )
 
 
-def _read_input(
-    value: Any, kind: InputKind, folder: Path, where: str, set_shape: tuple[int, ...] | None
-) -> Tensor:
+def _read_any(value: Any, kind: InputKind, folder: Path, where: str, set_shape: tuple[int, ...] | None) -> Tensor:
     """An input as a tensor; a set is padded to `set_shape`, which counts the presence column."""
     if value != [] and _kind_of(value, where) != kind:
         raise DataError(f"{where}: expected a {kind} as input, like the others, got {str(value)[:60]}.")

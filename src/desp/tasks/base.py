@@ -14,7 +14,7 @@ from torch import Tensor
 
 from desp.data.arrays import Example as Labelled
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.data.files import InputFormat
+from desp.data.files import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
@@ -74,7 +74,7 @@ class Task(ABC):
         Raises:
             DataError: it is not an input of this task; `where` names the place.
         """
-        return InputFormat(shape.input_kind, shape.input_shape).read(value, folder, where)
+        return read_input(value, shape.input_kind, shape.input_shape, folder, where)
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
         """Inputs with all their valid sets, never trained on: what `evaluate` uses by default."""

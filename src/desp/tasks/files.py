@@ -73,7 +73,7 @@ class FilesTask(Task):
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
         """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
-        described = replace(self.description, input_kind=self.whole.input_format.kind)
+        described = replace(self.description, input_kind=self.whole.input_kind)
         shape, _ = inspect_dataset(self.whole, max_size=max_size, scaling=scaling, description=described)
         _, statistics = inspect_dataset(
             self.parts[2], max_size=shape.max_size, features=shape.features, description=described

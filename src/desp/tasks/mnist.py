@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.data.files import InputFormat
+from desp.data.files import read_input
 from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist, translate_points
 from desp.errors import DataError
 from desp.metrics import Metric
@@ -112,7 +112,7 @@ class SetMnistTask(Task):
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """A set of points [[row, column], ...] in [0, 1]."""
-        x = InputFormat("set", shape.input_shape).read(value, folder, where)
+        x = read_input(value, "set", shape.input_shape, folder, where)
         if bool(((x < 0) | (x > 1)).any()):
             raise DataError(f"{where}: expected rows and columns between 0 and 1, as pixel numbers divided by 27.")
         return x
