@@ -49,10 +49,5 @@ class FeatureScaling:
         offset, span = self._tensors(values)
         return values * span + offset
 
-    @property
-    def is_identity(self) -> bool:
-        """Whether scaling changes nothing."""
-        return all(value == 0 for value in self.offset) and all(value == 1 for value in self.span)
-
     def _tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
         return constant(self.offset, like.device, like.dtype), constant(self.span, like.device, like.dtype)

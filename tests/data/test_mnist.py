@@ -10,6 +10,7 @@ import torch
 from desp.data import GeneratedSource, PointTable, load_mnist
 from desp.data.mnist import PIXELS, points_of, translate_points
 from desp.data.mnist_files import TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, files_folder, read_idx
+from desp.randomness import make_generator
 
 # -- sets ------------------------------------------------------------------------------------------------
 
@@ -26,8 +27,8 @@ def test_bright_pixels_become_points() -> None:
 def test_sets_are_the_pixels_of_their_images(tiny_mnist: Path) -> None:
     data = load_mnist("mnist", tiny_mnist)
     images = read_idx(tiny_mnist / "mnist" / TEST_IMAGES, (30, 28, 28))
-    assert (len(data.training), len(data.test)) == (200, 30)
-    table = data.test.at(np.array([4, 0, 9]))
+    assert (len(data.training), len(data.validation), len(data.test)) == (190, 10, 30)
+    table = data.test.at(torch.tensor([4, 0, 9]))
     batch = table.batch()
     assert batch.x.shape == (3, data.max_size, 3)
     for place, index in enumerate((4, 0, 9)):
@@ -42,7 +43,7 @@ def test_sets_are_the_pixels_of_their_images(tiny_mnist: Path) -> None:
 
 def test_the_largest_set_fits_exactly(tiny_mnist: Path) -> None:
     data = load_mnist("mnist", tiny_mnist)
-    sizes = [*data.training.sizes, *data.test.sizes]
+    sizes = [*data.training.sizes, *data.validation.sizes, *data.test.sizes]
     assert data.max_size == max(sizes) == 16
     assert data.training.points.shape[1] == data.test.points.shape[1] == 16
     assert data.labels.tolist() == [index % 10 for index in range(30)]
@@ -61,20 +62,18 @@ def test_the_largest_set_may_be_in_either_part(
 
 
 def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    order = np.arange(200)[::-3].copy()
-    first = load_mnist("mnist", tiny_mnist)
-    expected = first.training.at(order).batch().x
+    expected = load_mnist("mnist", tiny_mnist).training.batch().x
     monkeypatch.setattr("desp.data.mnist._IMAGES_AT_ONCE", 7)
-    again = load_mnist("mnist", tiny_mnist)
-    assert torch.equal(again.training.at(order).batch().x, expected)
+    assert torch.equal(load_mnist("mnist", tiny_mnist).training.batch().x, expected)
 
 
 def test_the_split_is_fixed_and_complete(tiny_mnist: Path) -> None:
-    training, validation = load_mnist("mnist", tiny_mnist).split
-    assert (len(training), len(validation)) == (190, 10)
-    assert {*training.tolist(), *validation.tolist()} == set(range(200))
-    again = load_mnist("mnist", tiny_mnist).split
-    assert again[1].tolist() == validation.tolist()
+    data, again = load_mnist("mnist", tiny_mnist), load_mnist("mnist", tiny_mnist)
+    whole = points_of(read_idx(tiny_mnist / "mnist" / TRAIN_IMAGES, (200, 28, 28)), data.max_size)
+    order = torch.randperm(200, generator=make_generator("mnist split"))  # as in all earlier runs
+    assert torch.equal(data.validation.points, whole.points[order[:10]])
+    assert torch.equal(data.training.points, whole.points[order[10:]])
+    assert torch.equal(again.training.points, data.training.points)
 
 
 # -- drawing ---------------------------------------------------------------------------------------------
@@ -166,9 +165,8 @@ def test_batches_depend_on_their_number_alone(table: PointTable) -> None:
 )
 def test_real_mnist() -> None:
     data = load_mnist("mnist")
-    assert (len(data.training), len(data.test), data.max_size) == (60_000, 10_000, 342)
+    assert (len(data.training), len(data.validation), len(data.test)) == (57_000, 3000, 10_000)
     assert data.labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
-    assert data.training.sizes.double().mean() == pytest.approx(133.13, abs=0.01)
+    sizes = torch.cat([data.training.sizes, data.validation.sizes])
+    assert (data.max_size, float(sizes.double().mean())) == (342, pytest.approx(133.13, abs=0.01))
     assert data.test.sizes.double().mean() == pytest.approx(134.35, abs=0.01)
-    training, validation = data.split
-    assert (len(training), len(validation)) == (57_000, 3000)

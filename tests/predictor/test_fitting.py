@@ -9,6 +9,7 @@ from torch import Tensor
 
 from desp.errors import DataError
 from desp.predictor import SetPredictor, inspect_dataset
+from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
@@ -72,16 +73,17 @@ def test_units_change_nothing_but_the_units(settings: Parts, pairs: Pairs, short
     span, offset = torch.tensor([2000.0, 0.01]), torch.tensor([-7000.0, 3.0])
     a = fit(settings, plain, short)
     b = fit(settings, [(x, y * span + offset) for x, y in plain], short)
-    assert a.shape.scaling.is_identity
-    assert not b.shape.scaling.is_identity
+    assert a.shape.scaling == FeatureScaling.identity(2)
+    assert b.shape.scaling != FeatureScaling.identity(2)
     for left, right in zip(predicted(a, pairs[0][0], 3), predicted(b, pairs[0][0], 3), strict=True):
         torch.testing.assert_close((right - offset) / span, left, rtol=1e-2, atol=1e-3)
 
 
 def test_scaling_can_be_switched_off(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     data = [(x, y + 3) for x, y in pairs]
-    assert fit(settings.represented(scaling="none"), data, short).shape.scaling.is_identity
-    assert not fit(settings, data, short).shape.scaling.is_identity
+    unscaled = FeatureScaling.identity(2)
+    assert fit(settings.represented(scaling="none"), data, short).shape.scaling == unscaled
+    assert fit(settings, data, short).shape.scaling != unscaled
 
 
 def test_encoding_and_decoding_sets_are_inverse(

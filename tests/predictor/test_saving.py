@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from desp.errors import CheckpointError, SettingsError
 from desp.predictor import SetPredictor
+from desp.scaling import FeatureScaling
 from desp.settings import (
     SCHEMA,
     ContrastiveSettings,
@@ -66,7 +67,7 @@ def test_a_loaded_predictor_predicts_the_same(
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
     assert (loaded.settings, loaded.representation) == (predictor.settings, predictor.representation)
     assert loaded.shape == predictor.shape
-    assert not loaded.shape.scaling.is_identity
+    assert loaded.shape.scaling != FeatureScaling.identity(loaded.shape.features)
     assert sets_of(loaded, data[0][0]) == sets_of(predictor, data[0][0])
     assert SetPredictor.from_pretrained(str(tmp_path)).shape == predictor.shape
 

@@ -11,7 +11,7 @@ import pytest
 
 from desp.errors import MissingExtraError, RunError
 from desp.report.figures.grid import case_grid, prediction_grid
-from desp.report.figures.plots import ablation_picture, calibration_picture, draw_ablation, learning_curves
+from desp.report.figures.plots import ablation_picture, calibration_picture, learning_curves
 from desp.report.figures.points import Axes2D, Window, as_points, by_angle, window
 from desp.report.folder import read_run
 from desp.report.numbers import MINUS
@@ -101,9 +101,8 @@ def test_calibration() -> None:
         assert text in texts
 
 
-def test_ablation(ablation_data: dict[str, Any], tmp_path: Path) -> None:
-    draw_ablation(ablation_data, tmp_path / "ablation.png")
-    assert (tmp_path / "ablation.png").read_bytes().startswith(PNG)
+def test_ablation(ablation_data: dict[str, Any]) -> None:
+    assert ablation_picture(ablation_data, "png").startswith(PNG)
     texts = svg_texts(ablation_picture(ablation_data))
     assert {"energy", "Hungarian to the nearest true polygon", "real data"} <= set(texts)
 
@@ -184,15 +183,13 @@ def test_matplotlib_is_left_as_it_was(sample_data: dict[str, Any]) -> None:
 def test_missing_matplotlib(
     sample_data: dict[str, Any],
     ablation_data: dict[str, Any],
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"desp\[viz\]"):
         prediction_grid(sample_data)
     with pytest.raises(MissingExtraError, match=r"desp\[viz\]"):
-        draw_ablation(ablation_data, tmp_path / "ablation.png")
-    assert list(tmp_path.iterdir()) == []
+        ablation_picture(ablation_data, "png")
 
 
 def test_by_angle_makes_a_simple_polygon() -> None:

@@ -286,8 +286,8 @@ def test_raw_sets_are_scored_in_the_units_of_the_data(problem: Any, knowing: Any
 
 @on_mnist
 def test_digits_are_padded_to_the_largest(problem: Any) -> None:
-    assert problem.task.tests(2).batch().x.shape == (2, 16, 3)
-    assert problem.task.tests(None).batch().x.shape == (30, 16, 3)
+    assert problem.task.data.test.at(slice(2)).batch().x.shape == (2, 16, 3)
+    assert problem.task.data.test.batch().x.shape == (30, 16, 3)
 
 
 def test_a_folder_that_is_there_comes_before_the_variable(

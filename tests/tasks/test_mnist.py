@@ -78,12 +78,12 @@ def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
     assert isinstance(source, GeneratedSource)
     batch = next(source.batches(0))
     assert batch.x.shape == (32, 16, 3)
-    held_out = task.data.training.at(task.data.split[1]).batch().sets.to_ragged()
+    held_out = task.data.validation.batch().sets.to_ragged()
 
     def key(points: Tensor) -> tuple[tuple[float, ...], ...]:
         return tuple(sorted(map(tuple, points.tolist())))
 
-    known = {key(item) for item in task.data.training.at(task.data.split[0]).batch().sets.to_ragged()}
+    known = {key(item) for item in task.data.training.batch().sets.to_ragged()}
     assert {key(item) for item in batch.sets.to_ragged()} <= known
     assert len(held_out) == 10
 
@@ -101,7 +101,7 @@ def test_digits_are_translated_in_training_alone(task: SetMnistTask) -> None:
         torch.testing.assert_close(offset[presence], offset[:1].expand(int(presence.sum()), 2))
     assert len(offsets[:, 0].round(decimals=3).unique(dim=0)) > 20
     torch.testing.assert_close(moving.validation_batch(0, 5).x, task.validation_batch(0, 5).x)
-    torch.testing.assert_close(moving.tests(5).batch().x, task.tests(5).batch().x)
+    torch.testing.assert_close(moving.data.test.at(slice(5)).batch().x, task.data.test.at(slice(5)).batch().x)
 
 
 def test_validation_is_of_its_own_part(task: SetMnistTask) -> None:
@@ -291,7 +291,7 @@ def test_lost_points_are_counted(task: SetMnistTask, predictor: Callable[..., Se
 
 def test_without_a_presence_column(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
     plain = predictor(lambda x: x[..., :2], padding="zero")
-    x = task.tests(3).batch().x
+    x = task.data.test.at(slice(3)).batch().x
     assert with_presence(plain, x[..., :2]).shape == x.shape
     scores = evaluated(task, plain).returned
     assert scores["size_rmse_all"] == 0  # by the same rule, which never sees the edge
@@ -313,7 +313,7 @@ def test_cases_are_kept_for_pictures(task: SetMnistTask, predictor: Callable[...
     assert [case["group"] for case in cases] == ["best"] * 5 + ["median"] * 5 + ["worst"] * 5
     scores = [case["score"] for case in cases]
     assert scores == sorted(scores)
-    truth = task.tests(None).batch().sets.to_ragged()
+    truth = task.data.test.batch().sets.to_ragged()
     for case in cases:
         assert len(case["truth"]) == len(truth[case["index"]])
         assert case["label"] == str(case["index"] % 10)

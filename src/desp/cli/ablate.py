@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from desp.cli.common import busy, number, parse, show_table
 from desp.cli.evaluate import shown_protocol
 from desp.cli.run_arguments import ScoreArguments
+from desp.storage import write_bytes
 
 EXAMPLES = """  desp ablate runs/polygons
   desp ablate runs/polygons --ratios 0 0.5 0.8 1 --json"""
@@ -26,7 +27,7 @@ def run(arguments: list[str]) -> None:
     """Vary S/T."""
     options = parse(_AblateArguments, arguments, "ablate", EXAMPLES)
     from desp.extras import require
-    from desp.report.figures.plots import draw_ablation
+    from desp.report.figures.plots import ablation_picture
 
     require("matplotlib", "viz", "draw pictures")
     from desp.paper.ablation import ablate_run
@@ -38,7 +39,7 @@ def run(arguments: list[str]) -> None:
             folder, options.ratios, protocol=protocol, on_ratio=lambda ratio: say(f"S/T {ratio}: done")
         )
     picture = options.run / "ablation.png"
-    draw_ablation(ablation, picture)
+    write_bytes(picture, ablation_picture(ablation, "png"))
     options.keep(ablation)
     if options.json:
         print(json.dumps(ablation, indent=2))

@@ -41,10 +41,10 @@ def run(arguments: list[str]) -> None:
     data = load_mnist(options.dataset, options.data_dir)
     folder = files_folder(options.dataset, options.data_dir)
     print(f"{folder}: all files are there, and their checksums are right")
-    training, validation = data.split
-    sizes = [*data.training.sizes.tolist(), *data.test.sizes.tolist()]
+    sizes = [size for part in (data.training, data.validation, data.test) for size in part.sizes.tolist()]
     print(
-        f"{len(training)} sets for training, {len(validation)} for validation, {len(data.test)} for test; "
+        f"{len(data.training)} sets for training, {len(data.validation)} for validation, "
+        f"{len(data.test)} for test; "
         f"{min(sizes)} to {max(sizes)} points, {sum(sizes) / len(sizes):.1f} on average"
     )
 

@@ -1,7 +1,7 @@
 """Where batches come from: generated on the device, or collected from any torch dataset."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, cast
@@ -140,13 +140,29 @@ class DatasetSource(BatchSource):
                 yield self._collate(together[self.process :: self.processes])
         loader = DataLoader(
             cast("Dataset[Any]", self.dataset),
-            batch_sampler=_SeamlessOrder(self, first, attempt),
+            batch_sampler=self._indices(first, attempt),
             collate_fn=self._collate,
             num_workers=self.workers,
             # Loaders draw a seed for their workers; not from the generator that the user's program draws from.
             generator=make_generator(self.seed, "loader", attempt),
         )
         yield from loader
+
+    def _indices(self, first: int, attempt: int) -> Iterator[list[int]]:
+        """Those of the items of each batch: shuffled passes, cut into batches across their seams."""
+        length = len(cast(Sized, self.dataset))
+        if length == 0:
+            raise DataError(EMPTY)
+        epoch, order = -1, torch.empty(0, dtype=torch.int64)
+        for step in count(first):
+            start = (step * self.processes + self.process) * self.batch_size
+            batch = []
+            for place in range(start, start + self.batch_size):
+                if place // length != epoch:
+                    epoch = place // length
+                    order = torch.randperm(length, generator=make_generator(self.seed, "order", attempt, epoch))
+                batch.append(int(order[place % length]))
+            yield batch
 
     def _repeated(self) -> Iterator[Any]:
         while True:
@@ -159,32 +175,6 @@ class DatasetSource(BatchSource):
 
     def _collate(self, items: Sequence[Any]) -> Batch:
         return collate(items, self.max_size, self.features)
-
-
-class _SeamlessOrder(Iterable[list[int]]):
-    """Index lists for a batch sampler: shuffled passes, cut into batches across their seams."""
-
-    def __init__(self, source: DatasetSource, first: int, attempt: int) -> None:
-        self.source, self.first, self.attempt = source, first, attempt
-        self.length = len(cast(Sized, source.dataset))
-        if self.length == 0:
-            raise DataError(EMPTY)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        source = self.source
-        step = self.first
-        epoch, order = -1, torch.empty(0, dtype=torch.int64)
-        while True:
-            start = (step * source.processes + source.process) * source.batch_size
-            batch = []
-            for place in range(start, start + source.batch_size):
-                if place // self.length != epoch:
-                    epoch = place // self.length
-                    generator = make_generator(source.seed, "order", self.attempt, epoch)
-                    order = torch.randperm(self.length, generator=generator)
-                batch.append(int(order[place % self.length]))
-            yield batch
-            step += 1
 
 
 def dataset_items(dataset: "Dataset[Any] | Sequence[Any]") -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,8 +29,6 @@ THRESHOLD = 34
 VALIDATION_SHARE = 0.05
 _IMAGES_AT_ONCE = 5000
 
-Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
-
 
 @dataclass(frozen=True)
 class PointTable:
@@ -48,9 +45,9 @@ class PointTable:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def at(self, indices: Array) -> "PointTable":
+    def at(self, places: Tensor | slice) -> "PointTable":
         """The sets at these places."""
-        return PointTable(self.points[indices], self.sizes[indices])
+        return PointTable(self.points[places], self.sizes[places])
 
     def to(self, device: torch.device | str) -> "PointTable":
         """Move both tensors to `device`."""
@@ -115,13 +112,15 @@ class MnistData:
     """All sets, padded to the size of the largest one.
 
     Attributes:
-        training: the official training images, of which a part is for validation.
+        training: 95 % of the official training images, in an order that is always the same.
+        validation: the rest of them.
         test: the official test images, in their order.
         labels: (M,) what the test images show, 0 to 9.
         checksum: of the files they come from.
     """
 
     training: PointTable
+    validation: PointTable
     test: PointTable
     labels: Bytes
     checksum: str
@@ -130,13 +129,6 @@ class MnistData:
     def max_size(self) -> int:
         """The size of the largest set, training and test; 342 for MNIST."""
         return self.test.points.shape[1]
-
-    @property
-    def split(self) -> tuple[Array, Array]:
-        """Which official training images are for training and which for validation: 95 to 5, always the same."""
-        order = torch.randperm(len(self.training), generator=make_generator("mnist split")).numpy()
-        validation = max(1, round(VALIDATION_SHARE * len(order)))
-        return order[validation:], order[:validation]
 
 
 def load_mnist(variant: MnistVariant, data_dir: str | Path | None = None) -> MnistData:
@@ -156,7 +148,10 @@ def load_mnist(variant: MnistVariant, data_dir: str | Path | None = None) -> Mni
         raise DataError(f"{folder / (TEST_IMAGES if len(training) else TRAIN_IMAGES)} holds no images.")
     size = max(int((images >= THRESHOLD).sum(axis=(1, 2)).max()) for images in (training, test))
     labels = read_idx(folder / TEST_LABELS, (len(test),))
-    return MnistData(points_of(training, size), points_of(test, size), labels, checksum)
+    known = points_of(training, size)
+    order = torch.randperm(len(known), generator=make_generator("mnist split"))
+    validation, rest = order.tensor_split([max(1, round(VALIDATION_SHARE * len(order)))])
+    return MnistData(known.at(rest), known.at(validation), points_of(test, size), labels, checksum)
 
 
 def points_of(images: Bytes, max_size: int) -> PointTable:

@@ -16,11 +16,7 @@ def table_rows(results: list[dict[str, Any]]) -> list[Row]:
     for result in results:
         groups[result["recipe"], variant_of(result)].append(result)
     measured = [row for group in groups.values() for row in rows_of(group)]
-    done = {
-        (row["table"], row["task"], row["system"], row["metric"])
-        for row in measured
-        if row["scored"] == "raw" and row["variant"] is None
-    }
+    done = {_cell(row) for row in measured if row["scored"] == "raw" and row["variant"] is None}
     tables = all_tables()
     left = [row for table in tables for row in _published_rows(table) if _cell(row) not in done]
     order = [*(table.name for table in tables), None]
@@ -39,15 +35,8 @@ def _published_rows(table: Table) -> list[Row]:
         if (item.table, item.scored) == (table.name, "raw")
     }
     return [
-        make_row(
-            table.name,
-            cell.task,
-            cell.system,
-            cell.metric,
-            recipe=recipes.get((cell.task, cell.system)),
-            paper=cell.value,
-        )
-        for cell in table.published
+        make_row(table.name, task, system, metric, recipe=recipes.get((task, system)), paper=value)
+        for (task, system, metric), (value, _) in table.published.items()
     ]
 
 

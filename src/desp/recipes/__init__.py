@@ -2,10 +2,10 @@
 
 from desp.recipes import custom  # noqa: F401 - importing registers the recipes
 from desp.recipes.registry import Recipe, all_recipes, get_recipe, recipe
-from desp.recipes.tables import PublishedCell, Table, all_tables, get_table, register_table
+from desp.recipes.tables import Published, Table, all_tables, get_table, register_table
 
 __all__ = [
-    "PublishedCell",
+    "Published",
     "Recipe",
     "Table",
     "all_recipes",

@@ -1,21 +1,13 @@
 """Tables of results: which metrics they show, and the published numbers beside them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from desp.errors import SettingsError
 from desp.plugins import load_plugins
 from desp.recipes.registry import all_recipes
 
-
-@dataclass(frozen=True)
-class PublishedCell:
-    """One published number: its mean and the spread printed with it."""
-
-    task: str
-    system: str
-    metric: str
-    value: float
-    spread: float | None = None
+Published = dict[tuple[str, str, str], tuple[float, float | None]]
+"""By task, system and metric: a published number, and the spread printed with it."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +24,11 @@ class Table:
     name: str
     title: str
     metrics: tuple[str, ...] = ("score",)
-    published: tuple[PublishedCell, ...] = ()
+    published: Published = field(default_factory=dict)
 
     def value(self, task: str, system: str, metric: str) -> float | None:
         """The published number of a cell; None if there is none."""
-        wanted = (task, system, metric)
-        return next((c.value for c in self.published if (c.task, c.system, c.metric) == wanted), None)
+        return self.published.get((task, system, metric), (None, None))[0]
 
 
 _TABLES: dict[str, Table] = {}

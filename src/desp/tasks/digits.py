@@ -7,7 +7,7 @@ from torch import Tensor
 
 from desp.data.base import Batch
 from desp.data.digits import DIGITS, POINTS, draw_digits
-from desp.metrics.digits import DIGIT_SCORE, RAREST_STYLE, DigitTemplates
+from desp.metrics.digits import DIGIT_SCORE, RAREST_STYLE, digit_score, digit_style
 from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings
@@ -39,8 +39,7 @@ class DigitsTask(LabelTask):
     def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
         """The distance to the nearer style, on the predictor's device."""
         device = predictor.device
-        templates = DigitTemplates(device)
-        return lambda sets, kinds: templates.score(sets.to(device), kinds.to(device))
+        return lambda sets, kinds: digit_score(sets.to(device), kinds.to(device))
 
     def measure(self, tests: LabelTests, scores: Tensor) -> Measured:
         """The shares of both styles."""
@@ -63,9 +62,9 @@ def _by_digit(sets: SetBatch, kinds: Tensor) -> dict[str, SetBatch]:
 
 def _style_shares(sets: dict[str, SetBatch], count: int | None) -> dict[str, dict[str, float]]:
     """The share of each style among the first `count` sets of each digit."""
-    shares, templates = {}, DigitTemplates(sets[DIGITS[0].name].elements.device)
+    shares = {}
     for kind, digit in enumerate(DIGITS):
         some = sets[digit.name].elements[:count]
-        second = float(templates.style(some, torch.full((len(some),), kind, device=some.device)).double().mean())
+        second = float(digit_style(some, torch.full((len(some),), kind, device=some.device)).double().mean())
         shares[digit.name] = {digit.styles[0]: 1 - second, digit.styles[1]: second}
     return shares

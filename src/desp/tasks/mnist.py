@@ -16,7 +16,7 @@ from torch import Tensor
 
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import read_input
-from desp.data.mnist import PIXELS, MnistData, PointTable, load_mnist, translate_points
+from desp.data.mnist import PIXELS, MnistData, load_mnist, translate_points
 from desp.errors import DataError
 from desp.metrics import Metric
 from desp.metrics.reconstruction import (
@@ -98,7 +98,7 @@ class SetMnistTask(Task):
     ) -> BatchSource:
         """The training part, which lies on the training device and is drawn from there, with replacement."""
         del shape
-        table = self.data.training.at(self.data.split[0]).to(accelerator.device)
+        table = self.data.training.to(accelerator.device)
         fraction = self.settings.translate
         return GeneratedSource(
             table.draw,
@@ -120,7 +120,7 @@ class SetMnistTask(Task):
     def examples(self, seed: int) -> list[Example]:
         """The first test digits."""
         del seed
-        batch = self.tests(SHOWN).batch()
+        batch = self.data.test.at(slice(SHOWN)).batch()
         return [
             Example(label=f"test {self._word} {i}: {self.data.labels[i]}", input=None, x=x, truth=[y])
             for i, (x, y) in enumerate(zip(batch.x, batch.sets.to_ragged(), strict=True))
@@ -129,7 +129,7 @@ class SetMnistTask(Task):
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Digits of the validation part."""
         del seed
-        return self.data.training.at(self.data.split[1][:count]).batch()
+        return self.data.validation.at(slice(count)).batch()
 
     def validation_score(
         self,
@@ -145,10 +145,6 @@ class SetMnistTask(Task):
         generator = make_generator(seed, "validation chains", device=predictor.device)
         _, raw = sample_each(predictor, [x], 1, generator, sampler)
         return float(chamfer_each(with_presence(predictor, raw), x).double().mean())
-
-    def tests(self, count: int | None) -> PointTable:
-        """The first `count` test digits, or all of them."""
-        return self.data.test.at(np.arange(len(self.data.test))[:count])
 
     def evaluate(
         self,
@@ -167,7 +163,7 @@ class SetMnistTask(Task):
         total = len(self.data.test)
         counts = sorted({min(count or total, total) for count in protocol.tests})
         counts = counts if sampler is None else counts[:1]
-        x = self.tests(counts[-1]).to(predictor.device).batch().x
+        x = self.data.test.at(slice(counts[-1])).to(predictor.device).batch().x
         generator = make_generator(seed, "test chains", device=predictor.device)
         code, raw = sample_each(predictor, [x], 1, generator, sampler)
         sets = predictor.decode_sets(raw).packed()
@@ -233,7 +229,7 @@ class SetMnistTask(Task):
 
     def _drawn(self, cases: dict[str, list[int]], sets: SetBatch, distances: Tensor) -> list[dict[str, Any]]:
         """The sets of the best, median and worst cases, for pictures."""
-        truth = self.tests(max(max(indices) for indices in cases.values()) + 1).batch().sets
+        truth = self.data.test.batch().sets
         return [
             {
                 "group": group,

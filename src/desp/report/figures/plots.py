@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from desp.report.figures.style import (
 )
 from desp.report.folder import RunRecord
 from desp.runs.folder import WRITTEN_BY
-from desp.storage import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,15 +132,6 @@ def _describe(title: str, series: list[_Series]) -> str:
         for item in series
     ]
     return f"{title} over training: {'; '.join(parts)}."
-
-
-def draw_ablation(ablation: dict[str, Any], path: Path) -> None:
-    """Write the picture of an ablation to `path`, as PNG.
-
-    Raises:
-        RunError: the ablation has no rows.
-    """
-    write_bytes(Path(path), ablation_picture(ablation, "png"))
 
 
 def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg") -> bytes:
