@@ -29,7 +29,7 @@ from desp.settings import (
     to_json,
 )
 from desp.storage import write_json
-from desp.tasks import Evaluation, make_task
+from desp.tasks import Evaluation, EvaluationSetup, make_task
 from desp.tasks.polygons import PolygonsTask
 
 MEASURED = Evaluation(
@@ -46,7 +46,7 @@ MEASURED = Evaluation(
 class Asked:
     """What a task was asked."""
 
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    evaluations: list[EvaluationSetup] = field(default_factory=list)
     compared_by: list[str] = field(default_factory=list)
     tuned: list[tuple[int, SamplerSettings]] = field(default_factory=list)
 
@@ -56,8 +56,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     """Polygons that are `MEASURED` without any work; all samplers score alike."""
     told = Asked()
 
-    def evaluate(self: PolygonsTask, _: SetPredictor, **options: Any) -> Evaluation:
-        told.evaluations.append(options)
+    def evaluate(self: PolygonsTask, setup: EvaluationSetup) -> Evaluation:
+        told.evaluations.append(setup)
         told.compared_by.append(self.compared_by)
         return MEASURED
 
@@ -93,10 +93,8 @@ def test_a_run_is_scored_with_its_own_seed(trained: RunFolder, asked: Asked) -> 
     evaluate_run(trained, samples=3, seed=0, distance="hungarian", protocol="full")
     full, quick = (PolygonsTask.protocols[name] for name in ("full", "quick"))
     assert full != quick
-    assert asked.evaluations == [
-        {"seed": 5, "samples": 10, "protocol": quick},
-        {"seed": 0, "samples": 3, "protocol": full},
-    ]
+    found = [(setup.seed, setup.samples, setup.protocol, setup.sampler) for setup in asked.evaluations]
+    assert found == [(5, 10, quick, None), (0, 3, full, None)]
     assert asked.compared_by == ["chamfer", "hungarian"]
 
 
@@ -116,9 +114,7 @@ def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> N
         "system": recipe.system,
         "scored": recipe.scored,
     }
-    assert result["protocol"] == json.loads(
-        json.dumps({"name": "quick", **asdict(asked.evaluations[0]["protocol"])})
-    )
+    assert result["protocol"] == json.loads(json.dumps({"name": "quick", **asdict(asked.evaluations[0].protocol)}))
     assert result["seed"] == 5  # of the run: files are named by it
     assert result["scores"] == {"raw": MEASURED.raw, "returned": MEASURED.returned}
     assert (result["real_data"], result["details"]) == (MEASURED.real_data, MEASURED.details)
@@ -197,11 +193,9 @@ def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked)
     use(trained, sampler)
     ablation = ablate_run(trained, [0.0, 0.25, 1.0], samples=2, protocol="full")
     full = PolygonsTask.protocols["full"]
-    common = {"seed": 5, "samples": 2, "protocol": full}
     once = replace(sampler, restarts=1)
-    assert asked.evaluations == [
-        {**common, "sampler": replace(once, stochastic_steps=steps)} for steps in (0, 2, 10)
-    ]
+    found = [(setup.seed, setup.samples, setup.protocol, setup.sampler) for setup in asked.evaluations]
+    assert found == [(5, 2, full, replace(once, stochastic_steps=steps)) for steps in (0, 2, 10)]
     assert ablation["protocol"] == {"name": "full", **asdict(full)}
     assert ablation["sampler"] == to_json(once)
     assert (ablation["recipe"], ablation["seed"], ablation["steps"]) == ("polygons-desp", 5, 10)
@@ -220,7 +214,7 @@ def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked)
     assert any(line.startswith("method.sampler.steps: 100") for line in ablation["changed_settings"])
     assert json.loads((trained.path / "ablation.json").read_text()) == json.loads(json.dumps(ablation))
     ablate_run(trained, [0.0])
-    assert asked.evaluations[-1]["samples"] == 1
+    assert asked.evaluations[-1].samples == 1
 
 
 def test_an_ablation_scores_what_there_is(

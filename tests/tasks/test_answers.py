@@ -17,7 +17,7 @@ from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DataDescription, FilesSettings, RepresentationSettings
 from desp.tasks.files import FilesTask
-from desp.tasks.scoring import QUICK
+from desp.tasks.scoring import QUICK, EvaluationSetup
 
 PRESENCE = RepresentationSettings(padding="presence")
 ALIGNED = DataDescription(aligned=True)
@@ -63,7 +63,7 @@ def test_any_valid_set_is_right(
         return made.encode_sets(SetBatch.from_ragged(sets, 2, 1))
 
     made = knowing(draw, shape, PRESENCE)
-    scores = two_answers.evaluate(made, seed=0, samples=2, protocol=QUICK).returned
+    scores = two_answers.evaluate(EvaluationSetup(made, seed=0, samples=2, protocol=QUICK)).returned
     assert scores["score"] == pytest.approx(0, abs=1e-9)
     assert scores["right_size"] == 1
     single = [len(answers) == 1 for _, answers in two_answers.parts[0].examples]
@@ -88,7 +88,7 @@ def test_which_valid_set_is_ranked_follows_the_seed(
     monkeypatch.setattr(desp.tasks.scoring, "FEWEST_CALIBRATED", 5)
     predictor = knowing(lambda x, _: torch.ones(len(x), 2, 2), two_answers.shape(None, True)[0], PRESENCE)
     for seed in (3, 3, 4, 5):
-        two_answers.evaluate(predictor, seed=seed, samples=1, protocol=QUICK)
+        two_answers.evaluate(EvaluationSetup(predictor, seed=seed, samples=1, protocol=QUICK))
     first, again, *others = ranked
     assert first == again
     assert first not in others
@@ -129,7 +129,7 @@ def test_aligned_sets_are_compared_element_by_element(
 
         flipped = order.stop == 1
         made = knowing(draw, shape, PRESENCE)
-        return task.evaluate(made, seed=0, samples=1, protocol=QUICK).returned
+        return task.evaluate(EvaluationSetup(made, seed=0, samples=1, protocol=QUICK)).returned
 
     assert score(slice(0, 0, 1))["score"] == pytest.approx(0, abs=1e-9)
     assert score(slice(0, 1, 1))["score"] > 0.01

@@ -9,7 +9,7 @@ from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.metrics.base import describe, find_metric
 from desp.settings import LangevinSettings
-from desp.tasks import Task
+from desp.tasks import EvaluationSetup, Task
 
 every_task = pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist"], indirect=True)
 
@@ -23,7 +23,7 @@ def test_every_score_belongs_to_a_metric(problem: Any, distance: Any, sampler: L
         pytest.skip("it compares no collections")
     task.compared_by = distance
     evaluation = task.evaluate(
-        problem.predictor, seed=3, samples=2, protocol=task.protocol("quick"), sampler=sampler
+        EvaluationSetup(problem.predictor, seed=3, samples=2, protocol=task.protocol("quick"), sampler=sampler)
     )
     keys = {*evaluation.raw, *evaluation.returned, *evaluation.real_data}
     assert "score" in keys

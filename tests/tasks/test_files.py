@@ -16,7 +16,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, RepresentationSettings, RunSettings, TrainingSettings
-from desp.tasks import Protocol
+from desp.tasks import EvaluationSetup, Protocol
 from desp.tasks.files import FilesTask
 
 HERE = Path(".")
@@ -222,7 +222,7 @@ def predictor(task: FilesTask, knowing: Callable[..., SetPredictor]) -> Callable
 
 
 def test_a_perfect_predictor_scores_zero(task: FilesTask, predictor: Callable[..., SetPredictor]) -> None:
-    evaluation = task.evaluate(predictor(), seed=0, samples=2, protocol=task.protocol("quick"))
+    evaluation = task.evaluate(EvaluationSetup(predictor(), seed=0, samples=2, protocol=task.protocol("quick")))
     assert evaluation.returned == pytest.approx(
         {"score": 0, "score_best_of_k": 0, "size_rmse": 0, "right_size": 1}, abs=1e-9
     )
@@ -233,7 +233,7 @@ def test_a_perfect_predictor_scores_zero(task: FilesTask, predictor: Callable[..
 
 def test_the_best_of_k_forgives_the_others(task: FilesTask, predictor: Callable[..., SetPredictor]) -> None:
     evaluation = task.evaluate(
-        predictor(wrong=2), seed=0, samples=2, protocol=task.protocol("quick")
+        EvaluationSetup(predictor(wrong=2), seed=0, samples=2, protocol=task.protocol("quick"))
     )  # the first of two is empty
     assert evaluation.returned["score_best_of_k"] == pytest.approx(0, abs=1e-9)
     assert evaluation.returned["score"] > 0.01

@@ -19,7 +19,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.settings import LangevinSettings, TrainingSettings
-from desp.tasks import Protocol, Task, calibration, make_task
+from desp.tasks import EvaluationSetup, Protocol, Task, calibration, make_task
 from desp.tasks.calibration import CALIBRATION_SAMPLES
 from desp.tasks.digits import DigitsTask
 from desp.tasks.files import FilesTask
@@ -67,9 +67,11 @@ def numbers(problem: Any) -> dict[str, Any]:
             "training": [item for batch in batches for item in (batch.x, batch.sets.elements, batch.sets.sizes)],
             "validation batch": [chosen_by.x, chosen_by.sets.elements, chosen_by.sets.sizes],
             "examples": {item.label: {"input": item.input, "x": [item.x, *item.truth]} for item in examples},
-            "evaluation": asdict(task.evaluate(predictor, seed=SEED, samples=3, protocol=protocol)),
+            "evaluation": asdict(
+                task.evaluate(EvaluationSetup(predictor, seed=SEED, samples=3, protocol=protocol))
+            ),
             "with another sampler": asdict(
-                task.evaluate(predictor, seed=SEED, samples=1, protocol=protocol, sampler=OTHER)
+                task.evaluate(EvaluationSetup(predictor, seed=SEED, samples=1, protocol=protocol, sampler=OTHER))
             ),
             "validation": task.validation(SEED)(predictor),
             "sampler score": [
@@ -102,7 +104,7 @@ def test_numbers_are_those_on_file(problem: Any) -> None:
 def test_distributions_by_assignment_are_those_on_file(problem: Any) -> None:
     task, predictor = problem
     task.compared_by = "hungarian"
-    evaluation = task.evaluate(predictor, seed=SEED, samples=1, protocol=task.protocol("quick"))
+    evaluation = task.evaluate(EvaluationSetup(predictor, seed=SEED, samples=1, protocol=task.protocol("quick")))
     found = {name: value for name, value in evaluation.returned.items() if name.endswith("_hungarian")}
     compare(f"task-{task.name}-hungarian", flat([found, evaluation.details["distribution"]]))
 

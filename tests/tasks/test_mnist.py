@@ -24,7 +24,7 @@ from desp.settings import (
     SetEncoderSettings,
     TrainingSettings,
 )
-from desp.tasks import Evaluation, Protocol, make_task
+from desp.tasks import Evaluation, EvaluationSetup, Protocol, make_task
 from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
 
 HERE = Path(".")
@@ -50,7 +50,9 @@ def predictor(task: SetMnistTask, knowing: Knowing) -> Callable[..., SetPredicto
 
 
 def evaluated(task: SetMnistTask, predictor: SetPredictor, **more: Any) -> Evaluation:
-    return task.evaluate(predictor, **{"seed": 0, "samples": 1, "protocol": task.protocol("quick"), **more})
+    return task.evaluate(
+        EvaluationSetup(predictor, **{"seed": 0, "samples": 1, "protocol": task.protocol("quick"), **more})
+    )
 
 
 # -- data ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from desp.errors import DataError
 from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings, PolygonsSettings
-from desp.tasks import Evaluation, Protocol, Task, make_task
+from desp.tasks import Evaluation, EvaluationSetup, Protocol, Task, make_task
 from desp.tasks.calibration import FEWEST_CALIBRATED
 from desp.tasks.digits import DigitsTask
 from desp.tasks.polygons import PolygonsTask
@@ -42,7 +42,9 @@ def digits() -> DigitsTask:
 def scored(task: Task, predictor: SetPredictor, seed: int = 0, tests: int | None = None) -> Evaluation:
     """An evaluation on few sets."""
     usual = 100 if isinstance(task, DigitsTask) else 600
-    return task.evaluate(predictor, seed=seed, samples=1, protocol=replace(FEW, tests=(tests or usual,)))
+    return task.evaluate(
+        EvaluationSetup(predictor, seed=seed, samples=1, protocol=replace(FEW, tests=(tests or usual,)))
+    )
 
 
 def test_tasks_from_settings() -> None:

@@ -13,7 +13,7 @@ from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.provenance import provenance
 from desp.settings import to_json
 from desp.storage import write_json
-from desp.tasks import Evaluation
+from desp.tasks import Evaluation, EvaluationSetup
 
 
 def ablate_run(
@@ -49,7 +49,7 @@ def ablate_run(
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(predictor, seed=run.seed, samples=samples, protocol=counts, sampler=changed)
+            evaluation = task.evaluate(EvaluationSetup(predictor, run.seed, samples, counts, changed))
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
             rows[changed.stochastic_steps] = row

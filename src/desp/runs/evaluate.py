@@ -17,7 +17,7 @@ from desp.runs.folder import LoadedRun, RunFolder, differences
 from desp.runs.provenance import provenance
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
-from desp.tasks import Example
+from desp.tasks import EvaluationSetup, Example
 
 FRAMES = 60
 
@@ -52,7 +52,7 @@ def evaluate_run(
     task.compared_by = distance
     counts, began = task.protocol(protocol), time.monotonic()
     seed = run.seed if seed is None else seed
-    evaluation = task.evaluate(predictor, seed=seed, samples=samples, protocol=counts)
+    evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts))
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
     result: dict[str, Any] = {

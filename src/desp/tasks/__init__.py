@@ -1,6 +1,6 @@
 """Tasks: where data come from, how inputs are written, and how predictions are scored."""
 
 from desp.tasks.base import Example, Task, make_task
-from desp.tasks.scoring import Evaluation, Protocol
+from desp.tasks.scoring import Evaluation, EvaluationSetup, Protocol
 
-__all__ = ["Evaluation", "Example", "Protocol", "Task", "make_task"]
+__all__ = ["Evaluation", "EvaluationSetup", "Example", "Protocol", "Task", "make_task"]

@@ -22,7 +22,7 @@ from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import Distance, SamplerSettings, TaskSettings, TrainingSettings
 from desp.tasks.calibration import energy_score, truth_and_predictions
-from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, Protocol, score_examples
+from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5
 # Examples by which shapes and ranges of drawn data are known.
@@ -80,26 +80,9 @@ class Task(ABC):
         """Inputs with all their valid sets, never trained on: what `evaluate` uses by default."""
         raise NotImplementedError(f"The task '{self.name}' gives neither examples to score nor scores of its own.")
 
-    def evaluate(
-        self,
-        predictor: SetPredictor,
-        *,
-        seed: int,
-        samples: int,
-        protocol: Protocol,
-        sampler: SamplerSettings | None = None,
-    ) -> Evaluation:
-        """Score a predictor on fresh test data, on as much of it as `protocol` says.
-
-        Args:
-            predictor: what is scored.
-            seed: of test data and chains.
-            samples: predictions an input, where metrics use several.
-            protocol: one of `protocols`.
-            sampler: another one than the predictor's own.
-        """
-        examples = self.scored_examples(seed, protocol)
-        return score_examples(predictor, examples, seed=seed, samples=samples, protocol=protocol, sampler=sampler)
+    def evaluate(self, setup: EvaluationSetup) -> Evaluation:
+        """Score a predictor on fresh test data, by default on `scored_examples`."""
+        return score_examples(setup, self.scored_examples(setup.seed, setup.protocol))
 
     @cached_property
     def axes(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Digits: predict a point cloud of a one or a seven."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from desp.metrics.digits import DIGIT_SCORE, RAREST_STYLE, digit_score, digit_st
 from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings
-from desp.tasks.labels import SPREAD_METRICS, LabelTask, LabelTests, Measured
+from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask
+from desp.tasks.scoring import EvaluationSetup
 
 
 class DigitsTask(LabelTask):
@@ -41,19 +43,22 @@ class DigitsTask(LabelTask):
         device = predictor.device
         return lambda sets, kinds: digit_score(sets.to(device), kinds.to(device))
 
-    def measure(self, tests: LabelTests, scores: Tensor) -> Measured:
+    def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
+        """Those at hand."""
+        return _by_digit(real, setup.predictor.device), _by_digit(predicted, setup.predictor.device)
+
+    def measure(
+        self, setup: EvaluationSetup, predicted: Batch, scores: Tensor, collections: Collections
+    ) -> tuple[dict[str, float], dict[str, Any]]:
         """The shares of both styles."""
-        del scores
-        device, count = tests.predictor.device, tests.protocol.per_input
-        real = _by_digit(tests.real.sets.to(device), tests.real.x.argmax(dim=1).to(device))
-        predicted = _by_digit(tests.sets, tests.kinds)
-        shares, of_real = (_style_shares(sets, count) for sets in (predicted, real))
+        del predicted, scores
+        of_real, shares = (_style_shares(sets, setup.protocol.per_input) for sets in collections)
         rarest = min(share for styles in shares.values() for share in styles.values())
-        details = {"style_shares": shares, "style_shares_real": of_real}
-        return Measured({"rarest_style": rarest}, details, real, predicted)
+        return {"rarest_style": rarest}, {"style_shares": shares, "style_shares_real": of_real}
 
 
-def _by_digit(sets: SetBatch, kinds: Tensor) -> dict[str, SetBatch]:
+def _by_digit(batch: Batch, device: torch.device) -> dict[str, SetBatch]:
+    kinds, sets = batch.x.argmax(dim=1).to(device), batch.sets.to(device)
     return {
         digit.name: SetBatch(sets.elements[kinds == kind], sets.presence[kinds == kind])
         for kind, digit in enumerate(DIGITS)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,22 +18,16 @@ from desp.metrics.distribution import DISTRIBUTION_METRICS
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import SamplerSettings
 from desp.tasks.base import Example, GeneratedTask
-from desp.tasks.calibration import calibration_scores, distribution_scores, sample_each, truth_and_predictions
-from desp.tasks.scoring import Evaluation, Protocol
+from desp.tasks.calibration import distribution_scores
+from desp.tasks.scoring import Evaluation, EvaluationSetup
 
 SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION)
 """What every such task reports beside its own."""
 
 
-class Measured(NamedTuple):
-    """What a task measures beside score and calibration; sets are by label, at least as many as are compared."""
-
-    scores: dict[str, float]
-    details: dict[str, Any]
-    true: dict[str, SetBatch]
-    predicted: dict[str, SetBatch]
+Collections = tuple[dict[str, SetBatch], dict[str, SetBatch]]
+"""True and predicted sets, by label."""
 
 
 class LabelTask(GeneratedTask):
@@ -60,8 +54,14 @@ class LabelTask(GeneratedTask):
         """A function from zero-padded sets (B, N, 2) and the numbers of their labels (B,) to scores (B,)."""
 
     @abstractmethod
-    def measure(self, tests: "LabelTests", scores: Tensor) -> Measured:
-        """The task's own numbers, from predictions and the scores (B,) of what is returned for them."""
+    def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
+        """At least as many sets of each label as are compared: of those at hand, or new ones."""
+
+    @abstractmethod
+    def measure(
+        self, setup: EvaluationSetup, predicted: Batch, scores: Tensor, collections: Collections
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """The task's own scores and details, from predictions with scores (B,), and from its collections."""
 
     def one_hot(self, kinds: Tensor | list[int]) -> Tensor:
         """Inputs (B, labels) from the numbers of their labels."""
@@ -95,68 +95,27 @@ class LabelTask(GeneratedTask):
             for kind, value in enumerate(self.inputs)
         ]
 
-    def evaluate(
-        self,
-        predictor: SetPredictor,
-        *,
-        seed: int,
-        samples: int,
-        protocol: Protocol,
-        sampler: SamplerSettings | None = None,
-    ) -> Evaluation:
-        """Score, the task's own numbers, distribution and calibration."""
-        del samples
-        tests = LabelTests(self, predictor, seed, protocol, sampler)
-        score = self.scorer(predictor)
-        returned = score(tests.sets.elements, tests.kinds)
-        own, count = self.measure(tests, returned), protocol.collection(self.compared_by)
-        true, predicted = (
-            {name: sets.first(count) for name, sets in part.items()} for part in (own.true, own.predicted)
-        )
-        spread, spread_details = distribution_scores(true, predicted, self.compared_by)
-        truth = self.draw(protocol.calibrated, make_generator(seed, f"calibration {self.name}"))
-        distances = truth_and_predictions(predictor, truth, seed, sampler=sampler)
-        ranks, rank_details = calibration_scores(distances, seed)
-        real = tests.real
-        return Evaluation(
-            raw={"score": float(score(tests.raw[..., :2], tests.kinds).mean())},
-            returned={"score": float(returned.mean()), **own.scores, **spread, **ranks},
-            real_data={"score": float(score(real.sets.elements, real.x.argmax(dim=1)).mean())},
-            details={**own.details, "distribution": spread_details, "calibration": rank_details},
-            energy=float(predictor.raw_energy(tests.code, tests.raw).mean()),
-        )
-
-
-class LabelTests:
-    """Predictions to score, for all labels in turn, and as many real sets.
-
-    Attributes:
-        kinds: (B,) numbers of the labels.
-        code: of their inputs.
-        raw: (B, N, C) what the sampler gave.
-        sets: the same as a user gets it.
-        real: fresh data, always the same, on the CPU.
-    """
-
-    def __init__(
-        self,
-        task: LabelTask,
-        predictor: SetPredictor,
-        seed: int,
-        protocol: Protocol,
-        sampler: SamplerSettings | None,
-    ) -> None:
-        self.task, self.predictor, self.seed = task, predictor, seed
-        self.protocol, self.sampler = protocol, sampler
+    def evaluate(self, setup: EvaluationSetup) -> Evaluation:
+        """Score, the task's own numbers, distribution and calibration, with predictions for all labels in turn."""
+        predictor, protocol = setup.predictor, setup.protocol
         count = protocol.tests[0] or 0
-        self.kinds = torch.arange(count, device=predictor.device) % len(task.inputs)
-        generator = make_generator(seed, "test chains", device=predictor.device)
-        self.code, self.raw = sample_each(predictor, [task.one_hot(self.kinds)], 1, generator, sampler)
-        self.sets = predictor.decode_sets(self.raw).packed()
-        self.real: Batch = task.draw(count, make_generator(f"real {task.name}"))
-
-    def more(self, kind: int, count: int, *name: str | int) -> SetBatch:
-        """`count` more predictions for one label, from a generator of that name."""
-        generator = make_generator(self.seed, *name, device=self.predictor.device)
-        _, raw = sample_each(self.predictor, [self.task.one_hot([kind])], count, generator, self.sampler)
-        return self.predictor.decode_sets(raw).packed()
+        kinds = torch.arange(count, device=predictor.device) % len(self.inputs)
+        x = self.one_hot(kinds)
+        code, raw = setup.sample([x], 1, "test chains")
+        predicted = Batch(x, predictor.decode_sets(raw).packed())
+        real = self.draw(count, make_generator(f"real {self.name}"))  # always the same
+        score = self.scorer(predictor)
+        returned = score(predicted.sets.elements, kinds)
+        both, compared = self.collections(setup, real, predicted), protocol.collection(self.compared_by)
+        own, own_details = self.measure(setup, predicted, returned, both)
+        true, found = ({name: sets.first(compared) for name, sets in part.items()} for part in both)
+        spread, spread_details = distribution_scores(true, found, self.compared_by)
+        truth = self.draw(protocol.calibrated, make_generator(setup.seed, f"calibration {self.name}"))
+        ranks, rank_details = setup.calibration(truth)
+        return Evaluation(
+            raw={"score": float(score(raw[..., :2], kinds).mean())},
+            returned={"score": float(returned.mean()), **own, **spread, **ranks},
+            real_data={"score": float(score(real.sets.elements, real.x.argmax(dim=1)).mean())},
+            details={**own_details, "distribution": spread_details, "calibration": rank_details},
+            energy=float(predictor.raw_energy(code, raw).mean()),
+        )

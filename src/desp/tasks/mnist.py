@@ -32,7 +32,7 @@ from desp.sets import SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
 from desp.tasks.base import Example, Task
 from desp.tasks.calibration import sample_each
-from desp.tasks.scoring import FULL, QUICK, Evaluation, Protocol
+from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup
 
 logger = logging.getLogger(__name__)
 
@@ -146,30 +146,20 @@ class SetMnistTask(Task):
         _, raw = sample_each(predictor, [x], 1, generator, sampler)
         return float(chamfer_each(with_presence(predictor, raw), x).double().mean())
 
-    def evaluate(
-        self,
-        predictor: SetPredictor,
-        *,
-        seed: int,
-        samples: int,
-        protocol: Protocol,
-        sampler: SamplerSettings | None = None,
-    ) -> Evaluation:
+    def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Distances and size errors, by `full` on the first 1,000 test digits and on all.
 
         Where another sampler than the predictor's own is tried, the fewer of the two must do.
         """
-        del samples
-        total = len(self.data.test)
-        counts = sorted({min(count or total, total) for count in protocol.tests})
-        counts = counts if sampler is None else counts[:1]
+        predictor, total = setup.predictor, len(self.data.test)
+        counts = sorted({min(count or total, total) for count in setup.protocol.tests})
+        counts = counts if setup.sampler is None else counts[:1]
         x = self.data.test.at(slice(counts[-1])).to(predictor.device).batch().x
-        generator = make_generator(seed, "test chains", device=predictor.device)
-        code, raw = sample_each(predictor, [x], 1, generator, sampler)
+        code, raw = setup.sample([x], 1, "test chains")
         sets = predictor.decode_sets(raw).packed()
         of_raw = compare_reconstructions(with_presence(predictor, raw), x)
         of_returned = compare_reconstructions(sets.with_presence(), x)
-        rounded = ({}, {}) if sampler else self._from_rounded_codes(predictor, code, x[: counts[0]], seed)
+        rounded = ({}, {}) if setup.sampler else self._from_rounded_codes(setup, code, x[: counts[0]])
         distances = of_returned.chamfer
         cases = ordered_cases(distances[: counts[0]], CASES)
         scored = f"{self.data_label}, first {' and '.join(map(str, counts))} test images"
@@ -204,14 +194,14 @@ class SetMnistTask(Task):
         return {PUBLISHED_TESTS: "", len(self.data.test): "_all"}.get(count, f"_first{count}")
 
     def _from_rounded_codes(
-        self, predictor: SetPredictor, code: Tensor, x: Tensor, seed: int
+        self, setup: EvaluationSetup, code: Tensor, x: Tensor
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Metrics of raw and returned sets from codes of half the bits: whether sets hide in their last digits.
 
         Whole parts of those that are drawn at once are drawn again, so that the first `count` have the same noise.
         """
-        generator = make_generator(seed, "test chains", device=predictor.device)
-        count = len(x)
+        predictor, count = setup.predictor, len(x)
+        generator = make_generator(setup.seed, "test chains", device=predictor.device)
         again = code[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
         raw, _ = predictor.sample(again.to(torch.bfloat16).to(code.dtype), generator)
         raw = raw[:count]

@@ -1,6 +1,7 @@
 """Polygons: predict the corners of a regular polygon with a given number of corners."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,8 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PolygonsSettings
-from desp.tasks.labels import SPREAD_METRICS, LabelTask, LabelTests, Measured
+from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask
+from desp.tasks.scoring import EvaluationSetup
 
 
 class PolygonsTask(LabelTask):
@@ -39,17 +41,27 @@ class PolygonsTask(LabelTask):
         del predictor
         return lambda sets, kinds: polygon_score(sets, self._sizes(kinds))
 
-    def measure(self, tests: LabelTests, scores: Tensor) -> Measured:
-        """The median score, set sizes, and whether all rotations appear among enough predictions of each label."""
-        wanted, found, per_input = self._sizes(tests.kinds), tests.sets.sizes, tests.protocol.per_input or 0
-        tried = max(per_input + per_input // 2, tests.protocol.compared)
-        count = tests.protocol.collection(self.compared_by)
-        true, predicted = {}, {}
+    def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
+        """New ones: enough of each label to see whether all rotations appear."""
+        del real, predicted
+        predictor, per_input = setup.predictor, setup.protocol.per_input or 0
+        tried = max(per_input + per_input // 2, setup.protocol.compared)
+        count = setup.protocol.collection(self.compared_by)
+        true, found = {}, {}
         for kind, corners in enumerate(self.corners):
             own = make_generator("compared polygons", corners)
-            true[str(corners)] = draw_polygons(count, own, (corners,)).sets.to(tests.predictor.device)
-            predicted[str(corners)] = tests.more(kind, tried, "angles", corners)
-        angles = {name: _turns(sets, int(name), per_input) for name, sets in predicted.items()}
+            true[str(corners)] = draw_polygons(count, own, (corners,)).sets.to(predictor.device)
+            _, raw = setup.sample([self.one_hot([kind])], tried, "angles", corners)
+            found[str(corners)] = predictor.decode_sets(raw).packed()
+        return true, found
+
+    def measure(
+        self, setup: EvaluationSetup, predicted: Batch, scores: Tensor, collections: Collections
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """The median score, set sizes, and whether all rotations appear among enough predictions of each label."""
+        wanted, found = self._sizes(predicted.x.argmax(dim=1)), predicted.sets.sizes
+        count = setup.protocol.per_input or 0
+        angles = {name: _turns(sets, int(name), count) for name, sets in collections[1].items()}
         known = [value for value in angles.values() if value is not None]
         own_scores = {
             "score_median": float(scores.median()),
@@ -57,7 +69,7 @@ class PolygonsTask(LabelTask):
             "right_size": right_size(found, wanted),
             "kuiper": max(known) if len(known) == len(angles) else float("nan"),
         }
-        return Measured(own_scores, {"kuiper": angles}, true, predicted)
+        return own_scores, {"kuiper": angles}
 
     def _sizes(self, kinds: Tensor) -> Tensor:
         return torch.tensor(self.corners, device=kinds.device)[kinds]

@@ -4,7 +4,7 @@ The latter is what a task does that says nothing else.
 """
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,22 +100,43 @@ class Evaluation:
     cases: list[dict[str, Any]] = field(default_factory=list)
 
 
-def score_examples(
-    predictor: SetPredictor,
-    examples: Sequence[Labelled],
-    *,
-    seed: int,
-    samples: int,
-    protocol: Protocol,
-    sampler: SamplerSettings | None = None,
-) -> Evaluation:
+@dataclass(frozen=True)
+class EvaluationSetup:
+    """What is scored, and on how much fresh test data.
+
+    Attributes:
+        predictor: whose predictions.
+        seed: of test data and chains.
+        samples: predictions an input, where metrics use several.
+        protocol: one of the task's.
+        sampler: another one than the predictor's own.
+    """
+
+    predictor: SetPredictor
+    seed: int
+    samples: int
+    protocol: Protocol
+    sampler: SamplerSettings | None = None
+
+    def sample(self, inputs: Iterable[Tensor], samples: int, *name: str | int) -> tuple[Tensor, Tensor]:
+        """As `sample_each`, with the setup's sampler and a generator of that name."""
+        generator = make_generator(self.seed, *name, device=self.predictor.device)
+        return sample_each(self.predictor, inputs, samples, generator, self.sampler)
+
+    def calibration(self, truth: Batch) -> tuple[dict[str, float], dict[str, Any]]:
+        """As `calibration_scores`, for inputs with a true set."""
+        distances = truth_and_predictions(self.predictor, truth, self.seed, sampler=self.sampler)
+        return calibration_scores(distances, self.seed)
+
+
+def score_examples(setup: EvaluationSetup, examples: Sequence[Labelled]) -> Evaluation:
     """Distances to the nearest valid set, errors of the cardinality, and calibration.
 
     The distance is Chamfer's in scaled units, padding and presence included; where outputs are aligned with
     inputs, that of each element to its own. With several valid sets of which the data hold one, a prediction may
     be right and still far from it, so the distance of the nearest of K predictions stands beside it.
     """
-    answers: list[tuple[Tensor, ...]] = []
+    predictor, samples, answers = setup.predictor, setup.samples, list[tuple[Tensor, ...]]()
 
     def inputs() -> Iterator[Tensor]:
         """Some at a time, as all may not fit into memory; their valid sets are kept."""
@@ -124,15 +145,14 @@ def score_examples(
             answers.extend(valid for _, valid in some)
             yield torch.stack([x for x, _ in some])
 
-    generator = make_generator(seed, "held-out chains", device=predictor.device)
-    code, raw = sample_each(predictor, inputs(), samples, generator, sampler)
+    code, raw = setup.sample(inputs(), samples, "held-out chains")
     returned = predictor.decode_sets(raw).packed()
     distances, nearest = _to_answers(predictor, returned, answers, samples)
     sizes = returned.sizes.cpu()
     true_sizes = torch.tensor(
         [len(valid[index]) for valid, row in zip(answers, nearest.tolist(), strict=True) for index in row]
     )
-    ranks, rank_details = _calibration(predictor, examples[: protocol.calibrated], seed, sampler)
+    ranks, rank_details = _calibration(setup, examples[: setup.protocol.calibrated])
     return Evaluation(
         raw={},
         returned={
@@ -175,15 +195,12 @@ def _answers_found(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict
     return {"answers_found": statistics.fmean(shares)}
 
 
-def _calibration(
-    predictor: SetPredictor, some: Sequence[Labelled], seed: int, sampler: SamplerSettings | None
-) -> tuple[dict[str, float], dict[str, Any]]:
+def _calibration(setup: EvaluationSetup, some: Sequence[Labelled]) -> tuple[dict[str, float], dict[str, Any]]:
     """Whether true sets, one of the valid ones of each example, could be predictions; nothing of too few."""
     if len(some) < FEWEST_CALIBRATED:
         return {}, {}
-    chances = torch.rand(len(some), generator=make_generator(seed, "valid answers")).tolist()
+    chances = torch.rand(len(some), generator=make_generator(setup.seed, "valid answers")).tolist()
     chosen = [answers[int(chance * len(answers))] for chance, (_, answers) in zip(chances, some, strict=True)]
-    truth = SetBatch.from_ragged(chosen, features=predictor.shape.features)
-    batch = Batch(torch.stack([x for x, _ in some]), truth)
-    scores, details = calibration_scores(truth_and_predictions(predictor, batch, seed, sampler=sampler), seed)
+    truth = SetBatch.from_ragged(chosen, features=setup.predictor.shape.features)
+    scores, details = setup.calibration(Batch(torch.stack([x for x, _ in some]), truth))
     return scores, {"calibration": details}
