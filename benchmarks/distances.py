@@ -13,7 +13,7 @@ from study import main
 from torch import Tensor
 
 from desp.benchmarks import BenchOptions, Row
-from desp.benchmarks.measure import Timing, make_row, measure
+from desp.benchmarks.measure import make_row, measure
 from desp.distances import SET_DISTANCES
 from desp.randomness import make_generator
 from desp.settings import Distance
@@ -63,7 +63,7 @@ def _row(name: Distance, shape: tuple[int, int, int], options: BenchOptions) -> 
     return {**row, "precision": "float32"}
 
 
-def time_distance(function: DistanceFunction, shape: tuple[int, int, int], options: BenchOptions) -> Timing:
+def time_distance(function: DistanceFunction, shape: tuple[int, int, int], options: BenchOptions) -> Row:
     """The time of a distance between two batches (B, N, D) of random sets, without gradients."""
     a, b = random_sets(shape, options), random_sets(shape, options, "others")
     with torch.no_grad():

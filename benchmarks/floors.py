@@ -47,8 +47,10 @@ def measure_peaks(device: torch.device) -> Peaks:
     product = torch.empty_like(matrix)
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    multiplied = min(measure(lambda: torch.mm(matrix, matrix, out=product), device, 1).ms for _ in range(SAMPLES))
-    copied = min(measure(lambda: target.copy_(source), device, 1).ms for _ in range(SAMPLES))
+    multiplied = min(
+        measure(lambda: torch.mm(matrix, matrix, out=product), device, 1)["ms"] for _ in range(SAMPLES)
+    )
+    copied = min(measure(lambda: target.copy_(source), device, 1)["ms"] for _ in range(SAMPLES))
     return Peaks(2 * side**3 / (1e-3 * multiplied), 2 * size / (1e-3 * copied))
 
 

@@ -11,9 +11,8 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from desp.benchmarks import BenchOptions, measure
+from desp.benchmarks import BenchOptions, Row, measure
 from desp.benchmarks.chains import ChainCase
-from desp.benchmarks.measure import Timing
 from desp.distances import chamfer, hungarian
 from desp.errors import SettingsError
 from desp.settings import DeepSetsSettings, SetEncoderSettings
@@ -58,9 +57,9 @@ def test_times_of_distances_are_what_was_measured(monkeypatch: pytest.MonkeyPatc
     times = iter([2.0, 10.0] * 4)
     repeated = []
 
-    def measured(work: Any, device: torch.device, repeats: int) -> Timing:
+    def measured(work: Any, device: torch.device, repeats: int) -> Row:
         repeated.append(repeats)
-        return Timing(next(times), 1.0, 1.0)
+        return {"ms": next(times), "compile_s": 1.0, "peak_mb": 1.0}
 
     monkeypatch.setattr(distances, "measure", measured)
     for row in distances.distance_rows(options(repeats=4)):

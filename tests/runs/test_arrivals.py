@@ -22,7 +22,7 @@ from desp.paper.ablation import ablate_run
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.runs.evaluate import evaluate_run, sample_run
-from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
 from desp.runs.tune import tune_run
 from desp.settings import Columns, DataDescription, FilesSettings, LangevinSettings, RunSettings, TrainingSettings
@@ -231,13 +231,13 @@ def test_a_shown_chain_has_the_units_of_the_data(file: Path, folder: RunFolder) 
 def test_a_run_is_opened_with_the_data_it_was_trained_on(file: Path, folder: RunFolder) -> None:
     settings = on_file(file)
     train_run(settings, SEED, folder)
-    run = LoadedRun.open(folder)
-    assert (run.settings, run.seed, run.task.name) == (settings, SEED, "files")
-    assert same(run.predictor.weights(), folder.load_predictor().weights())
+    found, seed, task, predictor = folder.open()
+    assert (found, seed, task.name) == (settings, SEED, "files")
+    assert same(predictor.weights(), folder.load_predictor().weights())
     file.write_text(file.read_text() + file.read_text())
     with pytest.raises(RunError, match="has changed since"):
-        LoadedRun.open(folder)
-    assert LoadedRun.open(folder, data=False).seed == SEED  # to predict, no data are needed
+        folder.open()
+    assert folder.open(data=False)[1] == SEED  # to predict, no data are needed
 
 
 @pytest.mark.parametrize("use", ["evaluate", "sample", "ablate", "tune", "resume"])

@@ -6,7 +6,7 @@ import gc
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,32 +75,8 @@ class BenchOptions:
         return row
 
 
-@dataclass(frozen=True)
-class Timing:
-    """How long work took.
-
-    Attributes:
-        ms: median of the warm runs.
-        first_s: seconds of the very first call, which may compile or capture.
-        peak_mb: most memory by which the allocations on the GPU, or the process, grew.
-    """
-
-    ms: float
-    first_s: float
-    peak_mb: float
-
-    @classmethod
-    def of(cls, samples: list[float], first: float, peak_mb: float) -> "Timing":
-        """From seconds of the warm runs and of the first."""
-        return cls(1e3 * statistics.median(samples), first, round(peak_mb, 1))
-
-    def scaled(self, factor: float) -> "Timing":
-        """The time of `factor` times the work; the first call and the memory stay as they were."""
-        return replace(self, ms=self.ms * factor)
-
-
-def measure(work: Callable[[], object], device: torch.device, repeats: int) -> Timing:
-    """Call `work` once cold and then until `repeats` warm samples are taken."""
+def measure(work: Callable[[], object], device: torch.device, repeats: int) -> Row:
+    """Call `work` once cold and then until `repeats` warm samples are taken; returns `timing`."""
     grown_mb = watch_memory(device)
     first = _seconds(work, device)
     usual, spent = first, 0.0
@@ -109,7 +85,18 @@ def measure(work: Callable[[], object], device: torch.device, repeats: int) -> T
         spent += max(usual, 1e-6)
     calls = min(math.ceil(SHORTEST_SAMPLE_S / max(usual, 1e-6)), MOST_CALLS)
     samples = [_seconds(work, device, calls) for _ in range(repeats)]
-    return Timing.of(samples, first, grown_mb())
+    return timing(samples, first, grown_mb())
+
+
+def timing(samples: list[float], first: float, peak_mb: float) -> Row:
+    """Fields of a row on how long work took.
+
+    Args:
+        samples: seconds of the warm runs, whose median counts.
+        first: seconds of the very first call, which may compile or capture.
+        peak_mb: most memory by which the allocations on the GPU, or the process, grew.
+    """
+    return {"ms": 1e3 * statistics.median(samples), "compile_s": first, "peak_mb": round(peak_mb, 1)}
 
 
 def _seconds(work: Callable[[], object], device: torch.device, calls: int = 1) -> float:
@@ -139,25 +126,23 @@ def make_row(
     task: str,
     engine: str,
     device: torch.device,
-    ours: Timing,
-    reference: Timing | None = None,
+    ours: Row,
+    reference: Row | None = None,
     **sizes: int | None,
 ) -> Row:
-    """One measurement, beside the reference's where there is one; `compile_s` is the whole first call."""
+    """One measurement by `measure`, beside the reference's where there is one."""
     row: Row = {
         "task": task,
         "engine": engine,
         "device": device.type,
         "precision": "tf32" if device.type == "cuda" else "float32",
-        "ms": ours.ms,
-        "compile_s": ours.first_s,
-        "peak_mb": ours.peak_mb,
+        **ours,
     }
     if reference is not None:
         row |= {
-            "reference_ms": reference.ms,
-            "speedup": reference.ms / ours.ms,
-            "reference_peak_mb": reference.peak_mb,
+            "reference_ms": reference["ms"],
+            "speedup": reference["ms"] / ours["ms"],
+            "reference_peak_mb": reference["peak_mb"],
         }
     return row | sizes
 

@@ -13,9 +13,9 @@ from desp.benchmarks.measure import (
     REFERENCE_PRECISION,
     BenchOptions,
     Row,
-    Timing,
     make_row,
     measure,
+    timing,
     watch_memory,
 )
 from desp.benchmarks.reference import reference_training_step
@@ -96,7 +96,7 @@ def _problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor
 
 def _ours(
     predictor: SetPredictor, batch: Batch, training: TrainingSettings, options: BenchOptions
-) -> tuple[Timing, str]:
+) -> tuple[Row, str]:
     """The library's own loop, on a batch in memory; the time is read where it asks for the next batch.
 
     The method is told of the recipe's whole length, by which it chooses how its chains run.
@@ -119,7 +119,7 @@ def _ours(
         engine=options.engine,
     )
     outcome = trainer.fit()
-    return Timing.of(source.samples(), source.first_s, grown_mb()), outcome.engine
+    return timing(source.samples(), source.first_s, grown_mb()), outcome.engine
 
 
 class _TimedSource(BatchSource):
@@ -149,7 +149,7 @@ class _TimedSource(BatchSource):
         return [(after - before) / self.block for before, after in pairwise(self._marks)]
 
 
-def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Timing:
+def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Row:
     """The plain step, on an energy of its own with the same first weights."""
     energy = cast(Contrastive, _problem(settings, options)[0].method).energy
     method = cast(ContrastiveSettings, settings.method)
@@ -174,7 +174,7 @@ def _prediction_row(recipe: str, options: BenchOptions) -> Row:
     inputs = x.repeat(-(-PREDICTIONS // len(x)), 1)[:PREDICTIONS].to(options.device)
     generator = make_generator(options.seed, "bench", recipe, device=options.device)
     with matmul_precision(OUR_PRECISION):
-        timing = measure(
+        ours = measure(
             lambda: predictor.decode_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
             options.device,
             options.repeats,
@@ -183,7 +183,7 @@ def _prediction_row(recipe: str, options: BenchOptions) -> Row:
         recipe,
         predictor.method.engine_used,
         options.device,
-        timing,
+        ours,
         predictions=PREDICTIONS,
         size=predictor.shape.max_size,
         steps=getattr(settings.method.prediction_sampler, "steps", None),

@@ -1,10 +1,9 @@
 """Examples as rows of arrays: an npz file, or a folder of npy files that are memory maps."""
 
 import zipfile
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,30 +64,6 @@ class _Rows:
         if self.presence is not None:
             return np.array(self.presence[index]) > 0.5
         return np.arange(size) < (size if self.sizes is None else self.sizes[index])
-
-
-class Examples(Sequence[Example]):
-    """Examples that are read when they are asked for, so that a memory map is never copied as a whole.
-
-    Args:
-        read: gives one example.
-        places: what it is asked for, in this order.
-    """
-
-    def __init__(self, read: Callable[[int], Example], places: Sequence[int]) -> None:
-        self.read, self.places = read, places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Example]: ...
-    def __getitem__(self, index: int | slice) -> Example | list[Example]:
-        if isinstance(index, slice):
-            return [self.read(place) for place in self.places[index]]
-        return self.read(self.places[index])
 
 
 class _ArrayRows:

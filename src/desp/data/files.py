@@ -1,21 +1,45 @@
 """A user's own data: JSON lines ``{"input": ..., "set": [[...]]}``, an npz file, or a folder of npy files."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from desp.data.arrays import Arrays, Examples, load_arrays, map_arrays, rows_of
+from desp.data.arrays import Arrays, Example, load_arrays, map_arrays, rows_of
 from desp.data.base import as_input
 from desp.errors import DataError
 from desp.extras import require
 from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription, InputKind
+
+
+class _Examples(Sequence[Example]):
+    """Examples that are read when they are asked for, so that a memory map is never copied as a whole.
+
+    Args:
+        read: gives one example.
+        places: what it is asked for, in this order.
+    """
+
+    def __init__(self, read: Callable[[int], Example], places: Sequence[int]) -> None:
+        self.read, self.places = read, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        if isinstance(index, slice):
+            return [self.read(place) for place in self.places[index]]
+        return self.read(self.places[index])
 
 
 class DataFile(Dataset[tuple[Tensor, Tensor]]):
@@ -27,7 +51,7 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         input_kind: of the inputs.
     """
 
-    def __init__(self, examples: Examples, answers: Sequence[int], input_kind: InputKind) -> None:
+    def __init__(self, examples: _Examples, answers: Sequence[int], input_kind: InputKind) -> None:
         self.examples, self.answers, self.input_kind = examples, answers, input_kind
         self._pairs = [(example, answer) for example, count in enumerate(answers) for answer in range(count)]
 
@@ -41,7 +65,7 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
 
     def part(self, places: Sequence[int]) -> "DataFile":
         """The examples at these places, with all their valid sets."""
-        examples = Examples(self.examples.read, [self.examples.places[place] for place in places])
+        examples = _Examples(self.examples.read, [self.examples.places[place] for place in places])
         return DataFile(examples, [self.answers[place] for place in places], self.input_kind)
 
 
@@ -70,7 +94,7 @@ def read_data_file(path: Path, description: DataDescription | None = None) -> Da
 
 def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
     rows = rows_of(arrays, path, description)
-    return DataFile(Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind)
+    return DataFile(_Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind)
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -138,7 +162,7 @@ def _read_json_lines(path: Path, description: DataDescription) -> DataFile:
     inputs, kind = _read_inputs(raw_inputs, path.parent, places)
     sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
     pairs = list(zip(inputs, sets, strict=True))
-    return DataFile(Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind)
+    return DataFile(_Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind)
 
 
 def _answers(record: dict[str, Any], where: str) -> list[Tensor]:

@@ -9,7 +9,7 @@ from desp.metrics.base import describe
 from desp.paper.reproduce import stochastic_sampler
 from desp.results import data_slug
 from desp.runs.evaluate import changed_settings
-from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.settings import to_json
 from desp.storage import write_json
@@ -36,8 +36,7 @@ def ablate_run(
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
     _check_ratios(ratios)
-    run = LoadedRun.open(folder, data=False)
-    predictor, task, settings = run.predictor, run.task, run.settings
+    settings, seed, task, predictor = folder.open(data=False)
     sampler = stochastic_sampler(predictor.settings)  # the one that was chosen, if any was
     if sampler is None:
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
@@ -49,7 +48,7 @@ def ablate_run(
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(EvaluationSetup(predictor, run.seed, samples, counts, changed))
+            evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts, changed))
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
             rows[changed.stochastic_steps] = row
@@ -57,7 +56,7 @@ def ablate_run(
             on_ratio(ratio)
     ablation = {
         "recipe": settings.recipe,
-        "seed": run.seed,
+        "seed": seed,
         "steps": sampler.steps,
         "sampler": to_json(replace(sampler, restarts=1)),
         "protocol": {"name": protocol, **asdict(counts)},

@@ -13,7 +13,7 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
-from desp.runs.folder import LoadedRun, RunFolder, differences
+from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
@@ -43,15 +43,14 @@ def evaluate_run(
     """
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
-    run = LoadedRun.open(folder)
-    settings, task, predictor = run.settings, run.task, run.predictor
+    settings, run_seed, task, predictor = folder.open()
     if distance != task.compared_by and not task.compares_collections:
         raise SettingsError(
             f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
         )
     task.compared_by = distance
     counts, began = task.protocol(protocol), time.monotonic()
-    seed = run.seed if seed is None else seed
+    seed = run_seed if seed is None else seed
     evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts))
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
@@ -62,7 +61,7 @@ def evaluate_run(
         "system": recipe.system,
         "scored": recipe.scored,
         "protocol": {"name": protocol, **asdict(counts)},
-        "seed": run.seed,
+        "seed": run_seed,
         "data": evaluation.data or task.data_label,
         "data_source": data_slug(settings),
         "metrics": describe(task.metrics, [*evaluation.raw, *evaluation.returned]),
@@ -120,11 +119,10 @@ def changed_settings(folder: RunFolder) -> list[str]:
 
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
     """Predict sets for the task's examples and write them, with the chain of each, to ``samples.json``."""
-    run = LoadedRun.open(folder)
-    task, shape = run.task, run.predictor.shape
-    examples = [_shown(run.predictor, example, samples, run.seed) for example in task.examples(run.seed)]
-    names = [task.axes["names"][column] for column in shape.description.columns_to_draw(shape.features)]
-    axes = task.axes | {"names": names}
+    _, seed, task, predictor = folder.open()
+    examples = [_shown(predictor, example, samples, seed) for example in task.examples(seed)]
+    columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
+    axes = task.axes | {"names": [task.axes["names"][column] for column in columns]}
     write_json(
         folder.samples_file,
         {"task": task.name, "one_answer": task.one_answer, "axes": axes, "examples": examples},

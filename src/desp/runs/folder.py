@@ -3,7 +3,7 @@
 Torch is loaded with the task or the predictor, not before: commands and reports look into folders without it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +210,21 @@ class RunFolder:
                 f"desp train {settings.recipe} --run {self.path} --resume"
             ) from error
 
+    def open(self, *, data: bool = True) -> "tuple[RunSettings, int, Task, SetPredictor]":
+        """A finished run: its settings, as it was begun, its seed, its task, and the trained predictor.
+
+        Args:
+            data: whether its data will be used, and must be those it was trained on.
+
+        Raises:
+            RunError: not a run, not finished, or its data have changed.
+        """
+        settings, seed = self.load_settings()
+        task, predictor = self.load_task(), self.load_predictor()
+        if data:
+            self.check_data(task)
+        return settings, seed, task, predictor
+
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""
         return read_object(file, again(file)) if file.exists() else None
@@ -226,40 +241,6 @@ class RunFolder:
                 f"{self.path} is no run folder: settings.json is missing. `desp train RECIPE --run DIR` makes one."
             )
         return values
-
-
-@dataclass(frozen=True)
-class LoadedRun:
-    """A finished run, opened once: what every command that uses a trained model holds.
-
-    Attributes:
-        settings: as the run was begun; the predictor's own sampler may have been tuned since.
-        seed: the run's.
-        task: its data are read when they are first used.
-        predictor: trained.
-    """
-
-    settings: RunSettings
-    seed: int
-    task: "Task"
-    predictor: "SetPredictor"
-
-    @classmethod
-    def open(cls, folder: RunFolder, *, data: bool = True) -> "LoadedRun":
-        """Open a finished run.
-
-        Args:
-            folder: where it is.
-            data: whether its data will be used, and must be those it was trained on.
-
-        Raises:
-            RunError: not a run, not finished, or its data have changed.
-        """
-        settings, seed = folder.load_settings()
-        task, predictor = folder.load_task(), folder.load_predictor()
-        if data:
-            folder.check_data(task)
-        return cls(settings, seed, task, predictor)
 
 
 def again(file: Path) -> str:

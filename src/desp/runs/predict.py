@@ -9,7 +9,7 @@ import torch
 from desp.data.files import field_of, read_lines
 from desp.errors import DataError
 from desp.predictor import Prediction
-from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.folder import RunFolder
 from desp.storage import without_nonfinite, write_text
 
 
@@ -30,8 +30,7 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
         raise DataError(f"{output} is the input file. Choose another one for the predictions.")
     if inputs.suffix == ".npz":
         raise DataError(f'{inputs}: inputs to predict for are read from JSON lines, one {{"input": ...}} a line.')
-    run = LoadedRun.open(folder, data=False)
-    task, predictor = run.task, run.predictor
+    _, _, task, predictor = folder.open(data=False)
     values, rows = [], []
     for where, record in read_lines(inputs):
         value = field_of(record, "input", where)

@@ -7,7 +7,7 @@ from typing import Any
 
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
-from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance, synchronized_clock
 from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
@@ -36,9 +36,8 @@ def tune_run(
     before = settings.method.prediction_sampler
     if before is None or type(before) not in _CHANGES:
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
-    run = LoadedRun.open(folder)
-    predictor = run.predictor
-    examples = run.task.validation_batch(seed, run.task.protocol(protocol).calibrated)
+    _, _, task, predictor = folder.open()
+    examples = task.validation_batch(seed, task.protocol(protocol).calibrated)
     if examples is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
@@ -46,7 +45,7 @@ def tune_run(
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
             began = synchronized_clock(predictor.device)
-            value = run.task.validation_score(predictor, examples, seed, CALIBRATION_SAMPLES, sampler)
+            value = task.validation_score(predictor, examples, seed, CALIBRATION_SAMPLES, sampler)
             seconds = synchronized_clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
