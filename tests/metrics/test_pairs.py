@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import permutations
+from unittest import mock
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from desp.distances import SET_DISTANCES
 from desp.errors import DataError, SettingsError
+from desp.metrics import distribution
 from desp.metrics.distribution import compare_distributions, pairwise_distances
 from desp.sets import SetBatch
 from desp.settings import Distance
@@ -59,11 +61,12 @@ def plain_pairs(first: SetBatch, second: SetBatch, distance: Distance) -> list[l
 
 
 @each_distance
-@pytest.mark.parametrize("pairs_at_once", [None, 1, 4, 1000])
-def test_pairs_against_loops(distance: Distance, pairs_at_once: int | None) -> None:
+@pytest.mark.parametrize("values_at_once", [2**22, 1, 128, 40_000])
+def test_pairs_against_loops(distance: Distance, values_at_once: int) -> None:
     """Sets of different sizes, batches of different padded sizes, an empty set on both sides."""
     first, second = random_sets([3, 0, 4, 1], 0), random_sets([2, 3, 0], 1)
-    found = pairwise_distances(first, second, distance, pairs_at_once=pairs_at_once)
+    with mock.patch.object(distribution, "VALUES_AT_ONCE", values_at_once):
+        found = pairwise_distances(first, second, distance)
     expected = torch.tensor(plain_pairs(first, second, distance), dtype=torch.float64)
     torch.testing.assert_close(found, expected)
     assert float(found[1, 2]) == 0  # empty and empty
@@ -73,23 +76,25 @@ def test_pairs_against_loops(distance: Distance, pairs_at_once: int | None) -> N
 @given(
     first=st.lists(st.integers(0, 4), min_size=1, max_size=4),
     second=st.lists(st.integers(0, 3), min_size=1, max_size=4),
-    at_once=st.integers(1, 20),
+    at_once=st.integers(1, 400),
 )
 def test_pairs_of_odd_sizes(distance: Distance, first: list[int], second: list[int], at_once: int) -> None:
     a, b = random_sets(first, 2), random_sets(second, 3)
-    found = pairwise_distances(a, b, distance, pairs_at_once=at_once)
+    with mock.patch.object(distribution, "VALUES_AT_ONCE", at_once):
+        found = pairwise_distances(a, b, distance)
     expected = torch.tensor(plain_pairs(a, b, distance), dtype=torch.float64)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(pairwise_distances(b, a, distance), expected.T)
 
 
 @each_distance
-@given(sizes=st.lists(st.integers(0, 4), min_size=1, max_size=6), at_once=st.integers(1, 40))
+@given(sizes=st.lists(st.integers(0, 4), min_size=1, max_size=6), at_once=st.integers(1, 800))
 def test_a_batch_against_itself_is_the_same_for_half_the_work(
     distance: Distance, sizes: list[int], at_once: int
 ) -> None:
     sets = random_sets(sizes, 4)
-    found = pairwise_distances(sets, sets, distance, pairs_at_once=at_once)
+    with mock.patch.object(distribution, "VALUES_AT_ONCE", at_once):
+        found = pairwise_distances(sets, sets, distance)
     other = SetBatch(sets.elements.clone(), sets.presence.clone())
     torch.testing.assert_close(found, pairwise_distances(sets, other, distance))
     assert torch.equal(found, found.T)
@@ -181,8 +186,3 @@ def test_different_devices_are_refused() -> None:
 def test_an_unknown_distance_is_refused() -> None:
     with pytest.raises(SettingsError, match="distance must be one of chamfer, hungarian, got 'emd'"):
         pairwise_distances(points([0.1]), points([0.2]), "emd")  # type: ignore[arg-type]
-
-
-def test_no_pairs_at_once_are_refused() -> None:
-    with pytest.raises(SettingsError, match="pairs_at_once must be at least 1, got 0"):
-        pairwise_distances(points([0.1]), points([0.2]), "chamfer", pairs_at_once=0)

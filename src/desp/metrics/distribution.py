@@ -27,9 +27,7 @@ DISTRIBUTION_METRICS = (
 
 
 @torch.no_grad()
-def pairwise_distances(
-    first: SetBatch, second: SetBatch, distance: Distance, *, pairs_at_once: int | None = None
-) -> Float[Tensor, "a b"]:
+def pairwise_distances(first: SetBatch, second: SetBatch, distance: Distance) -> Float[Tensor, "a b"]:
     """The set distance of every set of `first` (A, N, D) to every set of `second` (B, M, D).
 
     Sets are compared as tasks score them: absent elements are zero vectors that take part, so a wrong size costs
@@ -40,17 +38,15 @@ def pairwise_distances(
     Args:
         first, second: on the same device.
         distance: chamfer or hungarian.
-        pairs_at_once: a bound on memory; by default, as many as give some 4 million differences.
 
     Raises:
         DataError: an empty batch, different features or devices, NaN.
-        SettingsError: an unknown distance, or no pairs at once.
+        SettingsError: an unknown distance.
     """
     _check_batches(first, second)
     require_setting(distance in SET_DISTANCES, "distance", f"one of {', '.join(SET_DISTANCES)}", distance)
-    require_setting(pairs_at_once is None or pairs_at_once > 0, "pairs_at_once", "at least 1", pairs_at_once)
     a, b = (sets.elements for sets in _same_size(first, second))
-    at_once = pairs_at_once or max(1, VALUES_AT_ONCE // max(1, a[0].numel() * b.shape[1]))
+    at_once = max(1, VALUES_AT_ONCE // max(1, a[0].numel() * b.shape[1]))
     found = torch.zeros(len(a) * len(b), dtype=a.dtype, device=a.device)
     for start in range(0, len(found), at_once):
         pairs = torch.arange(start, min(start + at_once, len(found)), device=a.device)
@@ -118,7 +114,6 @@ def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distanc
         DataError: an empty batch, different features or devices, NaN.
         SettingsError: an unknown distance.
     """
-    _check_batches(real, predicted)
     # Padded here, so that distances within and between see the same number of zero vectors.
     real, predicted = _same_size(real, predicted)
     between = pairwise_distances(real, predicted, distance)

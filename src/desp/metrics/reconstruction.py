@@ -91,12 +91,12 @@ def batched_size_rmse(
     return float(torch.tensor([size_rmse(some, wanted) for some, wanted in parts], dtype=torch.float64).mean())
 
 
-def released_sizes(values: Float[Tensor, "b n c"], threshold: float = RELEASED_THRESHOLD) -> Int[Tensor, " b"]:
-    """Set sizes by the released rule: a row counts if each of its numbers, presence too, is above `threshold`.
+def released_sizes(values: Float[Tensor, "b n c"]) -> Int[Tensor, " b"]:
+    """Set sizes by the released rule: a row counts if each of its numbers, presence too, is above .015.
 
     Elements in row or column 0 never count, in predictions and truth alike.
     """
-    return (values > threshold).all(dim=-1).sum(dim=1)
+    return (values > RELEASED_THRESHOLD).all(dim=-1).sum(dim=1)
 
 
 def _parts(predicted: Tensor, true: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

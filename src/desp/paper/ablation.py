@@ -19,7 +19,6 @@ from desp.tasks import Evaluation, EvaluationSetup
 def ablate_run(
     folder: RunFolder,
     ratios: Sequence[float],
-    samples: int = 1,
     protocol: str = "quick",
     on_ratio: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
@@ -28,7 +27,6 @@ def ablate_run(
     Args:
         folder: a finished run.
         ratios: values of S / T between 0 and 1.
-        samples: predictions an input where the task's metrics use several.
         protocol: how much is scored, by name.
         on_ratio: told of every ratio that is done.
 
@@ -48,7 +46,7 @@ def ablate_run(
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts, changed))
+            evaluation = task.evaluate(EvaluationSetup(predictor, seed, 1, counts, changed))
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
             rows[changed.stochastic_steps] = row

@@ -25,7 +25,6 @@ FRAMES = 60
 def evaluate_run(
     folder: RunFolder,
     samples: int = 10,
-    seed: int | None = None,
     distance: Distance = "chamfer",
     protocol: str = "quick",
 ) -> tuple[dict[str, Any], list[Row]]:
@@ -34,7 +33,6 @@ def evaluate_run(
     Args:
         folder: a finished run.
         samples: predictions an input, where the task's metrics use several.
-        seed: of the test data and chains; the run's own if not given.
         distance: by which collections of true and predicted sets are compared, where the task does that.
         protocol: how much is scored, by name.
 
@@ -43,14 +41,13 @@ def evaluate_run(
     """
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
-    settings, run_seed, task, predictor = folder.open()
+    settings, seed, task, predictor = folder.open()
     if distance != task.compared_by and not task.compares_collections:
         raise SettingsError(
             f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
         )
     task.compared_by = distance
     counts, began = task.protocol(protocol), time.monotonic()
-    seed = run_seed if seed is None else seed
     evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts))
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
@@ -61,7 +58,7 @@ def evaluate_run(
         "system": recipe.system,
         "scored": recipe.scored,
         "protocol": {"name": protocol, **asdict(counts)},
-        "seed": run_seed,
+        "seed": seed,
         "data": evaluation.data or task.data_label,
         "data_source": data_slug(settings),
         "metrics": describe(task.metrics, [*evaluation.raw, *evaluation.returned]),
