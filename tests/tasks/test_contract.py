@@ -21,10 +21,8 @@ def test_every_score_belongs_to_a_metric(problem: Any, distance: Any, sampler: L
     task: Task = problem.task
     if distance != "chamfer" and not task.compares_collections:
         pytest.skip("it compares no collections")
-    task.compared_by = distance
-    evaluation = task.evaluate(
-        EvaluationSetup(problem.predictor, seed=3, samples=2, protocol=task.protocol("quick"), sampler=sampler)
-    )
+    protocol = task.protocol("quick")
+    evaluation = task.evaluate(EvaluationSetup(problem.predictor, 3, 2, protocol, sampler, distance))
     keys = {*evaluation.raw, *evaluation.returned, *evaluation.real_data}
     assert "score" in keys
     assert {key for key in keys if find_metric(task.metrics, key) is None} == set()

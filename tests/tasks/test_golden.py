@@ -103,8 +103,8 @@ def test_numbers_are_those_on_file(problem: Any) -> None:
 @pytest.mark.parametrize("problem", ["polygons", "digits"], indirect=True)
 def test_distributions_by_assignment_are_those_on_file(problem: Any) -> None:
     task, predictor = problem
-    task.compared_by = "hungarian"
-    evaluation = task.evaluate(EvaluationSetup(predictor, seed=SEED, samples=1, protocol=task.protocol("quick")))
+    protocol = task.protocol("quick")
+    evaluation = task.evaluate(EvaluationSetup(predictor, SEED, 1, protocol, distance="hungarian"))
     found = {name: value for name, value in evaluation.returned.items() if name.endswith("_hungarian")}
     compare(f"task-{task.name}-hungarian", flat([found, evaluation.details["distribution"]]))
 

@@ -54,8 +54,10 @@ class PointTable:
         return PointTable(self.points.to(device), self.sizes.to(device))
 
     def batch(self) -> Batch:
-        """All sets in their own order of points, each with itself as input; see `as_batch`."""
-        return as_batch(self.points, self.sizes)
+        """All sets, of (row, column) in [0, 1]; the input x of each is the same as (B, N, 3) with presence."""
+        presence = torch.arange(self.points.shape[1], device=self.points.device) < self.sizes.unsqueeze(1)
+        sets = SetBatch(self.points.to(torch.float32) / (PIXELS - 1), presence)
+        return Batch(sets.with_presence(), sets)
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw sets with replacement, their points in random order.
@@ -70,14 +72,7 @@ class PointTable:
         absent = torch.arange(points.shape[1], device=device) >= sizes.unsqueeze(1)
         order = keys.masked_fill(absent, 2.0).argsort(dim=1)
         points = points.gather(1, order.unsqueeze(-1).expand_as(points))
-        return as_batch(points, sizes)
-
-
-def as_batch(points: UInt8[Tensor, "b n 2"], sizes: Int[Tensor, " b"]) -> Batch:
-    """Pixels as sets of (row, column) in [0, 1]; the input x is the same as (B, N, 3) with presence."""
-    presence = torch.arange(points.shape[1], device=points.device) < sizes.unsqueeze(1)
-    sets = SetBatch(points.to(torch.float32) / (PIXELS - 1), presence)
-    return Batch(sets.with_presence(), sets)
+        return PointTable(points, sizes).batch()
 
 
 def translate_points(fraction: float, grid: int) -> Augmentation:

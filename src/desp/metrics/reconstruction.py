@@ -1,7 +1,6 @@
 """Scores of reconstructed sets, written with presence as last column (set-MNIST)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import torch
 from jaxtyping import Float, Int
@@ -30,54 +29,41 @@ RECONSTRUCTION_METRICS = (
 )
 
 
-@dataclass(frozen=True)
-class Reconstructions:
-    """What is measured on each of M sets.
-
-    Attributes:
-        chamfer: (M,) Chamfer distance, all rows included.
-        hungarian: (M,) Hungarian distance, all rows included.
-        released: (M, 2) predicted and true size by the released rule.
-        sizes: (M, 2) predicted and true size by presence.
-    """
-
-    chamfer: Float[Tensor, " m"]
-    hungarian: Float[Tensor, " m"]
-    released: Int[Tensor, "m 2"]
-    sizes: Int[Tensor, "m 2"]
-
-    def scores(self, count: int | None = None) -> dict[str, float]:
-        """The metrics of the paper's table on the first `count` sets, and two other size errors."""
-        released, sizes = self.released[:count].unbind(1), self.sizes[:count].unbind(1)
-        return {
-            "chamfer": float(self.chamfer[:count].double().mean()),
-            "hungarian": float(self.hungarian[:count].double().mean()),
-            "size_rmse": batched_size_rmse(*released),
-            "size_rmse_pooled": size_rmse(*sizes),
-            "right_size": right_size(*sizes),
-        }
-
-
 def chamfer_each(predicted: Float[Tensor, "m n c"], true: Float[Tensor, "m n c"]) -> Float[Tensor, " m"]:
     """Chamfer distance of each pair, all rows included, in parts that fit into memory."""
     return torch.cat([chamfer(some, wanted) for some, wanted in _parts(predicted, true)])
 
 
-def compare_reconstructions(predicted: Float[Tensor, "m n c"], true: Float[Tensor, "m n c"]) -> Reconstructions:
+def reconstruction_scores(
+    predicted: Float[Tensor, "m n c"], true: Float[Tensor, "m n c"], counts: Iterable[int]
+) -> tuple[dict[int, dict[str, float]], Float[Tensor, " m"]]:
     """Measure M predicted sets against as many true ones.
 
     Args:
         predicted, true: padded, the last column is presence; all rows take part in distances.
+        counts: how many sets are scored, from the first on.
+
+    Returns:
+        For each count the metrics of the paper's table, and two other size errors; and the Chamfer distances.
 
     Raises:
         DataError: NaN or infinity in a set.
     """
-    return Reconstructions(
-        chamfer=chamfer_each(predicted, true).cpu(),
-        hungarian=torch.cat([hungarian(some, wanted) for some, wanted in _parts(predicted, true)]).cpu(),
-        released=torch.stack([released_sizes(predicted), released_sizes(true)], dim=1).cpu(),
-        sizes=torch.stack([_present(predicted), _present(true)], dim=1).cpu(),
-    )
+    near = chamfer_each(predicted, true).cpu()
+    assigned = torch.cat([hungarian(some, wanted) for some, wanted in _parts(predicted, true)]).cpu()
+    released = [released_sizes(sets).cpu() for sets in (predicted, true)]
+    sizes = [(sets[..., -1] > PRESENT).sum(dim=1).cpu() for sets in (predicted, true)]
+    scores = {
+        count: {
+            "chamfer": float(near[:count].double().mean()),
+            "hungarian": float(assigned[:count].double().mean()),
+            "size_rmse": batched_size_rmse(*(item[:count] for item in released)),
+            "size_rmse_pooled": size_rmse(*(item[:count] for item in sizes)),
+            "right_size": right_size(*(item[:count] for item in sizes)),
+        }
+        for count in counts
+    }
+    return scores, near
 
 
 def batched_size_rmse(
@@ -102,7 +88,3 @@ def released_sizes(values: Float[Tensor, "b n c"]) -> Int[Tensor, " b"]:
 def _parts(predicted: Tensor, true: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     count = max(1, PAIRS_AT_ONCE // max(predicted.shape[1], 1) ** 2)
     return zip(predicted.split(count), true.split(count), strict=True)
-
-
-def _present(values: Tensor) -> Tensor:
-    return (values[..., -1] > PRESENT).sum(dim=1)

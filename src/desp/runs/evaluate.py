@@ -17,7 +17,7 @@ from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
-from desp.tasks import EvaluationSetup, Example
+from desp.tasks import EvaluationSetup, ShownExample
 
 FRAMES = 60
 
@@ -42,13 +42,12 @@ def evaluate_run(
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
     settings, seed, task, predictor = folder.open()
-    if distance != task.compared_by and not task.compares_collections:
+    if distance != "chamfer" and not task.compares_collections:
         raise SettingsError(
             f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
         )
-    task.compared_by = distance
     counts, began = task.protocol(protocol), time.monotonic()
-    evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts))
+    evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts, distance=distance))
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
     result: dict[str, Any] = {
@@ -126,7 +125,7 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
     )
 
 
-def _shown(predictor: SetPredictor, example: Example, samples: int, seed: int) -> dict[str, Any]:
+def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: int) -> dict[str, Any]:
     prediction = predictor.predict_one(example.x, samples, seed=seed)
     columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
     given = predictor.given_presence(example.x)
@@ -145,7 +144,7 @@ def _shown(predictor: SetPredictor, example: Example, samples: int, seed: int) -
     }
 
 
-def _chain(predictor: SetPredictor, example: Example, seed: int) -> dict[str, Any]:
+def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[str, Any]:
     """Some 60 frames of one chain, start and end among them, all rows drawn."""
     x = example.x.unsqueeze(0).to(predictor.device)
     code, presence = predictor.encode(x), predictor.given_presence(x)

@@ -12,7 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.arrays import Example as Labelled
+from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource, GeneratedSource
 from desp.data.files import read_input
 from desp.errors import SettingsError
@@ -20,7 +20,7 @@ from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.settings import Distance, SamplerSettings, TaskSettings, TrainingSettings
+from desp.settings import SamplerSettings, TaskSettings, TrainingSettings
 from desp.tasks.calibration import energy_score, truth_and_predictions
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
@@ -30,7 +30,7 @@ DRAWN = 1000
 
 
 @dataclass(frozen=True)
-class Example:
+class ShownExample:
     """An input to show, with true sets for it."""
 
     label: str
@@ -53,8 +53,6 @@ class Task(ABC):
     """Whether each input has a single valid set, so that predictions need no diversity."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
-    compared_by: Distance = "chamfer"
-    """The set distance by which that is done."""
 
     @abstractmethod
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
@@ -76,7 +74,7 @@ class Task(ABC):
         """
         return read_input(value, shape.input_kind, shape.input_shape, folder, where)
 
-    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Inputs with all their valid sets, never trained on: what `evaluate` uses by default."""
         raise NotImplementedError(f"The task '{self.name}' gives neither examples to score nor scores of its own.")
 
@@ -107,11 +105,11 @@ class Task(ABC):
         """What the score is, in words."""
         return next((metric.text for metric in self.metrics if metric.name == "score"), "score")
 
-    def examples(self, seed: int) -> list[Example]:
+    def examples(self, seed: int) -> list[ShownExample]:
         """A few inputs to show in a report: the first that are scored, unless a task overrides it."""
         some = self.scored_examples(seed, self.protocol("quick"))[:SHOWN]
         return [
-            Example(f"held-out example {number}", x.tolist() if x.numel() <= 64 else None, x, list(answers))
+            ShownExample(f"held-out example {number}", x.tolist() if x.numel() <= 64 else None, x, list(answers))
             for number, (x, answers) in enumerate(some, start=1)
         ]
 
@@ -172,7 +170,7 @@ class GeneratedTask(Task):
         pairs = list(zip(drawn.x, drawn.sets.to_ragged(), strict=True))
         return inspect_dataset(pairs, max_size=max_size or drawn.sets.max_size, scaling=scaling)
 
-    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Fresh examples."""
         batch = self.draw(protocol.tests[0] or DRAWN, make_generator(seed, "test"))
         return [(x, (y,)) for x, y in zip(batch.x, batch.sets.to_ragged(), strict=True)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 
-from desp.data.arrays import Example as Labelled
+from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, read_data_file
 from desp.errors import DataError
@@ -86,7 +86,7 @@ class FilesTask(Task):
         """The examples that are not held out."""
         return dataset_source(self.parts[2], shape, training, seed, accelerator)
 
-    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Labelled]:
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Those held out for scoring, all of them."""
         del seed, protocol
         return self.parts[0].examples

@@ -18,7 +18,7 @@ from desp.metrics.distribution import DISTRIBUTION_METRICS
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.tasks.base import Example, GeneratedTask
+from desp.tasks.base import GeneratedTask, ShownExample
 from desp.tasks.calibration import distribution_scores
 from desp.tasks.scoring import Evaluation, EvaluationSetup
 
@@ -80,13 +80,13 @@ class LabelTask(GeneratedTask):
             raise DataError(f"{where}: expected one of {known}, got {value!r}.")
         return self.one_hot([self.inputs.index(value)])[0]
 
-    def examples(self, seed: int) -> list[Example]:
+    def examples(self, seed: int) -> list[ShownExample]:
         """Every label, with a few true sets each."""
         drawn, each = self.shown
         truth = self.draw(drawn, make_generator(seed, "examples"))
         kinds, sets = truth.x.argmax(dim=1), truth.sets.to_ragged()
         return [
-            Example(
+            ShownExample(
                 label=self.labels[kind],
                 input=value,
                 x=self.one_hot([kind])[0],
@@ -106,10 +106,10 @@ class LabelTask(GeneratedTask):
         real = self.draw(count, make_generator(f"real {self.name}"))  # always the same
         score = self.scorer(predictor)
         returned = score(predicted.sets.elements, kinds)
-        both, compared = self.collections(setup, real, predicted), protocol.collection(self.compared_by)
+        both = self.collections(setup, real, predicted)
         own, own_details = self.measure(setup, predicted, returned, both)
-        true, found = ({name: sets.first(compared) for name, sets in part.items()} for part in both)
-        spread, spread_details = distribution_scores(true, found, self.compared_by)
+        true, found = ({name: sets.first(setup.compared) for name, sets in part.items()} for part in both)
+        spread, spread_details = distribution_scores(true, found, setup.distance)
         truth = self.draw(protocol.calibrated, make_generator(setup.seed, f"calibration {self.name}"))
         ranks, rank_details = setup.calibration(truth)
         return Evaluation(

@@ -19,18 +19,13 @@ from desp.data.files import read_input
 from desp.data.mnist import PIXELS, MnistData, load_mnist, translate_points
 from desp.errors import DataError
 from desp.metrics import Metric
-from desp.metrics.reconstruction import (
-    RECONSTRUCTION_METRICS,
-    Reconstructions,
-    chamfer_each,
-    compare_reconstructions,
-)
+from desp.metrics.reconstruction import RECONSTRUCTION_METRICS, chamfer_each, reconstruction_scores
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import SetBatch
 from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
-from desp.tasks.base import Example, Task
+from desp.tasks.base import ShownExample, Task
 from desp.tasks.calibration import sample_each
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup
 
@@ -117,12 +112,12 @@ class SetMnistTask(Task):
             raise DataError(f"{where}: expected rows and columns between 0 and 1, as pixel numbers divided by 27.")
         return x
 
-    def examples(self, seed: int) -> list[Example]:
+    def examples(self, seed: int) -> list[ShownExample]:
         """The first test digits."""
         del seed
         batch = self.data.test.at(slice(SHOWN)).batch()
         return [
-            Example(label=f"test {self._word} {i}: {self.data.labels[i]}", input=None, x=x, truth=[y])
+            ShownExample(label=f"test {self._word} {i}: {self.data.labels[i]}", input=None, x=x, truth=[y])
             for i, (x, y) in enumerate(zip(batch.x, batch.sets.to_ragged(), strict=True))
         ]
 
@@ -157,17 +152,19 @@ class SetMnistTask(Task):
         x = self.data.test.at(slice(counts[-1])).to(predictor.device).batch().x
         code, raw = setup.sample([x], 1, "test chains")
         sets = predictor.decode_sets(raw).packed()
-        of_raw = compare_reconstructions(with_presence(predictor, raw), x)
-        of_returned = compare_reconstructions(sets.with_presence(), x)
+        of_raw, _ = reconstruction_scores(with_presence(predictor, raw), x, counts)
+        of_returned, distances = reconstruction_scores(sets.with_presence(), x, counts)
+        ours, returned = (
+            {"score": scores[counts[0]]["chamfer"], **self._named(scores)} for scores in (of_raw, of_returned)
+        )
         rounded = ({}, {}) if setup.sampler else self._from_rounded_codes(setup, code, x[: counts[0]])
-        distances = of_returned.chamfer
         cases = ordered_cases(distances[: counts[0]], CASES)
         scored = f"{self.data_label}, first {' and '.join(map(str, counts))} test images"
         return Evaluation(
-            raw=self._named(of_raw, counts) | rounded[0],
-            returned=self._named(of_returned, counts) | rounded[1],
+            raw=ours | rounded[0],
+            returned=returned | rounded[1],
             # There is one right answer: a size is right, and nothing is far.
-            real_data={name: float(name.startswith("right_size")) for name in self._named(of_returned, counts)},
+            real_data={name: float(name.startswith("right_size")) for name in returned},
             details={
                 "test_sets": counts,
                 "returned_chamfer_quantiles": _quantiles(distances),
@@ -183,15 +180,14 @@ class SetMnistTask(Task):
     def _word(self) -> str:
         return "digit" if self.settings.variant == "mnist" else "image"
 
-    def _named(self, scores: Reconstructions, counts: list[int]) -> dict[str, float]:
-        """All metrics, with a suffix where they are not those of the first 1,000; the score is on the fewest."""
-        named = {"score": float(scores.chamfer[: counts[0]].double().mean())}
-        for count in counts:
-            named |= {f"{name}{self._suffix(count)}": value for name, value in scores.scores(count).items()}
-        return named
-
-    def _suffix(self, count: int) -> str:
-        return {PUBLISHED_TESTS: "", len(self.data.test): "_all"}.get(count, f"_first{count}")
+    def _named(self, scores: dict[int, dict[str, float]], mark: str = "") -> dict[str, float]:
+        """Metrics by how many were scored, with `mark`, and a suffix where these are not the first 1,000."""
+        suffixes = {PUBLISHED_TESTS: "", len(self.data.test): "_all"}
+        return {
+            f"{name}{mark}{suffixes.get(count, f'_first{count}')}": value
+            for count, metrics in scores.items()
+            for name, value in metrics.items()
+        }
 
     def _from_rounded_codes(
         self, setup: EvaluationSetup, code: Tensor, x: Tensor
@@ -204,14 +200,12 @@ class SetMnistTask(Task):
         generator = make_generator(setup.seed, "test chains", device=predictor.device)
         again = code[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
         raw, _ = predictor.sample(again.to(torch.bfloat16).to(code.dtype), generator)
-        raw = raw[:count]
-
-        def named(sets: Tensor) -> dict[str, float]:
-            scores = compare_reconstructions(sets, x).scores(count)
-            return {f"{name}_bfloat16_code{self._suffix(count)}": value for name, value in scores.items()}
-
-        returned = predictor.decode_sets(raw).packed().with_presence()
-        return named(with_presence(predictor, raw)), named(returned)
+        returned = predictor.decode_sets(raw[:count]).packed().with_presence()
+        both = (with_presence(predictor, raw[:count]), returned)
+        of_raw, of_returned = (
+            self._named(reconstruction_scores(sets, x, [count])[0], "_bfloat16_code") for sets in both
+        )
+        return of_raw, of_returned
 
     def _by_label(self, distances: Tensor) -> dict[str, float]:
         labels = torch.from_numpy(np.array(self.data.labels[: len(distances)]))

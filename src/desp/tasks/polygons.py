@@ -46,11 +46,10 @@ class PolygonsTask(LabelTask):
         del real, predicted
         predictor, per_input = setup.predictor, setup.protocol.per_input or 0
         tried = max(per_input + per_input // 2, setup.protocol.compared)
-        count = setup.protocol.collection(self.compared_by)
         true, found = {}, {}
         for kind, corners in enumerate(self.corners):
             own = make_generator("compared polygons", corners)
-            true[str(corners)] = draw_polygons(count, own, (corners,)).sets.to(predictor.device)
+            true[str(corners)] = draw_polygons(setup.compared, own, (corners,)).sets.to(predictor.device)
             _, raw = setup.sample([self.one_hot([kind])], tried, "angles", corners)
             found[str(corners)] = predictor.decode_sets(raw).packed()
         return true, found

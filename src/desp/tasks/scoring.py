@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from desp.data.arrays import Example as Labelled
+from desp.data.arrays import Example
 from desp.data.base import Batch
 from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION
@@ -68,10 +68,6 @@ class Protocol:
     calibrated: int = 500
     validated: int = 200
 
-    def collection(self, distance: Distance) -> int:
-        """How many sets a collection has, where collections are compared by `distance`."""
-        return self.compared_by_assignment if distance == "hungarian" else self.compared
-
 
 # `full` is what results are recorded with; `quick` takes minutes on a CPU.
 FULL, QUICK = Protocol(), Protocol(compared=200, calibrated=200)
@@ -110,6 +106,7 @@ class EvaluationSetup:
         samples: predictions an input, where metrics use several.
         protocol: one of the task's.
         sampler: another one than the predictor's own.
+        distance: by which collections of true and predicted sets are compared, where the task does that.
     """
 
     predictor: SetPredictor
@@ -117,6 +114,13 @@ class EvaluationSetup:
     samples: int
     protocol: Protocol
     sampler: SamplerSettings | None = None
+    distance: Distance = "chamfer"
+
+    @property
+    def compared(self) -> int:
+        """How many sets a collection has."""
+        by_assignment = self.distance == "hungarian"
+        return self.protocol.compared_by_assignment if by_assignment else self.protocol.compared
 
     def sample(self, inputs: Iterable[Tensor], samples: int, *name: str | int) -> tuple[Tensor, Tensor]:
         """As `sample_each`, with the setup's sampler and a generator of that name."""
@@ -129,7 +133,7 @@ class EvaluationSetup:
         return calibration_scores(distances, self.seed)
 
 
-def score_examples(setup: EvaluationSetup, examples: Sequence[Labelled]) -> Evaluation:
+def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evaluation:
     """Distances to the nearest valid set, errors of the cardinality, and calibration.
 
     The distance is Chamfer's in scaled units, padding and presence included; where outputs are aligned with
@@ -195,7 +199,7 @@ def _answers_found(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict
     return {"answers_found": statistics.fmean(shares)}
 
 
-def _calibration(setup: EvaluationSetup, some: Sequence[Labelled]) -> tuple[dict[str, float], dict[str, Any]]:
+def _calibration(setup: EvaluationSetup, some: Sequence[Example]) -> tuple[dict[str, float], dict[str, Any]]:
     """Whether true sets, one of the valid ones of each example, could be predictions; nothing of too few."""
     if len(some) < FEWEST_CALIBRATED:
         return {}, {}
