@@ -10,6 +10,7 @@ import pytest
 from tiny_runs import tiny
 from torch import Tensor
 
+from desp.data.base import Batch
 from desp.errors import DataError, RunError
 from desp.paper.ablation import ablate_run
 from desp.predictor import DataShape, SetPredictor
@@ -47,7 +48,7 @@ class Asked:
     """What a task was asked."""
 
     evaluations: list[EvaluationSetup] = field(default_factory=list)
-    tuned: list[tuple[int, SamplerSettings]] = field(default_factory=list)
+    tuned: list[tuple[int, SamplerSettings | None]] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         told.evaluations.append(setup)
         return MEASURED
 
-    def validation_score(_: PolygonsTask, __: Any, ___: Any, seed: int, ____: int, sampler: Any) -> float:
-        told.tuned.append((seed, sampler))
+    def validation_score(_: PolygonsTask, setup: EvaluationSetup, examples: Batch) -> float:
+        told.tuned.append((setup.seed, setup.sampler))
         return 1.0
 
     monkeypatch.setattr(PolygonsTask, "evaluate", evaluate)

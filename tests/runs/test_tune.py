@@ -34,7 +34,7 @@ from desp.settings import (
     SetRiskSettings,
     TrainingSettings,
 )
-from desp.tasks import base
+from desp.tasks import EvaluationSetup, base
 
 CHAIN = LangevinSettings(steps=10, stochastic_steps=8, noise_scale=0.02)
 # Its noise hardly falls: scaled alone, the first would soon be below the last.
@@ -72,8 +72,9 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: SamplerSettings) -> list[Sam
     """Score samplers by how many of their settings differ from `wanted`; returns those that were asked for."""
     asked: list[SamplerSettings] = []
 
-    def score(*given: Any) -> float:
-        sampler = given[-1]
+    def score(_: base.Task, setup: EvaluationSetup, examples: Batch) -> float:
+        sampler = setup.sampler
+        assert sampler is not None
         asked.append(sampler)
         wrong = sum(mine != theirs for mine, theirs in zip(traits(sampler), traits(wanted), strict=True))
         return float(wrong)
@@ -88,11 +89,11 @@ def test_samplers_are_compared_with_the_seed_of_the_run(
     """On the examples by which its weights were chosen, and with noise of the same seed."""
     seen: list[tuple[int, Tensor]] = []
 
-    def distances(_: SetPredictor, examples: Batch, seed: int, *__: object) -> Tensor:
-        seen.append((seed, examples.sets.elements))
+    def distances(setup: EvaluationSetup, examples: Batch, samples: int) -> Tensor:
+        seen.append((setup.seed, examples.sets.elements))
         return torch.zeros(1, 3, 3)
 
-    monkeypatch.setattr(base, "truth_and_predictions", distances)
+    monkeypatch.setattr(EvaluationSetup, "distances", distances)
     tune_run(trained)
     expected = trained.load_task().validation_batch(5, 50).sets.elements
     assert {seed for seed, _ in seen} == {5}
@@ -161,7 +162,9 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
 def test_a_sampler_without_a_score_is_never_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(CHAINS, 0, folder)
-    monkeypatch.setattr(base.Task, "validation_score", lambda *given: math.nan if given[-1] == CHAIN else 1.0)
+    monkeypatch.setattr(
+        base.Task, "validation_score", lambda _, setup, __: math.nan if setup.sampler == CHAIN else 1.0
+    )
     tuning = tune_run(folder)
     assert tuning["sampler"] != tuning["before"]
 

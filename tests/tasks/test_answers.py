@@ -78,13 +78,13 @@ def test_which_valid_set_is_ranked_follows_the_seed(
     """Always the first, or always the same choice, would rank one kind of answer in all runs."""
     ranked: list[list[int]] = []
 
-    def noted(_: SetPredictor, examples: Batch, *more: Any, **options: Any) -> Tensor:
+    def noted(_: EvaluationSetup, examples: Batch) -> Tensor:
         for row, item in zip(examples.x, examples.sets.to_ragged(), strict=True):
             assert {float(value) / float(row) for value in item.flatten()} <= {1.0, 2.0}
         ranked.append(examples.sets.sizes.tolist())
         return torch.zeros(len(examples.x), 10, 10)
 
-    monkeypatch.setattr(desp.tasks.scoring, "truth_and_predictions", noted)
+    monkeypatch.setattr(EvaluationSetup, "distances", noted)
     monkeypatch.setattr(desp.tasks.scoring, "FEWEST_CALIBRATED", 5)
     predictor = knowing(lambda x, _: torch.ones(len(x), 2, 2), two_answers.shape(None, True)[0], PRESENCE)
     for seed in (3, 3, 4, 5):

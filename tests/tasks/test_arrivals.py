@@ -44,9 +44,10 @@ def evaluate(task: Task, predictor: Any, seed: int, samples: int, **more: Any) -
 
 def score_of(task: Task, predictor: Any, seed: int, sampler: LangevinSettings = OTHER) -> float:
     """By which samplers are chosen."""
-    batch = task.validation_batch(seed, task.protocol("quick").calibrated)
+    protocol = task.protocol("quick")
+    batch = task.validation_batch(seed, protocol.calibrated)
     assert batch is not None
-    return task.validation_score(predictor, batch, seed, 9, sampler)
+    return task.validation_score(EvaluationSetup(predictor, seed, 9, protocol, sampler), batch)
 
 
 # -- samplers ------------------------------------------------------------------------------------------

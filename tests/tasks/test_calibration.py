@@ -14,7 +14,8 @@ from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import ContrastiveSettings, RepresentationSettings
-from desp.tasks.calibration import calibration_scores, distribution_scores, energy_score, truth_and_predictions
+from desp.tasks.calibration import calibration_scores, distribution_scores, energy_score
+from desp.tasks.scoring import FULL, EvaluationSetup
 
 
 class Known(SetPredictor):
@@ -43,11 +44,14 @@ def truth(count: int) -> tuple[Tensor, SetBatch]:
     return x, SetBatch(_normal(x, 0.1, generator), torch.ones(count, 1, dtype=torch.bool))
 
 
+def distances_of(predictor: SetPredictor, examples: Batch, seed: int, samples: int = 9) -> Tensor:
+    return EvaluationSetup(predictor, seed, samples, FULL).distances(examples, samples)
+
+
 def test_the_true_distribution_has_the_lowest_energy_score() -> None:
     x, sets = truth(2000)
     scores = {
-        value: energy_score(truth_and_predictions(Known(value), Batch(x, sets), 0))
-        for value in (1e-6, 0.05, 0.1, 0.2, 0.4)
+        value: energy_score(distances_of(Known(value), Batch(x, sets), 0)) for value in (1e-6, 0.05, 0.1, 0.2, 0.4)
     }
     assert min(scores, key=lambda value: scores[value]) == 0.1
 
@@ -62,20 +66,20 @@ def test_an_energy_score_by_hand() -> None:
         pairs = [abs(float(a - b)) for a, b in itertools.combinations(some, 2)]
         scores.append(statistics.fmean(abs(float(a - own)) for a in some) - statistics.fmean(pairs) / 2)
     # Chamfer's distance of two points is twice half their squared difference.
-    assert energy_score(truth_and_predictions(predictor, Batch(x, sets), 5, samples)) == pytest.approx(
+    assert energy_score(distances_of(predictor, Batch(x, sets), 5, samples)) == pytest.approx(
         statistics.fmean(scores), rel=1e-4
     )
 
 
 def test_an_energy_score_needs_two_predictions() -> None:
     with pytest.raises(SettingsError, match="at least 2"):
-        energy_score(truth_and_predictions(Known(0.1), Batch(*truth(3)), 0, samples=1))
+        energy_score(distances_of(Known(0.1), Batch(*truth(3)), 0, samples=1))
 
 
 @pytest.mark.parametrize(("deviation", "calibrated"), [(0.1, True), (0.01, False), (0.5, False)])
 def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> None:
     x, sets = truth(500)
-    scores, details = calibration_scores(truth_and_predictions(Known(deviation), Batch(x, sets), 0), 0)
+    scores, details = calibration_scores(distances_of(Known(deviation), Batch(x, sets), 0), 0)
     assert (details["p_value"] > 0.01) == calibrated
     assert (scores["calibration"] < 0.06) == calibrated
     assert sum(details["histogram"]) == pytest.approx(1.0)
@@ -85,7 +89,7 @@ def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> 
 def test_equal_distances_are_ranked_by_the_seed() -> None:
     x, sets = truth(60)
     exact = SetBatch(x.unsqueeze(1), sets.presence)
-    distances = truth_and_predictions(Known(0.0), Batch(x, exact), 0)
+    distances = distances_of(Known(0.0), Batch(x, exact), 0)
     first, again, other = (calibration_scores(distances, seed)[1] for seed in (0, 0, 1))
     assert first == again
     assert first["histogram"] != other["histogram"]

@@ -76,7 +76,9 @@ def numbers(problem: Any) -> dict[str, Any]:
             "validation": task.validation(SEED)(predictor),
             "sampler score": [
                 len(tuned_by.x),
-                task.validation_score(predictor, tuned_by, SEED, CALIBRATION_SAMPLES, OTHER),
+                task.validation_score(
+                    EvaluationSetup(predictor, SEED, CALIBRATION_SAMPLES, protocol, OTHER), tuned_by
+                ),
             ],
             "words": [task.name, task.data_label, task.score_name, task.compares_collections, task.axes],
         }

@@ -212,7 +212,8 @@ def test_samplers_are_chosen_by_what_weights_are_kept_by(
     batch, other = task.validation_batch(0, four.calibrated), LangevinSettings(steps=3, stochastic_steps=2)
     validate = task.validation(0)
     assert validate is not None
-    assert task.validation_score(model, batch, 0, 9, other) == validate(model) > 0
+    setup = EvaluationSetup(model, 0, 9, task.protocol("full"), other)
+    assert task.validation_score(setup, batch) == validate(model) > 0
     assert asked == [(4, other), (4, None)]
     assert all(protocol.calibrated == protocol.validated for protocol in once_protocols.values())
 

@@ -11,6 +11,7 @@ from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance, synchronized_clock
 from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
+from desp.tasks import EvaluationSetup
 from desp.tasks.calibration import CALIBRATION_SAMPLES
 
 Candidates = Callable[[Any], Iterable[SamplerSettings]]
@@ -37,7 +38,8 @@ def tune_run(
     if before is None or type(before) not in _CHANGES:
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
     _, _, task, predictor = folder.open()
-    examples = task.validation_batch(seed, task.protocol(protocol).calibrated)
+    counts = task.protocol(protocol)
+    examples = task.validation_batch(seed, counts.calibrated)
     if examples is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
@@ -45,7 +47,8 @@ def tune_run(
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
             began = synchronized_clock(predictor.device)
-            value = task.validation_score(predictor, examples, seed, CALIBRATION_SAMPLES, sampler)
+            setup = EvaluationSetup(predictor, seed, CALIBRATION_SAMPLES, counts, sampler)
+            value = task.validation_score(setup, examples)
             seconds = synchronized_clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:

@@ -20,8 +20,8 @@ from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
-from desp.settings import SamplerSettings, TaskSettings, TrainingSettings
-from desp.tasks.calibration import energy_score, truth_and_predictions
+from desp.settings import TaskSettings, TrainingSettings
+from desp.tasks.calibration import energy_score
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5
@@ -122,36 +122,28 @@ class Task(ABC):
         del seed, count
         return None
 
-    def validation_score(
-        self,
-        predictor: SetPredictor,
-        examples: Batch,
-        seed: int,
-        samples: int = 2,
-        sampler: SamplerSettings | None = None,
-    ) -> float:
+    def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
         """A score, lower is better, by which weights and samplers are chosen: the energy score, unless overridden.
 
         By their distance to the truth alone, weights or a sampler would win that always give the same answer.
 
         Args:
-            predictor: what is scored.
+            setup: what is scored; all samplers meet the same first noise. From two samples on, the score is on
+                average the same as from many.
             examples: from `validation_batch`.
-            seed: of the chains: all samplers meet the same first noise.
-            samples: predictions an input; from two on, the score is on average the same as from many.
-            sampler: another one than the predictor's own.
         """
-        return energy_score(truth_and_predictions(predictor, examples, seed, samples, sampler))
+        return energy_score(setup.distances(examples, setup.samples))
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """The score by which the best weights are kept, on the number of examples of the protocol `full`.
 
         None if the task has no validation data.
         """
-        examples = self.validation_batch(seed, self.protocol("full").validated)
+        protocol = self.protocol("full")
+        examples = self.validation_batch(seed, protocol.validated)
         if examples is None:
             return None
-        return lambda predictor: self.validation_score(predictor, examples, seed)
+        return lambda predictor: self.validation_score(EvaluationSetup(predictor, seed, 2, protocol), examples)
 
 
 class GeneratedTask(Task):

@@ -1,21 +1,16 @@
 """Whether predictions are spread as the truth is: what tasks measure beside their own scores."""
 
 import statistics
-from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from desp.data.base import Batch
-from desp.distances import aligned_distance, chamfer
 from desp.errors import SettingsError
 from desp.metrics.calibration import calibration, truth_ranks
 from desp.metrics.distribution import DISTRIBUTION_METRICS, compare_distributions
-from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.sets import SetBatch, present
-from desp.settings import Distance, SamplerSettings
+from desp.sets import SetBatch
+from desp.settings import Distance
 
 # Predictions for each input with a true set.
 CALIBRATION_SAMPLES = 9
@@ -48,7 +43,7 @@ def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], 
     """Whether the truth could be one of the predictions: the rank of how far it is from them, over many inputs.
 
     Args:
-        distances: from `truth_and_predictions`.
+        distances: from `EvaluationSetup.distances`.
         seed: of ranks where distances are equal.
 
     Returns:
@@ -67,7 +62,7 @@ def energy_score(distances: Tensor) -> float:
     distance, which is used here, comes near to that without being one.
 
     Args:
-        distances: from `truth_and_predictions`.
+        distances: from `EvaluationSetup.distances`.
 
     Raises:
         SettingsError: less than two predictions an input.
@@ -79,71 +74,3 @@ def energy_score(distances: Tensor) -> float:
     to_truth = roots[:, 0, 1:].mean()
     among = roots[:, 1:, 1:].sum() / (len(roots) * samples * (samples - 1))
     return float(to_truth - among / 2)
-
-
-def distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-    """The distance (B,) of encoded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
-    aligned with inputs."""
-    if predictor.shape.description.aligned:
-        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], present(b))
-    return chamfer
-
-
-def sample_each(
-    predictor: SetPredictor,
-    inputs: Iterable[Tensor],
-    samples: int,
-    generator: torch.Generator,
-    sampler: SamplerSettings | None = None,
-) -> tuple[Tensor, Tensor]:
-    """K predictions for each of B inputs, which are encoded some (b, ...) at a time.
-
-    Returns:
-        Their codes (B K, ...), and the sampler's raw output (B K, N, C).
-    """
-    codes, given = [], []
-    for some in inputs:
-        x = some.reshape(len(some), *predictor.shape.input_shape).to(predictor.device)
-        codes.append(predictor.encode(x))
-        given.append(predictor.given_presence(x))
-    code, known = torch.cat(codes).repeat_interleave(samples, dim=0), [item for item in given if item is not None]
-    presence = torch.cat(known).repeat_interleave(samples, dim=0) if known else None
-    raw, _ = predictor.sample(code, generator, sampler=sampler, presence=presence)
-    return code, raw
-
-
-def truth_and_predictions(
-    predictor: SetPredictor,
-    examples: Batch,
-    seed: int,
-    samples: int = CALIBRATION_SAMPLES,
-    sampler: SamplerSettings | None = None,
-) -> Tensor:
-    """Distances (T, K + 1, K + 1) among the true set of each input, the first, and K predictions.
-
-    Args:
-        predictor: whose predictions.
-        examples: T inputs and true sets, in the user's units.
-        seed: of predictions.
-        samples: K predictions an input.
-        sampler: another one than the predictor's own.
-    """
-    generator = make_generator(seed, "calibration", device=predictor.device)
-    _, raw = sample_each(predictor, [examples.x], samples, generator, sampler)
-    returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
-    shape = predictor.shape
-    padded = SetBatch.from_ragged(examples.sets.to_ragged(), shape.max_size, shape.features)
-    own = predictor.encode_sets(padded.to(predictor.device))
-    together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
-    return _among_themselves(together, distance_between(predictor))
-
-
-def _among_themselves(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Distances (T, M, M) among the M sets of each of T groups (T, M, N, C), on the CPU."""
-    groups, members = sets.shape[:2]
-    distances = torch.zeros(groups, members, members)
-    for first in range(members):
-        for second in range(first):
-            found = distance(sets[:, first], sets[:, second]).cpu()
-            distances[:, first, second] = distances[:, second, first] = found
-    return distances

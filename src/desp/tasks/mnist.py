@@ -24,9 +24,8 @@ from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import SetBatch
-from desp.settings import MnistSettings, SamplerSettings, TrainingSettings
+from desp.settings import MnistSettings, TrainingSettings
 from desp.tasks.base import ShownExample, Task
-from desp.tasks.calibration import sample_each
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup
 
 logger = logging.getLogger(__name__)
@@ -126,20 +125,11 @@ class SetMnistTask(Task):
         del seed
         return self.data.validation.at(slice(count)).batch()
 
-    def validation_score(
-        self,
-        predictor: SetPredictor,
-        examples: Batch,
-        seed: int,
-        samples: int = 1,
-        sampler: SamplerSettings | None = None,
-    ) -> float:
+    def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
         """Chamfer distance of the sampler's raw output: where one answer is right, nothing is gained by spread."""
-        del samples
-        x = examples.x.to(predictor.device)
-        generator = make_generator(seed, "validation chains", device=predictor.device)
-        _, raw = sample_each(predictor, [x], 1, generator, sampler)
-        return float(chamfer_each(with_presence(predictor, raw), x).double().mean())
+        x = examples.x.to(setup.predictor.device)
+        _, raw = setup.sample([x], 1, "validation chains")
+        return float(chamfer_each(with_presence(setup.predictor, raw), x).double().mean())
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Distances and size errors, by `full` on the first 1,000 test digits and on all.

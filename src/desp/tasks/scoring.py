@@ -4,7 +4,7 @@ The latter is what a task does that says nothing else.
 """
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,20 +13,15 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch
+from desp.distances import aligned_distance, chamfer
 from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.sets import SetBatch
+from desp.sets import SetBatch, present
 from desp.settings import Distance, SamplerSettings
-from desp.tasks.calibration import (
-    FEWEST_CALIBRATED,
-    calibration_scores,
-    distance_between,
-    sample_each,
-    truth_and_predictions,
-)
+from desp.tasks.calibration import CALIBRATION_SAMPLES, FEWEST_CALIBRATED, calibration_scores
 
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
@@ -123,14 +118,60 @@ class EvaluationSetup:
         return self.protocol.compared_by_assignment if by_assignment else self.protocol.compared
 
     def sample(self, inputs: Iterable[Tensor], samples: int, *name: str | int) -> tuple[Tensor, Tensor]:
-        """As `sample_each`, with the setup's sampler and a generator of that name."""
-        generator = make_generator(self.seed, *name, device=self.predictor.device)
-        return sample_each(self.predictor, inputs, samples, generator, self.sampler)
+        """K predictions for each of B inputs, which are encoded some (b, ...) at a time.
+
+        Args:
+            inputs: all of them, in parts.
+            samples: K.
+            name: of the generator.
+
+        Returns:
+            Their codes (B K, ...), and the sampler's raw output (B K, N, C).
+        """
+        predictor, codes, given = self.predictor, [], []
+        for some in inputs:
+            x = some.reshape(len(some), *predictor.shape.input_shape).to(predictor.device)
+            codes.append(predictor.encode(x))
+            given.append(predictor.given_presence(x))
+        code = torch.cat(codes).repeat_interleave(samples, dim=0)
+        known = [item for item in given if item is not None]
+        presence = torch.cat(known).repeat_interleave(samples, dim=0) if known else None
+        generator = make_generator(self.seed, *name, device=predictor.device)
+        raw, _ = predictor.sample(code, generator, sampler=self.sampler, presence=presence)
+        return code, raw
+
+    def distances(self, examples: Batch, samples: int = CALIBRATION_SAMPLES) -> Tensor:
+        """Distances (T, K + 1, K + 1) among the true set of each of T inputs, the first, and K predictions."""
+        predictor, shape = self.predictor, self.predictor.shape
+        _, raw = self.sample([examples.x], samples, "calibration")
+        returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
+        padded = SetBatch.from_ragged(examples.sets.to_ragged(), shape.max_size, shape.features)
+        own = predictor.encode_sets(padded.to(predictor.device))
+        together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
+        return _among_themselves(together, _distance_between(predictor))
 
     def calibration(self, truth: Batch) -> tuple[dict[str, float], dict[str, Any]]:
         """As `calibration_scores`, for inputs with a true set."""
-        distances = truth_and_predictions(self.predictor, truth, self.seed, sampler=self.sampler)
-        return calibration_scores(distances, self.seed)
+        return calibration_scores(self.distances(truth), self.seed)
+
+
+def _distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
+    """The distance (B,) of encoded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
+    aligned with inputs."""
+    if predictor.shape.description.aligned:
+        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], present(b))
+    return chamfer
+
+
+def _among_themselves(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Distances (T, M, M) among the M sets of each of T groups (T, M, N, C), on the CPU."""
+    groups, members = sets.shape[:2]
+    distances = torch.zeros(groups, members, members)
+    for first in range(members):
+        for second in range(first):
+            found = distance(sets[:, first], sets[:, second]).cpu()
+            distances[:, first, second] = distances[:, second, first] = found
+    return distances
 
 
 def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evaluation:
@@ -177,7 +218,7 @@ def _to_answers(
     predictor: SetPredictor, returned: SetBatch, answers: Sequence[Sequence[Tensor]], samples: int
 ) -> tuple[Tensor, Tensor]:
     """(M, K) distances of predictions to the nearest valid set of each example, and which of them that is."""
-    shape, between, each = predictor.shape, distance_between(predictor), []
+    shape, between, each = predictor.shape, _distance_between(predictor), []
     own = predictor.encode_sets(returned)
     for number in range(max(map(len, answers))):
         # Where there are fewer, the first one again: the nearest stays the same.
