@@ -119,18 +119,14 @@ class RunFolder:
 
     def add_part(self, provenance: dict[str, Any], steps: int) -> None:
         """Note what trains this run from its newest checkpoint on to `steps`: a resumed run has several parts."""
-        begins = self._newest_step()
+        saved = self.path.glob("checkpoints/step-*.safetensors")
+        begins = max((int(path.stem.removeprefix("step-")) for path in saved), default=0)
         if begins >= steps:
             return
         part = {"from_step": begins}
         part |= {name: provenance[name] for name in ("commit", "command", "device")}
         values = self.head()
         write_json(self.settings_file, {**values, "parts": [*values.get("parts", []), part]})
-
-    def _newest_step(self) -> int:
-        """Of its newest checkpoint; 0 without one."""
-        saved = self.path.glob("checkpoints/step-*.safetensors")
-        return max((int(path.stem.removeprefix("step-")) for path in saved), default=0)
 
     def parts(self) -> list[dict[str, Any]]:
         """What `add_part` noted, in order; nothing in older runs."""

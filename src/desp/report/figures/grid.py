@@ -43,12 +43,8 @@ class _Cell:
     caption: str = ""
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A cell for each column, or None where it stays empty."""
-
-    label: str
-    cells: list[_Cell | None]
+_Row = tuple[str, list[_Cell | None]]
+"""A label, and a cell for each column, or None where it stays empty."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ def prediction_grid(samples: dict[str, Any]) -> bytes:
         raise RunError(f"The sets in samples.json have elements of different numbers of features. {again}")
     gap = 1 if left and right else 0
     rows = [
-        _Row(str(example.get("label", "")), [*true, *[None] * (left - len(true) + gap), *predicted])
+        (str(example.get("label", "")), [*true, *[None] * (left - len(true) + gap), *predicted])
         for example, true, predicted in zip(examples, truth, predictions, strict=True)
     ]
     heads = [("truth", TRUTH, slice(0, left)), ("predictions", PREDICTION, slice(left + gap, left + gap + right))]
@@ -113,7 +109,7 @@ def case_grid(cases: list[dict[str, Any]], axes: Axes2D) -> bytes:
         row += [*([None] if row else []), *_pair(case)]
     columns = max(map(len, groups.values()))
     widths = [_GAP if column % 3 == 2 else 1.0 for column in range(columns)]
-    return _draw([_Row(name, cells) for name, cells in groups.items()], widths, axes, 0.95)
+    return _draw(list(groups.items()), widths, axes, 0.95)
 
 
 def _pair(case: dict[str, Any]) -> tuple[_Cell, _Cell]:
@@ -140,7 +136,7 @@ def _draw(
         panel: inches.
         heads: text, colour and columns of each heading.
     """
-    cells = [cell for row in rows for cell in row.cells if cell is not None]
+    cells = [cell for _, row in rows for cell in row if cell is not None]
     view = window([cell.points for cell in cells if cell.is_truth], [c.points for c in cells if not c.is_truth])
     sizes = [len(cell.points) for cell in cells]
     look = _Look(axes, view, point_size(max(sizes)), sum(sizes) > _MOST_VECTOR_POINTS)
@@ -149,11 +145,11 @@ def _draw(
     with style():
         figure = new_figure(panel * sum(widths) * 1.06, (height + 0.22) * len(rows))
         spec = figure.add_gridspec(len(rows), len(widths), width_ratios=widths, **sides)
-        for index, row in enumerate(rows):
-            for column, cell in enumerate(row.cells):
+        for index, (label, row) in enumerate(rows):
+            for column, cell in enumerate(row):
                 if cell is not None:
                     _fill(figure.add_subplot(spec[index, column]), cell, look)
-            _label_row(figure, spec[index, 0], row.label)
+            _label_row(figure, spec[index, 0], label)
         for text, colour, columns in heads:
             _head(figure, spec[0, columns], text, colour)
         if view.features >= 3:
