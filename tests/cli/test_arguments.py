@@ -117,7 +117,7 @@ def test_demo(desp: Desp, spy: Spy) -> None:
 def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
     calls = spy("evaluate_run", evaluate)
     desp("evaluate", polygons)
-    usual = {"folder": polygons, "samples": 10, "seed": None, "distance": "chamfer", "protocol": "quick"}
+    usual = {"folder": polygons, "samples": 10, "distance": "chamfer", "protocol": "quick"}
     assert only(calls) == usual
     desp("evaluate", polygons, "--samples", 7, "--distance", "hungarian", "--protocol", "full")
     assert only(calls) == {**usual, "samples": 7, "distance": "hungarian", "protocol": "full"}
@@ -132,7 +132,6 @@ def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: P
     assert only(calls) == {
         "folder": Path("run"),
         "samples": 10,
-        "seed": None,
         "distance": "chamfer",
         "protocol": "quick",
     }

@@ -234,12 +234,8 @@ def _read_any(value: Any, kind: InputKind, folder: Path, where: str, set_shape: 
         if len(elements) > size:
             raise DataError(f"{where}: the input set has {len(elements)} elements, at most {size} are allowed.")
         return SetBatch.from_ragged([elements], size, features).with_presence()[0]
-    return _as_input(value, where).reshape(-1)
-
-
-def _as_input(value: Any, where: str) -> Tensor:
     try:
-        return as_input(value)
+        return as_input(value).reshape(-1)
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
 

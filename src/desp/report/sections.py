@@ -54,7 +54,7 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[_Sect
         *_cases(record),
         *_spread(record),
         _Section("evaluation", "Evaluation", _evaluation(record)),
-        _Section("settings", "Settings", _settings(record)),
+        _Section("settings", "Settings", settings_tables(record.settings)),
         _Section("provenance", "Provenance", _provenance(record)),
     ]
 
@@ -249,10 +249,6 @@ def _evaluation(record: RunRecord) -> str:
     if details:
         parts.append(folded("Details", names_table(flatten(details))))
     return "".join(parts)
-
-
-def _settings(record: RunRecord) -> str:
-    return settings_tables(record.settings) or '<p class="missing">The run recorded no settings.</p>'
 
 
 def _provenance(record: RunRecord) -> str:

@@ -60,13 +60,13 @@ def _cell(value: Any) -> str:
 
 
 def settings_tables(settings: dict[str, Any]) -> str:
-    """Settings as one collapsible table a group; nested names are joined with dots."""
+    """Settings as one collapsible table a group; nested names are joined with dots; a note without any."""
     groups = {name: value for name, value in settings.items() if isinstance(value, dict)}
     single = [(name, value) for name, value in settings.items() if not isinstance(value, dict)]
     parts = [folded(name, names_table(flatten(value))) for name, value in groups.items()]
     if single:
         parts.append(folded("other", names_table(single)))
-    return "".join(parts)
+    return "".join(parts) or '<p class="missing">The run recorded no settings.</p>'
 
 
 def folded(title: str, content: str) -> str:

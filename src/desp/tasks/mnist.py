@@ -114,9 +114,10 @@ class SetMnistTask(Task):
     def examples(self, seed: int) -> list[ShownExample]:
         """The first test digits."""
         del seed
+        word = "digit" if self.settings.variant == "mnist" else "image"
         batch = self.data.test.at(slice(SHOWN)).batch()
         return [
-            ShownExample(label=f"test {self._word} {i}: {self.data.labels[i]}", input=None, x=x, truth=[y])
+            ShownExample(label=f"test {word} {i}: {self.data.labels[i]}", input=None, x=x, truth=[y])
             for i, (x, y) in enumerate(zip(batch.x, batch.sets.to_ragged(), strict=True))
         ]
 
@@ -165,10 +166,6 @@ class SetMnistTask(Task):
             data=None if counts[0] == PUBLISHED_TESTS else scored,
             cases=self._drawn(cases, sets, distances),
         )
-
-    @property
-    def _word(self) -> str:
-        return "digit" if self.settings.variant == "mnist" else "image"
 
     def _named(self, scores: dict[int, dict[str, float]], mark: str = "") -> dict[str, float]:
         """Metrics by how many were scored, with `mark`, and a suffix where these are not the first 1,000."""
