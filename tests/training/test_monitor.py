@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from desp.errors import NonFiniteError
-from desp.training.monitor import FailedStep, Monitor
+from desp.errors import TrainingError
+from desp.training.monitor import Monitor
 
 NAN, INF = float("nan"), float("inf")
 
@@ -44,10 +44,10 @@ def test_the_first_bad_step_is_named(monitor: Monitor, loss: float, norm: float)
     add(monitor, 41, loss, norm)
     add(monitor, 42, 1.0)
     add(monitor, 43, NAN)
-    with pytest.raises(FailedStep, match=r"at step 41\.$") as caught:
+    with pytest.raises(TrainingError, match=r"at step 41\.$") as caught:
         monitor.check()
-    assert (caught.value.step, caught.value.kind) == (41, NonFiniteError)
-    with pytest.raises(FailedStep, match=r"at step 41\.$"):
+    assert caught.value.step == 41
+    with pytest.raises(TrainingError, match=r"at step 41\.$"):
         monitor.flush()
     add(monitor, 44, 5.0)  # the flush cleared it
     assert monitor.flush()["loss"] == 5.0
@@ -55,7 +55,7 @@ def test_the_first_bad_step_is_named(monitor: Monitor, loss: float, norm: float)
 
 def test_step_zero_can_be_bad(monitor: Monitor) -> None:
     add(monitor, 0, NAN)
-    with pytest.raises(FailedStep, match=r"at step 0\.$"):
+    with pytest.raises(TrainingError, match=r"at step 0\.$"):
         monitor.flush()
 
 
@@ -79,9 +79,9 @@ def test_the_first_bad_step_of_any_process_counts(monitor: Monitor) -> None:
     monitor.check()
     add(monitor, 7, NAN)
     monitor.agree(torch.tensor([7, -1, 5, 6]))
-    with pytest.raises(FailedStep, match=r"at step 5\.$"):
+    with pytest.raises(TrainingError, match=r"at step 5\.$"):
         monitor.flush()
     add(monitor, 8, 2.0)
     monitor.agree(torch.tensor([-1, 0]))
-    with pytest.raises(FailedStep, match=r"at step 0\.$"):
+    with pytest.raises(TrainingError, match=r"at step 0\.$"):
         monitor.check()

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.errors import CheckpointError, RunError, SettingsError, TrainingInterrupted
+from desp.errors import CheckpointError, RunError, SettingsError, TrainingError, TrainingInterrupted
 from desp.methods import Method
 from desp.randomness import derive_seed
 from desp.settings import Engine, TrainingSettings
@@ -23,7 +23,7 @@ from desp.training.checkpoints import (
     load_checkpoint,
     restore_optimizer,
 )
-from desp.training.monitor import FailedStep, Monitor
+from desp.training.monitor import Monitor
 from desp.training.processes import Processes
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
 from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
@@ -86,8 +86,7 @@ class Trainer:
         """Train to the end, or on from the newest checkpoint.
 
         Raises:
-            NonFiniteError: the loss or its gradient was not finite.
-            TrainingError: all was finite, but training has diverged.
+            TrainingError: the loss or its gradient was not finite, or training has diverged.
             TrainingInterrupted: a signal asked to stop; everything is saved.
             RunError: the folder holds another run already.
         """
@@ -99,7 +98,7 @@ class Trainer:
                 while self.state.step < self.settings.steps and not stopped_early:
                     try:
                         stopped_early = self._train_until_done(asked_to_stop)
-                    except FailedStep as error:
+                    except TrainingError as error:
                         self._recover(error)
         finally:
             self.callback.on_end()
@@ -214,7 +213,7 @@ class Trainer:
         """Refuse to save the end of steps that have diverged."""
         failure = self.method.divergence_reason(self.processes.mean(window.means))
         if failure is not None:
-            raise FailedStep(self.state.step, f"By step {self.state.step}, {failure}")
+            raise TrainingError(f"By step {self.state.step}, {failure}", self.state.step)
 
     def _validate(self) -> bool:
         """Score the present weights; true when patience has run out."""
@@ -285,7 +284,7 @@ class Trainer:
             self.store.save(self.state.step, self._good)
         self.accelerator.wait_for_everyone()
 
-    def _recover(self, error: FailedStep) -> None:
+    def _recover(self, error: TrainingError) -> None:
         """Roll back to the last good state, or say what to try."""
         good = self._good
         if self.settings.on_nonfinite == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
@@ -296,9 +295,10 @@ class Trainer:
                 if self.settings.on_nonfinite == "stop"
                 else f"; rolling back {self.state.attempt} times did not help."
             )
-            raise error.kind(
+            raise TrainingError(
                 f"{error} {kept} Try a lower learning rate (--training.learning-rate) or gradient clipping "
-                f"(--training.clip-norm 0.1){more}"
+                f"(--training.clip-norm 0.1){more}",
+                error.step,
             ) from error
         attempt, seconds = self.state.attempt + 1, self.state.seconds
         logger.warning("%s Rolling back to step %d with half the learning rate.", error, good.state["step"])

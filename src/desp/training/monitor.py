@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from desp.errors import NonFiniteError, TrainingError
+from desp.errors import TrainingError
 
 
 class Monitor:
@@ -31,7 +31,7 @@ class Monitor:
         """The means since the last flush.
 
         Raises:
-            FailedStep: one of these steps was not finite.
+            TrainingError: one of these steps was not finite.
         """
         try:
             self.check()
@@ -47,8 +47,7 @@ class Monitor:
         """Raise what `flush` would raise, and keep everything gathered."""
         bad = int(self.bad_step)
         if bad >= 0:
-            why = f"The loss or its gradient became NaN or infinite at step {bad}."
-            raise FailedStep(bad, why, NonFiniteError)
+            raise TrainingError(f"The loss or its gradient became NaN or infinite at step {bad}.", bad)
 
     def agree(self, bad_steps: Tensor) -> None:
         """Take over the first bad step of any process (-1 where there was none)."""
@@ -75,11 +74,3 @@ class Monitor:
             if name.startswith("sum/"):
                 self._sums[name.removeprefix("sum/")] = value.to(self.bad_step.device)
         self.count = int(tensors.get("count", 0))
-
-
-class FailedStep(TrainingError):
-    """Training failed at a step, and may go back; `kind` is the error for users if it does not."""
-
-    def __init__(self, step: int, why: str, kind: type[TrainingError] = TrainingError) -> None:
-        super().__init__(why)
-        self.step, self.kind = step, kind
