@@ -24,7 +24,7 @@ from desp.training.checkpoints import (
     restore_optimizer,
 )
 from desp.training.monitor import Monitor
-from desp.training.processes import Processes
+from desp.training.processes import any_process, first_process, mean_of_processes, share_buffers
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
 from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
 from desp.training.update import Feed, Update
@@ -67,13 +67,12 @@ class Trainer:
         self.method = method.to(accelerator.device)
         self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
         self.accelerator, self.validate = accelerator, validate
-        self.processes = Processes(accelerator)
         self.callback = callback or TrainingCallback()
         # Prepared first: with several processes this gives all of them the weights of the first.
         wrapped = accelerator.prepare(method)
         self.update = Update(wrapped, method, source, prepare, settings, accelerator, engine)
         self.optimizer, self.average = self.update.optimizer, self.update.average
-        self.monitor = Monitor(accelerator.device)
+        self.monitor = Monitor(accelerator)
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = folder / "log.jsonl" if folder and accelerator.is_main_process else None
@@ -141,7 +140,8 @@ class Trainer:
             self.callback.on_step(self.state.step)
             if self._after_step():
                 return True
-            if self.processes.any(asked_to_stop()):  # all stop after the same step, whoever got the signal
+            # All stop after the same step, whoever got the signal.
+            if any_process(self.accelerator, asked_to_stop()):
                 self._interrupt()
             if self.state.step >= self.settings.steps:
                 return False
@@ -186,7 +186,7 @@ class Trainer:
         """Make buffers the same in all processes, before they are used for prediction or saved."""
         names = [name for name, _ in self.method.named_buffers()]
         averaged = [self.average.tensors[name] for name in names] if self.average else []
-        self.processes.share_buffers([*self.method.buffers(), *averaged])
+        share_buffers(self.accelerator, [*self.method.buffers(), *averaged])
 
     def _validation_is_due(self) -> bool:
         """Whether the present weights are to be validated, and have not been."""
@@ -196,7 +196,6 @@ class Trainer:
         return step % every == 0 or step >= self.settings.steps
 
     def _report(self) -> None:
-        self.processes.agree_on_bad_steps(self.monitor)
         steps, numbers = self.monitor.count, self.monitor.flush()
         if not numbers:
             return
@@ -211,7 +210,7 @@ class Trainer:
 
     def _judge(self, window: Window) -> None:
         """Refuse to save the end of steps that have diverged."""
-        failure = self.method.divergence_reason(self.processes.mean(window.means))
+        failure = self.method.divergence_reason(mean_of_processes(self.accelerator, window.means))
         if failure is not None:
             raise TrainingError(f"By step {self.state.step}, {failure}", self.state.step)
 
@@ -222,7 +221,7 @@ class Trainer:
         self.callback.on_validation_start(self.state.step)
         with torch.no_grad(), self._prediction_weights():
             # Were each process to trust its own score, one might stop without the others.
-            score = self.processes.first(self.validate())
+            score = first_process(self.accelerator, self.validate())
             sign = 1 if self.settings.best_is == "lowest" else -1
             # A NaN score is never better than anything.
             better = score == score and (
@@ -310,7 +309,6 @@ class Trainer:
         self.callback.on_rollback(error.step, self.state.step)
 
     def _interrupt(self) -> None:
-        self.processes.agree_on_bad_steps(self.monitor)
         self.monitor.check()
         self._judge(self.state.window.plus(self.monitor.means(), self.monitor.count))
         self._share_buffers()

@@ -1,6 +1,7 @@
 """Numbers of training steps, gathered on the device and read seldom."""
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 
 from desp.errors import TrainingError
@@ -10,10 +11,14 @@ class Monitor:
     """Averages what steps report, and remembers the first step with a non-finite loss or gradient.
 
     Reading a number from a GPU waits for it; so numbers stay there until `flush`.
+
+    Args:
+        accelerator: of the training; all its processes flush and check at the same steps.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.bad_step = torch.full((), -1, dtype=torch.int64, device=accelerator.device)
         self._sums: dict[str, Tensor] = {}
         self.count = 0
         """Steps since the last flush."""
@@ -31,7 +36,7 @@ class Monitor:
         """The means since the last flush.
 
         Raises:
-            TrainingError: one of these steps was not finite.
+            TrainingError: one of these steps was not finite, in this process or another.
         """
         try:
             self.check()
@@ -45,15 +50,10 @@ class Monitor:
 
     def check(self) -> None:
         """Raise what `flush` would raise, and keep everything gathered."""
-        bad = int(self.bad_step)
-        if bad >= 0:
+        bad_steps = self.accelerator.gather(self.bad_step.reshape(1)).tolist()
+        bad = min((step for step in bad_steps if step >= 0), default=None)
+        if bad is not None:
             raise TrainingError(f"The loss or its gradient became NaN or infinite at step {bad}.", bad)
-
-    def agree(self, bad_steps: Tensor) -> None:
-        """Take over the first bad step of any process (-1 where there was none)."""
-        known = bad_steps[bad_steps >= 0]
-        if len(known):
-            self.bad_step.copy_(known.min())
 
     def reset(self) -> None:
         """Forget everything gathered."""
