@@ -22,6 +22,7 @@ from desp.training.checkpoints import (
     flatten_optimizer,
     load_checkpoint,
     restore_optimizer,
+    save_checkpoint,
 )
 from desp.training.monitor import Monitor
 from desp.training.processes import any_process, first_process, mean_of_processes, share_buffers
@@ -161,7 +162,7 @@ class Trainer:
         self.monitor.add(step, loss, norm, statistics)
 
     def _rate(self, step: int) -> float:
-        return learning_rate(step, self.settings) * self.state.rate_factor
+        return learning_rate(step, self.settings) * 0.5**self.state.attempt  # every roll-back halves it
 
     def _after_step(self) -> bool:
         """Log, validate and save when it is time; true when patience has run out."""
@@ -279,7 +280,7 @@ class Trainer:
         if self.store and self.accelerator.is_main_process:
             # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
             if self._best is not None and self._best is not saved_best:
-                self.store.save_best(self._best)
+                save_checkpoint(self.store.best, self._best)
             self.store.save(self.state.step, self._good)
         self.accelerator.wait_for_everyone()
 
