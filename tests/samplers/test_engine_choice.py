@@ -10,7 +10,7 @@ from torch import Tensor
 
 from desp.energies import SetEnergy, SetField
 from desp.methods.denoising import _NetworkField
-from desp.nn import AttentionNetwork
+from desp.nn import SetNetwork
 from desp.samplers import ChainEngine, ChainInfo, Gradient, LangevinSampler, Record, Sampler, gradient_of
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
@@ -199,7 +199,7 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
 
 def denoiser() -> _NetworkField:
     settings = AttentionSettings(hidden=16, layers=1, heads=2, fourier_features=1)
-    return _NetworkField(AttentionNetwork(settings, 2, (3,), outputs=2))
+    return _NetworkField(SetNetwork(settings, 2, (3,), outputs=2))
 
 
 @pytest.mark.parametrize(

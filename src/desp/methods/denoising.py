@@ -10,7 +10,7 @@ from torch import Tensor
 from desp.energies import SetEnergy, SetField
 from desp.errors import SettingsError
 from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
-from desp.nn import SIGMA_FEATURES, AttentionNetwork, Cache, CardinalityHead, prefix_mask
+from desp.nn import SIGMA_FEATURES, Cache, CardinalityHead, SetNetwork, prefix_mask
 from desp.samplers import (
     CHAINS_AT_ONCE,
     ChainEngine,
@@ -189,7 +189,7 @@ class Denoiser(_Diffusion):
     def __init__(self, settings: DenoiserSettings, parts: MethodParts) -> None:
         super().__init__(settings, parts)
         channels = parts.sets.channels
-        network = AttentionNetwork(
+        network = SetNetwork(
             settings.network,
             channels,
             _with_sigma(parts.code_shape),
@@ -209,7 +209,7 @@ class _NetworkField(SetField):
 
     conservative = False
 
-    def __init__(self, network: AttentionNetwork) -> None:
+    def __init__(self, network: SetNetwork) -> None:
         super().__init__()
         self.network = network
 

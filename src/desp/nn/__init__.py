@@ -19,7 +19,5 @@ from desp.nn.pooling import Cache as Cache
 from desp.nn.pooling import FSPool as FSPool
 from desp.nn.pooling import Pool as Pool
 from desp.nn.pooling import make_pool as make_pool
-from desp.nn.set_network import AttentionNetwork as AttentionNetwork
-from desp.nn.set_network import PooledNetwork as PooledNetwork
 from desp.nn.set_network import SetNetwork as SetNetwork
 from desp.nn.transformer import TransformerDecoder as TransformerDecoder
