@@ -28,7 +28,7 @@ def mixture(sigma_of_code: Tensor) -> Gradient:
 
     F = (denoised - c_skip u) / c_out must come out of it, with sigma read from the code that carries it.
     """
-    sigma = (4 * sigma_of_code[:, 1]).exp().view(-1, 1, 1)  # the first number of `sigma_features`
+    sigma = (4 * sigma_of_code[:, 1]).exp().view(-1, 1, 1)  # the first number of `with_sigma`
     deviation = SIGMA_DATA
     total = sigma.square() + deviation**2
     c_skip, c_out = deviation**2 / total, sigma * deviation * total.rsqrt()

@@ -2,7 +2,6 @@
 
 from desp.samplers.base import ChainInfo as ChainInfo
 from desp.samplers.base import Gradient as Gradient
-from desp.samplers.base import GradientFor as GradientFor
 from desp.samplers.base import Record as Record
 from desp.samplers.base import Sampler as Sampler
 from desp.samplers.base import gradient_of as gradient_of

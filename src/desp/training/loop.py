@@ -69,9 +69,7 @@ class Trainer:
         self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
         self.accelerator, self.validate = accelerator, validate
         self.callback = callback or TrainingCallback()
-        # Prepared first: with several processes this gives all of them the weights of the first.
-        wrapped = accelerator.prepare(method)
-        self.update = Update(wrapped, method, source, prepare, settings, accelerator, engine)
+        self.update = Update(method, source, prepare, settings, accelerator, engine)
         self.optimizer, self.average = self.update.optimizer, self.update.average
         self.monitor = Monitor(accelerator)
         self.state = TrainingState()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from desp.capture import CapturedCall, warm_up
 from desp.data.base import Batch, BatchSource, GeneratedSource
@@ -30,8 +30,7 @@ class Update:
     which compiles what is compiled and makes the optimiser's state; the second is captured.
 
     Args:
-        wrapped: the method as accelerate prepared it.
-        method: the bare method, which says whether it can be captured.
+        method: what is trained, and whether it can be captured.
         source: where batches come from.
         prepare: from a batch to the tensors (x, y) that the method takes.
         settings: learning rate, clipping, averaging.
@@ -41,7 +40,6 @@ class Update:
 
     def __init__(
         self,
-        wrapped: nn.Module,
         method: Method,
         source: BatchSource,
         prepare: Callable[[Batch], tuple[Tensor, Tensor]],
@@ -50,7 +48,9 @@ class Update:
         engine: Engine,
     ) -> None:
         device = accelerator.device
-        self.wrapped, self.accelerator, self.prepare, self.engine = wrapped, accelerator, prepare, engine
+        # Prepared first: with several processes this gives all of them the weights of the first.
+        self.wrapped = accelerator.prepare(method)
+        self.accelerator, self.prepare, self.engine = accelerator, prepare, engine
         self.parameters = [item for item in method.parameters() if item.requires_grad]
         self.source = source if isinstance(source, GeneratedSource) else None
         if self.source is not None and torch.device(self.source.device).type != device.type:
