@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.samplers import EDMSampler, Gradient, sigma_schedule
+from desp.samplers import EDMSampler, Gradient
+from desp.samplers.edm import sigma_schedule
 from desp.settings import EDMSettings
 
 SIGMA_DATA = 0.5

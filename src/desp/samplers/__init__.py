@@ -10,7 +10,6 @@ from desp.samplers.density import log_density as log_density
 from desp.samplers.descent import UnrolledDescent as UnrolledDescent
 from desp.samplers.diffusion import ProbabilityFlow as ProbabilityFlow
 from desp.samplers.edm import EDMSampler as EDMSampler
-from desp.samplers.edm import sigma_schedule as sigma_schedule
 from desp.samplers.engine import CHAINS_AT_ONCE as CHAINS_AT_ONCE
 from desp.samplers.engine import ChainEngine as ChainEngine
 from desp.samplers.engine import check_engine as check_engine

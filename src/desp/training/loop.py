@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.data.base import Batch, BatchSource
 from desp.errors import CheckpointError, RunError, SettingsError, TrainingError, TrainingInterrupted
 from desp.methods import Method
 from desp.randomness import derive_seed
@@ -66,8 +66,7 @@ class Trainer:
         engine: Engine = "auto",
     ) -> None:
         self.method = method.to(accelerator.device)
-        self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
-        self.accelerator, self.validate = accelerator, validate
+        self.settings, self.seed, self.accelerator, self.validate = settings, seed, accelerator, validate
         self.callback = callback or TrainingCallback()
         self.update = Update(method, source, prepare, settings, accelerator, engine)
         self.optimizer, self.average = self.update.optimizer, self.update.average
@@ -133,7 +132,7 @@ class Trainer:
     def _train_until_done(self, asked_to_stop: Callable[[], bool]) -> bool:
         """Run steps until the last one (false) or until patience runs out (true)."""
         began, before = time.monotonic(), self.state.seconds
-        for feed in self._feeds():
+        for feed in self.update.feeds(self.state.step, self.state.attempt):
             self._step(feed)
             self.state.seconds = before + time.monotonic() - began
             self.callback.on_step(self.state.step)
@@ -145,12 +144,6 @@ class Trainer:
             if self.state.step >= self.settings.steps:
                 return False
         raise RunError(f"The data ended after {self.state.step} of {self.settings.steps} steps.")
-
-    def _feeds(self) -> Iterator[Feed]:
-        """What the steps from here on take: batches, or their seeds where drawing is part of a step."""
-        if self.update.draws and isinstance(self.source, GeneratedSource):
-            return self.source.seeds(self.state.step, self.state.attempt)
-        return self.source.batches(self.state.step, self.state.attempt)
 
     def _step(self, feed: Feed) -> None:
         step = self.state.step
