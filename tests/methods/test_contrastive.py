@@ -12,7 +12,6 @@ from desp.distances import chamfer
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.methods import Contrastive, SetSpec, build_method
-from desp.nn import Cache
 from desp.samplers import LangevinSampler
 from desp.samplers.base import gradient_of
 from desp.sets import Padding
@@ -97,8 +96,8 @@ class LinearEnergy(SetEnergy):
         super().__init__()
         self.theta = nn.Parameter(torch.tensor(theta))
 
-    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
-        del code, cache
+    def energy(self, code: Tensor, y: Tensor) -> Tensor:
+        del code
         return self.theta * y.sum(dim=(1, 2))
 
 
@@ -127,8 +126,7 @@ class SlopedEnergy(SetEnergy):
         super().__init__()
         self.theta = nn.Parameter(torch.tensor(1.0))
 
-    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
-        del cache
+    def energy(self, code: Tensor, y: Tensor) -> Tensor:
         return self.theta * (code * y).sum(dim=(1, 2))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from desp.data import draw_polygons
 from desp.energies import SetEnergy
 from desp.methods import Denoiser, EnergyDenoising, SetSpec, build_method
-from desp.nn import Cache, prefix_mask
+from desp.nn import prefix_mask
 from desp.samplers.diffusion import add_noise, from_symmetric, to_symmetric
 from desp.sets import Padding
 from desp.settings import (
@@ -42,10 +42,8 @@ each_cardinality = pytest.mark.parametrize("cardinality", ["predicted", "denoise
 class ZeroEnergy(SetEnergy):
     """The same energy everywhere: its gradient predicts nothing."""
 
-    def energy(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
-    ) -> Float[Tensor, " b"]:
-        del code, cache
+    def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        del code
         return (0 * y).sum(dim=(1, 2))
 
 

@@ -29,12 +29,12 @@ class NetworkEnergy(SetEnergy):
         super().__init__()
         self.network = SetNetwork(settings, channels, code_shape, known_presence=known_presence)
 
-    def cache(self, size: int) -> Cache:
-        """The network's."""
-        return self.network.cache(size)
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
+        """The code, and what the network derives from its weights."""
+        return (code, *self.network.cache(size))
 
     def energy(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], *cache: Tensor
     ) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
         return self.network(code, y, cache).sum(dim=(1, 2))

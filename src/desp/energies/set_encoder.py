@@ -39,11 +39,8 @@ class SetEncoderEnergy(SetEnergy):
         del code_shape
         return self.latent
 
-    def energy(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
-    ) -> Float[Tensor, " b"]:
+    def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
-        del cache  # there is none: chains take what `prepare` gives
         return code_distance(self.set_encoder(y), code)
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:

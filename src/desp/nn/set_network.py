@@ -53,15 +53,15 @@ class SetNetwork(nn.Module):
         self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs, bias=False))
 
     def forward(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache = ()
     ) -> Float[Tensor, "b n o"]:
-        """The head's output for each element; zero where it is masked."""
+        """The head's output for each element; zero where it is masked. `cache(N)` spares computing it again."""
         condition = self.from_code(code)
         if condition.dim() == 2:
             condition = condition.unsqueeze(1)
         mask = self.mask(y)
         values = self.from_element(self._embedded(y, mask)) + condition
-        cache = self.cache(y.shape[1]) if cache is None else cache
+        cache = cache or self.cache(y.shape[1])
         for layer, own in zip(self.layers, self._for_layers(y, mask, cache), strict=True):
             values = layer(values, condition, *own)
         ends = self.head(values)
