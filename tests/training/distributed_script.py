@@ -44,7 +44,7 @@ def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
     """
     rank = accelerator.process_index
     quiet = make_trainer(make_predictor(kind, noise=0.0, seed=rank), SHORT, accelerator=accelerator)
-    x, y = quiet.prepare(next(polygons(rank).batches(0)))
+    x, y = quiet.update.prepare(next(polygons(rank).batches(0)))
     quiet.update.gradients(x, y, torch.Generator())
     noisy = make_trainer(make_predictor(kind, seed=rank), replace(SHORT, steps=1), accelerator=accelerator)
     noisy.fit()
