@@ -74,8 +74,7 @@ class OwnEnergy(SetEnergy):
         assert channels == code_shape[0]
         self.strength = torch.nn.Parameter(torch.tensor(settings.strength))
 
-    def energy(self, code: Tensor, y: Tensor, cache: tuple[Tensor, ...] | None = None) -> Tensor:
-        del cache
+    def energy(self, code: Tensor, y: Tensor) -> Tensor:
         return self.strength * (y - code.unsqueeze(1)).square().sum(dim=(1, 2))
 
 

@@ -25,12 +25,12 @@ class CheckpointError(RunError):
     """A checkpoint or saved predictor that is damaged or does not fit."""
 
 
-class TrainingError(DespError):
-    """Training cannot go on as it is."""
+class TrainingError(DespError, ArithmeticError):
+    """Training produced NaN or infinity, or diverged, at `step`."""
 
-
-class NonFiniteError(TrainingError, ArithmeticError):
-    """Training produced NaN or infinity."""
+    def __init__(self, message: str, step: int = 0) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class MissingExtraError(DespError, ImportError):

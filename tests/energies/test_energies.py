@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from desp.energies import SetEnergy
+from desp.energies import NetworkEnergy, SetEnergy
 from desp.methods import Contrastive
 from desp.settings import (
     AttentionSettings,
@@ -81,10 +81,12 @@ def test_depends_on_input_and_set(settings: EnergySettings) -> None:
 
 
 @every_energy
-def test_a_cache_given_or_not(settings: EnergySettings) -> None:
+def test_what_is_prepared_or_not(settings: EnergySettings) -> None:
     method, (x, y) = build(settings), example()
     energy, code = method.energy, method.encode(x)
-    assert torch.equal(energy.energy(code, y, energy.cache(5)), energy.energy(code, y))
+    if isinstance(energy, NetworkEnergy):
+        _, *cache = energy.prepare(code, 5)
+        assert torch.equal(energy.energy(code, y, *cache), energy.energy(code, y))
     assert torch.equal(energy.energy(code, y), energy(code, y))
     assert torch.equal(method.energies(code, y), energy(code, y))
 
@@ -149,8 +151,7 @@ def test_gradient_of_empty_sets_is_empty(settings: EnergySettings) -> None:
 class OwnEnergy(SetEnergy):
     """What a user may write: a score and nothing else."""
 
-    def energy(self, code: Tensor, y: Tensor, cache: tuple[Tensor, ...] | None = None) -> Tensor:
-        del cache
+    def energy(self, code: Tensor, y: Tensor) -> Tensor:
         return (y.mean(dim=1) - code[:, :2]).square().sum(dim=1)
 
 

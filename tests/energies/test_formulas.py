@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from desp.energies import DeepSetsEnergy, LayeredEnergy, SetEncoderEnergy, SetField
+from desp.energies import DeepSetsEnergy, NetworkEnergy, SetEncoderEnergy, SetField
 from desp.methods.denoising import _NetworkField
-from desp.nn import AttentionNetwork, PooledNetwork
+from desp.nn import SetNetwork
+from desp.nn.set_network import _AttentionLayer, _PooledLayer
 from desp.settings import AttentionSettings, DeepSetsSettings, PooledLayersSettings, SetEncoderSettings
 from small_methods import with_energy
 
@@ -118,16 +119,16 @@ def test_an_energy_that_encodes_inputs_itself_knows_how_long_codes_are(auto_enco
 
 
 @pytest.mark.parametrize(
-    ("settings", "network"),
+    ("settings", "layer"),
     [
-        (PooledLayersSettings(hidden=8, pooling="fspool"), PooledNetwork),
-        (AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1), AttentionNetwork),
+        (PooledLayersSettings(hidden=8, pooling="fspool"), _PooledLayer),
+        (AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1), _AttentionLayer),
     ],
 )
-def test_a_layered_energy_is_the_sum_of_its_networks_outputs(settings: Any, network: type[nn.Module]) -> None:
+def test_an_energy_is_the_sum_of_its_networks_outputs(settings: Any, layer: type[nn.Module]) -> None:
     energy, (x, y) = with_energy(settings).double().energy, example()
-    assert isinstance(energy, LayeredEnergy)
-    assert type(energy.network) is network
+    assert isinstance(energy, NetworkEnergy)
+    assert [type(part) for part in energy.network.layers] == [layer] * settings.layers
     assert energy.conservative
     outputs = energy.network(x, y)
     assert outputs.shape == (4, 5, 1)
@@ -145,12 +146,12 @@ def test_codes_for_all_elements_or_each_its_own(settings: Any) -> None:
     assert not torch.isclose(energy(own, y[:, order]), energy(own, y)).any()
 
 
-def field_with_known_presence(kind: str) -> tuple[SetField, AttentionNetwork]:
+def field_with_known_presence(kind: str) -> tuple[SetField, SetNetwork]:
     settings = AttentionSettings(hidden=8, layers=2, heads=2, fourier_features=2)
     if kind == "energy":
         energy = settings.load()(settings, 3, (3,), known_presence=True).double()
         return energy, energy.network
-    network = AttentionNetwork(settings, 3, (3,), known_presence=True, outputs=3).double()
+    network = SetNetwork(settings, 3, (3,), known_presence=True, outputs=3).double()
     return _NetworkField(network), network
 
 
@@ -162,7 +163,7 @@ def test_absent_elements_that_are_known_make_no_difference(kind: str) -> None:
     presence = torch.where(torch.arange(5) < torch.tensor([[5], [3], [1], [0]]), 1.0, -1.0).double()
     y = torch.cat([elements, presence.unsqueeze(-1)], dim=-1)
     assert torch.equal(network.mask(y), presence > 0)
-    assert AttentionNetwork(AttentionSettings(hidden=8), 3, (3,)).mask(y) is None
+    assert SetNetwork(AttentionSettings(hidden=8), 3, (3,)).mask(y) is None
     more = torch.cat([y, torch.tensor([7.0, -2.0, -1.0]).double().expand(4, 4, 3)], dim=1)
     for size, first in ((5, 0), (3, 1)):  # of the last three, no more than three rows are present
         some = slice(first, 4)

@@ -1,6 +1,7 @@
 """Maximum likelihood by contrast, recomputed by hand and in closed form."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,9 +12,8 @@ from desp.distances import chamfer
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.methods import Contrastive, SetSpec, build_method
-from desp.nn import Cache
 from desp.samplers import LangevinSampler
-from desp.samplers.base import eager_gradient
+from desp.samplers.base import gradient_of
 from desp.sets import Padding
 from desp.settings import (
     ContrastiveSettings,
@@ -61,8 +61,8 @@ def by_hand(method: Contrastive, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The noised data and the samples that the method must have used."""
     generator, settings = seeded(), method.settings
     noised = y + settings.data_noise * torch.randn(y.shape, generator=generator)
-    gradient = eager_gradient(method.energy, method.encode(x).detach(), y.shape[1])
-    sampled, _ = LangevinSampler(settings.chain).run(gradient, torch.zeros_like(y), generator)
+    gradient, code = partial(gradient_of, method.energy, size=y.shape[1]), method.encode(x).detach()
+    sampled, _ = LangevinSampler(settings.chain).sample(gradient, code, torch.zeros_like(y), generator)
     return noised, sampled
 
 
@@ -96,8 +96,8 @@ class LinearEnergy(SetEnergy):
         super().__init__()
         self.theta = nn.Parameter(torch.tensor(theta))
 
-    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
-        del code, cache
+    def energy(self, code: Tensor, y: Tensor) -> Tensor:
+        del code
         return self.theta * y.sum(dim=(1, 2))
 
 
@@ -126,8 +126,7 @@ class SlopedEnergy(SetEnergy):
         super().__init__()
         self.theta = nn.Parameter(torch.tensor(1.0))
 
-    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
-        del cache
+    def energy(self, code: Tensor, y: Tensor) -> Tensor:
         return self.theta * (code * y).sum(dim=(1, 2))
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -13,8 +12,8 @@ from torch import Tensor, nn
 from desp.data import draw_polygons
 from desp.energies import SetEnergy
 from desp.methods import Denoiser, EnergyDenoising, SetSpec, build_method
-from desp.nn import Cache, prefix_mask
-from desp.samplers import ProbabilityFlow, eager_gradient
+from desp.nn import prefix_mask
+from desp.samplers.diffusion import add_noise, from_symmetric, to_symmetric
 from desp.sets import Padding
 from desp.settings import (
     AttentionSettings,
@@ -43,10 +42,8 @@ each_cardinality = pytest.mark.parametrize("cardinality", ["predicted", "denoise
 class ZeroEnergy(SetEnergy):
     """The same energy everywhere: its gradient predicts nothing."""
 
-    def energy(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
-    ) -> Float[Tensor, " b"]:
-        del code, cache
+    def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        del code
         return (0 * y).sum(dim=(1, 2))
 
 
@@ -126,18 +123,18 @@ def test_sigmas_are_log_normal() -> None:
 
 
 def test_a_predicted_cardinality_leaves_absent_elements_and_presence_alone() -> None:
-    edm = make_method(METHODS["deep-sets"]).preconditioning
-    _, y = polygons(20)
-    mask, u = edm.noise_mask(y), edm.to_symmetric(y)
-    noised = edm.add_noise(u, mask, torch.full((20,), 3.0), seeded())
+    x, y = polygons(20)
+    method = make_method(METHODS["deep-sets"])
+    mask, u = method._flow(method.encode(x), y).mask, to_symmetric(y)
+    noised = add_noise(u, mask, torch.full((20,), 3.0), seeded())
     present = y[..., 2] > 0.5
     assert torch.equal(mask.any(dim=-1), present)
     assert not mask[..., 2].any()
     assert torch.equal(noised[~mask], u[~mask])
     assert (noised[mask] != u[mask]).all()
-    assert torch.equal(edm.from_symmetric(edm.to_symmetric(y)), y)
-    everything = make_method(METHODS["deep-sets"], cardinality="denoised").preconditioning
-    assert everything.noise_mask(y).all()
+    assert torch.equal(from_symmetric(to_symmetric(y)), y)
+    everything = make_method(METHODS["deep-sets"], cardinality="denoised")
+    assert everything._flow(everything.encode(x), y).mask.all()
 
 
 def test_absent_elements_do_not_enter_the_loss() -> None:
@@ -160,7 +157,7 @@ def test_the_order_of_elements_does_not_matter(
     method = make_method(settings, cardinality=cardinality).double()
     x, y = polygons(6)
     code, y = method.encode(x.double()), y.double()
-    edm, gradient = method.preconditioning, partial(eager_gradient, method.field, size=8)
+    flow = method._flow(code, y)
     assert method.field.conservative == settings.has_energy
     if settings.has_energy:
         assert_invariant(lambda sets: method.energies(code, sets), y, tolerance=1e-9)
@@ -168,9 +165,9 @@ def test_the_order_of_elements_does_not_matter(
         assert method.energies(code, y).isnan().all()
     sigma, order = torch.full((6,), 0.3, dtype=torch.float64), torch.randperm(8, generator=seeded())
     # Absent elements are equal, and of those FSPool tells one from the other.
-    mask, noised = edm.noise_mask(y), y + 0.3 * torch.rand(y.shape, generator=seeded()).double()
-    clean = ProbabilityFlow(edm, gradient, code, mask).denoise(noised, sigma)[1]
-    mixed = ProbabilityFlow(edm, gradient, code, mask[:, order]).denoise(noised[:, order], sigma)[1]
+    noised = y + 0.3 * torch.rand(y.shape, generator=seeded()).double()
+    clean = flow.denoise(noised, sigma)[1]
+    mixed = replace(flow, mask=flow.mask[:, order]).denoise(noised[:, order], sigma)[1]
     torch.testing.assert_close(mixed, clean[:, order], rtol=1e-9, atol=1e-9)
 
 
@@ -179,13 +176,11 @@ def test_energy_and_denoised_set_agree() -> None:
     method = make_method(METHODS["pooled-layers"], energy_sigma=0.3).double()
     x, y = polygons(4)
     code, y = method.encode(x.double()), y.double()
-    edm, gradient = method.preconditioning, partial(eager_gradient, method.field, size=8)
-    leaf = y.clone().requires_grad_()
-    flow = ProbabilityFlow(edm, gradient, code, edm.noise_mask(y))
-    values = flow.negative_log_density(edm.to_symmetric(leaf), 0.3)
+    flow, leaf = method._flow(code, y), y.clone().requires_grad_()
+    values = flow.negative_log_density(to_symmetric(leaf), 0.3)
     (slope,) = torch.autograd.grad(values.sum(), leaf)
     torch.testing.assert_close(method.energies(code, y), values.detach())
-    mask, u = edm.noise_mask(y), edm.to_symmetric(y)
+    mask, u = flow.mask, to_symmetric(y)
     _, clean = flow.denoise(u, torch.full((4,), 0.3, dtype=torch.float64))
     # 2 y - 1 doubles the gradient
     torch.testing.assert_close((u - clean) / 0.3**2 * 2, slope * mask, rtol=1e-8, atol=1e-8)

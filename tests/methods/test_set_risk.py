@@ -10,7 +10,7 @@ from desp.data import draw_polygons
 from desp.distances import SET_DISTANCES, chamfer
 from desp.energies import SetEnergy
 from desp.methods import SetRisk, SetSpec, build_method
-from desp.nn import Cache, prefix_mask
+from desp.nn import prefix_mask
 from desp.sets import Padding
 from desp.settings import (
     DeepSetsSettings,
@@ -32,8 +32,8 @@ class QuadraticEnergy(SetEnergy):
         super().__init__()
         self.stiffness = nn.Parameter(torch.tensor(stiffness, dtype=torch.float64))
 
-    def energy(self, code: Tensor, y: Tensor, cache: Cache | None = None) -> Tensor:
-        del code, cache
+    def energy(self, code: Tensor, y: Tensor) -> Tensor:
+        del code
         return 0.5 * self.stiffness * y.square().sum(dim=(1, 2))
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.nn import SelfAttention, squared_distances
+from desp.nn.attention import SelfAttention, squared_distances
 
 
 def example(near: bool) -> tuple[SelfAttention, Tensor, Tensor]:

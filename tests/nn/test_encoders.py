@@ -83,12 +83,6 @@ def test_set_encoder_of_empty_sets(pooling: Pooling) -> None:
     assert encoder(torch.zeros(3, 0, 2)).tolist() == [[0] * 5] * 3
 
 
-@every_pooling
-def test_set_encoder_with_a_cache(pooling: Pooling) -> None:
-    encoder, sets = set_encoder(pooling=pooling), torch.rand(3, 4, 2)
-    assert torch.equal(encoder(sets, cache=encoder.pool.cache(4)), encoder(sets))
-
-
 def test_set_encoder_divides_by_the_padded_size() -> None:
     plain, divided = set_encoder(divide_by_size=False), set_encoder(divide_by_size=True)
     divided.load_state_dict(plain.state_dict())

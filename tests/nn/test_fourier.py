@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from desp.nn import fourier_length, with_fourier_features
+from desp.nn.fourier import fourier_length, with_fourier_features
 
 
 def test_fourier_features_of_two_numbers() -> None:

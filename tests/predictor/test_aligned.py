@@ -1,5 +1,6 @@
 """Outputs that are aligned with inputs: element i of a set belongs to element i of its input."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from desp import SetPredictor
 from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape
 from desp.randomness import make_generator
-from desp.samplers import LangevinSampler, eager_gradient
+from desp.samplers import LangevinSampler, gradient_of
 from desp.sets import Padding, SetBatch, present
 from desp.settings import (
     AttentionSettings,
@@ -90,7 +91,7 @@ def test_the_contrastive_loss_masks_noise_and_chain() -> None:
     start = torch.cat([torch.zeros_like(y[..., :1]), y[..., 1:]], dim=-1)
     code = method.encode(x)
     sampler = LangevinSampler(method.settings.chain, known_presence=True)
-    sampled, _ = sampler.run(eager_gradient(method.energy, code.detach(), SIZE), start, generator)
+    sampled, _ = sampler.sample(partial(gradient_of, method.energy, size=SIZE), code.detach(), start, generator)
     torch.testing.assert_close(loss, (method.energy(code, real) - method.energy(code, sampled)).mean())
 
 
@@ -132,7 +133,7 @@ def test_a_density_has_one_order_and_no_cardinality() -> None:
             parameter.zero_()
     elements = torch.rand(2, 2)
     density = predictor.log_prob(as_input(elements).unsqueeze(0), [torch.tensor([[0.5], [0.75]])], steps=60)
-    sigma = predictor.method.preconditioning.sigma_data
+    sigma = predictor.method.settings.sigma_data
     normal = torch.distributions.Normal(0.0, sigma)  # of u = 2 y - 1
     expected = float((normal.log_prob(torch.tensor([0.0, 0.5])) + torch.log(torch.tensor(2.0))).sum())
     assert float(density.value) == pytest.approx(expected, abs=0.02)
@@ -156,7 +157,11 @@ def test_only_present_elements_move_in_a_chain() -> None:
     start = torch.zeros(2, 3, 2)
     start[0, :2, -1] = 1
     sampler = LangevinSampler(LangevinSettings(steps=4, stochastic_steps=3, noise_scale=0.5), known_presence=True)
-    end, _ = sampler.run(lambda y: (y.sum(dim=(1, 2)), torch.ones_like(y)), start, make_generator(1))
+
+    def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
+        return y.sum(dim=(1, 2)), torch.ones_like(y)
+
+    end, _ = sampler.sample(lambda _: gradient, start, start, make_generator(1))
     assert torch.equal(end[..., -1], start[..., -1])
     assert bool((end[0, :2, 0] != 0).all())
     assert not end[0, 2].any()

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.samplers import Gradient, LogDensity, Preconditioning, density, log_density
+from desp.samplers import Gradient, LogDensity, ProbabilityFlow, density, log_density
+from desp.samplers.diffusion import noise_mask
 from desp.settings import EDMSettings
 
-EDM = Preconditioning(sigma_data=0.5, known_presence=False)
+SIGMA_DATA = 0.5
 FLOW = EDMSettings(steps=100, sigma_max=20.0, sigma_min=0.002)
 CENTRES = torch.tensor([[[-0.6, 0.4]], [[0.5, -0.2]]], dtype=torch.float64)  # in [-1, 1]
 WIDTH = 0.15
@@ -27,8 +28,8 @@ def mixture(sigma_of_code: Tensor) -> Gradient:
 
     F = (denoised - c_skip u) / c_out must come out of it, with sigma read from the code that carries it.
     """
-    sigma = (4 * sigma_of_code[:, 1]).exp().view(-1, 1, 1)  # the first number of `sigma_features`
-    deviation = EDM.sigma_data
+    sigma = (4 * sigma_of_code[:, 1]).exp().view(-1, 1, 1)  # the first number of `with_sigma`
+    deviation = SIGMA_DATA
     total = sigma.square() + deviation**2
     c_skip, c_out = deviation**2 / total, sigma * deviation * total.rsqrt()
 
@@ -57,11 +58,12 @@ def follow(
     y: Tensor,
     flow: EDMSettings = FLOW,
     probes: int = 8,
-    preconditioning: Preconditioning = EDM,
+    sigma_data: float = SIGMA_DATA,
 ) -> LogDensity:
     code = torch.zeros(len(y), 1, dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
-    return log_density(preconditioning, gradient, code, y, generator, settings=flow, probes=probes)
+    along = ProbabilityFlow(gradient, code, noise_mask(y, known_presence=False), sigma_data)
+    return log_density(along, y, generator, settings=flow, probes=probes)
 
 
 def normal(u: Tensor, deviation: float) -> Tensor:
@@ -77,7 +79,7 @@ def exact_mixture(y: Tensor) -> Tensor:
 def test_a_normal_distribution() -> None:
     y = sets()
     found = follow(flat, y)
-    expected = normal(2 * y - 1, EDM.sigma_data) + y[0].numel() * math.log(2)
+    expected = normal(2 * y - 1, SIGMA_DATA) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
     assert ((found.value - expected).abs() <= 3 * found.error).all()
 
@@ -85,7 +87,7 @@ def test_a_normal_distribution() -> None:
 def test_a_normal_distribution_is_known_at_every_sigma() -> None:
     """Also where noise does not drown the data: there all depends on their deviation."""
     y = sets()
-    found = follow(flat, y, replace(FLOW, sigma_max=0.5), preconditioning=replace(EDM, sigma_data=0.4))
+    found = follow(flat, y, replace(FLOW, sigma_max=0.5), sigma_data=0.4)
     expected = normal(2 * y - 1, 0.4) + y[0].numel() * math.log(2)
     torch.testing.assert_close(found.value, expected, rtol=0, atol=0.02)
 

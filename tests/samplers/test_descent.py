@@ -1,6 +1,7 @@
 """Unrolled descent: the same as plain descent, and differentiable twice."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from desp.energies import SetEncoderEnergy
 from desp.methods import Contrastive
 from desp.samplers import LangevinSampler, UnrolledDescent
-from desp.samplers.base import eager_gradient
+from desp.samplers.base import gradient_of
 from desp.settings import (
     DeepSetsSettings,
     DescentSettings,
@@ -41,7 +42,8 @@ def test_without_autograd_it_is_the_plain_sampler(settings: EnergySettings) -> N
         y, info = descent(energy, code, DESCENT, "trajectory")
     plain = LangevinSampler(LangevinSettings(steps=3, stochastic_steps=0, step_size=0.5))
     start = descent.start.detach().expand(5, 4, 2)
-    expected, expected_info = plain.run(eager_gradient(energy, code, 4), start, torch.Generator(), "trajectory")
+    gradient = partial(gradient_of, energy, size=4)
+    expected, expected_info = plain.sample(gradient, code, start, torch.Generator(), "trajectory")
     assert not y.requires_grad
     torch.testing.assert_close(y, expected)
     torch.testing.assert_close(info.energies, expected_info.energies)

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from desp.nn import with_sigma
-from desp.samplers import Gradient, Preconditioning, ProbabilityFlow
+from desp.samplers import Gradient, ProbabilityFlow
+from desp.samplers.diffusion import add_noise, from_symmetric, noise_mask, to_symmetric
 
 SIGMA_DATA, ENERGY_SIGMA = 0.3, 0.2
-EDM = Preconditioning(SIGMA_DATA, known_presence=True)
 CODE = torch.zeros(2, 1, dtype=torch.float64)
 
 
@@ -42,11 +42,11 @@ def scaled(u: Tensor, mask: Tensor, sigma: float) -> Tensor:
 def test_what_is_denoised(sigma: float) -> None:
     """Inputs have unit variance; what is left of the noised set and of the network is Karras et al.'s."""
     seen, y = Seen(), example()
-    mask, u = EDM.noise_mask(y), 2 * y - 1
+    mask, u = noise_mask(y, known_presence=True), 2 * y - 1
     assert mask[..., :2].sum() == 2 * 4
     assert not mask[..., 2].any()
     sigmas = torch.full((2,), sigma, dtype=torch.float64)
-    flow = ProbabilityFlow(EDM, seen, CODE, mask)
+    flow = ProbabilityFlow(seen, CODE, mask, SIGMA_DATA)
     energies, clean = flow.denoise(u, sigmas)
     inner = scaled(u, mask, sigma)
     torch.testing.assert_close(seen.y, inner)
@@ -60,8 +60,8 @@ def test_what_is_denoised(sigma: float) -> None:
 
 def test_the_energy_of_sets_is_that_at_its_sigma() -> None:
     seen, y = Seen(), example()
-    mask, u = EDM.noise_mask(y), 2 * y - 1
-    found = ProbabilityFlow(EDM, seen, CODE, mask).negative_log_density(u, ENERGY_SIGMA)
+    mask, u = noise_mask(y, known_presence=True), 2 * y - 1
+    found = ProbabilityFlow(seen, CODE, mask, SIGMA_DATA).negative_log_density(u, ENERGY_SIGMA)
     square = (u.square() * mask).sum(dim=(1, 2)) / (2 * (ENERGY_SIGMA**2 + SIGMA_DATA**2))
     inner = scaled(u, mask, ENERGY_SIGMA)
     torch.testing.assert_close(found, square + SIGMA_DATA / ENERGY_SIGMA * 0.5 * inner.square().sum(dim=(1, 2)))
@@ -71,9 +71,9 @@ def test_the_energy_of_sets_is_that_at_its_sigma() -> None:
 
 def test_each_set_gets_noise_of_its_own_sigma_where_it_is_masked_for_noise() -> None:
     y = example()
-    mask, u = EDM.noise_mask(y), EDM.to_symmetric(y)
+    mask, u = noise_mask(y, known_presence=True), to_symmetric(y)
     sigmas = torch.tensor([0.5, 3.0], dtype=torch.float64)
-    found = EDM.add_noise(u, mask, sigmas, torch.Generator().manual_seed(4))
+    found = add_noise(u, mask, sigmas, torch.Generator().manual_seed(4))
     noise = torch.randn(u.shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     torch.testing.assert_close(found, u + sigmas.view(2, 1, 1) * noise * mask)
-    torch.testing.assert_close(EDM.from_symmetric(u), y)
+    torch.testing.assert_close(from_symmetric(u), y)

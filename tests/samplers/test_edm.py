@@ -1,17 +1,17 @@
 """The probability-flow sampler, where the way from noise to sets is known."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.samplers import EDMSampler, Gradient, Preconditioning, sigma_schedule
+from desp.samplers import EDMSampler, Gradient
+from desp.samplers.edm import sigma_schedule
 from desp.settings import EDMSettings
 
-EDM = Preconditioning(sigma_data=0.5, known_presence=False)
+SIGMA_DATA = 0.5
 HIGH = 20.0
 
 
@@ -27,7 +27,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def draw(batch: int = 50, **settings: object) -> tuple[Tensor, Tensor]:
     """The first noise and the sets that the sampler makes of it, both in [-1, 1]."""
-    sampler = EDMSampler(EDMSettings(sigma_max=HIGH, **settings), EDM)
+    sampler = EDMSampler(EDMSettings(sigma_max=HIGH, **settings), SIGMA_DATA, known_presence=False)
     start = torch.zeros(batch, 6, 2, dtype=torch.float64)
     sets, info = sampler.sample(flat, start[:, 0], start, seeded(), "trajectory")
     return 2 * info.trajectory[0] - 1, 2 * sets - 1
@@ -36,7 +36,7 @@ def draw(batch: int = 50, **settings: object) -> tuple[Tensor, Tensor]:
 def error(**settings: object) -> float:
     """How far from the exact solution u d / sqrt(sigma^2 + d^2) of the probability flow."""
     noise, sets = draw(**settings)
-    exact = noise * EDM.sigma_data / math.hypot(HIGH, EDM.sigma_data)
+    exact = noise * SIGMA_DATA / math.hypot(HIGH, SIGMA_DATA)
     return float((sets - exact).abs().max() / exact.abs().max())
 
 
@@ -66,7 +66,7 @@ def test_second_order_is_the_better_one() -> None:
 @pytest.mark.parametrize("churn", [0.0, 0.3])
 def test_the_deviation_is_that_of_the_data(churn: float) -> None:
     _, sets = draw(batch=4000, steps=40, churn=churn)
-    assert float(sets.std()) == pytest.approx(EDM.sigma_data, rel=0.03)
+    assert float(sets.std()) == pytest.approx(SIGMA_DATA, rel=0.03)
     assert float(sets.mean()) == pytest.approx(0.0, abs=0.01)
 
 
@@ -82,14 +82,15 @@ def test_churn_adds_noise_and_takes_off_as_much_and_the_last_step_adds_none() ->
     share = 0.5
     settings = EDMSettings(steps=3, order=1, sigma_max=3.0, sigma_min=1.0, rho=1.0, churn=share)
     start = torch.zeros(5, 4, 2, dtype=torch.float64)
-    _, info = EDMSampler(settings, EDM).sample(flat, start[:, 0], start, seeded(), "trajectory")
+    sampler = EDMSampler(settings, SIGMA_DATA, known_presence=False)
+    _, info = sampler.sample(flat, start[:, 0], start, seeded(), "trajectory")
     generator, ends = seeded(), []
 
     def noise() -> Tensor:
         return torch.randn(start.shape, generator=generator, dtype=torch.float64)
 
     def derivative(u: Tensor, sigma: float) -> Tensor:
-        return u * sigma / (sigma**2 + EDM.sigma_data**2)
+        return u * sigma / (sigma**2 + SIGMA_DATA**2)
 
     u = 3.0 * noise()
     for sigma, below in ((3.0, 2.0), (2.0, 1.0)):
@@ -102,7 +103,7 @@ def test_churn_adds_noise_and_takes_off_as_much_and_the_last_step_adds_none() ->
 
 
 def test_what_is_known_stays_as_it_is() -> None:
-    sampler = EDMSampler(EDMSettings(steps=5, churn=0.5), replace(EDM, known_presence=True))
+    sampler = EDMSampler(EDMSettings(steps=5, churn=0.5), SIGMA_DATA, known_presence=True)
     start = torch.zeros(3, 4, 3, dtype=torch.float64)
     for index, size in enumerate((0, 2, 4)):
         start[index, :size, 2] = 1.0
@@ -113,7 +114,7 @@ def test_what_is_known_stays_as_it_is() -> None:
 
 
 def test_the_record_tells_every_step() -> None:
-    sampler = EDMSampler(EDMSettings(steps=7), EDM)
+    sampler = EDMSampler(EDMSettings(steps=7), SIGMA_DATA, known_presence=False)
     start = torch.zeros(3, 4, 2)
     sets, info = sampler.sample(flat, start[:, 0], start, seeded(), "trajectory")
     assert info.energies.shape == info.gradient_norms.shape == (7, 3)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from torch import Tensor
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler
-from desp.samplers.base import eager_gradient
+from desp.samplers.base import gradient_of
 from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderSettings
 from small_methods import with_energy
 
@@ -47,8 +48,8 @@ def seeded(seed: int = 0, device: str = "cpu") -> torch.Generator:
 def test_eager_is_the_sampler_itself(settings: EnergySettings) -> None:
     energy, code, start = build(settings)
     y, info = ChainEngine(energy).run(SAMPLER, code, start, seeded(), "trajectory")
-    gradient = eager_gradient(energy, code, 6)
-    expected, expected_info = LangevinSampler(CHAIN).run(gradient, start, seeded(), "trajectory")
+    gradient = partial(gradient_of, energy, size=6)
+    expected, expected_info = LangevinSampler(CHAIN).sample(gradient, code, start, seeded(), "trajectory")
     assert torch.equal(y, expected)
     assert torch.equal(info.trajectory, expected_info.trajectory)
     assert torch.equal(info.energies, expected_info.energies)
@@ -59,7 +60,7 @@ def test_eager_gradient_is_that_of_the_energy(settings: EnergySettings) -> None:
     energy, code, _ = build(settings)
     y = torch.rand(4, 6, 2, dtype=torch.float64)
     with torch.no_grad():
-        values, slope = eager_gradient(energy, code, 6)(y)
+        values, slope = gradient_of(energy, code, 6)(y)
     leaf = y.clone().requires_grad_()
     expected = energy.energy(code, leaf)
     torch.testing.assert_close(values, expected.detach())
@@ -118,15 +119,12 @@ def test_one_line_says_which_engine_runs_and_why(caplog: pytest.LogCaptureFixtur
 
 
 @every_energy
-def test_parts_of_a_batch_give_what_the_whole_does(
-    settings: EnergySettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_a_batch_give_what_the_whole_does(settings: EnergySettings) -> None:
     energy, code, _ = build(settings, batch=7)
     y = torch.rand(7, 6, 2, dtype=torch.float64)
     with torch.no_grad():
-        whole = eager_gradient(energy, code, 6)(y)
-        monkeypatch.setattr("desp.samplers.base.ROWS_AT_ONCE", 13)
-        parts = eager_gradient(energy, code, 6)(y)
+        whole = gradient_of(energy, code, 6)(y)
+        parts = gradient_of(energy, code, 6, rows=13)(y)
     torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-14)
 
 
@@ -142,7 +140,7 @@ COMPILED = """
 import torch
 from desp.methods import SetSpec, build_method
 from desp.samplers import ChainEngine, LangevinSampler
-from desp.samplers.base import eager_gradient
+from desp.samplers.base import gradient_of
 from desp.sets import Padding
 from desp.settings import RepresentationSettings
 from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, SetEncoderSettings
@@ -169,7 +167,7 @@ compare_chains(method, compiled, 4, 5)  # ranks by comparing all pairs
 single = method.float().energy
 code, y = method.encode(torch.randn(2, 3)).detach(), torch.rand(2, 20, 2)  # by sorting
 with torch.no_grad():
-    found, expected = compiled.compiled_gradient(code, 20)(y), eager_gradient(single, code, 20)(y)
+    found, expected = compiled.compiled_gradient(code, 20)(y), gradient_of(single, code, 20)(y)
 torch.testing.assert_close(found, expected)
 compare_chains(*made(SetEncoderSettings(hidden=8, latent=4, layers=2)), 2, 20)
 """
@@ -201,9 +199,9 @@ def test_layers_in_bfloat16_are_near_and_not_the_same(settings: EnergySettings) 
     method = with_energy(settings, size=6)
     energy, code, y = method.energy, method.encode(torch.randn(9, 3)).detach(), torch.rand(9, 6, 2)
     with torch.no_grad():
-        values, slope = eager_gradient(energy, code, 6)(y)
+        values, slope = gradient_of(energy, code, 6)(y)
         torch.set_float32_matmul_precision("highest")
-        exact_values, exact_slope = eager_gradient(energy, code, 6)(y)
+        exact_values, exact_slope = gradient_of(energy, code, 6)(y)
     assert values.dtype == slope.dtype == torch.float32
     assert not torch.equal(slope, exact_slope)
     torch.testing.assert_close(values, exact_values, rtol=0.1, atol=0.02)
@@ -222,7 +220,7 @@ def test_large_sets(settings: EnergySettings) -> None:
             return values.detach(), torch.autograd.grad(values.sum(), leaf)[0]
 
     y, _ = ChainEngine(energy).run(sampler, code, start, seeded())
-    expected, _ = sampler.run(by_autograd, start, seeded())
+    expected, _ = sampler.sample(lambda _: by_autograd, code, start, seeded())
     torch.testing.assert_close(y, expected, rtol=1e-9, atol=1e-11)
 
 

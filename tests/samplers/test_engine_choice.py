@@ -10,8 +10,8 @@ from torch import Tensor
 
 from desp.energies import SetEnergy, SetField
 from desp.methods.denoising import _NetworkField
-from desp.nn import AttentionNetwork
-from desp.samplers import ChainEngine, ChainInfo, Gradient, LangevinSampler, Record, Sampler, eager_gradient
+from desp.nn import SetNetwork
+from desp.samplers import ChainEngine, ChainInfo, Gradient, LangevinSampler, Record, Sampler, gradient_of
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
 from small_methods import with_energy
@@ -46,7 +46,7 @@ def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEng
     monkeypatch.setattr("desp.samplers.engine.check_engine", lambda *_: None)
 
     def plain(self: ChainEngine, code: Tensor, size: int) -> Gradient:
-        return eager_gradient(self.field, code, size)
+        return gradient_of(self.field, code, size)
 
     monkeypatch.setattr(ChainEngine, "compiled_gradient", plain)
 
@@ -199,7 +199,7 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
 
 def denoiser() -> _NetworkField:
     settings = AttentionSettings(hidden=16, layers=1, heads=2, fourier_features=1)
-    return _NetworkField(AttentionNetwork(settings, 2, (3,), outputs=2))
+    return _NetworkField(SetNetwork(settings, 2, (3,), outputs=2))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_layers_are_rounded_only_where_no_derivative_is_taken_of_a_derivative(
     for precision in ("highest", "medium"):
         torch.set_float32_matmul_precision(precision)
         with torch.set_grad_enabled(trained):
-            slopes.append(eager_gradient(field, code, 4)(y)[1].detach())
+            slopes.append(gradient_of(field, code, 4)(y)[1].detach())
     exact, found = slopes
     assert (float((found - exact).norm() / exact.norm()) > 1e-4) is rounded
 
@@ -264,8 +264,7 @@ def test_a_large_batch_goes_in_parts_unless_it_is_trained_through(
         return plain(self, code, size)
 
     monkeypatch.setattr(type(energy), "prepare", watched)
-    monkeypatch.setattr("desp.samplers.base.ROWS_AT_ONCE", 6)
     with torch.set_grad_enabled(trained):
-        eager_gradient(energy, codes(7), 3)(torch.rand(7, 3, 2))
+        gradient_of(energy, codes(7), 3, rows=6)(torch.rand(7, 3, 2))
     assert len(seen) == parts
     assert sum(seen) == 7

@@ -27,7 +27,8 @@ def sample(
     record: Record = "trajectory",
     gradient: Gradient = quadratic,
 ) -> tuple[Tensor, Tensor]:
-    y, info = LangevinSampler(settings).run(gradient, start, torch.Generator().manual_seed(seed), record)
+    generator = torch.Generator().manual_seed(seed)
+    y, info = LangevinSampler(settings).sample(lambda _: gradient, start[:, 0], start, generator, record)
     return y, info.trajectory
 
 
@@ -188,8 +189,8 @@ def test_global_randomness_is_neither_used_nor_moved() -> None:
 
 def test_a_generator_goes_on_where_it_was(generator: torch.Generator) -> None:
     sampler, start = LangevinSampler(LangevinSettings(steps=6, stochastic_steps=4)), torch.zeros(3, 4, 2)
-    first, _ = sampler.run(quadratic, start, generator)
-    second, _ = sampler.run(quadratic, start, generator)
+    first, _ = sampler.sample(lambda _: quadratic, start[:, 0], start, generator)
+    second, _ = sampler.sample(lambda _: quadratic, start[:, 0], start, generator)
     assert not torch.isclose(first, second).any()
 
 
@@ -214,7 +215,8 @@ def test_records() -> None:
     settings, start = LangevinSettings(steps=5, stochastic_steps=3), torch.rand(3, 4, 2)
     sampler, results = LangevinSampler(settings), {}
     for record in ("nothing", "trace", "trajectory"):
-        results[record] = sampler.run(quadratic, start, torch.Generator().manual_seed(0), record)
+        generator = torch.Generator().manual_seed(0)
+        results[record] = sampler.sample(lambda _: quadratic, start, start, generator, record)
     ends = [y for y, _ in results.values()]
     assert torch.equal(ends[0], ends[1])
     assert torch.equal(ends[0], ends[2])
@@ -231,7 +233,8 @@ def test_records() -> None:
 
 def test_recorded_norms_are_displacements_and_energies_are_those_before() -> None:
     settings, start = LangevinSettings(steps=5, stochastic_steps=0), torch.rand(3, 4, 2)
-    _, info = LangevinSampler(settings).run(quadratic, start, torch.Generator(), "trajectory")
+    sampler, generator = LangevinSampler(settings), torch.Generator()
+    _, info = sampler.sample(lambda _: quadratic, start, start, generator, "trajectory")
     moved = (info.trajectory[1:] - info.trajectory[:-1]).flatten(2).norm(dim=2)
     torch.testing.assert_close(info.gradient_norms, moved)
     expected = torch.stack([quadratic(sets)[0] for sets in info.trajectory[:-1]])

@@ -11,7 +11,7 @@ from desp.methods import SetSpec, build_method
 from desp.nn import element_layers
 from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
-from desp.samplers.base import GradientFor, Record, eager_gradient
+from desp.samplers.base import GradientFor, Record, gradient_of
 from desp.sets import Padding
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderSettings
 
@@ -49,10 +49,10 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_gradients_of_many_elements_go_through_the_kernels(launched: list[object]) -> None:
     energy, code, y = build(64, 300)
     with matmul_precision("highest"):
-        exact, slope = eager_gradient(energy, code, 300)(y)
+        exact, slope = gradient_of(energy, code, 300)(y)
     assert launched == []
     with matmul_precision("high"):
-        values, rounded = eager_gradient(energy, code, 300)(y)
+        values, rounded = gradient_of(energy, code, 300)(y)
     assert launched
     assert (values - exact).norm() < 2e-2 * exact.norm()
     assert (rounded - slope).norm() < 0.1 * slope.norm()

@@ -31,10 +31,10 @@ from tiny_problem import (
 )
 from torch import Tensor
 
-from desp.errors import TrainingInterrupted
+from desp.errors import TrainingError, TrainingInterrupted
 from desp.training.device import make_accelerator
 from desp.training.monitor import Monitor
-from desp.training.processes import Processes, leave_processes
+from desp.training.processes import any_process, leave_processes, mean_of_processes
 
 
 def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
@@ -44,7 +44,7 @@ def one_step(kind: Kind, accelerator: Accelerator) -> dict[str, Tensor]:
     """
     rank = accelerator.process_index
     quiet = make_trainer(make_predictor(kind, noise=0.0, seed=rank), SHORT, accelerator=accelerator)
-    x, y = quiet.prepare(next(polygons(rank).batches(0)))
+    x, y = quiet.update.prepare(next(polygons(rank).batches(0)))
     quiet.update.gradients(x, y, torch.Generator())
     noisy = make_trainer(make_predictor(kind, seed=rank), replace(SHORT, steps=1), accelerator=accelerator)
     noisy.fit()
@@ -87,10 +87,13 @@ def bad_step_of(accelerator: Accelerator) -> list[int]:
     """Which step all take for the first bad one: where none was, and where the last process has one alone."""
     found = []
     for step in (-1, 4 if accelerator.process_index else -1):
-        monitor = Monitor(accelerator.device)
+        monitor = Monitor(accelerator)
         monitor.bad_step.fill_(step)
-        Processes(accelerator).agree_on_bad_steps(monitor)
-        found.append(int(monitor.bad_step))
+        try:
+            monitor.check()
+            found.append(-1)
+        except TrainingError as error:
+            found.append(error.step)
     return found
 
 
@@ -107,12 +110,11 @@ def work(kind: Kind, folder: Path, accelerator: Accelerator) -> None:
     weights, told = train_until_asked_to_stop(kind, accelerator, folder)
     tensors |= weights
     tensors["batches"] = torch.stack([batch.sets.elements for batch in islice(polygons(rank).batches(0), 7)])
-    processes = Processes(accelerator)
     told["processes"] = accelerator.num_processes
     told["together"] = [
-        processes.any(rank == 1),
-        processes.any(False),
-        processes.mean({"share": float(rank), "two": 2.0}),
+        any_process(accelerator, rank == 1),
+        any_process(accelerator, False),
+        mean_of_processes(accelerator, {"share": float(rank), "two": 2.0}),
         bad_step_of(accelerator),
     ]
     (folder / f"rank-{rank}.json").write_text(json.dumps(told))

@@ -50,7 +50,7 @@ def assert_trained_alike(kind: Kind, settings: TrainingSettings, *sources: Batch
     plain, captured = Recorder(), Recorder()
     expected = trainer_of("eager", kind, settings, sources[0], plain).fit()
     trainer = trainer_of("auto", kind, settings, sources[-1], captured)
-    assert trainer.update.draws == (sources[-1] is None)
+    assert (trainer.update.drawn_from is not None) == (sources[-1] is None)
     found = trainer.fit()
     assert (expected.engine, found.engine) == ("eager", "graph")
     assert plain.numbers.keys() == captured.numbers.keys()
@@ -109,7 +109,7 @@ def test_the_callers_batch_is_neither_kept_nor_changed() -> None:
     for spoil in (False, True):
         trainer = trainer_of("auto", source=Given())
         batches = [next(polygons().batches(step)) for step in range(3)]
-        tensors = {id(batch): trainer.prepare(batch) for batch in batches}
+        tensors = {id(batch): trainer.update.prepare(batch) for batch in batches}
         before = {key: (x.clone(), y.clone()) for key, (x, y) in tensors.items()}
         trainer.update.prepare = lambda batch, tensors=tensors: tensors[id(batch)]  # the same memory every time
         for step, batch in enumerate(batches):
@@ -155,7 +155,7 @@ def test_which_steps_are_captured(engine: Engine, processes: int, capturable: bo
     predictor.method.capturable = capturable
     trainer = make_trainer(predictor, accelerator=PretendAccelerator(processes), source=polygons(device="cuda"))
     assert trainer.update.captures == captures
-    assert trainer.update.draws == captures
+    assert isinstance(next(trainer.update.feeds(0, 0)), int) == captures
     # torch refuses to capture an optimiser that was not told of it.
     assert all(group["capturable"] == captures for group in trainer.optimizer.param_groups)
 
@@ -164,7 +164,7 @@ def test_which_steps_are_captured(engine: Engine, processes: int, capturable: bo
 def test_batches_drawn_on_the_host_are_not_drawn_on_the_device() -> None:
     trainer = trainer_of("auto", source=polygons(device="cpu"))
     assert trainer.update.captures
-    assert not trainer.update.draws
+    assert trainer.update.drawn_from is None
 
 
 def test_a_capture_that_is_broken_off_leaves_training_whole(

@@ -11,7 +11,7 @@ from desp.training import Trainer
 def gradients_of(trainer: Trainer, batch: int = 8, step: int = 0) -> dict[str, Tensor]:
     """Loss, statistics and gradients of one batch of the stream."""
     device = trainer.accelerator.device
-    x, y = trainer.prepare(next(polygons(batch=batch).batches(step)))
+    x, y = trainer.update.prepare(next(polygons(batch=batch).batches(step)))
     loss, statistics = trainer.update.gradients(x, y, torch.Generator(device).manual_seed(step))
     weights = trainer.method.named_parameters()
     return {
@@ -36,7 +36,7 @@ def test_gradients_are_those_of_the_loss(kind: Kind) -> None:
     """Through the wrapper or not: backward of the method's own loss."""
     trainer = make_trainer(make_predictor(kind))
     found = gradients_of(trainer)
-    x, y = trainer.prepare(next(polygons().batches(0)))
+    x, y = trainer.update.prepare(next(polygons().batches(0)))
     loss, _ = trainer.method(x, y, torch.Generator().manual_seed(0))
     parameters = dict(trainer.method.named_parameters())
     expected = torch.autograd.grad(loss, list(parameters.values()))

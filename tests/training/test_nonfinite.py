@@ -23,7 +23,7 @@ from tiny_problem import (
 )
 
 from desp.data.base import Batch
-from desp.errors import NonFiniteError
+from desp.errors import TrainingError
 from desp.training.checkpoints import load_checkpoint
 from desp.training.loop import MAX_ROLLBACKS
 
@@ -40,7 +40,7 @@ def assert_all_finite(folder: Path) -> None:
 def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Path, kind: Kind) -> None:
     settings = replace(SHORT, steps=9, checkpoint_every=4, log_every=100, ema_decay=0.9)
     trainer = make_trainer(make_predictor(kind), settings, source=Poisoned((0, 5)), folder=tmp_path)
-    with pytest.raises(NonFiniteError) as caught:
+    with pytest.raises(TrainingError) as caught:
         trainer.fit()
     message = str(caught.value)
     assert "at step 5." in message
@@ -51,7 +51,7 @@ def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Pat
 
 
 def test_non_finite_at_once_says_that_nothing_was_saved(tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match=r"at step 0\. Nothing was saved"):
+    with pytest.raises(TrainingError, match=r"at step 0\. Nothing was saved"):
         make_trainer(make_predictor(), source=Poisoned((0, 0)), folder=tmp_path).fit()
     assert not list(tmp_path.rglob("*.safetensors"))
 
@@ -92,7 +92,7 @@ def test_rollback_without_a_folder_goes_back_to_memory() -> None:
 def test_rollback_gives_up(tmp_path: Path) -> None:
     source, callback = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
     settings = replace(SHORT, on_nonfinite="rollback")
-    with pytest.raises(NonFiniteError, match=r"at step 3\..*rolling back 5 times did not help"):
+    with pytest.raises(TrainingError, match=r"at step 3\..*rolling back 5 times did not help"):
         make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback).fit()
     assert len(callback.rollbacks) == MAX_ROLLBACKS == 5
     assert_all_finite(tmp_path)
@@ -111,7 +111,7 @@ def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
 
 def test_weights_that_are_not_finite_are_not_validated() -> None:
     settings = replace(EVERY_STEP, log_every=100, checkpoint_every=100)
-    with pytest.raises(NonFiniteError, match=r"at step 2\."):
+    with pytest.raises(TrainingError, match=r"at step 2\."):
         scored(Scores(5, 4), settings, source=Poisoned((0, 2))).fit()
 
 
@@ -124,7 +124,7 @@ def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:
                 yield batch
 
     settings = replace(SHORT, log_every=100)
-    with pytest.raises(NonFiniteError, match="at step 2"):
+    with pytest.raises(TrainingError, match="at step 2"):
         make_trainer(make_predictor(), settings, source=PoisonedThenStopped((0, 2)), folder=tmp_path).fit()
     assert_all_finite(tmp_path)
 

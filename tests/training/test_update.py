@@ -268,7 +268,7 @@ def test_drawing_leaves_nothing_to_the_host(draw: Callable[[int, torch.Generator
 def test_losses_of_direct_risk_leave_nothing_to_the_host(kind: Kind) -> None:
     """What the CPU can tell of whether forward and backward can be captured on a GPU."""
     trainer = make_trainer(make_predictor(kind))
-    x, y = trainer.prepare(next(polygons().batches(0)))
+    x, y = trainer.update.prepare(next(polygons().batches(0)))
     assert trainer.method.capturable
     with HostWork() as host:
         trainer.update.gradients(x, y, torch.Generator().manual_seed(0))
@@ -276,8 +276,8 @@ def test_losses_of_direct_risk_leave_nothing_to_the_host(kind: Kind) -> None:
 
 
 def test_what_is_drawn_on_another_device_is_drawn_there() -> None:
-    assert make_trainer(make_predictor()).update.source is not None
-    assert make_trainer(make_predictor(), source=polygons(device="meta")).update.source is None
+    assert make_trainer(make_predictor()).update.drawn_from is not None
+    assert make_trainer(make_predictor(), source=polygons(device="meta")).update.drawn_from is None
 
 
 def test_nothing_is_captured_on_the_cpu() -> None:

@@ -2,7 +2,7 @@
 
 from desp.energies.base import SetEnergy, SetField
 from desp.energies.deep_sets import DeepSetsEnergy
-from desp.energies.layered import LayeredEnergy
+from desp.energies.network import NetworkEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 
-__all__ = ["DeepSetsEnergy", "LayeredEnergy", "SetEncoderEnergy", "SetEnergy", "SetField"]
+__all__ = ["DeepSetsEnergy", "NetworkEnergy", "SetEncoderEnergy", "SetEnergy", "SetField"]

@@ -56,26 +56,14 @@ class SetEnergy(SetField):
         """Length of the code that `encode` gives for what the encoder gives of `code_shape`."""
         return code_shape[-1]
 
-    def cache(self, size: int) -> Cache:
-        """What depends on the weights and the padded set size alone; a chain computes it once."""
-        del size
-        return ()
-
     @abstractmethod
-    def energy(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
-    ) -> Float[Tensor, " b"]:
-        """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`.
-
-        Args:
-            code: of the inputs.
-            y: padded sets.
-            cache: from `cache`; computed here if not given.
-        """
+    def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`."""
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
-        """All that stays the same over a chain of sets of `size` rows: what `value_and_gradient` takes."""
-        return (code, *self.cache(size))
+        """The code; an energy that adds what follows from its weights takes it in `energy`, behind the sets."""
+        del size
+        return (code,)
 
     def value_and_gradient(
         self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
@@ -84,11 +72,11 @@ class SetEnergy(SetField):
         del fused
         code, *cache = prepared
         if torch.compiler.is_compiling():
-            return _traced_gradient(self, code, y, tuple(cache))
+            return _traced_gradient(self, code, y, cache)
         again = torch.is_grad_enabled()
         with torch.enable_grad():
             leaf = y if again and y.requires_grad else y.detach().requires_grad_()
-            values = self.energy(code, leaf, tuple(cache))
+            values = self.energy(code, leaf, *cache)
             (gradient,) = torch.autograd.grad(values.sum(), leaf, create_graph=again)
         return (values if again else values.detach()), gradient
 
@@ -97,11 +85,11 @@ class SetEnergy(SetField):
         return self.energy(code, y)
 
 
-def _traced_gradient(energy: SetEnergy, code: Tensor, y: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
+def _traced_gradient(energy: SetEnergy, code: Tensor, y: Tensor, cache: list[Tensor]) -> tuple[Tensor, Tensor]:
     """By a function transform, which compiles as a whole where autograd.grad would break the graph."""
 
     def total(sets: Tensor) -> tuple[Tensor, Tensor]:
-        values = energy.energy(code, sets, cache)
+        values = energy.energy(code, sets, *cache)
         return values.sum(), values
 
     gradient, values = torch.func.grad(total, has_aux=True)(y)

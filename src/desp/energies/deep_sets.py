@@ -31,18 +31,10 @@ class DeepSetsEnergy(SetEnergy):
         nn.init.kaiming_normal_(self.lower)
         self.divide_by_size = settings.divide_by_size
 
-    def cache(self, size: int) -> Cache:
-        """Pooling weights and the triangular matrix."""
-        return (*self.pool.cache(size), self.lower.tril())
-
-    def energy(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
-    ) -> Float[Tensor, " b"]:
+    def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
-        *pool_cache, lower = self.cache(y.shape[1]) if cache is None else cache
-        values = self.element_mlp(self._joined(code, y))
-        pooled = self.pool(values, cache=tuple(pool_cache)) / self._divisor(y.shape[1])
-        return (self.set_mlp(pooled) @ lower).square().sum(dim=-1)
+        pooled = self.pool(self.element_mlp(self._joined(code, y))) / self._divisor(y.shape[1])
+        return (self.set_mlp(pooled) @ self.lower.tril()).square().sum(dim=-1)
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
         """The code, the first layer's share of it, the quadratic form that ends the energy, pooling weights.
@@ -50,12 +42,11 @@ class DeepSetsEnergy(SetEnergy):
         With v the last hidden features, the energy is |v M + m|^2 for M = W L, m = b L, where W and b are the
         last layer's weight and bias: its gradient in v takes a single product, with 2 M M^T.
         """
-        *pool_cache, lower = self.cache(size)
-        last = self.set_mlp.linears[-1]
+        last, lower = self.set_mlp.linears[-1], self.lower.tril()
         matrix, shift = last.weight.T @ lower, last.bias @ lower
         linear = 2 * (matrix @ shift)
         quadratic, constant = 2 * matrix @ matrix.T, shift.square().sum()
-        return (code, self._offset(code), quadratic, linear, constant, *pool_cache)
+        return (code, self._offset(code), quadratic, linear, constant, *self.pool.cache(size))
 
     def value_and_gradient(
         self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False

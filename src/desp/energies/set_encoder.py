@@ -39,15 +39,9 @@ class SetEncoderEnergy(SetEnergy):
         del code_shape
         return self.latent
 
-    def cache(self, size: int) -> Cache:
-        """Pooling weights."""
-        return self.set_encoder.pool.cache(size)
-
-    def energy(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
-    ) -> Float[Tensor, " b"]:
+    def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets for encoded inputs."""
-        return code_distance(self.set_encoder(y, cache), code)
+        return code_distance(self.set_encoder(y), code)
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
         """The code, and what the set encoder derives from its weights."""

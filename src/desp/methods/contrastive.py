@@ -15,7 +15,7 @@ from desp.samplers import (
     ChainInfo,
     LangevinSampler,
     Record,
-    eager_gradient,
+    gradient_of,
     sample_restarts,
 )
 from desp.sets import features_of_present, present
@@ -69,7 +69,7 @@ class Contrastive(Method):
     def _divergent(self, code: Tensor, sampled: Tensor) -> Tensor:
         """Which samples (B,) have an element whose next step would be longer than the chain's longest."""
         chain = self.settings.chain
-        _, gradients = eager_gradient(self.energy, code, sampled.shape[1])(sampled)
+        _, gradients = gradient_of(self.energy, code, sampled.shape[1])(sampled)
         longest = (chain.step_size * gradients).norm(dim=2).amax(dim=1)
         return longest > cast(float, chain.max_step)
 

@@ -10,20 +10,19 @@ from torch import Tensor
 from desp.energies import SetEnergy, SetField
 from desp.errors import SettingsError
 from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
-from desp.nn import SIGMA_FEATURES, AttentionNetwork, Cache, CardinalityHead, prefix_mask
+from desp.nn import SIGMA_FEATURES, Cache, CardinalityHead, SetNetwork, prefix_mask
 from desp.samplers import (
     CHAINS_AT_ONCE,
     ChainEngine,
     ChainInfo,
     EDMSampler,
-    GradientFor,
     LogDensity,
-    Preconditioning,
     ProbabilityFlow,
     Record,
-    eager_gradient,
+    gradient_of,
     log_density,
 )
+from desp.samplers.diffusion import add_noise, noise_mask, to_symmetric
 from desp.sets import present
 from desp.settings import DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
 from desp.settings.base import require_variant
@@ -46,7 +45,6 @@ class _Diffusion(Method):
         super().__init__(parts)
         self.settings: DiffusionSettings = settings
         self.known_presence = settings.predicts_cardinality or parts.sets.aligned
-        self.preconditioning = Preconditioning(settings.sigma_data, self.known_presence)
 
     def _finish(self, parts: MethodParts) -> None:
         """Make what comes after the network, so that weights are drawn in that order: the engine and p(n | x)."""
@@ -61,11 +59,11 @@ class _Diffusion(Method):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean squared error of the network over all that carries noise, and -log p(n | x)."""
-        edm, code, sigma = self.preconditioning, self.encode(x), self._sigmas(y, generator)
-        mask, clean = edm.noise_mask(y), edm.to_symmetric(y)
-        u = edm.add_noise(clean, mask, sigma, generator)
-        _, network = self._flow(code, y).network(u, sigma)
-        c_skip, c_out = edm.c_skip_out(sigma)
+        code, sigma, clean = self.encode(x), self._sigmas(y, generator), to_symmetric(y)
+        flow = self._flow(code, y)
+        mask, u = flow.mask, add_noise(clean, flow.mask, sigma, generator)
+        _, network = flow.network(u, sigma)
+        c_skip, c_out = flow.c_skip_out(sigma)
         errors = (network - (clean - c_skip * u) / c_out).square() * mask
         loss = errors.sum() / mask.sum().clamp(min=1)
         statistics = {"denoising": loss.detach()}
@@ -75,13 +73,10 @@ class _Diffusion(Method):
             loss = loss + self.settings.cardinality_weight * cardinality_loss
         return loss, statistics
 
-    def _gradient_for(self, size: int) -> GradientFor:
-        return partial(eager_gradient, self.field, size=size)
-
     def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
         """That of sets with the presence of `y`."""
-        edm = self.preconditioning
-        return ProbabilityFlow(edm, self._gradient_for(y.shape[1]), code, edm.noise_mask(y))
+        gradient = partial(gradient_of, self.field, size=y.shape[1])
+        return ProbabilityFlow(gradient, code, noise_mask(y, self.known_presence), self.settings.sigma_data)
 
     def _sigmas(self, y: Tensor, generator: torch.Generator) -> Tensor:
         """One log-normal sigma for each set, stratified over the batch.
@@ -108,7 +103,8 @@ class _Diffusion(Method):
         settings = require_variant(sampler or self.settings.sampler, EDMSettings, "sampler")
         if presence is None:
             presence = self._cardinality_mask(code, generator, settings)
-        start, chain = self.start(code, presence), EDMSampler(settings, self.preconditioning)
+        start = self.start(code, presence)
+        chain = EDMSampler(settings, self.settings.sigma_data, self.known_presence)
         sampled = self.prediction_engine.run(chain, code, start, generator, record)
         self.engine_used = self.prediction_engine.used or "eager"
         return sampled
@@ -145,8 +141,7 @@ class EnergyDenoising(_Diffusion):
 
     def energy_batch(self, code: Tensor, y: Tensor) -> Tensor:
         """-log p at `energy_sigma`, up to a constant for each input and cardinality."""
-        u = self.preconditioning.to_symmetric(y)
-        return self._flow(code, y).negative_log_density(u, self.settings.energy_sigma)
+        return self._flow(code, y).negative_log_density(to_symmetric(y), self.settings.energy_sigma)
 
     def log_prob(
         self, code: Tensor, y: Float[Tensor, "b n c"], generator: torch.Generator, steps: int, probes: int
@@ -160,12 +155,11 @@ class EnergyDenoising(_Diffusion):
         """
         if not self.settings.has_density:
             raise SettingsError(NO_DENSITY)
-        gradient, settings = self._gradient_for(y.shape[1]), replace(self.settings.sampler, steps=steps)
+        settings = replace(self.settings.sampler, steps=steps)
         values, errors = [], []
         for codes, some in zip(code.split(DENSITIES_AT_ONCE), y.split(DENSITIES_AT_ONCE), strict=True):
-            density = log_density(
-                self.preconditioning, gradient, codes, some, generator, settings=settings, probes=probes
-            )
+            flow = self._flow(codes, some)
+            density = log_density(flow, some, generator, settings=settings, probes=probes)
             values.append(density.value + self._log_cardinality(codes, some))
             errors.append(density.error)
         return LogDensity(torch.cat(values), torch.cat(errors))
@@ -195,7 +189,7 @@ class Denoiser(_Diffusion):
     def __init__(self, settings: DenoiserSettings, parts: MethodParts) -> None:
         super().__init__(settings, parts)
         channels = parts.sets.channels
-        network = AttentionNetwork(
+        network = SetNetwork(
             settings.network,
             channels,
             _with_sigma(parts.code_shape),
@@ -215,7 +209,7 @@ class _NetworkField(SetField):
 
     conservative = False
 
-    def __init__(self, network: AttentionNetwork) -> None:
+    def __init__(self, network: SetNetwork) -> None:
         super().__init__()
         self.network = network
 

@@ -1,15 +1,11 @@
 """Building blocks: MLPs, poolings, set networks, encoders."""
 
-from desp.nn.attention import SelfAttention as SelfAttention
-from desp.nn.attention import squared_distances as squared_distances
 from desp.nn.cardinality import CardinalityHead as CardinalityHead
 from desp.nn.cardinality import prefix_mask as prefix_mask
 from desp.nn.encoders import InputScaling as InputScaling
 from desp.nn.encoders import SetEncoder as SetEncoder
 from desp.nn.encoders import SetScaling as SetScaling
 from desp.nn.fourier import SIGMA_FEATURES as SIGMA_FEATURES
-from desp.nn.fourier import fourier_length as fourier_length
-from desp.nn.fourier import with_fourier_features as with_fourier_features
 from desp.nn.fourier import with_sigma as with_sigma
 from desp.nn.mlp import MLP as MLP
 from desp.nn.mlp import Pullback as Pullback
@@ -19,7 +15,5 @@ from desp.nn.pooling import Cache as Cache
 from desp.nn.pooling import FSPool as FSPool
 from desp.nn.pooling import Pool as Pool
 from desp.nn.pooling import make_pool as make_pool
-from desp.nn.set_network import AttentionNetwork as AttentionNetwork
-from desp.nn.set_network import PooledNetwork as PooledNetwork
 from desp.nn.set_network import SetNetwork as SetNetwork
 from desp.nn.transformer import TransformerDecoder as TransformerDecoder

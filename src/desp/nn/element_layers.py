@@ -1,14 +1,12 @@
 """A network on elements with its pullback, as two kernels where there are many elements on a GPU."""
 
-from importlib.util import find_spec
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, from_few, to_few
+from desp.nn.ranks import KERNELS
 
-KERNELS = find_spec("triton") is not None and torch.version.hip is None
 # A block of activations lies on the chip together with the weights it is multiplied with.
 SHARED_BYTES = 200_000
 # Fewer do not fill a GPU with one program for every 128 of them.

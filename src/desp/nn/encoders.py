@@ -42,9 +42,9 @@ class SetEncoder(nn.Module):
         self.divide_by_size = settings.divide_by_size
         initialise(self, settings.initialisation)
 
-    def forward(self, sets: Float[Tensor, "b n d"], cache: Cache | None = None) -> Float[Tensor, "b o"]:
-        """Encode (B, N, D) sets as (B, O) codes; `cache` goes to the pooling."""
-        return self.pool(self.mlp(sets), cache) / self.divisor(sets.shape[1])
+    def forward(self, sets: Float[Tensor, "b n d"]) -> Float[Tensor, "b o"]:
+        """Encode (B, N, D) sets as (B, O) codes."""
+        return self.pool(self.mlp(sets)) / self.divisor(sets.shape[1])
 
     def divisor(self, size: int) -> int:
         """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""

@@ -99,7 +99,11 @@ class FSPool(Pool):
         # Absent rows sort behind all others; they are zeroed afterwards, as infinity times zero is NaN.
         order = values.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)
         ordered = values.masked_fill(hidden, 0.0).gather(1, order)
-        return (ordered * self._weights_at(_normalised_ranks(presence).to(values.dtype))).sum(dim=1)
+        # Rank over (size - 1) for each set, clamped to 1 behind its end; 0 for a set of one element.
+        last = (presence.sum(dim=1, keepdim=True) - 1).clamp(min=1)
+        ranks = torch.arange(presence.shape[1], device=presence.device, dtype=torch.float64).unsqueeze(0)
+        positions = (ranks / last).clamp(max=1.0).to(values.dtype)
+        return (ordered * self._weights_at(positions)).sum(dim=1)
 
     def cache(self, size: int) -> Cache:
         """The weight (N, H) of every rank of a set of `size` elements: the knots, interpolated once."""
@@ -117,13 +121,6 @@ class FSPool(Pool):
         fraction = (scaled - left).unsqueeze(-1)
         index = left.long()
         return self.knots.T[index] * (1 - fraction) + self.knots.T[index + 1] * fraction
-
-
-def _normalised_ranks(presence: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
-    """Rank over (size - 1) for each set, clamped to 1 behind its end; 0 for a set of one element."""
-    last = (presence.sum(dim=1, keepdim=True) - 1).clamp(min=1)
-    ranks = torch.arange(presence.shape[1], device=presence.device, dtype=torch.float64).unsqueeze(0)
-    return (ranks / last).clamp(max=1.0)
 
 
 def make_pool(kind: Pooling, features: int) -> Pool:

@@ -1,7 +1,6 @@
 """Networks from a set and a condition to an output for every element: the layers of energies and denoisers."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -17,99 +16,96 @@ from desp.settings import AttentionSettings, PooledLayersSettings, Pooling
 LOG_OF_MANY = 4
 
 
-class SetNetwork(nn.Module, ABC):
+class SetNetwork(nn.Module):
     """An embedding of every element, layers in which elements exchange information, and a head on every element.
 
     Denoising trains the gradient of an energy, so second derivatives count, of which a LeakyReLU has none:
     activations are SiLU.
 
     Args:
-        element_features: length of an element's embedding.
-        code_features: features of the code; codes (B, H) condition every element, (B, N, H) each its own.
-        hidden: width of all layers.
-        layers: from features of elements (B, N, H) and the projected code, for all elements (B, 1, H) or for each
-            its own, to new features; made here, so that weights are drawn in order.
+        settings: width, depth, and which layers: each pools the set and broadcasts the result to each element, or
+            lets each look at its neighbours by self-attention. That is what large sets with much local structure
+            need; its cost grows with the square of the set size.
+        channels: features of one row of a padded set.
+        code_shape: of one input's code; codes (B, H) condition every element, (B, N, H) each its own.
+        known_presence: the last feature is presence, 1 or -1, and carries no noise. Absent elements are masked
+            then. For attention only.
         outputs: numbers that the head gives for each element.
     """
 
     def __init__(
         self,
-        element_features: int,
-        code_features: int,
-        hidden: int,
-        layers: Iterable[nn.Module],
+        settings: PooledLayersSettings | AttentionSettings,
+        channels: int,
+        code_shape: tuple[int, ...],
+        *,
+        known_presence: bool = False,
         outputs: int = 1,
     ) -> None:
         super().__init__()
-        self.from_code = nn.Sequential(nn.Linear(code_features, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
-        self.from_element = nn.Linear(element_features, hidden)
-        self.layers = nn.ModuleList(layers)
+        hidden, self.known_presence = settings.hidden, known_presence
+        self.frequencies = settings.fourier_features if isinstance(settings, AttentionSettings) else 0
+        from_code = nn.Linear(code_shape[-1], hidden), nn.SiLU(), nn.Linear(hidden, hidden)
+        self.from_code = nn.Sequential(*from_code)
+        self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
+        self.layers = nn.ModuleList(_make_layer(settings) for _ in range(settings.layers))
         # No offset at the end: only gradients are trained, and processes wait for those of every weight.
         self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs, bias=False))
 
     def forward(
-        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache | None = None
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache = ()
     ) -> Float[Tensor, "b n o"]:
-        """The head's output for each element; zero where it is masked."""
+        """The head's output for each element; zero where it is masked. `cache(N)` spares computing it again."""
         condition = self.from_code(code)
         if condition.dim() == 2:
             condition = condition.unsqueeze(1)
-        values = self.from_element(self.embed(y)) + condition
-        cache = self.cache(y.shape[1]) if cache is None else cache
         mask = self.mask(y)
-        for layer, own in zip(self.layers, self.for_layers(y, cache), strict=True):
+        values = self.from_element(self._embedded(y, mask)) + condition
+        cache = cache or self.cache(y.shape[1])
+        for layer, own in zip(self.layers, self._for_layers(y, mask, cache), strict=True):
             values = layer(values, condition, *own)
         ends = self.head(values)
         return ends if mask is None else ends.masked_fill(~mask.unsqueeze(-1), 0.0)
 
     def cache(self, size: int) -> Cache:
-        """What depends on the weights and the padded set size alone."""
-        del size
-        return ()
-
-    def mask(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"] | None:
-        """Which elements there are, where that is known; None: all may be."""
-        del y
-        return None
-
-    def embed(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
-        """The features of each element that enter the first layer."""
-        return y
-
-    @abstractmethod
-    def for_layers(self, y: Float[Tensor, "b n c"], cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
-        """What each layer takes of the sets and the cache, beside the features and the condition."""
-
-
-class PooledNetwork(SetNetwork):
-    """Every layer pools the set and broadcasts the result to each element.
-
-    E_DS pools once, so an element learns nothing of the others but through the pooled features' gradient.
-
-    Args:
-        settings: width, depth, pooling.
-        channels: features of one row of a padded set.
-        code_shape: of one input's code.
-    """
-
-    def __init__(self, settings: PooledLayersSettings, channels: int, code_shape: tuple[int, ...]) -> None:
-        layers = (_PooledLayer(settings.hidden, settings.pooling) for _ in range(settings.layers))
-        super().__init__(channels, code_shape[-1], settings.hidden, layers)
-
-    def for_layers(self, y: Float[Tensor, "b n c"], cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
-        """The pooling weights of each."""
-        del y
-        each = len(cache) // len(self.layers)
-        return [cache[index * each : (index + 1) * each] for index in range(len(self.layers))]
-
-    def cache(self, size: int) -> Cache:
-        """Pooling weights of all layers, one after the other."""
+        """Pooling weights of all layers, one after the other, for sets of `size` rows."""
         layers = (layer for layer in self.layers if isinstance(layer, _PooledLayer))
         return tuple(table for layer in layers for table in layer.pool.cache(size))
 
+    def mask(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"] | None:
+        """Which elements there are, where that is known; None: all may be."""
+        return y[..., -1] > 0 if self.known_presence else None
+
+    def _embedded(self, y: Tensor, mask: Tensor | None) -> Float[Tensor, "b n f"]:
+        """The features and their Fourier features; the cardinality takes the place of a known presence."""
+        if mask is not None:
+            size = mask.sum(dim=1).to(y.dtype).log1p() / LOG_OF_MANY
+            y = torch.cat([y[..., :-1], size.view(-1, 1, 1).expand(*y.shape[:2], 1)], dim=-1)
+        return with_fourier_features(y, self.frequencies)
+
+    def _for_layers(self, y: Tensor, mask: Tensor | None, cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
+        """What each layer takes beside features and condition: its pooling weights, or whom to attend to and how
+        far elements are apart, the same for all."""
+        if isinstance(self.layers[0], _PooledLayer):
+            each = len(cache) // len(self.layers)
+            return [cache[index * each : (index + 1) * each] for index in range(len(self.layers))]
+        distances = squared_distances(y if mask is None else y[..., :-1])
+        if mask is not None:  # an empty set attends to all its rows, as a softmax over nothing is NaN
+            mask = mask | ~mask.any(dim=1, keepdim=True)
+        return [(mask, distances)] * len(self.layers)
+
+
+def _make_layer(settings: PooledLayersSettings | AttentionSettings) -> nn.Module:
+    if isinstance(settings, AttentionSettings):
+        return _AttentionLayer(settings.hidden, settings.heads)
+    return _PooledLayer(settings.hidden, settings.pooling)
+
 
 class _PooledLayer(nn.Module):
-    """Adds to every element what follows from itself, the code and the pooled set."""
+    """Adds to every element what follows from itself, the code and the pooled set.
+
+    E_DS pools once, so an element learns nothing of the others but through the pooled features' gradient.
+    """
 
     def __init__(self, hidden: int, pooling: Pooling) -> None:
         super().__init__()
@@ -128,57 +124,6 @@ class _PooledLayer(nn.Module):
         pooled = self.pool(F.silu(self.before_pool(values)), cache=cache) / size
         context = self.from_set(pooled).unsqueeze(1) + self.from_code(F.silu(condition))
         return values + self.out(F.silu(self.from_element(F.silu(values)) + context))
-
-
-class AttentionNetwork(SetNetwork):
-    """Layers of self-attention among the elements.
-
-    A pooling broadcasts the same to every element; attention lets each look at its neighbours, which is what large
-    sets with much local structure need. Its cost grows with the square of the set size.
-
-    Args:
-        settings: width, depth, heads, Fourier features.
-        channels: features of one row of a padded set.
-        code_shape: of one input's code.
-        known_presence: the last feature is presence, 1 or -1, and carries no noise. Absent elements are masked
-            then.
-        outputs: numbers that the head gives for each element.
-    """
-
-    def __init__(
-        self,
-        settings: AttentionSettings,
-        channels: int,
-        code_shape: tuple[int, ...],
-        *,
-        known_presence: bool = False,
-        outputs: int = 1,
-    ) -> None:
-        layers = (_AttentionLayer(settings.hidden, settings.heads) for _ in range(settings.layers))
-        features = fourier_length(channels, settings.fourier_features)
-        super().__init__(features, code_shape[-1], settings.hidden, layers, outputs)
-        self.frequencies, self.known_presence = settings.fourier_features, known_presence
-
-    def embed(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n f"]:
-        """The features and their Fourier features; the cardinality takes the place of a known presence."""
-        mask = self.mask(y)
-        if mask is not None:
-            size = mask.sum(dim=1).to(y.dtype).log1p() / LOG_OF_MANY
-            y = torch.cat([y[..., :-1], size.view(-1, 1, 1).expand(*y.shape[:2], 1)], dim=-1)
-        return with_fourier_features(y, self.frequencies)
-
-    def mask(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"] | None:
-        """Present elements, where they are known."""
-        return y[..., -1] > 0 if self.known_presence else None
-
-    def for_layers(self, y: Float[Tensor, "b n c"], cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
-        """Whom to attend to, and how far elements are apart: the same for all."""
-        del cache
-        mask = self.mask(y)
-        distances = squared_distances(y if mask is None else y[..., :-1])
-        if mask is not None:  # an empty set attends to all its rows, as a softmax over nothing is NaN
-            mask = mask | ~mask.any(dim=1, keepdim=True)
-        return [(mask, distances)] * len(self.layers)
 
 
 class _AttentionLayer(nn.Module):

@@ -2,17 +2,14 @@
 
 from desp.samplers.base import ChainInfo as ChainInfo
 from desp.samplers.base import Gradient as Gradient
-from desp.samplers.base import GradientFor as GradientFor
 from desp.samplers.base import Record as Record
 from desp.samplers.base import Sampler as Sampler
-from desp.samplers.base import eager_gradient as eager_gradient
+from desp.samplers.base import gradient_of as gradient_of
 from desp.samplers.density import LogDensity as LogDensity
 from desp.samplers.density import log_density as log_density
 from desp.samplers.descent import UnrolledDescent as UnrolledDescent
-from desp.samplers.diffusion import Preconditioning as Preconditioning
 from desp.samplers.diffusion import ProbabilityFlow as ProbabilityFlow
 from desp.samplers.edm import EDMSampler as EDMSampler
-from desp.samplers.edm import sigma_schedule as sigma_schedule
 from desp.samplers.engine import CHAINS_AT_ONCE as CHAINS_AT_ONCE
 from desp.samplers.engine import ChainEngine as ChainEngine
 from desp.samplers.engine import check_engine as check_engine

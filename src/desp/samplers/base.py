@@ -2,9 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import torch
@@ -75,33 +75,28 @@ class Sampler(ABC):
         gradient(code)(start)
 
 
-class ChainRecorder:
-    """Collects a `ChainInfo` step by step."""
+def record_chain(
+    steps: Iterable[tuple[Tensor, Tensor, Tensor]], start: Float[Tensor, "b n c"], record: Record
+) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
+    """Go along a chain; returns the sets it ends with, and its record.
 
-    def __init__(self, record: Record, start: Tensor) -> None:
-        self._record = record
-        self._energies: list[Tensor] = []
-        self._norms: list[Tensor] = []
-        self._sets: list[Tensor] = [start] if record == "trajectory" else []
-
-    def add(self, y: Tensor, energy: Tensor, gradient: Tensor) -> None:
-        """Note one step: the sets it ended with, and the energy and gradient it used."""
-        if self._record == "nothing":
-            return
-        self._energies.append(energy.detach())
-        self._norms.append(gradient.detach().flatten(1).norm(dim=1))
-        if self._record == "trajectory":
-            self._sets.append(y.detach())
-
-    def info(self) -> ChainInfo:
-        """The record so far."""
-        if self._record == "nothing" or not self._energies:
-            return ChainInfo()
-        return ChainInfo(
-            torch.stack(self._energies),
-            torch.stack(self._norms),
-            torch.stack(self._sets) if self._sets else None,
-        )
+    Args:
+        steps: for each step the sets it ended with, and the energies and gradients it used.
+        start: the sets before the first.
+        record: how much to keep.
+    """
+    y, energies, norms, trajectory = start, [], [], [start.detach()]
+    for y, energy, gradient in steps:
+        if record == "nothing":
+            continue
+        energies.append(energy.detach())
+        norms.append(gradient.detach().flatten(1).norm(dim=1))
+        if record == "trajectory":
+            trajectory.append(y.detach())
+    if not energies:
+        return y, ChainInfo()
+    all_sets = torch.stack(trajectory) if record == "trajectory" else None
+    return y, ChainInfo(torch.stack(energies), torch.stack(norms), all_sets)
 
 
 @lru_cache(maxsize=1)
@@ -113,11 +108,6 @@ def _keep_freed_memory() -> None:
     nothing.
     """
     torch.empty(2**25 - 2**16, dtype=torch.uint8)
-
-
-def layers_in_bfloat16() -> bool:
-    """Whether torch's float32 matrix products may be rounded that far."""
-    return torch.get_float32_matmul_precision() == "medium"
 
 
 def value_and_gradient(
@@ -139,37 +129,31 @@ def value_and_gradient(
     return values.to(y.dtype), gradients.to(y.dtype)
 
 
-def products_are_rounded(like: Tensor) -> bool:
-    """Whether matrix products on the device of `like` round their factors: bfloat16 anywhere, tf32 on GPUs."""
-    rounded = layers_in_bfloat16() or (like.is_cuda and torch.get_float32_matmul_precision() == "high")
-    return rounded and like.dtype == torch.float32
-
-
-def eager_gradient(field: SetField, code: Tensor, size: int) -> Gradient:
-    """The gradient of `field` in sets of `size` rows, step by step; what stays the same is computed once."""
-    # Training an energy takes derivatives of its gradient, which are too coarse in half precision.
-    half = layers_in_bfloat16() and not (torch.is_grad_enabled() and field.conservative)
-    # A product with the few features of an element loses more by their rounding than it gains in time.
-    fused = products_are_rounded(code)
-
-    def function(y: Tensor, prepared: Cache) -> tuple[Tensor, Tensor]:
-        return value_and_gradient(field, y, prepared, fused=fused, half=half)
-
-    return gradient_in_parts(function, field, code, size, ROWS_AT_ONCE)
-
-
-def gradient_in_parts(
-    function: Callable[[Tensor, Cache], tuple[Tensor, Tensor]],
+def gradient_of(
     field: SetField,
     code: Tensor,
     size: int,
-    rows: int,
+    function: Callable[..., tuple[Tensor, Tensor]] = value_and_gradient,
+    rows: int = ROWS_AT_ONCE,
 ) -> Gradient:
-    """`function` with what `field` prepares for it.
+    """The gradient of `field` in sets of `size` rows; what stays the same over a chain is computed once.
 
-    On the CPU a large batch goes in parts of about `rows` elements, whose features stay in the cache, unless a
-    tape shall be kept of it.
+    On the CPU a large batch goes in parts, whose features stay in the cache, unless a tape shall be kept of it.
+
+    Args:
+        field: an energy, or another field.
+        code: of the inputs.
+        size: N.
+        function: `value_and_gradient`, or what a compiler made of it.
+        rows: elements in a part, about.
     """
+    precision = torch.get_float32_matmul_precision()
+    # Training an energy takes derivatives of its gradient, which are too coarse in half precision.
+    half = precision == "medium" and not (torch.is_grad_enabled() and field.conservative)
+    # Where products round their factors (to bfloat16 anywhere, to tf32 on GPUs), those with the few features of an
+    # element lose more by it than they gain in time.
+    rounded = precision == "medium" or (precision == "high" and code.is_cuda)
+    function = partial(function, field, fused=rounded and code.dtype == torch.float32, half=half)
     on_cpu = code.device.type == "cpu"
     if on_cpu:
         _keep_freed_memory()

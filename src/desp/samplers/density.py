@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from desp.samplers.base import GradientFor
-from desp.samplers.diffusion import Preconditioning, ProbabilityFlow
+from desp.samplers.diffusion import ProbabilityFlow, to_symmetric
 from desp.samplers.edm import sigma_schedule
 from desp.settings import EDMSettings
 
@@ -32,9 +31,7 @@ class LogDensity:
 
 
 def log_density(
-    preconditioning: Preconditioning,
-    gradient: GradientFor,
-    code: Float[Tensor, "b *code"],
+    flow: ProbabilityFlow,
     y: Float[Tensor, "b n c"],
     generator: torch.Generator,
     *,
@@ -47,19 +44,16 @@ def log_density(
     2018; Song et al. 2021). At sigma_max all is noise, whose density is known.
 
     Args:
-        preconditioning: of the network.
-        gradient: of the energy, differentiable once more.
-        code: of the inputs.
+        flow: by a gradient that can be differentiated once more.
         y: the sets, in about [0, 1].
         generator: of the probes.
         settings: sigmas and number of steps; always of second order.
         probes: random directions for the divergence of large sets (Hutchinson's estimate).
     """
-    mask, u = preconditioning.noise_mask(y), preconditioning.to_symmetric(y)
-    numbers = y.shape[1] * y.shape[2]
-    exact = numbers <= EXACT_UP_TO
+    mask, u = flow.mask, to_symmetric(y)
+    exact = y.shape[1] * y.shape[2] <= EXACT_UP_TO
     directions = _unit_directions(mask) if exact else _signs(mask, probes, generator)
-    divergence = _Divergence(ProbabilityFlow(preconditioning, gradient, code, mask), directions, exact)
+    divergence = _Divergence(flow, directions, exact)
     lengths = (settings.steps, settings.steps // 2)
     fine, coarse = (_followed(divergence, u, replace(settings, steps=steps + 1)) for steps in lengths)
     estimates = fine + mask.sum(dim=(1, 2)) * math.log(2.0)  # `to_symmetric` doubles lengths
@@ -77,7 +71,7 @@ def _followed(divergence: "_Divergence", u: Tensor, settings: EDMSettings) -> Fl
         u = u + (above - sigma) / 2 * (derivative + derivative_ahead)
         total = total + (above - sigma) / 2 * (change + change_ahead)
     flow = divergence.flow
-    noise = torch.distributions.Normal(0.0, math.hypot(settings.sigma_max, flow.preconditioning.sigma_data))
+    noise = torch.distributions.Normal(0.0, math.hypot(settings.sigma_max, flow.sigma_data))
     return total + (noise.log_prob(u) * flow.mask).sum(dim=(1, 2))
 
 

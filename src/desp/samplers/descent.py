@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
-from desp.samplers.base import ChainInfo, ChainRecorder, Record, eager_gradient
+from desp.samplers.base import ChainInfo, Record, gradient_of, record_chain
 from desp.sets import features_of_present
 from desp.settings import DescentSettings
 from desp.settings.methods import Presence
@@ -53,11 +53,8 @@ class UnrolledDescent(nn.Module):
             record: how much of the way to keep.
             presence: which rows there are, where that is predicted first.
         """
-        y = start = self._first(len(code), presence)
-        recorder = ChainRecorder(record, start.detach())
-        for y, values, gradients in self._steps(start, energy, code, settings, presence):
-            recorder.add(y, values, gradients)
-        return y, recorder.info()
+        start = self._first(len(code), presence)
+        return record_chain(self._steps(start, energy, code, settings, presence), start, record)
 
     def all_sets(
         self,
@@ -75,7 +72,7 @@ class UnrolledDescent(nn.Module):
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """The sets after each step, with the energies and gradients it used."""
         moving = None if presence is None else features_of_present(y)
-        gradient = eager_gradient(energy, code, y.shape[1])
+        gradient = gradient_of(energy, code, y.shape[1])
         for _ in range(settings.steps):
             values, gradients = gradient(y)
             gradients = gradients if moving is None else gradients * moving

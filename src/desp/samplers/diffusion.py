@@ -16,47 +16,31 @@ from desp.samplers.base import GradientFor
 from desp.sets import features_of_present
 
 
-@dataclass(frozen=True)
-class Preconditioning:
-    """Noise and denoising of padded sets (B, N, C).
+def noise_mask(y: Float[Tensor, "b n c"], known_presence: bool) -> Bool[Tensor, "b n c"]:
+    """What carries noise: everything, or, where presence is known, the features of present elements."""
+    return features_of_present(y) if known_presence else torch.ones_like(y, dtype=torch.bool)
 
-    Attributes:
-        sigma_data: standard deviation of the data, roughly.
-        known_presence: the last feature is presence, which carries no noise, and only present elements do.
-    """
 
-    sigma_data: float
-    known_presence: bool
+def to_symmetric(y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
+    """From about [0, 1] to [-1, 1]."""
+    return 2 * y - 1
 
-    def noise_mask(self, y: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n c"]:
-        """What carries noise: everything, or, where presence is known, the features of present elements."""
-        return features_of_present(y) if self.known_presence else torch.ones_like(y, dtype=torch.bool)
 
-    def to_symmetric(self, y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
-        """From about [0, 1] to [-1, 1]."""
-        return 2 * y - 1
+def from_symmetric(u: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
+    """From [-1, 1] to about [0, 1]."""
+    return (u + 1) / 2
 
-    def from_symmetric(self, u: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
-        """From [-1, 1] to about [0, 1]."""
-        return (u + 1) / 2
 
-    def add_noise(
-        self,
-        u: Float[Tensor, "b n c"],
-        mask: Bool[Tensor, "b n c"],
-        sigma: Float[Tensor, "#b"] | float,
-        generator: torch.Generator,
-    ) -> Float[Tensor, "b n c"]:
-        """`u` with noise of each set's `sigma` where `mask` is true."""
-        noise = torch.randn(u.shape, generator=generator, device=u.device, dtype=u.dtype)
-        scale = sigma.view(-1, 1, 1) if isinstance(sigma, Tensor) else sigma
-        return u + scale * noise * mask
-
-    def c_skip_out(self, sigma: Float[Tensor, " b"]) -> tuple[Tensor, Tensor]:
-        """c_skip and c_out, (B, 1, 1) each."""
-        sigma = sigma.view(-1, 1, 1)
-        total = sigma.square() + self.sigma_data**2
-        return self.sigma_data**2 / total, sigma * self.sigma_data * total.rsqrt()
+def add_noise(
+    u: Float[Tensor, "b n c"],
+    mask: Bool[Tensor, "b n c"],
+    sigma: Float[Tensor, "#b"] | float,
+    generator: torch.Generator,
+) -> Float[Tensor, "b n c"]:
+    """`u` with noise of each set's `sigma` where `mask` is true."""
+    noise = torch.randn(u.shape, generator=generator, device=u.device, dtype=u.dtype)
+    scale = sigma.view(-1, 1, 1) if isinstance(sigma, Tensor) else sigma
+    return u + scale * noise * mask
 
 
 @dataclass(frozen=True)
@@ -65,22 +49,28 @@ class ProbabilityFlow:
     densities.
 
     Attributes:
-        preconditioning: of the network.
         gradient: of the energy.
         code: of the inputs.
         mask: what carries noise.
+        sigma_data: standard deviation of the data, roughly.
     """
 
-    preconditioning: Preconditioning
     gradient: GradientFor
     code: Float[Tensor, "b *code"]
     mask: Bool[Tensor, "b n c"]
+    sigma_data: float
+
+    def c_skip_out(self, sigma: Float[Tensor, " b"]) -> tuple[Tensor, Tensor]:
+        """c_skip and c_out, (B, 1, 1) each."""
+        sigma = sigma.view(-1, 1, 1)
+        total = sigma.square() + self.sigma_data**2
+        return self.sigma_data**2 / total, sigma * self.sigma_data * total.rsqrt()
 
     def network(
         self, u: Float[Tensor, "b n c"], sigma: Float[Tensor, " b"]
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy of the sets scaled by c_in, and F, minus its gradient."""
-        c_in = (sigma.square() + self.preconditioning.sigma_data**2).rsqrt().view(-1, 1, 1)
+        c_in = (sigma.square() + self.sigma_data**2).rsqrt().view(-1, 1, 1)
         energies, gradients = self.gradient(with_sigma(self.code, sigma))(torch.where(self.mask, c_in * u, u))
         return energies, -gradients
 
@@ -89,7 +79,7 @@ class ProbabilityFlow:
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """Energies, and the expectation of the sets without their noise."""
         energies, network = self.network(u, sigma)
-        c_skip, c_out = self.preconditioning.c_skip_out(sigma)
+        c_skip, c_out = self.c_skip_out(sigma)
         return energies, torch.where(self.mask, c_skip * u + c_out * network, u)
 
     def derivative(
@@ -105,8 +95,7 @@ class ProbabilityFlow:
         The score (denoised - u) / sigma^2 is minus the gradient of
         |u|^2 / 2 (sigma^2 + sigma_data^2) + sigma_data / sigma E(c_in u).
         """
-        sigma_data = self.preconditioning.sigma_data
         sigmas = torch.full((len(u),), sigma, device=u.device, dtype=u.dtype)
         energies, _ = self.network(u, sigmas)
         square = (u.square() * self.mask).sum(dim=(1, 2))
-        return square / (2 * (sigmas.square() + sigma_data**2)) + sigma_data / sigmas * energies
+        return square / (2 * (sigmas.square() + self.sigma_data**2)) + self.sigma_data / sigmas * energies

@@ -1,5 +1,6 @@
 """From noise to sets: the probability-flow sampler of Karras et al. (2022)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -7,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.samplers.base import ChainInfo, ChainRecorder, GradientFor, Record, Sampler
-from desp.samplers.diffusion import Preconditioning, ProbabilityFlow
+from desp.samplers.base import ChainInfo, GradientFor, Record, Sampler, record_chain
+from desp.samplers.diffusion import ProbabilityFlow, add_noise, from_symmetric, noise_mask, to_symmetric
 from desp.settings import EDMSettings
 
 
@@ -25,15 +26,21 @@ class EDMSampler(Sampler):
 
     Without churn this solves the probability-flow equation, and the first noise decides the set. With it, some
     noise is added before each step and removed again, which forgets errors of earlier steps.
+
+    Attributes:
+        settings: sigmas, steps and their order, churn.
+        sigma_data: standard deviation of the data, roughly.
+        known_presence: the last feature is presence, which carries no noise, and only present elements do.
     """
 
     settings: EDMSettings
-    preconditioning: Preconditioning
+    sigma_data: float
+    known_presence: bool
 
     def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
         """One denoising: codes carry a sigma here."""
-        mask = self.preconditioning.noise_mask(start)
-        ProbabilityFlow(self.preconditioning, gradient, code, mask).derivative(start, 1.0)
+        mask = noise_mask(start, self.known_presence)
+        ProbabilityFlow(gradient, code, mask, self.sigma_data).derivative(start, 1.0)
 
     @torch.no_grad()
     def sample(
@@ -45,28 +52,23 @@ class EDMSampler(Sampler):
         record: Record = "nothing",
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """Sets for `code`; where presence is known, that of `start` says which elements there are."""
-        edm = self.preconditioning
-        mask, known = edm.noise_mask(start), edm.to_symmetric(start)
-        sigmas = sigma_schedule(self.settings)
-        u = edm.add_noise(torch.where(mask, 0.0, known), mask, sigmas[0], generator)
-        recorder = ChainRecorder(record, edm.from_symmetric(u))
-        flow = ProbabilityFlow(edm, gradient, code, mask)
+        mask, sigmas = noise_mask(start, self.known_presence), sigma_schedule(self.settings)
+        u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, sigmas[0], generator)
+        flow = ProbabilityFlow(gradient, code, mask, self.sigma_data)
+        return record_chain(self._steps(flow, u, sigmas, generator), from_symmetric(u), record)
+
+    def _steps(
+        self, flow: ProbabilityFlow, u: Tensor, sigmas: list[float], generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The sets after each step, with the energies and the derivative it began with."""
         for sigma, following in pairwise(sigmas):
             raised = sigma * (1 + self.settings.churn) if following else sigma
             if raised > sigma:
-                u = edm.add_noise(u, mask, (raised**2 - sigma**2) ** 0.5, generator)
-            u, energies, derivative = _step(flow, u, raised, following, second=self.settings.order == 2)
-            recorder.add(edm.from_symmetric(u), energies, derivative)
-        return edm.from_symmetric(u), recorder.info()
-
-
-def _step(
-    flow: ProbabilityFlow, u: Tensor, sigma: float, following: float, *, second: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """From one sigma to the next; also the energies and the derivative it began with."""
-    energies, derivative = flow.derivative(u, sigma)
-    ahead = u + (following - sigma) * derivative
-    if second and following > 0:
-        _, next_derivative = flow.derivative(ahead, following)
-        ahead = u + (following - sigma) / 2 * (derivative + next_derivative)
-    return ahead, energies, derivative
+                u = add_noise(u, flow.mask, (raised**2 - sigma**2) ** 0.5, generator)
+            energies, derivative = flow.derivative(u, raised)
+            ahead = u + (following - raised) * derivative
+            if self.settings.order == 2 and following > 0:
+                _, next_derivative = flow.derivative(ahead, following)
+                ahead = u + (following - raised) / 2 * (derivative + next_derivative)
+            u = ahead
+            yield from_symmetric(u), energies, derivative

@@ -26,10 +26,7 @@ from desp.samplers.base import (
     Gradient,
     Record,
     Sampler,
-    eager_gradient,
-    gradient_in_parts,
-    layers_in_bfloat16,
-    products_are_rounded,
+    gradient_of,
     value_and_gradient,
 )
 from desp.settings import Engine
@@ -130,7 +127,7 @@ class ChainEngine:
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
         if name == "eager":
             self._announce(name)
-            return sampler.sample(partial(eager_gradient, self.field, size=size), code, start, generator, record)
+            return sampler.sample(partial(gradient_of, self.field, size=size), code, start, generator, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
             ready = self._graph(sampler, code, start, record) if captured else None
             if not captured:
@@ -181,9 +178,7 @@ class ChainEngine:
             compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
-        half, fused = layers_in_bfloat16(), products_are_rounded(code)
-        function = partial(self._function, self.field, fused=fused, half=half)
-        return gradient_in_parts(function, self.field, code, size, ROWS_COMPILED)
+        return gradient_of(self.field, code, size, self._function, ROWS_COMPILED)
 
     def _graph(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
         key = (sampler, code.shape, start.shape, record, *self._kind(code, start))

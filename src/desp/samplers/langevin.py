@@ -1,12 +1,13 @@
 """Langevin chains and the stochastic-then-deterministic prediction (equations 5 and 6)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from desp.samplers.base import ChainInfo, ChainRecorder, Gradient, GradientFor, Record, Sampler
+from desp.samplers.base import ChainInfo, Gradient, GradientFor, Record, Sampler, record_chain
 from desp.sets import features_of_present
 from desp.settings import LangevinSettings, require_setting
 
@@ -68,6 +69,7 @@ class LangevinSampler(Sampler):
     def __post_init__(self) -> None:
         require_setting(self.settings.restarts == 1, "restarts", "1 for a single chain", self.settings.restarts)
 
+    @torch.no_grad()
     def sample(
         self,
         gradient: GradientFor,
@@ -76,19 +78,13 @@ class LangevinSampler(Sampler):
         generator: torch.Generator,
         record: Record = "nothing",
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """One chain for each code."""
-        return self.run(gradient(code), start, generator, record)
+        """One chain for each code, from `start` (zeros, in the paper's code)."""
+        return record_chain(self._steps(gradient(code), start, generator), start, record)
 
-    @torch.no_grad()
-    def run(
-        self,
-        gradient: Gradient,
-        start: Float[Tensor, "b n c"],
-        generator: torch.Generator,
-        record: Record = "trace",
-    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """Run the chain from `start` (zeros, in the paper's code) and return its end and its record."""
-        recorder = ChainRecorder(record, start)
+    def _steps(
+        self, gradient: Gradient, start: Tensor, generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The sets after each step, with the energies and gradients it used."""
         y, velocity = start, None
         if self.known_presence:
             gradient = _masked(gradient, features_of_present(start))
@@ -98,8 +94,7 @@ class LangevinSampler(Sampler):
                 noise = scale * torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
                 noise = noise * features_of_present(start) if self.known_presence else noise
             y, energy, gradients, velocity = langevin_step(y, gradient, noise, self.settings, velocity)
-            recorder.add(y, energy, gradients)
-        return y, recorder.info()
+            yield y, energy, gradients
 
 
 def _masked(gradient: Gradient, mask: Bool[Tensor, "b n c"]) -> Gradient:

@@ -15,12 +15,11 @@ from desp.settings import Aggregate
 ROUNDS = 2
 
 Sampled = tuple[Float[Tensor, "b n c"], ChainInfo]
-Energies = Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]]
 
 
 def sample_restarts(
     sample: Callable[[], Sampled],
-    energy: Energies,
+    energy: Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]],
     restarts: int,
     aggregate: Aggregate,
     padding: Padding,

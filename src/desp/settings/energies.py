@@ -137,7 +137,7 @@ class SetEncoderSettings(EnergySettings):
         return LAYERED_ENCODERS[kind](self.hidden, self.latent, initialisation=self.initialisation)
 
 
-@EnergySettings.register("pooled-layers", "desp.energies.layered:pooled_layers")
+@EnergySettings.register("pooled-layers", "desp.energies.network:NetworkEnergy")
 @dataclass(frozen=True)
 class PooledLayersSettings(EnergySettings):
     """Smooth layers on every element, each of which also sees the pooled set: an energy for denoising."""
@@ -158,7 +158,7 @@ class PooledLayersSettings(EnergySettings):
         return self.pooling != "fspool"
 
 
-@EnergySettings.register("attention", "desp.energies.layered:attention")
+@EnergySettings.register("attention", "desp.energies.network:NetworkEnergy")
 @dataclass(frozen=True)
 class AttentionSettings(EnergySettings):
     """Self-attention among elements: an energy for denoising sets with much local structure."""

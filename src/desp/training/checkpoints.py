@@ -17,6 +17,7 @@ from desp.errors import CheckpointError
 from desp.storage import write_atomically
 
 FORMAT = "1"
+KEPT = 2
 
 
 @dataclass(frozen=True)
@@ -82,30 +83,23 @@ def load_checkpoint(path: Path) -> Checkpoint:
 class CheckpointStore:
     """The checkpoints of one run: the newest few, and the best."""
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.keep = keep
 
-    def save(self, step: int, checkpoint: Checkpoint) -> Path:
+    def save(self, step: int, checkpoint: Checkpoint) -> None:
         """Write the checkpoint of `step` and drop those that are no longer needed."""
-        path = self.folder / f"step-{step:08d}.safetensors"
-        save_checkpoint(path, checkpoint)
-        for old in self.steps()[: -self.keep]:
+        save_checkpoint(self.folder / f"step-{step:08d}.safetensors", checkpoint)
+        for old in self.steps()[:-KEPT]:
             old.unlink()
-        return path
 
     def sweep(self) -> None:
         """Remove what a killed process left half-written."""
         for leftover in self.folder.glob(".*.safetensors.*.tmp"):
             leftover.unlink(missing_ok=True)
 
-    def save_best(self, checkpoint: Checkpoint) -> None:
-        """Write the checkpoint with the best validation score so far."""
-        save_checkpoint(self.best, checkpoint)
-
     @property
     def best(self) -> Path:
-        """Where the best checkpoint is, if there is one."""
+        """Where the checkpoint with the best validation score so far is, if there is one."""
         return self.folder / "best.safetensors"
 
     def steps(self) -> list[Path]:

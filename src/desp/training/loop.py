@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -11,8 +11,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.base import Batch, BatchSource, GeneratedSource
-from desp.errors import CheckpointError, RunError, SettingsError, TrainingInterrupted
+from desp.data.base import Batch, BatchSource
+from desp.errors import CheckpointError, RunError, SettingsError, TrainingError, TrainingInterrupted
 from desp.methods import Method
 from desp.randomness import derive_seed
 from desp.settings import Engine, TrainingSettings
@@ -22,9 +22,10 @@ from desp.training.checkpoints import (
     flatten_optimizer,
     load_checkpoint,
     restore_optimizer,
+    save_checkpoint,
 )
-from desp.training.monitor import FailedStep, Monitor
-from desp.training.processes import Processes
+from desp.training.monitor import Monitor
+from desp.training.processes import any_process, first_process, mean_of_processes, share_buffers
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
 from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
 from desp.training.update import Feed, Update
@@ -65,15 +66,11 @@ class Trainer:
         engine: Engine = "auto",
     ) -> None:
         self.method = method.to(accelerator.device)
-        self.source, self.prepare, self.settings, self.seed = source, prepare, settings, seed
-        self.accelerator, self.validate = accelerator, validate
-        self.processes = Processes(accelerator)
+        self.settings, self.seed, self.accelerator, self.validate = settings, seed, accelerator, validate
         self.callback = callback or TrainingCallback()
-        # Prepared first: with several processes this gives all of them the weights of the first.
-        wrapped = accelerator.prepare(method)
-        self.update = Update(wrapped, method, source, prepare, settings, accelerator, engine)
+        self.update = Update(method, source, prepare, settings, accelerator, engine)
         self.optimizer, self.average = self.update.optimizer, self.update.average
-        self.monitor = Monitor(accelerator.device)
+        self.monitor = Monitor(accelerator)
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = folder / "log.jsonl" if folder and accelerator.is_main_process else None
@@ -86,8 +83,7 @@ class Trainer:
         """Train to the end, or on from the newest checkpoint.
 
         Raises:
-            NonFiniteError: the loss or its gradient was not finite.
-            TrainingError: all was finite, but training has diverged.
+            TrainingError: the loss or its gradient was not finite, or training has diverged.
             TrainingInterrupted: a signal asked to stop; everything is saved.
             RunError: the folder holds another run already.
         """
@@ -99,7 +95,7 @@ class Trainer:
                 while self.state.step < self.settings.steps and not stopped_early:
                     try:
                         stopped_early = self._train_until_done(asked_to_stop)
-                    except FailedStep as error:
+                    except TrainingError as error:
                         self._recover(error)
         finally:
             self.callback.on_end()
@@ -136,23 +132,18 @@ class Trainer:
     def _train_until_done(self, asked_to_stop: Callable[[], bool]) -> bool:
         """Run steps until the last one (false) or until patience runs out (true)."""
         began, before = time.monotonic(), self.state.seconds
-        for feed in self._feeds():
+        for feed in self.update.feeds(self.state.step, self.state.attempt):
             self._step(feed)
             self.state.seconds = before + time.monotonic() - began
             self.callback.on_step(self.state.step)
             if self._after_step():
                 return True
-            if self.processes.any(asked_to_stop()):  # all stop after the same step, whoever got the signal
+            # All stop after the same step, whoever got the signal.
+            if any_process(self.accelerator, asked_to_stop()):
                 self._interrupt()
             if self.state.step >= self.settings.steps:
                 return False
         raise RunError(f"The data ended after {self.state.step} of {self.settings.steps} steps.")
-
-    def _feeds(self) -> Iterator[Feed]:
-        """What the steps from here on take: batches, or their seeds where drawing is part of a step."""
-        if self.update.draws and isinstance(self.source, GeneratedSource):
-            return self.source.seeds(self.state.step, self.state.attempt)
-        return self.source.batches(self.state.step, self.state.attempt)
 
     def _step(self, feed: Feed) -> None:
         step = self.state.step
@@ -162,7 +153,7 @@ class Trainer:
         self.monitor.add(step, loss, norm, statistics)
 
     def _rate(self, step: int) -> float:
-        return learning_rate(step, self.settings) * self.state.rate_factor
+        return learning_rate(step, self.settings) * 0.5**self.state.attempt  # every roll-back halves it
 
     def _after_step(self) -> bool:
         """Log, validate and save when it is time; true when patience has run out."""
@@ -187,7 +178,7 @@ class Trainer:
         """Make buffers the same in all processes, before they are used for prediction or saved."""
         names = [name for name, _ in self.method.named_buffers()]
         averaged = [self.average.tensors[name] for name in names] if self.average else []
-        self.processes.share_buffers([*self.method.buffers(), *averaged])
+        share_buffers(self.accelerator, [*self.method.buffers(), *averaged])
 
     def _validation_is_due(self) -> bool:
         """Whether the present weights are to be validated, and have not been."""
@@ -197,7 +188,6 @@ class Trainer:
         return step % every == 0 or step >= self.settings.steps
 
     def _report(self) -> None:
-        self.processes.agree_on_bad_steps(self.monitor)
         steps, numbers = self.monitor.count, self.monitor.flush()
         if not numbers:
             return
@@ -212,9 +202,9 @@ class Trainer:
 
     def _judge(self, window: Window) -> None:
         """Refuse to save the end of steps that have diverged."""
-        failure = self.method.divergence_reason(self.processes.mean(window.means))
+        failure = self.method.divergence_reason(mean_of_processes(self.accelerator, window.means))
         if failure is not None:
-            raise FailedStep(self.state.step, f"By step {self.state.step}, {failure}")
+            raise TrainingError(f"By step {self.state.step}, {failure}", self.state.step)
 
     def _validate(self) -> bool:
         """Score the present weights; true when patience has run out."""
@@ -223,7 +213,7 @@ class Trainer:
         self.callback.on_validation_start(self.state.step)
         with torch.no_grad(), self._prediction_weights():
             # Were each process to trust its own score, one might stop without the others.
-            score = self.processes.first(self.validate())
+            score = first_process(self.accelerator, self.validate())
             sign = 1 if self.settings.best_is == "lowest" else -1
             # A NaN score is never better than anything.
             better = score == score and (
@@ -281,11 +271,11 @@ class Trainer:
         if self.store and self.accelerator.is_main_process:
             # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
             if self._best is not None and self._best is not saved_best:
-                self.store.save_best(self._best)
+                save_checkpoint(self.store.best, self._best)
             self.store.save(self.state.step, self._good)
         self.accelerator.wait_for_everyone()
 
-    def _recover(self, error: FailedStep) -> None:
+    def _recover(self, error: TrainingError) -> None:
         """Roll back to the last good state, or say what to try."""
         good = self._good
         if self.settings.on_nonfinite == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
@@ -296,9 +286,10 @@ class Trainer:
                 if self.settings.on_nonfinite == "stop"
                 else f"; rolling back {self.state.attempt} times did not help."
             )
-            raise error.kind(
+            raise TrainingError(
                 f"{error} {kept} Try a lower learning rate (--training.learning-rate) or gradient clipping "
-                f"(--training.clip-norm 0.1){more}"
+                f"(--training.clip-norm 0.1){more}",
+                error.step,
             ) from error
         attempt, seconds = self.state.attempt + 1, self.state.seconds
         logger.warning("%s Rolling back to step %d with half the learning rate.", error, good.state["step"])
@@ -310,7 +301,6 @@ class Trainer:
         self.callback.on_rollback(error.step, self.state.step)
 
     def _interrupt(self) -> None:
-        self.processes.agree_on_bad_steps(self.monitor)
         self.monitor.check()
         self._judge(self.state.window.plus(self.monitor.means(), self.monitor.count))
         self._share_buffers()

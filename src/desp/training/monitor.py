@@ -1,19 +1,24 @@
 """Numbers of training steps, gathered on the device and read seldom."""
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 
-from desp.errors import NonFiniteError, TrainingError
+from desp.errors import TrainingError
 
 
 class Monitor:
     """Averages what steps report, and remembers the first step with a non-finite loss or gradient.
 
     Reading a number from a GPU waits for it; so numbers stay there until `flush`.
+
+    Args:
+        accelerator: of the training; all its processes flush and check at the same steps.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.bad_step = torch.full((), -1, dtype=torch.int64, device=accelerator.device)
         self._sums: dict[str, Tensor] = {}
         self.count = 0
         """Steps since the last flush."""
@@ -31,7 +36,7 @@ class Monitor:
         """The means since the last flush.
 
         Raises:
-            FailedStep: one of these steps was not finite.
+            TrainingError: one of these steps was not finite, in this process or another.
         """
         try:
             self.check()
@@ -45,16 +50,10 @@ class Monitor:
 
     def check(self) -> None:
         """Raise what `flush` would raise, and keep everything gathered."""
-        bad = int(self.bad_step)
-        if bad >= 0:
-            why = f"The loss or its gradient became NaN or infinite at step {bad}."
-            raise FailedStep(bad, why, NonFiniteError)
-
-    def agree(self, bad_steps: Tensor) -> None:
-        """Take over the first bad step of any process (-1 where there was none)."""
-        known = bad_steps[bad_steps >= 0]
-        if len(known):
-            self.bad_step.copy_(known.min())
+        bad_steps = self.accelerator.gather(self.bad_step.reshape(1)).tolist()
+        bad = min((step for step in bad_steps if step >= 0), default=None)
+        if bad is not None:
+            raise TrainingError(f"The loss or its gradient became NaN or infinite at step {bad}.", bad)
 
     def reset(self) -> None:
         """Forget everything gathered."""
@@ -75,11 +74,3 @@ class Monitor:
             if name.startswith("sum/"):
                 self._sums[name.removeprefix("sum/")] = value.to(self.bad_step.device)
         self.count = int(tensors.get("count", 0))
-
-
-class FailedStep(TrainingError):
-    """Training failed at a step, and may go back; `kind` is the error for users if it does not."""
-
-    def __init__(self, step: int, why: str, kind: type[TrainingError] = TrainingError) -> None:
-        super().__init__(why)
-        self.step, self.kind = step, kind

@@ -50,11 +50,6 @@ class TrainingState:
         """What `asdict` made of it; what is missing in an old one begins anew."""
         return cls(**{**saved, "window": Window(**saved.get("window", {}))})
 
-    @property
-    def rate_factor(self) -> float:
-        """Every roll-back halves the learning rate."""
-        return 0.5**self.attempt
-
     def out_of_patience(self, patience: int | None) -> bool:
         """Whether as many validations as `patience` allows have brought nothing."""
         return patience is not None and self.validations_without_improvement >= patience

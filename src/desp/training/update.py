@@ -1,11 +1,11 @@
 """One optimiser step: batch, gradients, clipping, Adam, EMA; eagerly, or as one CUDA graph."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from desp.capture import CapturedCall, warm_up
 from desp.data.base import Batch, BatchSource, GeneratedSource
@@ -30,8 +30,7 @@ class Update:
     which compiles what is compiled and makes the optimiser's state; the second is captured.
 
     Args:
-        wrapped: the method as accelerate prepared it.
-        method: the bare method, which says whether it can be captured.
+        method: what is trained, and whether it can be captured.
         source: where batches come from.
         prepare: from a batch to the tensors (x, y) that the method takes.
         settings: learning rate, clipping, averaging.
@@ -41,7 +40,6 @@ class Update:
 
     def __init__(
         self,
-        wrapped: nn.Module,
         method: Method,
         source: BatchSource,
         prepare: Callable[[Batch], tuple[Tensor, Tensor]],
@@ -50,11 +48,13 @@ class Update:
         engine: Engine,
     ) -> None:
         device = accelerator.device
-        self.wrapped, self.accelerator, self.prepare, self.engine = wrapped, accelerator, prepare, engine
+        # Prepared first: with several processes this gives all of them the weights of the first.
+        self.wrapped = accelerator.prepare(method)
+        self.accelerator, self.prepare, self.engine = accelerator, prepare, engine
         self.parameters = [item for item in method.parameters() if item.requires_grad]
-        self.source = source if isinstance(source, GeneratedSource) else None
-        if self.source is not None and torch.device(self.source.device).type != device.type:
-            self.source = None  # another device's random numbers would be other data
+        self.source, self.drawn_from = source, source if isinstance(source, GeneratedSource) else None
+        if self.drawn_from is not None and torch.device(self.drawn_from.device).type != device.type:
+            self.drawn_from = None  # another device's random numbers would be other data
         alone_on_cuda = device.type == "cuda" and accelerator.num_processes == 1
         self.captures = alone_on_cuda and engine in ("auto", "graph") and method.capturable
         self.limit = settings.clip_norm or float("inf")
@@ -74,10 +74,11 @@ class Update:
         self._warm_for: object = None
         self._captured: CapturedCall[Outcome] | None = None
 
-    @property
-    def draws(self) -> bool:
-        """Whether it takes seeds of batches rather than batches: drawing is part of the step."""
-        return self.captures and self.source is not None
+    def feeds(self, step: int, attempt: int) -> Iterator[Feed]:
+        """What steps from `step` on take: batches, or their seeds where drawing is part of a step."""
+        if self.captures and self.drawn_from is not None:
+            return self.drawn_from.seeds(step, attempt)
+        return self.source.batches(step, attempt)
 
     def __call__(self, feed: Feed, noise: int, step: int, rate: float) -> Outcome:
         """Take step number `step`; the results may be overwritten by the next one.
@@ -127,9 +128,9 @@ class Update:
         return self._drawn()
 
     def _drawn(self) -> tuple[Tensor, Tensor]:
-        if self.source is None:
+        if self.drawn_from is None:
             raise TypeError("a seed needs a source that draws with it")
-        return self.prepare(self.source.draw_with(self._data))
+        return self.prepare(self.drawn_from.draw_with(self._data))
 
     def _step(self, x: Tensor, y: Tensor, share: float | Tensor) -> Outcome:
         loss, statistics = self.gradients(x, y, self._noise)
