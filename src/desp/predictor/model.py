@@ -14,7 +14,7 @@ from desp.data.base import Batch, as_input, to_float
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.methods import Method, SetSpec, build_method
 from desp.nn import InputScaling, SetScaling
-from desp.predictor.shape import DataShape, InputStatistics
+from desp.predictor.shape import DataShape
 from desp.randomness import derive_seed
 from desp.sets import Padding, SetBatch, present
 from desp.settings import (
@@ -113,8 +113,14 @@ class PredictorModel(ModelHubMixin, library_name="desp", tags=["set-prediction"]
     def _dtype(self) -> torch.dtype:
         return next(self.method.parameters()).dtype
 
-    def build(self, shape: DataShape, *, seed: int = 0, statistics: InputStatistics | None = None) -> None:
-        """Make the module for data of `shape`, with weights drawn from `seed`."""
+    def build(self, shape: DataShape, *, seed: int = 0, statistics: Tensor | None = None) -> None:
+        """Make the module for data of `shape`, with weights drawn from `seed`.
+
+        Args:
+            shape: of inputs and sets.
+            seed: of the weights.
+            statistics: (2, ...), mean and standard deviation of the inputs, by which encoders standardise them.
+        """
         aligned = shape.description.aligned
         padded = not aligned or self.representation.padding == "presence"
         wanted = "presence where outputs are aligned with inputs"
@@ -297,10 +303,10 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is damaged or not a predictor's: {error!r}. Save it again.") from error
 
 
-def _set_units(encoder: nn.Module, shape: DataShape, statistics: InputStatistics | None) -> None:
+def _set_units(encoder: nn.Module, shape: DataShape, statistics: Tensor | None) -> None:
     """Tell an encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
     for part in encoder.modules():
         if isinstance(part, SetScaling):
             part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
         elif isinstance(part, InputScaling) and statistics is not None:
-            part.set_from(statistics.mean, statistics.deviation)
+            part.set_from(*statistics)

@@ -50,14 +50,6 @@ class DataShape:
         self.description.check_features(self.features)
 
 
-@dataclass(frozen=True)
-class InputStatistics:
-    """Mean and standard deviation of the inputs, of the shape of one input (of one element, for sets)."""
-
-    mean: Tensor
-    deviation: Tensor
-
-
 def inspect_dataset(
     dataset: "Dataset[Any] | Sequence[Any]",
     *,
@@ -65,8 +57,10 @@ def inspect_dataset(
     features: int | None = None,
     scaling: bool = True,
     description: DataDescription | None = None,
-) -> tuple[DataShape, InputStatistics]:
+) -> tuple[DataShape, Tensor]:
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
+
+    Beside the shape it gives mean and standard deviation (2, ...) of the inputs, or of their elements for sets.
 
     Args:
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
@@ -143,18 +137,14 @@ class _Summary:
             description=self.description,
         )
 
-    def statistics(self) -> InputStatistics:
-        """Mean and standard deviation of all inputs."""
+    def statistics(self) -> Tensor:
+        """Mean and standard deviation (2, ...) of all inputs."""
         mean = self.total / max(self.count, 1)
         deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
         if self.kind == "set":  # presence itself stays 0 or 1
             mean[-1], deviation[-1] = 0.0, 1.0
-        shape = (-1,) if mean.dim() else (1,)
-        default = torch.get_default_dtype()
-        return InputStatistics(
-            mean.reshape(shape if mean.dim() < 2 else mean.shape).to(default),
-            deviation.reshape(shape if mean.dim() < 2 else mean.shape).to(default),
-        )
+        # Inputs that are numbers are taken as vectors of one.
+        return torch.stack([torch.atleast_1d(mean), torch.atleast_1d(deviation)]).to(torch.get_default_dtype())
 
 
 def _features_of(items: list[Any]) -> int | None:
