@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from torch import nn
 
+from desp.data.shape import DataShape
 from desp.energies import SetEnergy
-from desp.methods import Contrastive, SetSpec, build_method
+from desp.methods import Contrastive, build_method
 from desp.sets import Padding
 from desp.settings import ContrastiveSettings, EnergySettings, InputKind, RepresentationSettings
 
@@ -22,9 +23,9 @@ def with_energy(
     encoder: nn.Module | None = None,
 ) -> Contrastive:
     """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
-    sets = SetSpec(size, channels, Padding(RepresentationSettings("zero")))
-    settings = ContrastiveSettings(energy=energy)
-    method = build_method(settings, sets, input_kind, input_shape, encoder, engine="eager")
+    shape = DataShape(input_shape, channels, size, input_kind=input_kind)
+    padding = Padding(RepresentationSettings("zero"))
+    method = build_method(ContrastiveSettings(energy=energy), shape, padding, encoder, engine="eager")
     assert isinstance(method, Contrastive)
     return method
 

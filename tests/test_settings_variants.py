@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from desp import plugins
+from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
-from desp.methods import SetSpec, build_method
+from desp.methods import build_method
 from desp.sets import Padding
 from desp.settings import (
     AttentionSettings,
@@ -107,7 +108,7 @@ def test_what_is_registered_is_read_written_and_built(monkeypatch: pytest.Monkey
     method = ContrastiveSettings(energy=OwnSettings(strength=2.0))
     assert to_json(method)["energy"] == {"kind": "own", "hidden": 4, "strength": 2.0}
     assert from_json(MethodSettings, to_json(method)) == method
-    module = build_method(method, SetSpec(3, 2, Padding(RepresentationSettings("zero"))), "vector", (2,))
+    module = build_method(method, DataShape((2,), 2, 3), Padding(RepresentationSettings("zero")))
     x, y = torch.rand(4, 2), torch.rand(4, 3, 2)
     expected = 2 * (y - x.unsqueeze(1)).square().sum(dim=(1, 2))
     torch.testing.assert_close(module.energies(module.encode(x), y), expected)
@@ -199,6 +200,7 @@ def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKi
 @pytest.mark.parametrize(("encoder", "input_kind"), [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector")])
 def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputKind) -> None:
     settings = ContrastiveSettings(encoder=EncoderSettings.kinds()[encoder]())
-    shape = {"vector": (3,), "set": (4, 3), "image": (3, 8, 8)}[input_kind]
+    input_shape = {"vector": (3,), "set": (4, 3), "image": (3, 8, 8)}[input_kind]
+    shape = DataShape(input_shape, 2, 3, input_kind=input_kind)
     with pytest.raises(SettingsError, match=f"^encoder must be one for inputs that are a {input_kind}, got"):
-        build_method(settings, SetSpec(3, 2, Padding(RepresentationSettings("zero"))), input_kind, shape)
+        build_method(settings, shape, Padding(RepresentationSettings("zero")))

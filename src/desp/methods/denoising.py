@@ -45,15 +45,15 @@ class _Diffusion(Method):
     def __init__(self, settings: DiffusionSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings: DiffusionSettings = settings
-        self.known_presence = settings.predicts_cardinality or parts.sets.aligned
+        self.known_presence = settings.predicts_cardinality or parts.shape.aligned
         self.preconditioning = Preconditioning(settings.sigma_data, self.known_presence)
 
     def _finish(self, parts: MethodParts) -> None:
         """Make what comes after the network, so that weights are drawn in that order: the engine and p(n | x)."""
         self.prediction_engine = ChainEngine(self.field, parts.engine, fewest_chains=CHAINS_AT_ONCE)
         self.cardinality = None
-        if self.settings.predicts_cardinality and not self.sets.aligned:  # aligned outputs need none
-            self.cardinality = CardinalityHead(parts.code_shape[-1], self.sets.max_size, self.settings.width)
+        if self.settings.predicts_cardinality and not self.shape.aligned:  # aligned outputs need none
+            self.cardinality = CardinalityHead(parts.code_shape[-1], self.shape.max_size, self.settings.width)
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class _Diffusion(Method):
             return None
         mode = settings.cardinality == "mode"
         sizes = self.cardinality.mode(code) if mode else self.cardinality.sample(code, generator)
-        return prefix_mask(sizes, self.sets.max_size)
+        return prefix_mask(sizes, self.shape.max_size)
 
 
 class EnergyDenoising(_Diffusion):
@@ -135,7 +135,8 @@ class EnergyDenoising(_Diffusion):
     def __init__(self, settings: DenoisingSettings, parts: MethodParts) -> None:
         super().__init__(settings, parts)
         options = {"known_presence": True} if self.known_presence and settings.energy.masks_absent else {}
-        self.energy = build_energy(settings.energy, parts.sets, _with_sigma(parts.code_shape), **options)
+        with_sigma = replace(parts, code_shape=_with_sigma(parts.code_shape))
+        self.energy = build_energy(settings.energy, with_sigma, **options)
         self._finish(parts)
 
     @property
@@ -194,7 +195,7 @@ class Denoiser(_Diffusion):
 
     def __init__(self, settings: DenoiserSettings, parts: MethodParts) -> None:
         super().__init__(settings, parts)
-        channels = parts.sets.channels
+        channels = parts.set_shape[1]
         network = AttentionNetwork(
             settings.network,
             channels,

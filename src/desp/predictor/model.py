@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from desp.categories import decided
 from desp.data.base import Batch, as_input, to_float
+from desp.data.shape import DataShape
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
-from desp.methods import Method, SetSpec, build_method
+from desp.methods import Method, build_method
 from desp.nn import InputScaling, SetScaling
-from desp.predictor.shape import DataShape
 from desp.randomness import derive_seed
 from desp.sets import Padding, SetBatch, present
 from desp.settings import (
@@ -121,17 +121,10 @@ class PredictorModel(ModelHubMixin, library_name="desp", tags=["set-prediction"]
             seed: of the weights.
             statistics: (2, ...), mean and standard deviation of the inputs, by which encoders standardise them.
         """
-        aligned = shape.description.aligned
-        padded = not aligned or self.representation.padding == "presence"
-        wanted = "presence where outputs are aligned with inputs"
-        require_setting(padded, "representation.padding", wanted, self.representation.padding)
-        sets = SetSpec(shape.max_size, shape.features, self.padding, aligned)
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights"))
-            method = build_method(
-                self.settings, sets, shape.input_kind, shape.input_shape, self._own_encoder, self.engine
-            )
+            method = build_method(self.settings, shape, self.padding, self._own_encoder, self.engine)
         if self._own_encoder is None:
             _set_units(method.encoder, shape, statistics)
         method.eval()
@@ -146,7 +139,7 @@ class PredictorModel(ModelHubMixin, library_name="desp", tags=["set-prediction"]
 
     def given_presence(self, x: Tensor) -> Tensor | None:
         """Which elements (B, N) sets have, where inputs say it: outputs are aligned with them. Else None."""
-        return present(x) if self.shape.description.aligned else None
+        return present(x) if self.shape.aligned else None
 
     def encode_sets(self, sets: SetBatch) -> Tensor:
         """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""

@@ -1,7 +1,6 @@
-"""What a predictor must know of its data: shapes, and the scaling of features."""
+"""Datasets read once: their shapes, the scaling of features, statistics of inputs; and their batches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Augmentation, Batch, DatasetSource, collate, dataset_items, to_float
+from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling
 from desp.sets import as_set, present
@@ -22,32 +22,6 @@ ITERABLE_EXAMPLES = 10_000
 ITEMS_AT_ONCE = 1000
 # Numbers of inputs that are float64 at the same time.
 NUMBERS_AT_ONCE = 2**22
-
-
-@dataclass(frozen=True)
-class DataShape:
-    """Shapes of inputs and sets.
-
-    Attributes:
-        input_shape: of one input.
-        features: D, of one element.
-        max_size: N, the largest set.
-        scaling: of element features; the identity if empty.
-        input_kind: what inputs are.
-        description: what is known of the data beside their shapes.
-    """
-
-    input_shape: tuple[int, ...]
-    features: int
-    max_size: int
-    scaling: FeatureScaling = field(default=FeatureScaling((), ()))
-    input_kind: InputKind = "vector"
-    description: DataDescription = field(default=DataDescription())
-
-    def __post_init__(self) -> None:
-        if not self.scaling.offset:
-            object.__setattr__(self, "scaling", FeatureScaling.identity(self.features))
-        self.description.check_features(self.features)
 
 
 def inspect_dataset(
