@@ -271,5 +271,5 @@ def test_weights_have_their_new_names(kind: str, network: str) -> None:
         "descent.start": "descent.start",
     }
     weights = {name: index for index, name in enumerate(names)}
-    assert migrate_weights(weights, 1, {"kind": kind}) == {new: weights[old] for old, new in names.items()}
-    assert migrate_weights(weights, SCHEMA, {"kind": kind}) == weights
+    assert migrate_weights(weights, 1, kind) == {new: weights[old] for old, new in names.items()}
+    assert migrate_weights(weights, SCHEMA, kind) == weights

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
+from desp.nn import InputScaling, SetScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import (
@@ -215,6 +216,7 @@ def build_method(
     padding: Padding,
     encoder: nn.Module | None = None,
     engine: Engine = "auto",
+    statistics: Tensor | None = None,
 ) -> Method:
     """The module that `settings` name, weights drawn from torch's global generator: encoder first.
 
@@ -224,6 +226,7 @@ def build_method(
         padding: how absence is written in a padded set.
         encoder: the user's own h(x), in place of the settings'.
         engine: how chains run.
+        statistics: (2, ...), mean and standard deviation of inputs, by which the settings' encoder scales them.
 
     Raises:
         SettingsError: parts do not fit each other or the data.
@@ -233,7 +236,7 @@ def build_method(
         wanted = "presence where outputs are aligned with inputs"
         require_setting(padding.with_presence, "representation.padding", wanted, "zero")
     if encoder is None:
-        encoder = build_encoder(settings, shape)
+        encoder = build_encoder(settings, shape, statistics)
     code = code_shape(encoder, shape.input_shape)
     if shape.aligned and (len(code) != 2 or code[0] != shape.max_size):
         raise SettingsError(
@@ -244,7 +247,7 @@ def build_method(
     return module
 
 
-def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
+def build_encoder(settings: MethodSettings, shape: DataShape, statistics: Tensor | None = None) -> nn.Module:
     """h(x) for inputs of this shape; where outputs are aligned with them, a code for each element.
 
     Raises:
@@ -266,6 +269,11 @@ def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
     require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
     encoder: nn.Module = chosen.load()(chosen, shape.input_shape)
+    for part in encoder.modules():
+        if isinstance(part, SetScaling):  # as the sets that it is encoded with
+            part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
+        elif isinstance(part, InputScaling) and statistics is not None:
+            part.set_from(*statistics)
     return encoder
 
 

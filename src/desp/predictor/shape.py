@@ -1,21 +1,20 @@
-"""Datasets read once: their shapes, the scaling of features, statistics of inputs; and their batches."""
+"""Shapes and scales of a dataset, which is read once; inputs and sets for prediction checked by them."""
 
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
-from desp.data.base import EMPTY, Augmentation, Batch, DatasetSource, collate, dataset_items, to_float
+from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
 from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling
-from desp.sets import as_set, present
-from desp.settings import DataDescription, InputKind, TrainingSettings
+from desp.sets import SetBatch, as_set, present
+from desp.settings import DataDescription, InputKind
 
 # An iterable dataset may have no end; this many of its examples must do.
 ITERABLE_EXAMPLES = 10_000
@@ -168,23 +167,33 @@ def _check_elements(elements: Tensor, description: DataDescription) -> None:
             )
 
 
-def dataset_source(
-    dataset: "Dataset[Any] | Sequence[Any]",
-    shape: DataShape,
-    training: TrainingSettings,
-    seed: int,
-    accelerator: Accelerator,
-    augment: Augmentation | None = None,
-) -> DatasetSource:
-    """The batches of a dataset for one of the accelerator's processes."""
-    return DatasetSource(
-        dataset,
-        training.batch_size,
-        max_size=shape.max_size,
-        features=shape.features,
-        seed=seed,
-        process=accelerator.process_index,
-        processes=accelerator.num_processes,
-        workers=training.data_workers,
-        augment=augment,
+def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
+    """Inputs as a tensor (B, ...).
+
+    Raises:
+        DataError: they are not a batch of inputs of that shape.
+    """
+    x, wanted = as_input(x), shape.input_shape
+    if wanted == (1,) and x.dim() == 1:  # numbers
+        return x.unsqueeze(1)
+    if x.dim() and tuple(x.shape[1:]) == wanted:
+        return x
+    one = " For one input, use predict_one." if tuple(x.shape) in (wanted, ()) else ""
+    padded = " Input sets are padded with zeros, their last feature is presence, 1 or 0."
+    raise DataError(
+        f"Expected a batch of inputs of shape (B, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}."
+        f"{one}{padded if shape.input_kind == 'set' else ''}"
     )
+
+
+def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
+    """As many sets as there are inputs, padded to the size that energies were trained with.
+
+    Raises:
+        DataError: more or fewer.
+    """
+    # A batch may be padded to another size, which energies would notice.
+    ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
+    if len(ragged) != inputs:
+        raise DataError(f"Expected one set for each of {inputs} inputs, got {len(ragged)} sets.")
+    return SetBatch.from_ragged(ragged, shape.max_size, shape.features)

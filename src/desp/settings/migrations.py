@@ -37,11 +37,11 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     return _migrate(values, {1: _predictor_from_1, 2: _predictor_from_2})
 
 
-def migrate_weights(weights: Mapping[str, Any], schema: int, method: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights of a saved predictor under the present names; `method` is its migrated settings."""
+def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
+    """Weights of a saved predictor under the present names; `kind` is that of its method."""
     if schema > 1:
         return dict(weights)
-    network = "field.network." if method["kind"] == "denoiser" else "energy.network."
+    network = "field.network." if kind == "denoiser" else "energy.network."
     return {_weight_from_1(name, network): value for name, value in weights.items()}
 
 

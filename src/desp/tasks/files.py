@@ -15,7 +15,7 @@ from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, read_data_file
 from desp.errors import DataError
 from desp.predictor import DataShape, inspect_dataset
-from desp.predictor.shape import dataset_source
+from desp.predictor.fitting import dataset_source
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, TrainingSettings
