@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import nn
 
@@ -17,15 +17,16 @@ def with_energy(
     energy: EnergySettings,
     *,
     size: int = 5,
-    channels: int = 2,
+    features: int = 2,
     input_kind: InputKind = "vector",
     input_shape: tuple[int, ...] = (3,),
     encoder: nn.Module | None = None,
+    padding: Literal["presence", "zero"] = "zero",
 ) -> Contrastive:
     """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
-    shape = DataShape(input_shape, channels, size, input_kind=input_kind)
-    padding = Padding(RepresentationSettings("zero"))
-    method = build_method(ContrastiveSettings(energy=energy), shape, padding, encoder, engine="eager")
+    shape = DataShape(input_shape, features, size, input_kind=input_kind)
+    written = Padding(RepresentationSettings(padding))
+    method = build_method(ContrastiveSettings(energy=energy), shape, written, encoder, engine="eager")
     assert isinstance(method, Contrastive)
     return method
 

@@ -50,10 +50,10 @@ def test_a_shared_encoder_refuses_other_inputs() -> None:
     with pytest.raises(DataError, match="needs inputs that are sets like those to predict, got a vector"):
         with_energy(SHARED)
     with pytest.raises(SettingsError, match="padded to 5 rows of 3 features, presence included; got shape"):
-        with_energy(SHARED, channels=3, input_kind="set", input_shape=(5, 4))
+        with_energy(SHARED, padding="presence", input_kind="set", input_shape=(5, 4))
     with pytest.raises(SettingsError, match="padded to 6 rows of 3 features, presence included; got shape"):
-        with_energy(SHARED, size=6, channels=3, input_kind="set", input_shape=(5, 3))
-    method = with_energy(SHARED, channels=3, input_kind="set", input_shape=(5, 3))
+        with_energy(SHARED, padding="presence", size=6, input_kind="set", input_shape=(5, 3))
+    method = with_energy(SHARED, padding="presence", input_kind="set", input_shape=(5, 3))
     assert method.encode(torch.rand(4, 5, 3)).shape == (4, 6)
 
 

@@ -18,11 +18,10 @@ from desp.nn import InputScaling, SetScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import (
-    DefaultEncoderSettings,
-    ElementsEncoderSettings,
     EnergySettings,
     Engine,
     MethodSettings,
+    MLPEncoderSettings,
     SamplerSettings,
     require_setting,
 )
@@ -235,19 +234,20 @@ def build_method(
         require_setting(settings.can_align, "method", NO_ALIGNMENT, settings.kind)
         wanted = "presence where outputs are aligned with inputs"
         require_setting(padding.with_presence, "representation.padding", wanted, "zero")
-    if encoder is None:
-        encoder = build_encoder(settings, shape, statistics)
-    code = code_shape(encoder, shape.input_shape)
+    used = build_encoder(settings, shape) if encoder is None else encoder
+    code = code_shape(used, shape.input_shape)
     if shape.aligned and (len(code) != 2 or code[0] != shape.max_size):
         raise SettingsError(
             "Outputs that are aligned with inputs need an encoder that gives a code for each element, "
-            f"({shape.max_size}, H); this one gives shape {code} for one input. Use the encoder 'elements'."
+            f"({shape.max_size}, H); this one gives shape {code} for one input. Use the encoder 'mlp'."
         )
-    module: Method = settings.load()(settings, MethodParts(encoder, code, shape, padding, engine))
+    module: Method = settings.load()(settings, MethodParts(used, code, shape, padding, engine))
+    if encoder is None:
+        _set_scales(used, shape, statistics)
     return module
 
 
-def build_encoder(settings: MethodSettings, shape: DataShape, statistics: Tensor | None = None) -> nn.Module:
+def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
     """h(x) for inputs of this shape; where outputs are aligned with them, a code for each element.
 
     Raises:
@@ -262,19 +262,23 @@ def build_encoder(settings: MethodSettings, shape: DataShape, statistics: Tensor
             "inputs to codes (B, H)."
         )
     chosen = settings.encoder
-    if isinstance(chosen, DefaultEncoderSettings):
-        own = ElementsEncoderSettings(settings.width, settings.width)  # of each element, where outputs are aligned
-        chosen = own if shape.aligned else settings.default_encoder(kind)
+    if chosen is None:
+        of_each = MLPEncoderSettings(settings.width, settings.width)
+        chosen = of_each if shape.aligned else settings.default_encoder(kind)
         if kind not in chosen.input_kinds:
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
     require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
     encoder: nn.Module = chosen.load()(chosen, shape.input_shape)
+    return encoder
+
+
+def _set_scales(encoder: nn.Module, shape: DataShape, statistics: Tensor | None) -> None:
+    """Tell an encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
     for part in encoder.modules():
-        if isinstance(part, SetScaling):  # as the sets that it is encoded with
+        if isinstance(part, SetScaling):
             part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
         elif isinstance(part, InputScaling) and statistics is not None:
             part.set_from(*statistics)
-    return encoder
 
 
 def build_energy(settings: EnergySettings, parts: MethodParts, **options: Any) -> SetEnergy:

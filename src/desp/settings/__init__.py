@@ -18,8 +18,6 @@ from desp.settings.codec import to_json as to_json
 from desp.settings.data import Columns as Columns
 from desp.settings.data import DataDescription as DataDescription
 from desp.settings.encoders import ConvEncoderSettings as ConvEncoderSettings
-from desp.settings.encoders import DefaultEncoderSettings as DefaultEncoderSettings
-from desp.settings.encoders import ElementsEncoderSettings as ElementsEncoderSettings
 from desp.settings.encoders import EncoderSettings as EncoderSettings
 from desp.settings.encoders import FSPoolSetEncoderSettings as FSPoolSetEncoderSettings
 from desp.settings.encoders import IdentityEncoderSettings as IdentityEncoderSettings

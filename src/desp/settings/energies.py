@@ -183,5 +183,5 @@ class AttentionSettings(EnergySettings):
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""
         if kind == "set":
-            return SumPooledSetEncoderSettings(self.hidden, self.hidden, self.fourier_features)
+            return SumPooledSetEncoderSettings(self.hidden, self.hidden, fourier_features=self.fourier_features)
         return super().default_encoder(kind)

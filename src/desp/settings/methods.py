@@ -11,12 +11,7 @@ from desp.settings.base import (
     require_positive,
     require_setting,
 )
-from desp.settings.encoders import (
-    LAYERED_ENCODERS,
-    DefaultEncoderSettings,
-    EncoderSettings,
-    FSPoolSetEncoderSettings,
-)
+from desp.settings.encoders import LAYERED_ENCODERS, EncoderSettings, FSPoolSetEncoderSettings
 from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
 from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
 
@@ -31,8 +26,8 @@ class MethodSettings(Variant):
     """Whether all K predictions for one input are identical."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
-    encoder: EncoderSettings = field(default_factory=DefaultEncoderSettings)
-    """h(x); auto: what suits the inputs."""
+    encoder: EncoderSettings | None = None
+    """h(x); None: what suits the inputs."""
 
     @property
     def backbone(self) -> EnergySettings:
