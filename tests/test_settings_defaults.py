@@ -24,7 +24,6 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     MnistSettings,
-    PaddedSetEncoderSettings,
     PolygonsSettings,
     PooledLayersSettings,
     RepresentationSettings,
@@ -167,7 +166,6 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "representation_weight": 0.0,
     },
     IdentityEncoderSettings: {"kind": "identity"},
-    PaddedSetEncoderSettings: {"kind": "padded-set"},
     MLPEncoderSettings: {
         "kind": "mlp",
         "hidden": 128,

@@ -19,6 +19,7 @@ from desp.settings import (
     EDMSettings,
     EncoderSettings,
     FilesSettings,
+    IdentityEncoderSettings,
     LangevinSettings,
     MethodSettings,
     MLPEncoderSettings,
@@ -220,9 +221,10 @@ def test_categories_of_schema_2_describe_the_data() -> None:
     [
         ({"kind": "auto"}, None),
         ({"kind": "elements", "hidden": 7, "out": 5}, MLPEncoderSettings(7, 5)),
+        ({"kind": "padded-set"}, IdentityEncoderSettings()),
         ({"kind": "conv", "out": 5}, ConvEncoderSettings(out=5)),
     ],
-    ids=["default", "elements", "another"],
+    ids=["default", "elements", "padded-set", "another"],
 )
 def test_encoders_of_schema_3_have_their_new_names(old: dict[str, Any], new: EncoderSettings | None) -> None:
     saved = {"schema": 3, "method": {"kind": "denoising", "encoder": old, "p_std": 1.0}}

@@ -44,7 +44,7 @@ FAMILIES: dict[type[Variant], set[str]] = {
     MethodSettings: {"contrastive", "denoising", "denoiser", "set-risk", "tspn"},
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent"},
-    EncoderSettings: {"identity", "mlp", "conv", "sum-pooled-set", "fspool-set", "padded-set"},
+    EncoderSettings: {"identity", "mlp", "conv", "sum-pooled-set", "fspool-set"},
     TaskSettings: {"polygons", "digits", "files", "mnist"},
 }
 

@@ -265,8 +265,6 @@ def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
     if chosen is None:
         of_each = MLPEncoderSettings(settings.width, settings.width)
         chosen = of_each if shape.aligned else settings.default_encoder(kind)
-        if kind not in chosen.input_kinds:
-            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
     require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
     encoder: nn.Module = chosen.load()(chosen, shape.input_shape)
     return encoder

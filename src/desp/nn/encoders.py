@@ -19,7 +19,6 @@ from desp.settings import (
     IdentityEncoderSettings,
     LayeredEncoderSettings,
     MLPEncoderSettings,
-    PaddedSetEncoderSettings,
     SetEncoderSettings,
     SumPooledSetEncoderSettings,
 )
@@ -130,8 +129,7 @@ class InputScaling(nn.Module):
 class SetScaling(InputScaling):
     """Input sets (B, N, D + 1), presence last, in the units and with the padding of the sets to predict."""
 
-    def __init__(self, settings: PaddedSetEncoderSettings, input_shape: tuple[int, ...]) -> None:
-        del settings  # it has none
+    def __init__(self, input_shape: tuple[int, ...]) -> None:
         super().__init__((input_shape[1] - 1,))
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
@@ -183,9 +181,9 @@ class _ImageEncoder(nn.Module):
 
 
 def build_identity(settings: IdentityEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
-    """Vectors, standardised."""
-    del settings
-    return nn.Sequential(InputScaling(input_shape))
+    """Vectors, standardised, or sets in the units of those to predict."""
+    del settings  # it has none
+    return SetScaling(input_shape) if len(input_shape) > 1 else nn.Sequential(InputScaling(input_shape))
 
 
 def build_mlp(settings: MLPEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:

@@ -23,9 +23,10 @@ class EncoderSettings(Variant):
 @EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
 @dataclass(frozen=True)
 class IdentityEncoderSettings(EncoderSettings):
-    """Vectors, standardised; no learned layers."""
+    """No learned layers: standardised vectors; or input sets in the units and with the padding of those to
+    predict, for a shared set encoder."""
 
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector", "set")
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,6 @@ class FSPoolSetEncoderSettings(LayeredEncoderSettings):
     """Length of the code."""
     presence_as_feature: bool = False
     """Absent elements are zero vectors that are pooled too, divided by N, as DSPN does; else they are masked."""
-
-
-@EncoderSettings.register("padded-set", "desp.nn.encoders:SetScaling")
-@dataclass(frozen=True)
-class PaddedSetEncoderSettings(EncoderSettings):
-    """Input sets as they are, in the units and with the padding of the sets to predict: for a shared set
-    encoder."""
-
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
 
 
 LAYERED_ENCODERS: dict[InputKind, type[LayeredEncoderSettings]] = {

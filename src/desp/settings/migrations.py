@@ -2,7 +2,7 @@
 
 Schema 1 is everything before schemas were numbered: energy, estimator and sampler as three parts of a predictor.
 Schema 2 had the categories among the settings of how sets become tensors; they describe the data since.
-Schema 3 wrote the default encoder as one of kind 'auto', and had a kind 'elements' for the MLP of each element.
+Schema 3 wrote the default encoder as one of kind 'auto', and had kinds of their own for sets: `ENCODERS_OF_3`.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +16,8 @@ REMOVED = (
     "{what} was removed from desp, so this run can no longer be used. Its results stay readable; to use the "
     "model, install the version that saved it."
 )
+
+ENCODERS_OF_3 = {"elements": "mlp", "padded-set": "identity"}
 
 Values = dict[str, Any]
 
@@ -66,8 +68,9 @@ def _from_3(values: Values) -> Values:
     encoder = values.get("method", {}).get("encoder", {})
     if encoder.get("kind") == "auto":
         return values | {"method": values["method"] | {"encoder": None}}
-    if encoder.get("kind") == "elements":
-        return values | {"method": values["method"] | {"encoder": encoder | {"kind": "mlp"}}}
+    if encoder.get("kind") in ENCODERS_OF_3:
+        renamed = encoder | {"kind": ENCODERS_OF_3[encoder["kind"]]}
+        return values | {"method": values["method"] | {"encoder": renamed}}
     return values
 
 
