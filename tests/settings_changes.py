@@ -12,7 +12,6 @@ from desp.settings import (
     DenoisingSettings,
     DescentSettings,
     EDMSettings,
-    ElementsEncoderSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
     InputKind,
@@ -210,18 +209,9 @@ CASES = {
         FSPoolSetEncoderSettings(8, 5), {**OF_LAYERED, "presence_as_feature": (True, "encoder.1")}, "set"
     ),
     "sum-pooled-set": with_encoder(
-        SumPooledSetEncoderSettings(8, 5, 2),
-        {
-            "hidden": (12, "encoder.1"),
-            "out": (6, "encoder.1 energy.element_mlp"),
-            "fourier_features": (3, "encoder.1"),
-        },
+        SumPooledSetEncoderSettings(8, 5, fourier_features=2),
+        {**OF_LAYERED, "fourier_features": (3, "encoder.1")},
         "set",
     ),
-    "elements": with_encoder(
-        ElementsEncoderSettings(8, 5),
-        {"hidden": (12, "encoder.1 encoder.3"), "out": (6, "encoder.3 energy.element_mlp")},
-        "set",
-        True,
-    ),
+    "mlp of each element": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "set", True),
 }

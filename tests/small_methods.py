@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import nn
 
+from desp.data.shape import DataShape
 from desp.energies import SetEnergy
-from desp.methods import Contrastive, SetSpec, build_method
+from desp.methods import Contrastive, build_method
 from desp.sets import Padding
 from desp.settings import ContrastiveSettings, EnergySettings, InputKind, RepresentationSettings
 
@@ -16,15 +17,16 @@ def with_energy(
     energy: EnergySettings,
     *,
     size: int = 5,
-    channels: int = 2,
+    features: int = 2,
     input_kind: InputKind = "vector",
     input_shape: tuple[int, ...] = (3,),
     encoder: nn.Module | None = None,
+    padding: Literal["presence", "zero"] = "zero",
 ) -> Contrastive:
     """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
-    sets = SetSpec(size, channels, Padding(RepresentationSettings("zero")))
-    settings = ContrastiveSettings(energy=energy)
-    method = build_method(settings, sets, input_kind, input_shape, encoder, engine="eager")
+    shape = DataShape(input_shape, features, size, input_kind=input_kind)
+    written = Padding(RepresentationSettings(padding))
+    method = build_method(ContrastiveSettings(energy=energy), shape, written, encoder, engine="eager")
     assert isinstance(method, Contrastive)
     return method
 

@@ -10,13 +10,11 @@ from desp.settings import (
     ConvEncoderSettings,
     DataDescription,
     DeepSetsSettings,
-    DefaultEncoderSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
     DigitsSettings,
     EDMSettings,
-    ElementsEncoderSettings,
     EncoderSettings,
     EnergySettings,
     FilesSettings,
@@ -26,7 +24,6 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     MnistSettings,
-    PaddedSetEncoderSettings,
     PolygonsSettings,
     PooledLayersSettings,
     RepresentationSettings,
@@ -66,9 +63,8 @@ EDM = {
     "cardinality": "sampled",
 }
 POOLED_LAYERS = {"kind": "pooled-layers", "hidden": 128, "layers": 2, "pooling": "softmax"}
-AUTO = {"kind": "auto"}
 DIFFUSION = {
-    "encoder": AUTO,
+    "encoder": None,
     "cardinality": "predicted",
     "cardinality_weight": 1.0,
     "p_mean": -1.2,
@@ -137,7 +133,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     },
     TSPNSettings: {
         "kind": "tspn",
-        "encoder": AUTO,
+        "encoder": None,
         "hidden": 256,
         "layers": 3,
         "heads": 4,
@@ -148,7 +144,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     },
     ContrastiveSettings: {
         "kind": "contrastive",
-        "encoder": AUTO,
+        "encoder": None,
         "energy": DEEP_SETS,
         "chain": {**LANGEVIN, "stochastic_steps": 60},
         "sampler": LANGEVIN,
@@ -158,7 +154,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     },
     SetRiskSettings: {
         "kind": "set-risk",
-        "encoder": AUTO,
+        "encoder": None,
         "energy": DEEP_SETS,
         "distance": "chamfer",
         "descent": DESCENT,
@@ -169,9 +165,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "cardinality_hidden": 128,
         "representation_weight": 0.0,
     },
-    DefaultEncoderSettings: AUTO,
     IdentityEncoderSettings: {"kind": "identity"},
-    PaddedSetEncoderSettings: {"kind": "padded-set"},
     MLPEncoderSettings: {
         "kind": "mlp",
         "hidden": 128,
@@ -186,7 +180,14 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "standardise": False,
         "initialisation": "default",
     },
-    SumPooledSetEncoderSettings: {"kind": "sum-pooled-set", "hidden": 128, "out": 128, "fourier_features": 8},
+    SumPooledSetEncoderSettings: {
+        "kind": "sum-pooled-set",
+        "hidden": 128,
+        "out": 128,
+        "standardise": False,
+        "initialisation": "default",
+        "fourier_features": 8,
+    },
     FSPoolSetEncoderSettings: {
         "kind": "fspool-set",
         "hidden": 256,
@@ -198,7 +199,6 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     PolygonsSettings: {"kind": "polygons", "corners": (4, 5, 6, 7, 8)},
     DigitsSettings: {"kind": "digits"},
     FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1},
-    ElementsEncoderSettings: {"kind": "elements", "hidden": 128, "out": 128},
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "variant": "mnist", "data_dir": "", "translate": 0.0},
 }

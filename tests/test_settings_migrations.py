@@ -1,5 +1,6 @@
 """Settings of older versions: every name has its new one, and what cannot be used is named."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,15 +10,19 @@ from desp.settings import (
     SCHEMA,
     AttentionSettings,
     ContrastiveSettings,
+    ConvEncoderSettings,
     DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EncoderSettings,
     FilesSettings,
+    IdentityEncoderSettings,
     LangevinSettings,
     MethodSettings,
+    MLPEncoderSettings,
     MnistSettings,
     PooledLayersSettings,
     RepresentationSettings,
@@ -211,6 +216,25 @@ def test_categories_of_schema_2_describe_the_data() -> None:
     assert (saved["representation"], saved["shape"]) == ({}, {"description": {"categories": []}})
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"kind": "auto"}, None),
+        ({"kind": "elements", "hidden": 7, "out": 5}, MLPEncoderSettings(7, 5)),
+        ({"kind": "padded-set"}, IdentityEncoderSettings()),
+        ({"kind": "conv", "out": 5}, ConvEncoderSettings(out=5)),
+    ],
+    ids=["default", "elements", "padded-set", "another"],
+)
+def test_encoders_of_schema_3_have_their_new_names(old: dict[str, Any], new: EncoderSettings | None) -> None:
+    saved = {"schema": 3, "method": {"kind": "denoising", "encoder": old, "p_std": 1.0}}
+    before = copy.deepcopy(saved)
+    for migrate in (migrate_run, migrate_predictor):
+        method = from_json(MethodSettings, migrate(saved)["method"])
+        assert method == DenoisingSettings(encoder=new, p_std=1.0)
+    assert saved == before
+
+
 def contrastive(**changes: Any) -> dict[str, Any]:
     return {"predictor": {"estimator": {"kind": "contrastive", **changes}}}
 
@@ -271,5 +295,5 @@ def test_weights_have_their_new_names(kind: str, network: str) -> None:
         "descent.start": "descent.start",
     }
     weights = {name: index for index, name in enumerate(names)}
-    assert migrate_weights(weights, 1, {"kind": kind}) == {new: weights[old] for old, new in names.items()}
-    assert migrate_weights(weights, SCHEMA, {"kind": kind}) == weights
+    assert migrate_weights(weights, 1, kind) == {new: weights[old] for old, new in names.items()}
+    assert migrate_weights(weights, SCHEMA, kind) == weights

@@ -13,9 +13,10 @@ from desp.benchmarks.reference import (
     reference_gradient,
     reference_training_step,
 )
+from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
-from desp.methods import Contrastive, MethodParts, SetSpec
+from desp.methods import Contrastive, MethodParts
 from desp.samplers import LangevinSampler, langevin_step
 from desp.samplers.base import gradient_of
 from desp.sets import Padding
@@ -111,8 +112,10 @@ def test_training_step_descends_the_contrastive_loss() -> None:
     energy, code, y = problem(case, torch.float64)
     chain = replace(case.chain(3), noise_scale=0.0)
     settings = ContrastiveSettings(energy=case.energy, chain=chain, data_noise=0.0)
-    sets = SetSpec(case.size, case.channels, Padding(RepresentationSettings(padding="zero")))
-    method = Contrastive(settings, MethodParts(torch.nn.Identity(), case.code_shape, sets, "eager")).double()
+    shape = DataShape(case.code_shape, case.channels, case.size)
+    padding = Padding(RepresentationSettings(padding="zero"))
+    parts = MethodParts(torch.nn.Identity(), case.code_shape, shape, padding, "eager")
+    method = Contrastive(settings, parts).double()
     method.energy.load_state_dict(energy.state_dict())
     energy = method.energy
     expected, _ = method(code, y, torch.Generator())

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from desp.data.shape import DataShape
 from desp.errors import DataError, SettingsError
-from desp.methods import Method, MethodParts, SetSpec, build_method
+from desp.methods import Method, MethodParts, build_method
 from desp.methods.base import code_shape, evaluating
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import Padding
@@ -40,18 +41,19 @@ SHARED = SetEncoderSettings(hidden=8, latent=6, shared=True)
 
 
 def test_channels_depend_on_the_padding() -> None:
-    assert SetSpec(5, 2, Padding(RepresentationSettings("zero"))).channels == 2
-    assert SetSpec(5, 2, Padding(RepresentationSettings())).channels == 3
+    for padding, channels in (("zero", 2), ("presence", 3)):
+        parts = MethodParts(nn.Identity(), (3,), DataShape((3,), 2, 5), Padding(RepresentationSettings(padding)))
+        assert parts.set_shape == (5, channels)
 
 
 def test_a_shared_encoder_refuses_other_inputs() -> None:
     with pytest.raises(DataError, match="needs inputs that are sets like those to predict, got a vector"):
         with_energy(SHARED)
     with pytest.raises(SettingsError, match="padded to 5 rows of 3 features, presence included; got shape"):
-        with_energy(SHARED, channels=3, input_kind="set", input_shape=(5, 4))
+        with_energy(SHARED, padding="presence", input_kind="set", input_shape=(5, 4))
     with pytest.raises(SettingsError, match="padded to 6 rows of 3 features, presence included; got shape"):
-        with_energy(SHARED, size=6, channels=3, input_kind="set", input_shape=(5, 3))
-    method = with_energy(SHARED, channels=3, input_kind="set", input_shape=(5, 3))
+        with_energy(SHARED, padding="presence", size=6, input_kind="set", input_shape=(5, 3))
+    method = with_energy(SHARED, padding="presence", input_kind="set", input_shape=(5, 3))
     assert method.encode(torch.rand(4, 5, 3)).shape == (4, 6)
 
 
@@ -95,9 +97,9 @@ def test_set_encoder_energy_refuses_codes_that_do_not_fit(encoder: nn.Module) ->
 
 
 def test_tspn_refuses_codes_for_each_element() -> None:
-    sets = SetSpec(5, 2, Padding(RepresentationSettings()))
+    shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings())
     with pytest.raises(SettingsError, match=r"TSPN needs codes \(B, H\), but the encoder gives shape \(3, 1\)"):
-        build_method(TSPNSettings(hidden=8), sets, "vector", (3,), encoder=nn.Unflatten(1, (3, 1)))
+        build_method(TSPNSettings(hidden=8), shape, padding, encoder=nn.Unflatten(1, (3, 1)))
 
 
 def test_deep_sets_takes_the_code_length_from_the_encoder() -> None:
@@ -147,7 +149,8 @@ class Counting(Method):
 
 @pytest.fixture
 def counting() -> Counting:
-    return Counting(MethodParts(nn.Identity(), (2,), SetSpec(2, 2, Padding(RepresentationSettings("zero")))))
+    padding = Padding(RepresentationSettings("zero"))
+    return Counting(MethodParts(nn.Identity(), (2,), DataShape((2,), 2, 2), padding))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +191,7 @@ def test_a_method_without_an_energy_says_so(counting: Counting, generator: torch
 def test_another_kind_of_sampler_is_refused(
     method: MethodSettings, sampler: SamplerSettings, wanted: str, generator: torch.Generator
 ) -> None:
-    module = build_method(method, SetSpec(4, 2, Padding(RepresentationSettings())), "vector", (3,))
+    module = build_method(method, DataShape((3,), 2, 4), Padding(RepresentationSettings()))
     message = f"^sampler must be of kind '{wanted}' for this method, got '{sampler.kind}'.$"
     with pytest.raises(SettingsError, match=message):
         module.sample(module.encode(torch.rand(2, 3)), generator, sampler=sampler)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from desp.data.polygons import draw_polygons
-from desp.methods import Method, SetSpec, build_method
+from desp.data.shape import DataShape
+from desp.methods import Method, build_method
 from desp.sets import Padding, present
 from desp.settings import (
     AttentionSettings,
@@ -38,8 +39,7 @@ METHODS: dict[str, MethodSettings] = {
 
 def made(settings: MethodSettings) -> Method:
     torch.manual_seed(0)
-    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
-    return build_method(settings, sets, "vector", (5,), engine="eager")
+    return build_method(settings, DataShape((5,), 2, 8), Padding(RepresentationSettings()), engine="eager")
 
 
 @pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from desp.data import draw_polygons
+from desp.data.shape import DataShape
 from desp.distances import chamfer
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
-from desp.methods import Contrastive, SetSpec, build_method
+from desp.methods import Contrastive, build_method
 from desp.samplers import LangevinSampler
 from desp.samplers.base import gradient_of
 from desp.sets import Padding
@@ -41,9 +42,9 @@ def seeded(seed: int = 5) -> torch.Generator:
 def build(
     settings: ContrastiveSettings, input_shape: tuple[int, ...] = (3,), size: int = 4, *, identity: bool = False
 ) -> Contrastive:
-    sets = SetSpec(size, 2, Padding(RepresentationSettings("zero")))
+    shape, padding = DataShape(input_shape, 2, size), Padding(RepresentationSettings("zero"))
     encoder = nn.Identity() if identity else None
-    method = build_method(settings, sets, "vector", input_shape, encoder, engine="eager")
+    method = build_method(settings, shape, padding, encoder, engine="eager")
     assert isinstance(method, Contrastive)
     return method
 

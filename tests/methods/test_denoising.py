@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.data import draw_polygons
+from desp.data.shape import DataShape
 from desp.energies import SetEnergy
-from desp.methods import Denoiser, EnergyDenoising, SetSpec, build_method
+from desp.methods import Denoiser, EnergyDenoising, build_method
 from desp.nn import prefix_mask
 from desp.samplers.diffusion import add_noise, from_symmetric, to_symmetric
 from desp.sets import Padding
@@ -58,8 +59,8 @@ def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoising | Denoiser:
     torch.manual_seed(0)
-    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
-    method = build_method(replace(settings, **changes), sets, "vector", (5,), engine="eager")
+    shape, padding = DataShape((5,), 2, 8), Padding(RepresentationSettings())
+    method = build_method(replace(settings, **changes), shape, padding, engine="eager")
     assert isinstance(method, EnergyDenoising if settings.has_energy else Denoiser)
     return method
 
@@ -67,8 +68,8 @@ def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoisi
 def constant(**changes: object) -> EnergyDenoising:
     """A method with a constant energy, for inputs of one number."""
     settings = DenoisingSettings(energy=Given(energy=ZeroEnergy()), **changes)
-    sets = SetSpec(8, 2, Padding(RepresentationSettings()))
-    method = build_method(settings, sets, "vector", (1,), encoder=nn.Identity(), engine="eager")
+    shape, padding = DataShape((1,), 2, 8), Padding(RepresentationSettings())
+    method = build_method(settings, shape, padding, encoder=nn.Identity(), engine="eager")
     assert isinstance(method, EnergyDenoising)
     return method
 

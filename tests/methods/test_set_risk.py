@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from desp.data import draw_polygons
+from desp.data.shape import DataShape
 from desp.distances import SET_DISTANCES, chamfer
 from desp.energies import SetEnergy
-from desp.methods import SetRisk, SetSpec, build_method
+from desp.methods import SetRisk, build_method
 from desp.nn import prefix_mask
 from desp.sets import Padding
 from desp.settings import (
@@ -44,8 +45,8 @@ def make(
     padding: Padding | None = None,
     encoder: nn.Module | None = None,
 ) -> SetRisk:
-    sets = SetSpec(size, 2, padding or Padding(RepresentationSettings("zero")))
-    method = build_method(settings, sets, "vector", input_shape, encoder)
+    padding = padding or Padding(RepresentationSettings("zero"))
+    method = build_method(settings, DataShape(input_shape, 2, size), padding, encoder)
     assert isinstance(method, SetRisk)
     return method
 

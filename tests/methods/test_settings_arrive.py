@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.methods import Method, SetSpec, build_method
+from desp.data.shape import DataShape
+from desp.methods import Method, build_method
 from desp.sets import Padding
 from desp.settings import (
+    DataDescription,
     EncoderSettings,
     EnergySettings,
     InputKind,
@@ -32,8 +34,9 @@ INPUTS: dict[InputKind, tuple[int, ...]] = {"vector": (3,), "set": (SIZE, FEATUR
 
 def build(settings: MethodSettings, kind: InputKind, aligned: bool) -> Method:
     torch.manual_seed(0)
-    spec = SetSpec(SIZE, FEATURES, Padding(RepresentationSettings()), aligned)
-    return build_method(settings, spec, kind, INPUTS[kind], engine="eager")
+    described = DataDescription(aligned=aligned)
+    shape = DataShape(INPUTS[kind], FEATURES, SIZE, input_kind=kind, description=described)
+    return build_method(settings, shape, Padding(RepresentationSettings()), engine="eager")
 
 
 def inputs(kind: InputKind) -> tuple[Tensor, Tensor]:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from desp.data.shape import DataShape
 from desp.distances import chamfer
-from desp.methods import TSPN, SetSpec, build_method
+from desp.methods import TSPN, build_method
 from desp.nn import prefix_mask
 from desp.sets import Padding
 from desp.settings import RepresentationSettings, TSPNSettings
@@ -16,7 +17,7 @@ SETTINGS = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=16, latent=6, c
 
 def build(cardinality_weight: float = 1.0) -> TSPN:
     settings = replace(SETTINGS, cardinality_weight=cardinality_weight)
-    method = build_method(settings, SetSpec(4, 2, Padding(RepresentationSettings())), "vector", (5,))
+    method = build_method(settings, DataShape((5,), 2, 4), Padding(RepresentationSettings()))
     assert isinstance(method, TSPN)
     return method.double()
 

@@ -178,7 +178,7 @@ def test_only_present_elements_move_in_a_chain() -> None:
         (ContrastiveSettings(energy=SetEncoderSettings(hidden=8)), "set-encoder energy needs codes of 64 numbers"),
         (
             DenoisingSettings(encoder=FSPoolSetEncoderSettings(8, 8)),
-            r"a code for each element, \(4, H\).*'elements'",
+            r"a code for each element, \(4, H\).*'mlp'",
         ),
     ],
     ids=["tspn", "set-encoder", "pooled"],

@@ -10,7 +10,6 @@ from desp.distances import chamfer
 from desp.errors import SettingsError
 from desp.paper.baselines import STEP_SIZE, baseline_training, c_dspn, dspn, tspn
 from desp.predictor import DataShape, Prediction, SetPredictor
-from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import DataDescription, MethodSettings, SetRiskSettings, TSPNSettings, from_json, to_json
 
@@ -33,7 +32,7 @@ PAPER: dict[str, SetRiskSettings | TSPNSettings] = {
 every_baseline = pytest.mark.parametrize("settings", [small(item) for item in PAPER.values()], ids=PAPER)
 
 
-def built(settings: MethodSettings, statistics: InputStatistics | None = None) -> SetPredictor:
+def built(settings: MethodSettings, statistics: Tensor | None = None) -> SetPredictor:
     """An auto-encoder of sets of two features."""
     predictor = SetPredictor(settings, device="cpu")
     shape = DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set")
@@ -89,7 +88,7 @@ def test_cardinalities_are_the_most_probable_ones(name: str, size: int, inputs: 
 
 
 def test_the_encoder_of_tspn_ignores_what_absent_rows_hold(inputs: Tensor) -> None:
-    statistics = InputStatistics(torch.tensor([0.3, 0.5, 0.0]), torch.tensor([0.2, 2.0, 1.0]))
+    statistics = torch.tensor([[0.3, 0.5, 0.0], [0.2, 2.0, 1.0]])
     predictor = built(small(PAPER["tspn"]), statistics)
     rubbish = torch.where(inputs[..., -1:] > 0, inputs, torch.tensor([9.0, 9.0, 0.0]))
     expected, _ = predictor.sample(predictor.encode(inputs), make_generator(0))

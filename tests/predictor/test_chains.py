@@ -210,7 +210,7 @@ def test_predictions_may_be_means_of_restarts(fitted: SetPredictor, pairs: Pairs
     sets, _ = fitted.sample(code, make_generator(4), sampler=sampler)
     for row in range(len(code)):
         of_row, scores = [end[row : row + 1] for end in ends], tuple(energies[:, row].tolist())
-        expected = mean_of_ends(*of_row, energies=scores, padding=fitted.padding)
+        expected = mean_of_ends(*of_row, energies=scores, padding=fitted.method.padding)
         torch.testing.assert_close(sets[row : row + 1], expected)
 
 
@@ -228,7 +228,7 @@ def test_restarts_are_not_for_training() -> None:
 
 def test_record_of_a_prediction_chain(variant: Parts, fitted_variant: SetPredictor, pairs: Pairs) -> None:
     predictor = fitted_variant
-    steps, channels = 4 if variant.method.kind == "contrastive" else 3, predictor.padding.channels(2)
+    steps, channels = 4 if variant.method.kind == "contrastive" else 3, predictor.method.set_shape[1]
     code = predictor.encode(torch.stack([x for x, _ in pairs[:2]]))
     raw, info = predictor.sample(code, make_generator(0), record="trajectory")
     if variant.method.kind == "tspn":  # sets are made in one pass

@@ -156,12 +156,12 @@ def test_shapes_and_statistics_of_a_dataset() -> None:
     assert (shape.input_shape, shape.features, shape.max_size) == ((2,), 2, 2)
     assert shape.scaling.offset == (0.0, -1.0)
     assert shape.scaling.span == (1.0, 2.0)
-    assert statistics.mean.tolist() == [2.0, 10.0]
-    assert statistics.deviation.tolist() == [1.0, 0.0]
+    assert statistics[0].tolist() == [2.0, 10.0]
+    assert statistics[1].tolist() == [1.0, 0.0]
 
 
 def test_statistics_of_inputs_that_are_sets_count_present_elements() -> None:
     x = torch.tensor([[[1.0, 1.0], [3.0, 1.0], [99.0, 0.0]]])  # one feature, then presence
     _, statistics = inspect_dataset([(x[0], [[0.5]])], description=DataDescription(input_kind="set"))
-    assert statistics.mean.tolist() == [2.0, 0.0]
-    assert statistics.deviation.tolist() == [1.0, 1.0]
+    assert statistics[0].tolist() == [2.0, 0.0]
+    assert statistics[1].tolist() == [1.0, 1.0]

@@ -30,7 +30,9 @@ def fitted(images: torch.Tensor) -> SetPredictor:
 def test_bytes_are_intensities() -> None:
     """Training and predicting with bytes is the same, bit for bit, as with intensities in [0, 1]."""
     of_bytes, of_floats = fitted(IMAGES), fitted(IMAGES.float() / 255)
-    for (name, value), other in zip(of_bytes.weights().items(), of_floats.weights().values(), strict=True):
+    for (name, value), other in zip(
+        of_bytes.method.state_dict().items(), of_floats.method.state_dict().values(), strict=True
+    ):
         assert torch.equal(value, other), name
     predicted, expected = of_bytes.predict(IMAGES[:2]), of_floats.predict(IMAGES[:2].float() / 255)
     for one, two in zip(predicted, expected, strict=True):

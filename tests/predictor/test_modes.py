@@ -201,7 +201,7 @@ def test_of_equal_gaps_the_upper_one_decides(rounding: float) -> None:
 
 
 @both_distances
-@pytest.mark.parametrize("threshold", [None, 100.0])
+@pytest.mark.parametrize("threshold", [None, 100.0, math.inf])
 def test_sizes_separate_modes(distance: Distance, threshold: float | None) -> None:
     """A zero vector more or less looks like padding, and is still an element."""
     three = torch.tensor([[0.2, 0.3], [0.9, 0.1], [0.5, 0.5]])

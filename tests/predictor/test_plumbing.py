@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
 from desp.predictor import shape as shape_module
+from desp.predictor.fitting import dataset_source, train_predictor
 from desp.settings import (
     DataDescription,
     DenoisingSettings,
@@ -57,7 +58,7 @@ def test_the_seed_of_a_fit_decides_the_first_weights(
     predictor.fit(pairs, still, seed=seed)
     built.build(predictor.shape, seed=seed)
     for name, parameter in predictor.method.named_parameters():
-        assert torch.equal(parameter, built.weights()[name])
+        assert torch.equal(parameter, built.method.state_dict()[name])
     other = predictor_of(settings)
     other.build(predictor.shape, seed=seed + 1)
     assert not same(dict(other.method.named_parameters()), dict(predictor.method.named_parameters()))
@@ -82,23 +83,23 @@ def test_the_seed_of_a_training_decides_its_noise(settings: Parts, pairs: Pairs,
         predictor = predictor_of(settings)
         predictor.build(DataShape((3,), features=2, max_size=4), seed=0)
         accelerator = make_accelerator("cpu", short, None)
-        source = shape_module.dataset_source(pairs[:1], predictor.shape, short, 0, accelerator)
-        predictor.train(source, short, accelerator, seed=seed)
-        weights.append(predictor.weights())
+        source = dataset_source(pairs[:1], predictor.shape, short, 0, accelerator)
+        train_predictor(predictor, source, short, accelerator, seed=seed)
+        weights.append(predictor.method.state_dict())
     assert same(weights[0], weights[1])
     assert not same(weights[0], weights[2])
 
 
 @pytest.fixture
 def handed_on(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What `fit` hands on to `train`; nothing is trained."""
+    """What `fit` hands on to `train_predictor`; nothing is trained."""
     given: dict[str, Any] = {}
 
-    def train(self: SetPredictor, source: Any, training: Any, accelerator: Any, **options: Any) -> Any:
+    def train(predictor: SetPredictor, source: Any, training: Any, accelerator: Any, **options: Any) -> Any:
         given.update(options, training=training, source=source)
         return TrainingOutcome({}, 0, None, None, 0.0, "eager", stopped_early=False, rollbacks=0)
 
-    monkeypatch.setattr(SetPredictor, "train", train)
+    monkeypatch.setattr("desp.predictor.predictor.train_predictor", train)
     return given
 
 
@@ -238,8 +239,8 @@ def test_statistics_are_of_all_parts_of_a_dataset(monkeypatch: pytest.MonkeyPatc
     shape, statistics = inspect_dataset(data)
     assert shape.max_size == 3
     assert (shape.scaling.offset, shape.scaling.span) == ((2.0,), (18.0,))
-    assert statistics.mean.tolist() == pytest.approx([4.0])
-    assert statistics.deviation.tolist() == pytest.approx([10**0.5])
+    assert statistics[0].tolist() == pytest.approx([4.0])
+    assert statistics[1].tolist() == pytest.approx([10**0.5])
     data[4] = (torch.tensor([1.0, 2.0]), data[4][1])
     with pytest.raises(DataError, match=r"same shape, got \(1,\) and \(2,\)"):
         inspect_dataset([*data[:4], data[4]])
@@ -255,7 +256,7 @@ def test_an_endless_dataset_is_read_as_far_as_is_said(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(shape_module, "ITERABLE_EXAMPLES", 7)
     _, statistics = inspect_dataset(Endless())
-    assert statistics.mean.tolist() == [4.0]
+    assert statistics[0].tolist() == [4.0]
 
 
 @pytest.mark.parametrize(

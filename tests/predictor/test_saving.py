@@ -241,3 +241,25 @@ def test_a_missing_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("nothing/here", "nothing"):  # could be a name on the hub
         with pytest.raises(CheckpointError, match=f"no folder {name}.*hub"):
             SetPredictor.from_pretrained(name)
+
+
+def test_a_predictor_on_the_hub_is_asked_for_with_the_hubs_options(
+    saved: Path, fitted: SetPredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def download(name: str, **options: Any) -> str:
+        asked.update(options, name=name)
+        return str(saved)
+
+    monkeypatch.setattr("desp.predictor.saving.snapshot_download", download)
+    options = {
+        "revision": "v1",
+        "cache_dir": "here",
+        "force_download": True,
+        "local_files_only": True,
+        "token": "t",
+    }
+    loaded = SetPredictor.from_pretrained("owner/name", device="cpu", **options)
+    assert loaded.shape == fitted.shape
+    assert asked == {"name": "owner/name", "allow_patterns": ["config.json", "model.safetensors"], **options}

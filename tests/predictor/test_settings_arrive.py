@@ -181,10 +181,10 @@ def built(representation: RepresentationSettings, description: DataDescription) 
     except (DataError, SettingsError) as error:
         return {"refused": str(error)}
     generator = torch.Generator().manual_seed(6)
-    raw = torch.rand(20, 4, predictor.method.sets.channels, generator=generator) - 0.2
+    raw = torch.rand(20, 4, predictor.method.set_shape[1], generator=generator) - 0.2
     presence = predictor.given_presence(torch.stack([x for x, _ in pairs]))
     return {
-        "weights": {name: value.shape for name, value in predictor.weights().items()},
+        "weights": {name: value.shape for name, value in predictor.method.state_dict().items()},
         "max_size": predictor.shape.max_size,
         "scaling": asdict(predictor.shape.scaling),
         "sets": dict(enumerate(predictor.decode_sets(raw).to_ragged())),

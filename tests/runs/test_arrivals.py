@@ -20,6 +20,7 @@ from desp.errors import DataError, RunError
 from desp.methods import Contrastive
 from desp.paper.ablation import ablate_run
 from desp.predictor import SetPredictor
+from desp.predictor.fitting import train_predictor
 from desp.randomness import make_generator
 from desp.runs.evaluate import evaluate_run, sample_run
 from desp.runs.folder import RunFolder
@@ -51,14 +52,15 @@ def made_by_hand(settings: RunSettings, seeds: Seeds) -> tuple[dict[str, Tensor]
     predictor = SetPredictor(settings.method, settings.representation, device="cpu")
     shape, _ = task.shape(None, scaling=False)
     predictor.build(shape, seed=seeds.weights)
-    outcome = predictor.train(
+    outcome = train_predictor(
+        predictor,
         task.source(shape, settings.training, seeds.data, accelerator),
         settings.training,
         accelerator,
         validation=task.validation(seeds.validation),
         seed=seeds.noise,
     )
-    return predictor.weights(), outcome.best_score
+    return predictor.method.state_dict(), outcome.best_score
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
@@ -69,7 +71,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 def validated(folder: RunFolder) -> tuple[dict[str, Tensor], float | None]:
     """Weights and best score of a run."""
     outcome = train_run(tiny(validate_every=2), SEED, folder)
-    return folder.load_predictor().weights(), outcome.best_score
+    return folder.load_predictor().method.state_dict(), outcome.best_score
 
 
 def test_everything_is_drawn_with_the_seed_of_the_run(validated: tuple[dict[str, Tensor], float | None]) -> None:
@@ -141,13 +143,12 @@ def file(tmp_path: Path) -> Path:
 def sources(monkeypatch: pytest.MonkeyPatch) -> list[BatchSource]:
     """What predictors are trained on, from now on."""
     seen: list[BatchSource] = []
-    train = SetPredictor.train
 
-    def noting(self: SetPredictor, source: BatchSource, *rest: Any, **more: Any) -> TrainingOutcome:
+    def noting(predictor: SetPredictor, source: BatchSource, *rest: Any, **more: Any) -> TrainingOutcome:
         seen.append(source)
-        return train(self, source, *rest, **more)
+        return train_predictor(predictor, source, *rest, **more)
 
-    monkeypatch.setattr(SetPredictor, "train", noting)
+    monkeypatch.setattr(desp.runs.train, "train_predictor", noting)
     return seen
 
 
@@ -175,7 +176,9 @@ def test_what_is_held_out_follows_the_seed_of_the_run(
     assert held_out != {float(x) for x, _ in other.parts[0].examples}
     assert not trained_on & (held_out | chosen_by)
     # Inputs are standardised by what is trained on.
-    mean = next(value for name, value in folder.load_predictor().weights().items() if name.endswith("mean"))
+    mean = next(
+        value for name, value in folder.load_predictor().method.state_dict().items() if name.endswith("mean")
+    )
     assert float(mean) == pytest.approx(sum(rest) / len(rest))
 
 
@@ -231,13 +234,13 @@ def test_a_shown_chain_has_the_units_of_the_data(file: Path, folder: RunFolder) 
 def test_a_run_is_opened_with_the_data_it_was_trained_on(file: Path, folder: RunFolder) -> None:
     settings = on_file(file)
     train_run(settings, SEED, folder)
-    found, seed, task, predictor = folder.open()
-    assert (found, seed, task.name) == (settings, SEED, "files")
-    assert same(predictor.weights(), folder.load_predictor().weights())
+    run = folder.open()
+    assert (run.settings, run.seed, run.task.name) == (settings, SEED, "files")
+    assert same(run.predictor.method.state_dict(), folder.load_predictor().method.state_dict())
     file.write_text(file.read_text() + file.read_text())
     with pytest.raises(RunError, match="has changed since"):
         folder.open()
-    assert folder.open(data=False)[1] == SEED  # to predict, no data are needed
+    assert folder.open(data=False).seed == SEED  # to predict, no data are needed
 
 
 @pytest.mark.parametrize("use", ["evaluate", "sample", "ablate", "tune", "resume"])
@@ -276,11 +279,11 @@ def test_a_run_has_its_engine_and_device(folder: RunFolder, monkeypatch: pytest.
     class Enough(Exception):
         pass
 
-    def told(self: SetPredictor, *_: Any, **__: Any) -> None:
-        raise Enough(self.engine, self.device_choice)
+    def told(predictor: SetPredictor, *_: Any, **__: Any) -> None:
+        raise Enough(predictor.engine, predictor.device_choice)
 
     make, made = desp.runs.train.make_accelerator, []
-    monkeypatch.setattr(SetPredictor, "train", told)
+    monkeypatch.setattr(desp.runs.train, "train_predictor", told)
     monkeypatch.setattr(desp.runs.train, "make_accelerator", lambda *args: made.append(args) or make(*args))
     settings = replace(tiny(), engine="compiled")
     with pytest.raises(Enough) as raised:
@@ -353,7 +356,7 @@ def test_numbers_are_multiplied_as_precisely_as_the_settings_say(
 def test_the_summary_tells_how_training_went(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"steps": 4, "best_score": 0.5, "best_step": 2, "stopped_early": True, "rollbacks": 3}
     outcome = TrainingOutcome(weights={}, seconds=1.23456, engine="eager", **facts)
-    monkeypatch.setattr(SetPredictor, "train", lambda *_, **__: outcome)
+    monkeypatch.setattr(desp.runs.train, "train_predictor", lambda *_, **__: outcome)
     monkeypatch.setenv("DESP_COMMIT", "abc")
     assert train_run(tiny(), SEED, folder) is outcome
     summary = json.loads((folder.path / "summary.json").read_text())

@@ -138,7 +138,8 @@ def test_graphs_need_cuda() -> None:
 # energy, each precision, and a second shape come once, with few layers.
 COMPILED = """
 import torch
-from desp.methods import SetSpec, build_method
+from desp.data.shape import DataShape
+from desp.methods import build_method
 from desp.samplers import ChainEngine, LangevinSampler
 from desp.samplers.base import gradient_of
 from desp.sets import Padding
@@ -148,8 +149,8 @@ from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSetting
 sampler = LangevinSampler(LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.1))
 
 def made(settings):
-    sets = SetSpec(5, 2, Padding(RepresentationSettings("zero")))
-    method = build_method(ContrastiveSettings(energy=settings), sets, "vector", (3,)).double()
+    shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings("zero"))
+    method = build_method(ContrastiveSettings(energy=settings), shape, padding).double()
     return method, ChainEngine(method.energy, "auto", gradients=10**9)
 
 def compare_chains(method, compiled, batch, size):

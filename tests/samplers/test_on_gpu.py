@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.data.shape import DataShape
 from desp.energies import SetEnergy
-from desp.methods import SetSpec, build_method
+from desp.methods import build_method
 from desp.nn import element_layers
 from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
@@ -25,8 +26,8 @@ CHAIN = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.05)
 
 def build(batch: int, size: int) -> tuple[SetEnergy, Tensor, Tensor]:
     settings = ContrastiveSettings(energy=SetEncoderSettings(hidden=64, latent=32))
-    sets = SetSpec(size, 2, Padding(RepresentationSettings(padding="zero")))
-    method = build_method(settings, sets, "vector", (3,)).to(DEVICE)
+    padding = Padding(RepresentationSettings(padding="zero"))
+    method = build_method(settings, DataShape((3,), 2, size), padding).to(DEVICE)
     method.requires_grad_(False)
     code = method.encode(torch.randn(batch, 3, generator=torch.Generator().manual_seed(0)).to(DEVICE))
     return method.energy, code, torch.rand(batch, size, 2, generator=torch.Generator().manual_seed(1)).to(DEVICE)

@@ -115,8 +115,8 @@ def test_held_out_sets_fit_too(data: Path) -> None:
     assert shape.scaling.offset == (0.0, -2.0)
     assert shape.scaling.span == (3900.0, 2.0)
     inputs = torch.stack([x for x, _ in task.parts[2].examples])
-    assert statistics.mean.tolist() == pytest.approx(inputs.mean(dim=0).tolist())
-    assert statistics.deviation.tolist() == pytest.approx(inputs.std(dim=0, correction=0).tolist())
+    assert statistics[0].tolist() == pytest.approx(inputs.mean(dim=0).tolist())
+    assert statistics[1].tolist() == pytest.approx(inputs.std(dim=0, correction=0).tolist())
 
 
 def test_a_file_is_needed_with_two_examples(tmp_path: Path) -> None:

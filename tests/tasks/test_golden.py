@@ -63,7 +63,7 @@ def numbers(problem: Any) -> dict[str, Any]:
         {
             "shape": [*shape.input_shape, shape.features, shape.max_size, shape.input_kind],
             "scaling": [*shape.scaling.offset, *shape.scaling.span],
-            "inputs": [] if statistics is None else [statistics.mean, statistics.deviation],
+            "inputs": [] if statistics is None else list(statistics),
             "training": [item for batch in batches for item in (batch.x, batch.sets.elements, batch.sets.sizes)],
             "validation batch": [chosen_by.x, chosen_by.sets.elements, chosen_by.sets.sizes],
             "examples": {item.label: {"input": item.input, "x": [item.x, *item.truth]} for item in examples},

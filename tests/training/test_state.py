@@ -28,6 +28,7 @@ from tiny_problem import (
 )
 
 from desp.errors import TrainingInterrupted
+from desp.predictor.fitting import train_predictor
 from desp.settings import Engine
 from desp.training import TrainingCallback
 from desp.training.checkpoints import CheckpointStore, load_checkpoint
@@ -193,7 +194,7 @@ def test_the_length_of_a_training_reaches_its_method(monkeypatch: pytest.MonkeyP
         plan(steps)
 
     monkeypatch.setattr(predictor.method, "plan", watched)
-    predictor.train(polygons(), replace(SHORT, steps=2), Accelerator(cpu=True))
+    train_predictor(predictor, polygons(), replace(SHORT, steps=2), Accelerator(cpu=True))
     assert planned == [2]
     assert predictor.method.training_engine.gradients == 2 * 3  # chains of three steps
 

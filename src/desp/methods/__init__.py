@@ -2,7 +2,6 @@
 
 from desp.methods.base import Method as Method
 from desp.methods.base import MethodParts as MethodParts
-from desp.methods.base import SetSpec as SetSpec
 from desp.methods.base import build_method as build_method
 from desp.methods.contrastive import Contrastive as Contrastive
 from desp.methods.denoising import Denoiser as Denoiser

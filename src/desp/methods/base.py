@@ -11,17 +11,17 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
+from desp.nn import InputScaling, SetScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import (
-    DefaultEncoderSettings,
-    ElementsEncoderSettings,
     EnergySettings,
     Engine,
-    InputKind,
     MethodSettings,
+    MLPEncoderSettings,
     SamplerSettings,
     require_setting,
 )
@@ -40,42 +40,27 @@ NO_DENSITY = (
 
 
 @dataclass(frozen=True)
-class SetSpec:
-    """What a method must know of the sets it predicts.
-
-    Attributes:
-        max_size: N, rows of a padded set.
-        features: D, features of an element.
-        padding: how absence is written in a padded set (N, C).
-        aligned: whether row i belongs to row i of the input, which gives its presence.
-    """
-
-    max_size: int
-    features: int
-    padding: Padding
-    aligned: bool = False
-
-    @property
-    def channels(self) -> int:
-        """C, features of a row of a padded set."""
-        return self.padding.channels(self.features)
-
-
-@dataclass(frozen=True)
 class MethodParts:
     """What a method is built from beside its settings.
 
     Attributes:
         encoder: h(x).
         code_shape: of what the encoder gives for one input.
-        sets: what is predicted.
+        shape: of the data.
+        padding: how absence is written in a padded set.
         engine: how chains run.
     """
 
     encoder: nn.Module
     code_shape: tuple[int, ...]
-    sets: SetSpec
+    shape: DataShape
+    padding: Padding
     engine: Engine = "auto"
+
+    @property
+    def set_shape(self) -> tuple[int, int]:
+        """(N, C) of a padded set."""
+        return self.shape.max_size, self.padding.channels(self.shape.features)
 
 
 class Method(nn.Module, ABC):
@@ -92,7 +77,8 @@ class Method(nn.Module, ABC):
 
     def __init__(self, parts: MethodParts) -> None:
         super().__init__()
-        self.encoder, self.sets, self.engine = parts.encoder, parts.sets, parts.engine
+        self.encoder, self.shape, self.engine = parts.encoder, parts.shape, parts.engine
+        self.padding, self.set_shape = parts.padding, parts.set_shape
         self.energy: SetEnergy | None = None
         """What scores a set, where the method trains one."""
         self.training_engine: ChainEngine | None = None
@@ -177,8 +163,7 @@ class Method(nn.Module, ABC):
 
     def start(self, code: Tensor, presence: Tensor | None = None) -> Float[Tensor, "b n c"]:
         """Zeros, with the presence (B, N) that is known: of aligned outputs, or of a cardinality."""
-        sets = self.sets
-        start = torch.zeros(len(code), sets.max_size, sets.channels, device=code.device, dtype=code.dtype)
+        start = torch.zeros(len(code), *self.set_shape, device=code.device, dtype=code.dtype)
         if presence is not None:
             start[..., -1] = presence
         return start
@@ -226,74 +211,82 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 def build_method(
     settings: MethodSettings,
-    sets: SetSpec,
-    input_kind: InputKind,
-    input_shape: tuple[int, ...],
+    shape: DataShape,
+    padding: Padding,
     encoder: nn.Module | None = None,
     engine: Engine = "auto",
+    statistics: Tensor | None = None,
 ) -> Method:
     """The module that `settings` name, weights drawn from torch's global generator: encoder first.
 
     Args:
         settings: all parts.
-        sets: what is predicted.
-        input_kind: what inputs are.
-        input_shape: of one of them.
+        shape: of the data.
+        padding: how absence is written in a padded set.
         encoder: the user's own h(x), in place of the settings'.
         engine: how chains run.
+        statistics: (2, ...), mean and standard deviation of inputs, by which the settings' encoder scales them.
 
     Raises:
         SettingsError: parts do not fit each other or the data.
     """
-    require_setting(settings.can_align or not sets.aligned, "method", NO_ALIGNMENT, settings.kind)
-    if encoder is None:
-        encoder = build_encoder(settings, input_kind, input_shape, sets.aligned)
-    shape = code_shape(encoder, input_shape)
-    if sets.aligned and (len(shape) != 2 or shape[0] != sets.max_size):
+    if shape.aligned:
+        require_setting(settings.can_align, "method", NO_ALIGNMENT, settings.kind)
+        wanted = "presence where outputs are aligned with inputs"
+        require_setting(padding.with_presence, "representation.padding", wanted, "zero")
+    used = build_encoder(settings, shape) if encoder is None else encoder
+    code = code_shape(used, shape.input_shape)
+    if shape.aligned and (len(code) != 2 or code[0] != shape.max_size):
         raise SettingsError(
             "Outputs that are aligned with inputs need an encoder that gives a code for each element, "
-            f"({sets.max_size}, H); this one gives shape {shape} for one input. Use the encoder 'elements'."
+            f"({shape.max_size}, H); this one gives shape {code} for one input. Use the encoder 'mlp'."
         )
-    module: Method = settings.load()(settings, MethodParts(encoder, shape, sets, engine))
+    module: Method = settings.load()(settings, MethodParts(used, code, shape, padding, engine))
+    if encoder is None:
+        _set_scales(used, shape, statistics)
     return module
 
 
-def build_encoder(
-    settings: MethodSettings, kind: InputKind, input_shape: tuple[int, ...], aligned: bool = False
-) -> nn.Module:
-    """h(x) for inputs of a kind and shape; where outputs are aligned with them, a code for each element.
+def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
+    """h(x) for inputs of this shape; where outputs are aligned with them, a code for each element.
 
     Raises:
         DataError: no encoder takes such inputs.
         SettingsError: the one that was chosen does not.
     """
-    if len(input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
+    kind = shape.input_kind
+    if len(shape.input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
         raise DataError(
-            f"Inputs of shape {input_shape} have no encoder of their own. Use vectors, images (C, H, W), or "
+            f"Inputs of shape {shape.input_shape} have no encoder of their own. Use vectors, images (C, H, W), or "
             "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
             "inputs to codes (B, H)."
         )
     chosen = settings.encoder
-    if isinstance(chosen, DefaultEncoderSettings):
-        own = ElementsEncoderSettings(settings.width, settings.width)  # of each element, where outputs are aligned
-        chosen = own if aligned else settings.default_encoder(kind)
-        if kind not in chosen.input_kinds:
-            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+    if chosen is None:
+        of_each = MLPEncoderSettings(settings.width, settings.width)
+        chosen = of_each if shape.aligned else settings.default_encoder(kind)
     require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
-    encoder: nn.Module = chosen.load()(chosen, input_shape)
+    encoder: nn.Module = chosen.load()(chosen, shape.input_shape)
     return encoder
 
 
-def build_energy(
-    settings: EnergySettings, sets: SetSpec, code_shape: tuple[int, ...], **options: Any
-) -> SetEnergy:
-    """The energy that `settings` name, for codes of `code_shape`.
+def _set_scales(encoder: nn.Module, shape: DataShape, statistics: Tensor | None) -> None:
+    """Tell an encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
+    for part in encoder.modules():
+        if isinstance(part, SetScaling):
+            part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
+        elif isinstance(part, InputScaling) and statistics is not None:
+            part.set_from(*statistics)
+
+
+def build_energy(settings: EnergySettings, parts: MethodParts, **options: Any) -> SetEnergy:
+    """The energy that `settings` name, for codes of `parts.code_shape`.
 
     Raises:
         SettingsError: it cannot use such codes.
     """
-    settings.check_code(code_shape, (sets.max_size, sets.channels))
-    energy: SetEnergy = settings.load()(settings, sets.channels, code_shape, **options)
+    settings.check_code(parts.code_shape, parts.set_shape)
+    energy: SetEnergy = settings.load()(settings, parts.set_shape[1], parts.code_shape, **options)
     return energy
 
 

@@ -37,7 +37,7 @@ class Contrastive(Method):
     def __init__(self, settings: ContrastiveSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings = settings
-        self.energy = build_energy(settings.energy, parts.sets, parts.code_shape)
+        self.energy = build_energy(settings.energy, parts)
         self.training_engine = ChainEngine(self.energy, parts.engine)
         self.prediction_engine = ChainEngine(self.energy, parts.engine, fewest_chains=CHAINS_AT_ONCE)
 
@@ -47,7 +47,7 @@ class Contrastive(Method):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean energy of noised data minus mean energy of samples."""
-        aligned = self.sets.aligned
+        aligned = self.shape.aligned
         noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
         if aligned:
             noise = noise * features_of_present(y)
@@ -103,14 +103,14 @@ class Contrastive(Method):
         # Restarts of a chain without noise would all be the same.
         restarts = settings.restarts if settings.noise_at(0) > 0 else 1
         start = self.start(code, presence)
-        chain = LangevinSampler(replace(settings, restarts=1), self.sets.aligned)
+        chain = LangevinSampler(replace(settings, restarts=1), self.shape.aligned)
         sampled = sample_restarts(
             lambda: self.prediction_engine.run(chain, code, start, generator, record, len(code) * restarts),
             lambda sets: self.energy(code, sets),
             restarts,
             settings.aggregate,
-            self.sets.padding,
-            aligned=self.sets.aligned,
+            self.padding,
+            aligned=self.shape.aligned,
         )
         self.engine_used = self.prediction_engine.used or "eager"
         return sampled

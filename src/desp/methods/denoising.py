@@ -1,5 +1,6 @@
 """Denoising score matching: a noise-conditional energy, or a plain denoiser; no chains in training."""
 
+from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
 
@@ -44,14 +45,17 @@ class _Diffusion(Method):
     def __init__(self, settings: DiffusionSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings: DiffusionSettings = settings
-        self.known_presence = settings.predicts_cardinality or parts.sets.aligned
-
-    def _finish(self, parts: MethodParts) -> None:
-        """Make what comes after the network, so that weights are drawn in that order: the engine and p(n | x)."""
+        self.known_presence = settings.predicts_cardinality or parts.shape.aligned
+        features = parts.code_shape[-1]
+        self._make_field(replace(parts, code_shape=(*parts.code_shape[:-1], features + SIGMA_FEATURES)))
         self.prediction_engine = ChainEngine(self.field, parts.engine, fewest_chains=CHAINS_AT_ONCE)
         self.cardinality = None
-        if self.settings.predicts_cardinality and not self.sets.aligned:  # aligned outputs need none
-            self.cardinality = CardinalityHead(parts.code_shape[-1], self.sets.max_size, self.settings.width)
+        if settings.predicts_cardinality and not parts.shape.aligned:  # aligned outputs need none
+            self.cardinality = CardinalityHead(features, parts.shape.max_size, settings.width)
+
+    @abstractmethod
+    def _make_field(self, parts: MethodParts) -> None:
+        """Make the network, for codes to which a noise level is appended."""
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -115,7 +119,7 @@ class _Diffusion(Method):
             return None
         mode = settings.cardinality == "mode"
         sizes = self.cardinality.mode(code) if mode else self.cardinality.sample(code, generator)
-        return prefix_mask(sizes, self.sets.max_size)
+        return prefix_mask(sizes, self.shape.max_size)
 
 
 class EnergyDenoising(_Diffusion):
@@ -128,11 +132,10 @@ class EnergyDenoising(_Diffusion):
     settings: DenoisingSettings
     energy: SetEnergy
 
-    def __init__(self, settings: DenoisingSettings, parts: MethodParts) -> None:
-        super().__init__(settings, parts)
-        options = {"known_presence": True} if self.known_presence and settings.energy.masks_absent else {}
-        self.energy = build_energy(settings.energy, parts.sets, _with_sigma(parts.code_shape), **options)
-        self._finish(parts)
+    def _make_field(self, parts: MethodParts) -> None:
+        settings = self.settings.energy
+        options = {"known_presence": True} if self.known_presence and settings.masks_absent else {}
+        self.energy = build_energy(settings, parts, **options)
 
     @property
     def field(self) -> SetEnergy:  # type: ignore[override]
@@ -173,11 +176,6 @@ class EnergyDenoising(_Diffusion):
         return torch.lgamma(sizes.to(y.dtype) + 1) + of_size
 
 
-def _with_sigma(code_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a code to which a noise level is appended."""
-    return (*code_shape[:-1], code_shape[-1] + SIGMA_FEATURES)
-
-
 class Denoiser(_Diffusion):
     """A network outputs F of every element itself, which need not be the gradient of anything.
 
@@ -186,18 +184,12 @@ class Denoiser(_Diffusion):
 
     settings: DenoiserSettings
 
-    def __init__(self, settings: DenoiserSettings, parts: MethodParts) -> None:
-        super().__init__(settings, parts)
-        channels = parts.sets.channels
+    def _make_field(self, parts: MethodParts) -> None:
+        settings, channels = self.settings.network, parts.set_shape[1]
         network = SetNetwork(
-            settings.network,
-            channels,
-            _with_sigma(parts.code_shape),
-            known_presence=self.known_presence,
-            outputs=channels,
+            settings, channels, parts.code_shape, known_presence=self.known_presence, outputs=channels
         )
         self.field = _NetworkField(network)
-        self._finish(parts)
 
 
 class _NetworkField(SetField):

@@ -26,20 +26,21 @@ class SetRisk(Method):
     def __init__(self, settings: SetRiskSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings = settings
-        sets = parts.sets
-        self.energy = build_energy(settings.energy, sets, parts.code_shape)
+        self.energy = build_energy(settings.energy, parts)
         # Aligned rows have their own codes, and one start: what tells them apart is the input.
+        size, channels = parts.set_shape
         self.descent = (
-            UnrolledDescent(1, sets.channels, "predicted")
-            if sets.aligned
-            else UnrolledDescent(sets.max_size, sets.channels, settings.cardinality)
+            UnrolledDescent(1, channels, "predicted")
+            if parts.shape.aligned
+            else UnrolledDescent(size, channels, settings.cardinality)
         )
         self.cardinality = None
-        if settings.predicts_cardinality and not sets.aligned:
+        if settings.predicts_cardinality and not parts.shape.aligned:
             features = self.energy.code_features(parts.code_shape)
-            self.cardinality = CardinalityHead(features, sets.max_size, settings.cardinality_hidden, layers=2)
+            self.cardinality = CardinalityHead(features, size, settings.cardinality_hidden, layers=2)
         self.distance = SET_DISTANCES[settings.distance]
-        self.capturable = settings.distance == "chamfer" or sets.aligned  # assignments are solved on the host
+        # Assignments are solved on the host.
+        self.capturable = settings.distance == "chamfer" or parts.shape.aligned
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
@@ -47,10 +48,10 @@ class SetRisk(Method):
         """Mean set distance of the predictions; nothing is random, so `generator` stays unused."""
         del generator
         code, settings = self.encode(x), self.settings
-        known = self.cardinality is not None or self.sets.aligned
+        known = self.cardinality is not None or self.shape.aligned
         presence = present(y) if known else None
         mask = presence  # the true one is given; only where outputs are aligned, in the true order
-        if presence is not None and not self.sets.aligned:
+        if presence is not None and not self.shape.aligned:
             mask = prefix_mask(presence.sum(dim=1), y.shape[1])
         iterates = self.descent.all_sets(self.energy, code, settings.descent, mask)
         supervised = iterates if settings.supervise == "all" else iterates[-1:]
@@ -72,7 +73,7 @@ class SetRisk(Method):
         if mask is None or presence is None:
             return self.distance(predicted, y)
         elements, true = predicted[..., :-1], y[..., :-1]
-        if self.sets.aligned:
+        if self.shape.aligned:
             return aligned_distance(elements, true, mask)
         return chamfer_of_equal_sizes(elements, true, mask, presence)
 
@@ -89,5 +90,5 @@ class SetRisk(Method):
         settings = require_variant(sampler or self.settings.prediction_sampler, DescentSettings, "sampler")
         mask = presence
         if self.cardinality is not None:
-            mask = prefix_mask(self.cardinality.mode(code), self.sets.max_size)
+            mask = prefix_mask(self.cardinality.mode(code), self.shape.max_size)
         return self.descent(self.energy, code, settings, record, mask)

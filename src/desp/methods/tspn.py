@@ -25,15 +25,15 @@ class TSPN(Method):
 
     def __init__(self, settings: TSPNSettings, parts: MethodParts) -> None:
         super().__init__(parts)
-        code_shape, sets = parts.code_shape, parts.sets
+        code_shape, shape = parts.code_shape, parts.shape
         if len(code_shape) != 1:
             raise SettingsError(
                 f"TSPN needs codes (B, H), but the encoder gives shape {code_shape} for one input."
             )
         self.settings = settings
-        self.decoder = TransformerDecoder(code_shape[0], sets.features, settings)
+        self.decoder = TransformerDecoder(code_shape[0], shape.features, settings)
         hidden = settings.cardinality_hidden
-        self.cardinality = CardinalityHead(code_shape[0], sets.max_size, hidden, layers=2)
+        self.cardinality = CardinalityHead(code_shape[0], shape.max_size, hidden, layers=2)
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
@@ -59,7 +59,7 @@ class TSPN(Method):
     ) -> tuple[Tensor, ChainInfo]:
         """As many elements as are most probable, in a single pass: there is no sampler and no chain to record."""
         del sampler, record, presence
-        size, features = self.sets.max_size, self.sets.features
+        size, features = self.shape.max_size, self.shape.features
         mask = prefix_mask(self.cardinality.mode(code), size)
         noise = torch.randn((len(code), size, features), generator=generator, device=code.device, dtype=code.dtype)
         elements = self.decoder(code, noise, mask)

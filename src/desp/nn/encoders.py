@@ -15,12 +15,10 @@ from desp.nn.pooling import Cache, FSPool, make_pool
 from desp.sets import present
 from desp.settings import (
     ConvEncoderSettings,
-    ElementsEncoderSettings,
     FSPoolSetEncoderSettings,
     IdentityEncoderSettings,
     LayeredEncoderSettings,
     MLPEncoderSettings,
-    PaddedSetEncoderSettings,
     SetEncoderSettings,
     SumPooledSetEncoderSettings,
 )
@@ -131,8 +129,7 @@ class InputScaling(nn.Module):
 class SetScaling(InputScaling):
     """Input sets (B, N, D + 1), presence last, in the units and with the padding of the sets to predict."""
 
-    def __init__(self, settings: PaddedSetEncoderSettings, input_shape: tuple[int, ...]) -> None:
-        del settings  # it has none
+    def __init__(self, input_shape: tuple[int, ...]) -> None:
         super().__init__((input_shape[1] - 1,))
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
@@ -142,7 +139,7 @@ class SetScaling(InputScaling):
 
 
 class _StandardCodes(nn.BatchNorm1d):
-    """Codes (B, H) in which every number has mean 0 and standard deviation 1 over inputs.
+    """Codes (B, ..., H) in which every number has mean 0 and standard deviation 1 over inputs, or elements.
 
     Over a batch in training, over all that were seen in prediction. What an encoder gives at first may be nearly
     the same for all inputs.
@@ -154,11 +151,12 @@ class _StandardCodes(nn.BatchNorm1d):
     def __init__(self, features: int) -> None:
         super().__init__(features, affine=False, eps=1e-10)  # codes may differ by thousandths
 
-    def forward(self, input: Float[Tensor, "b h"]) -> Float[Tensor, "b h"]:
+    def forward(self, input: Float[Tensor, "b *n h"]) -> Float[Tensor, "b *n h"]:
         """Standardise; a single code, which has no standard deviation, by what was seen before."""
-        if len(input) > 1:
-            return super().forward(input)
-        return F.batch_norm(input, self.running_mean, self.running_var, eps=self.eps)
+        codes = input.flatten(end_dim=-2)
+        if len(codes) > 1:
+            return super().forward(codes).view_as(input)
+        return F.batch_norm(codes, self.running_mean, self.running_var, eps=self.eps).view_as(input)
 
 
 class _ImageEncoder(nn.Module):
@@ -183,15 +181,16 @@ class _ImageEncoder(nn.Module):
 
 
 def build_identity(settings: IdentityEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
-    """Vectors, standardised."""
-    del settings
-    return nn.Sequential(InputScaling(input_shape))
+    """Vectors, standardised, or sets in the units of those to predict."""
+    del settings  # it has none
+    return SetScaling(input_shape) if len(input_shape) > 1 else nn.Sequential(InputScaling(input_shape))
 
 
 def build_mlp(settings: MLPEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
-    """Vectors through an MLP."""
-    widths = [input_shape[0], settings.hidden, settings.hidden, settings.out]
-    return _finished(settings, InputScaling(input_shape), MLP(widths))
+    """Vectors, or each element of a set, through an MLP."""
+    features = input_shape[-1]
+    widths = [features, settings.hidden, settings.hidden, settings.out]
+    return _finished(settings, InputScaling((features,), masked=len(input_shape) > 1), MLP(widths))
 
 
 def build_conv(settings: ConvEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
@@ -201,7 +200,7 @@ def build_conv(settings: ConvEncoderSettings, input_shape: tuple[int, ...]) -> n
 
 def build_sum_pooled_set(settings: SumPooledSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """Sets through a sum over present elements."""
-    return nn.Sequential(InputScaling(input_shape[1:]), _PooledSetEncoder(settings, input_shape))
+    return _finished(settings, InputScaling(input_shape[1:]), _PooledSetEncoder(settings, input_shape))
 
 
 def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
@@ -210,13 +209,6 @@ def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int,
     of_sets = SetEncoderSettings(hidden=settings.hidden, latent=settings.out, divide_by_size=as_feature)
     encoder = SetEncoder(of_sets, channels) if as_feature else _PresenceSetEncoder(of_sets, channels - 1)
     return _finished(settings, InputScaling((channels,), masked=as_feature), encoder)
-
-
-def build_elements(settings: ElementsEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
-    """Sets, each element through an MLP."""
-    channels = input_shape[1]
-    layers = nn.Linear(channels, settings.hidden), nn.SiLU(), nn.Linear(settings.hidden, settings.out)
-    return nn.Sequential(InputScaling((channels,), masked=True), *layers)
 
 
 def _finished(settings: LayeredEncoderSettings, *parts: nn.Module) -> nn.Module:

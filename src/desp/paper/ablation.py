@@ -34,7 +34,8 @@ def ablate_run(
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.
     """
     _check_ratios(ratios)
-    settings, seed, task, predictor = folder.open(data=False)
+    run = folder.open(data=False)
+    settings, seed, task, predictor = run.settings, run.seed, run.task, run.predictor
     sampler = stochastic_sampler(predictor.settings)  # the one that was chosen, if any was
     if sampler is None:
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")

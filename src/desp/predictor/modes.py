@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.cluster.hierarchy import linkage
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
@@ -100,46 +101,33 @@ def group_modes(
     scores = None if energies is None else _checked_energies(energies, len(sets))
     sets = [as_set(item, f"set {index}") for index, item in enumerate(sets)]
     batch = _padded(sets)
-    groups = _groups(batch, distance)
+    distances = _distances(batch, distance)
     if threshold is None:
-        merges = np.concatenate([group.links[:, 2] for group in groups])
-        threshold = _automatic_threshold(merges, _spacing(batch))
-    modes = [_mode(sets, scores, group, rows) for group in groups for rows in group.cut(threshold)]
+        threshold = _automatic_threshold(_merges(distances), _spacing(batch))
+    # Paths of near neighbours are what single linkage joins.
+    near = (distances <= threshold) & np.isfinite(distances)
+    count, labels = connected_components(near, directed=False)
+    modes = [_mode(sets, scores, distances, np.flatnonzero(labels == label)) for label in range(count)]
     return sorted(modes, key=lambda mode: (-mode.fraction, 0.0 if scores is None else mode.energy, mode.members))
 
 
-@dataclass(frozen=True)
-class _Group:
-    """All m predictions of one size.
-
-    Attributes:
-        indices: (m,), into the K predictions, rising.
-        distances: (m, m).
-        links: (m - 1, 4), scipy's linkage; its third column are the merge distances.
-    """
-
-    indices: Array
-    distances: Array
-    links: Array
-
-    def cut(self, threshold: float) -> list[Array]:
-        """The rows of each part, where merges up to `threshold` are made."""
-        if len(self.links) == 0:
-            return [np.arange(len(self.indices))]
-        labels = fcluster(self.links, threshold, criterion="distance")
-        return [np.flatnonzero(labels == label) for label in np.unique(labels)]
-
-
-def _groups(batch: SetBatch, distance: Distance) -> list[_Group]:
-    """One group for each size: only sets of equal size are compared, so no distance ever sees padding."""
-    sizes, groups = batch.sizes.numpy(), []
+def _distances(batch: SetBatch, distance: Distance) -> Array:
+    """Of all K sets (K, K); infinite between different sizes: these are not compared, so none sees padding."""
+    sizes = batch.sizes.numpy()
+    distances = np.full((len(sizes), len(sizes)), np.inf)
     for size in np.unique(sizes):
         indices = np.flatnonzero(sizes == size)
         values = batch.elements[torch.from_numpy(indices), : int(size)]
-        condensed = _pair_distances(values, distance)
-        links = linkage(condensed, method="single") if len(condensed) else np.zeros((0, 4))
-        groups.append(_Group(indices, squareform(condensed), links))
-    return groups
+        distances[np.ix_(indices, indices)] = squareform(_pair_distances(values, distance))
+    return distances
+
+
+def _merges(distances: Array) -> Array:
+    """The distances at which single linkage merges; those of different sizes are too large to count."""
+    if len(distances) < 2:
+        return np.zeros(0)
+    finite = np.minimum(distances, np.finfo(distances.dtype).max)  # scipy takes no infinity
+    return linkage(squareform(finite), method="single")[:, 2]
 
 
 def _pair_distances(values: Float[Tensor, "m n d"], distance: Distance) -> Array:
@@ -180,10 +168,10 @@ def _automatic_threshold(merges: Array, spacing: float) -> float:
     return math.exp((levels[below] + levels[below + 1]) / 2)
 
 
-def _mode(sets: Sequence[Tensor], scores: list[float] | None, group: _Group, rows: Array) -> Mode:
-    members = tuple(group.indices[rows].tolist())
+def _mode(sets: Sequence[Tensor], scores: list[float] | None, distances: Array, indices: Array) -> Mode:
+    members = tuple(indices.tolist())
     if scores is None:
-        best = members[int(group.distances[np.ix_(rows, rows)].sum(axis=1).argmin())]
+        best = members[int(distances[np.ix_(indices, indices)].sum(axis=1).argmin())]
     else:
         best = min(members, key=scores.__getitem__)
     return Mode(sets[best], len(members) / len(sets), math.nan if scores is None else scores[best], members)

@@ -1,31 +1,47 @@
-"""SetPredictor: fit, predict, energy and log_prob, for any method."""
+"""SetPredictor: fit, predict, energy and log_prob, for any method; saved and loaded."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import torch
-from accelerate import Accelerator
-from torch import Tensor
+from huggingface_hub import ModelHubMixin
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from desp.data.base import Augmentation, BatchSource, as_input, to_float
-from desp.errors import SettingsError
+from desp.categories import decided
+from desp.data.base import Augmentation, Batch, as_input, to_float
+from desp.data.shape import DataShape
+from desp.errors import RunError, SettingsError
+from desp.methods import Method, build_method
 from desp.methods.base import NO_ENERGY, evaluating
 from desp.precision import matmul_precision
-from desp.predictor.model import PredictorModel
+from desp.predictor.fitting import dataset_source, train_predictor
 from desp.predictor.prediction import Prediction
-from desp.predictor.shape import dataset_source, inspect_dataset
-from desp.randomness import make_generator
+from desp.predictor.saving import MODEL_CARD, load_predictor, save_predictor
+from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
+from desp.randomness import derive_seed, make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
-from desp.settings import DataDescription, SamplerSettings, TrainingSettings
-from desp.training import Trainer, TrainingCallback, TrainingOutcome
-from desp.training.device import make_accelerator, suitable_threads
+from desp.sets import Padding, SetBatch, present
+from desp.settings import (
+    DataDescription,
+    DenoisingSettings,
+    Device,
+    Engine,
+    MatmulPrecision,
+    MethodSettings,
+    RepresentationSettings,
+    SamplerSettings,
+    TrainingSettings,
+    require_setting,
+)
+from desp.training import TrainingCallback, TrainingOutcome
+from desp.training.device import make_accelerator
 
 
-class SetPredictor(PredictorModel):
+class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
@@ -37,6 +53,95 @@ class SetPredictor(PredictorModel):
         device: where to run.
         matmul_precision: of float32 matrix products in training and prediction; None: torch's own setting.
     """
+
+    def __init__(
+        self,
+        method: MethodSettings | None = None,
+        representation: RepresentationSettings | None = None,
+        *,
+        input_encoder: nn.Module | None = None,
+        engine: Engine = "auto",
+        device: Device = "auto",
+        matmul_precision: MatmulPrecision | None = None,
+    ) -> None:
+        self.settings = method or DenoisingSettings()
+        self.representation = representation or RepresentationSettings()
+        for given, expected in ((self.settings, MethodSettings), (self.representation, RepresentationSettings)):
+            if not isinstance(given, expected):
+                raise SettingsError(f"Expected {expected.__name__}, got {type(given).__name__}.")
+        padded = not self.settings.needs_presence or self.representation.padding == "presence"
+        wanted = f"presence for the method {self.settings.kind} with these settings"
+        require_setting(padded, "representation.padding", wanted, self.representation.padding)
+        self.engine, self.device_choice = engine, device
+        self.matmul_precision: MatmulPrecision | None = matmul_precision
+        self.input_encoder = input_encoder
+        self._method: Method | None = None
+
+    @property
+    def shape(self) -> DataShape:
+        """Shapes of inputs and sets, known once the predictor is fitted or loaded."""
+        return self.method.shape
+
+    @property
+    def method(self) -> Method:
+        """The module that is trained and saved."""
+        if self._method is None:
+            raise RunError("This predictor has not been fitted. Call fit(dataset) first, or from_pretrained.")
+        return self._method
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.method.parameters()).device
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.method.parameters()).dtype
+
+    def build(self, shape: DataShape, *, seed: int = 0, statistics: Tensor | None = None) -> None:
+        """Make the module for data of `shape`, with weights drawn from `seed`.
+
+        `statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
+        """
+        # Layers draw their first weights from torch's global generator; it is put back afterwards.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "weights"))
+            padding = Padding(self.representation)
+            self._method = build_method(self.settings, shape, padding, self.input_encoder, self.engine, statistics)
+        self._method.eval()
+
+    # -- units -------------------------------------------------------------------------------------------
+
+    def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+        """From a batch in the user's units to the tensors (x, y) that methods take."""
+        x = batch.x.reshape(len(batch.x), *self.shape.input_shape).to(device)
+        return to_float(x, self._dtype), self.encode_sets(batch.sets.to(device))
+
+    def given_presence(self, x: Tensor) -> Tensor | None:
+        """Which elements (B, N) sets have, where inputs say it: outputs are aligned with them. Else None."""
+        return present(x) if self.shape.aligned else None
+
+    def encode_sets(self, sets: SetBatch) -> Tensor:
+        """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""
+        scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
+        return self.method.padding.encode(SetBatch(scaled, sets.presence))
+
+    def decode_sets(self, values: Tensor) -> SetBatch:
+        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
+        sets = self.method.padding.decode(values)
+        elements = decided(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
+        return SetBatch(elements * sets.presence.unsqueeze(-1), sets.presence)
+
+    def _as_batch(self, x: Any) -> Tensor:
+        """Inputs as (B, ...) on the right device."""
+        return to_float(batch_of_inputs(x, self.shape).to(self.device), self._dtype)
+
+    def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch]:
+        """Inputs with one set each to score, on the right device."""
+        if not self.settings.has_energy:
+            raise SettingsError(NO_ENERGY)
+        batch = self._as_batch(x)
+        return batch, one_set_each(sets, len(batch), self.shape).to(self.device)
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -83,7 +188,8 @@ class SetPredictor(PredictorModel):
         self.build(shape, seed=seed, statistics=statistics)
         folder = Path(folder) if folder is not None else None
         accelerator = make_accelerator(self.device_choice, training, folder)
-        return self.train(
+        return train_predictor(
+            self,
             dataset_source(dataset, shape, training, seed, accelerator, augment),
             training,
             accelerator,
@@ -93,40 +199,6 @@ class SetPredictor(PredictorModel):
             resume=resume,
             callback=callback,
         )
-
-    def train(
-        self,
-        source: BatchSource,
-        training: TrainingSettings,
-        accelerator: Accelerator,
-        *,
-        validation: Callable[["SetPredictor"], float] | None = None,
-        seed: int = 0,
-        folder: Path | None = None,
-        resume: bool = False,
-        callback: TrainingCallback | None = None,
-    ) -> TrainingOutcome:
-        """Fit a predictor that was built to a stream of batches; `fit` does this for a dataset."""
-        self.method.plan(training.steps)
-        trainer = Trainer(
-            self.method,
-            source,
-            lambda batch: self.prepare(batch, accelerator.device),
-            training,
-            accelerator,
-            seed=seed,
-            folder=folder,
-            validate=None if validation is None else lambda: validation(self),
-            callback=callback,
-            engine=self.engine,
-        )
-        size, hidden = self.shape.max_size, self.settings.width
-        threads = suitable_threads(accelerator.device, training.batch_size, size, hidden)
-        with threads, matmul_precision(self.matmul_precision):
-            outcome = trainer.fit(resume)
-        self.method.load_state_dict(outcome.weights)
-        self.method.eval()
-        return outcome
 
     # -- prediction ------------------------------------------------------------------------------------
 
@@ -184,8 +256,6 @@ class SetPredictor(PredictorModel):
         Raises:
             SettingsError: the method has no energy.
         """
-        if not self.settings.has_energy:
-            raise SettingsError(NO_ENERGY)
         batch, given = self._as_pairs(x, sets)
         return self.raw_energy(self.encode(batch), self.encode_sets(given)).cpu()
 
@@ -206,8 +276,6 @@ class SetPredictor(PredictorModel):
         Raises:
             SettingsError: the method has no normalised density.
         """
-        if not self.settings.has_energy:
-            raise SettingsError(NO_ENERGY)
         if steps < 2 or probes < 2:
             raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
         batch, given = self._as_pairs(x, sets)
@@ -261,3 +329,21 @@ class SetPredictor(PredictorModel):
         """The energy (B,) of raw padded sets (B, N, C) for codes; NaN for a method that has none."""
         with self._predicting():
             return self.method.energies(code, values)
+
+    # -- saving ----------------------------------------------------------------------------------------
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        save_predictor(self, save_directory)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
+        """Load a predictor from a folder, or from the hub by its name.
+
+        Args:
+            pretrained_model_name_or_path: what `save_pretrained` wrote, or ``owner/name``.
+            **options: `input_encoder` where the predictor was made with one; hub options such as `revision`.
+
+        Raises:
+            CheckpointError: missing or damaged, or the encoder it was made with is not given.
+        """
+        return cast(Self, load_predictor(cls, pretrained_model_name_or_path, **options))

@@ -1,61 +1,26 @@
-"""What a predictor must know of its data: shapes, and the scaling of features."""
+"""Shapes and scales of a dataset, which is read once; inputs and sets for prediction checked by them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
-from desp.data.base import EMPTY, Augmentation, Batch, DatasetSource, collate, dataset_items, to_float
+from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
+from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling
-from desp.sets import as_set, present
-from desp.settings import DataDescription, InputKind, TrainingSettings
+from desp.sets import SetBatch, as_set, present
+from desp.settings import DataDescription, InputKind
 
 # An iterable dataset may have no end; this many of its examples must do.
 ITERABLE_EXAMPLES = 10_000
 ITEMS_AT_ONCE = 1000
 # Numbers of inputs that are float64 at the same time.
 NUMBERS_AT_ONCE = 2**22
-
-
-@dataclass(frozen=True)
-class DataShape:
-    """Shapes of inputs and sets.
-
-    Attributes:
-        input_shape: of one input.
-        features: D, of one element.
-        max_size: N, the largest set.
-        scaling: of element features; the identity if empty.
-        input_kind: what inputs are.
-        description: what is known of the data beside their shapes.
-    """
-
-    input_shape: tuple[int, ...]
-    features: int
-    max_size: int
-    scaling: FeatureScaling = field(default=FeatureScaling((), ()))
-    input_kind: InputKind = "vector"
-    description: DataDescription = field(default=DataDescription())
-
-    def __post_init__(self) -> None:
-        if not self.scaling.offset:
-            object.__setattr__(self, "scaling", FeatureScaling.identity(self.features))
-        self.description.check_features(self.features)
-
-
-@dataclass(frozen=True)
-class InputStatistics:
-    """Mean and standard deviation of the inputs, of the shape of one input (of one element, for sets)."""
-
-    mean: Tensor
-    deviation: Tensor
 
 
 def inspect_dataset(
@@ -65,8 +30,10 @@ def inspect_dataset(
     features: int | None = None,
     scaling: bool = True,
     description: DataDescription | None = None,
-) -> tuple[DataShape, InputStatistics]:
+) -> tuple[DataShape, Tensor]:
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
+
+    Beside the shape it gives mean and standard deviation (2, ...) of the inputs, or of their elements for sets.
 
     Args:
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
@@ -143,18 +110,14 @@ class _Summary:
             description=self.description,
         )
 
-    def statistics(self) -> InputStatistics:
-        """Mean and standard deviation of all inputs."""
+    def statistics(self) -> Tensor:
+        """Mean and standard deviation (2, ...) of all inputs."""
         mean = self.total / max(self.count, 1)
         deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
         if self.kind == "set":  # presence itself stays 0 or 1
             mean[-1], deviation[-1] = 0.0, 1.0
-        shape = (-1,) if mean.dim() else (1,)
-        default = torch.get_default_dtype()
-        return InputStatistics(
-            mean.reshape(shape if mean.dim() < 2 else mean.shape).to(default),
-            deviation.reshape(shape if mean.dim() < 2 else mean.shape).to(default),
-        )
+        # Inputs that are numbers are taken as vectors of one.
+        return torch.stack([torch.atleast_1d(mean), torch.atleast_1d(deviation)]).to(torch.get_default_dtype())
 
 
 def _features_of(items: list[Any]) -> int | None:
@@ -204,23 +167,33 @@ def _check_elements(elements: Tensor, description: DataDescription) -> None:
             )
 
 
-def dataset_source(
-    dataset: "Dataset[Any] | Sequence[Any]",
-    shape: DataShape,
-    training: TrainingSettings,
-    seed: int,
-    accelerator: Accelerator,
-    augment: Augmentation | None = None,
-) -> DatasetSource:
-    """The batches of a dataset for one of the accelerator's processes."""
-    return DatasetSource(
-        dataset,
-        training.batch_size,
-        max_size=shape.max_size,
-        features=shape.features,
-        seed=seed,
-        process=accelerator.process_index,
-        processes=accelerator.num_processes,
-        workers=training.data_workers,
-        augment=augment,
+def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
+    """Inputs as a tensor (B, ...).
+
+    Raises:
+        DataError: they are not a batch of inputs of that shape.
+    """
+    x, wanted = as_input(x), shape.input_shape
+    if wanted == (1,) and x.dim() == 1:  # numbers
+        return x.unsqueeze(1)
+    if x.dim() and tuple(x.shape[1:]) == wanted:
+        return x
+    one = " For one input, use predict_one." if tuple(x.shape) in (wanted, ()) else ""
+    padded = " Input sets are padded with zeros, their last feature is presence, 1 or 0."
+    raise DataError(
+        f"Expected a batch of inputs of shape (B, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}."
+        f"{one}{padded if shape.input_kind == 'set' else ''}"
     )
+
+
+def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
+    """As many sets as there are inputs, padded to the size that energies were trained with.
+
+    Raises:
+        DataError: more or fewer.
+    """
+    # A batch may be padded to another size, which energies would notice.
+    ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
+    if len(ragged) != inputs:
+        raise DataError(f"Expected one set for each of {inputs} inputs, got {len(ragged)} sets.")
+    return SetBatch.from_ragged(ragged, shape.max_size, shape.features)

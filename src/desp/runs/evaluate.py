@@ -41,13 +41,14 @@ def evaluate_run(
     """
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
-    settings, seed, task, predictor = folder.open()
+    run = folder.open()
+    settings, task, predictor = run.settings, run.task, run.predictor
     if distance != "chamfer" and not task.compares_collections:
         raise SettingsError(
             f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
         )
     counts, began = task.protocol(protocol), time.monotonic()
-    evaluation = task.evaluate(EvaluationSetup(predictor, seed, samples, counts, distance=distance))
+    evaluation = task.evaluate(EvaluationSetup(predictor, run.seed, samples, counts, distance=distance))
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
     result: dict[str, Any] = {
@@ -57,7 +58,7 @@ def evaluate_run(
         "system": recipe.system,
         "scored": recipe.scored,
         "protocol": {"name": protocol, **asdict(counts)},
-        "seed": seed,
+        "seed": run.seed,
         "data": evaluation.data or task.data_label,
         "data_source": data_slug(settings),
         "metrics": describe(task.metrics, [*evaluation.raw, *evaluation.returned]),
@@ -115,7 +116,8 @@ def changed_settings(folder: RunFolder) -> list[str]:
 
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
     """Predict sets for the task's examples and write them, with the chain of each, to ``samples.json``."""
-    _, seed, task, predictor = folder.open()
+    run = folder.open()
+    seed, task, predictor = run.seed, run.task, run.predictor
     examples = [_shown(predictor, example, samples, seed) for example in task.examples(seed)]
     columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
     axes = task.axes | {"names": [task.axes["names"][column] for column in columns]}

@@ -3,7 +3,7 @@
 Torch is loaded with the task or the predictor, not before: commands and reports look into folders without it.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,23 @@ WRITTEN_BY = {
     "ablation.json": "desp ablate RUN",
     "tuning.json": "desp tune RUN",
 }
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A finished run, opened once: what every command that uses a trained model holds.
+
+    Attributes:
+        settings: as the run was begun; the predictor's own sampler may have been tuned since.
+        seed: the run's.
+        task: its data are read when they are first used.
+        predictor: trained.
+    """
+
+    settings: RunSettings
+    seed: int
+    task: "Task"
+    predictor: "SetPredictor"
 
 
 class RunFolder:
@@ -206,8 +223,8 @@ class RunFolder:
                 f"desp train {settings.recipe} --run {self.path} --resume"
             ) from error
 
-    def open(self, *, data: bool = True) -> "tuple[RunSettings, int, Task, SetPredictor]":
-        """A finished run: its settings, as it was begun, its seed, its task, and the trained predictor.
+    def open(self, *, data: bool = True) -> LoadedRun:
+        """The finished run in this folder.
 
         Args:
             data: whether its data will be used, and must be those it was trained on.
@@ -219,7 +236,7 @@ class RunFolder:
         task, predictor = self.load_task(), self.load_predictor()
         if data:
             self.check_data(task)
-        return settings, seed, task, predictor
+        return LoadedRun(settings, seed, task, predictor)
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""

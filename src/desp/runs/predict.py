@@ -30,15 +30,15 @@ def predict_file(folder: RunFolder, inputs: Path, output: Path, samples: int, se
         raise DataError(f"{output} is the input file. Choose another one for the predictions.")
     if inputs.suffix == ".npz":
         raise DataError(f'{inputs}: inputs to predict for are read from JSON lines, one {{"input": ...}} a line.')
-    _, _, task, predictor = folder.open(data=False)
+    run = folder.open(data=False)
     values, rows = [], []
     for where, record in read_lines(inputs):
         value = field_of(record, "input", where)
-        rows.append(task.read_input(value, where, inputs.parent, predictor.shape))
+        rows.append(run.task.read_input(value, where, inputs.parent, run.predictor.shape))
         values.append(value)
     if not rows:
         raise DataError(f'{inputs} holds no inputs. Write one JSON object a line: {{"input": ...}}')
-    predictions = predictor.predict(torch.stack(rows), samples, seed=seed)
+    predictions = run.predictor.predict(torch.stack(rows), samples, seed=seed)
     lines = [json.dumps(_line(value, item)) for value, item in zip(values, predictions, strict=True)]
     write_text(output, "\n".join(lines) + "\n")
     return len(lines)

@@ -7,6 +7,7 @@ from accelerate import PartialState
 from desp.errors import SettingsError
 from desp.extras import require
 from desp.predictor import SetPredictor
+from desp.predictor.fitting import train_predictor
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.samplers import check_engine
@@ -56,7 +57,8 @@ def train_run(
     accelerator = make_accelerator(settings.device, settings.training, folder.path)
     if accelerator.is_main_process:
         folder.add_part(provenance(accelerator.device), settings.training.steps)
-    outcome = predictor.train(
+    outcome = train_predictor(
+        predictor,
         task.source(shape, settings.training, seed, accelerator),
         settings.training,
         accelerator,

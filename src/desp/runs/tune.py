@@ -37,7 +37,8 @@ def tune_run(
     before = settings.method.prediction_sampler
     if before is None or type(before) not in _CHANGES:
         raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
-    _, _, task, predictor = folder.open()
+    run = folder.open()
+    task, predictor = run.task, run.predictor
     counts = task.protocol(protocol)
     examples = task.validation_batch(seed, counts.calibrated)
     if examples is None:

@@ -18,14 +18,11 @@ from desp.settings.codec import to_json as to_json
 from desp.settings.data import Columns as Columns
 from desp.settings.data import DataDescription as DataDescription
 from desp.settings.encoders import ConvEncoderSettings as ConvEncoderSettings
-from desp.settings.encoders import DefaultEncoderSettings as DefaultEncoderSettings
-from desp.settings.encoders import ElementsEncoderSettings as ElementsEncoderSettings
 from desp.settings.encoders import EncoderSettings as EncoderSettings
 from desp.settings.encoders import FSPoolSetEncoderSettings as FSPoolSetEncoderSettings
 from desp.settings.encoders import IdentityEncoderSettings as IdentityEncoderSettings
 from desp.settings.encoders import LayeredEncoderSettings as LayeredEncoderSettings
 from desp.settings.encoders import MLPEncoderSettings as MLPEncoderSettings
-from desp.settings.encoders import PaddedSetEncoderSettings as PaddedSetEncoderSettings
 from desp.settings.encoders import SumPooledSetEncoderSettings as SumPooledSetEncoderSettings
 from desp.settings.energies import AttentionSettings as AttentionSettings
 from desp.settings.energies import DeepSetsSettings as DeepSetsSettings

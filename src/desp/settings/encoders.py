@@ -20,49 +20,39 @@ class EncoderSettings(Variant):
     """What inputs it can take."""
 
 
-@EncoderSettings.register("auto", "")
-@dataclass(frozen=True)
-class DefaultEncoderSettings(EncoderSettings):
-    """The encoder that suits the inputs and the method."""
-
-
 @EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
 @dataclass(frozen=True)
 class IdentityEncoderSettings(EncoderSettings):
-    """Vectors, standardised; no learned layers."""
+    """No learned layers: standardised vectors; or input sets in the units and with the padding of those to
+    predict, for a shared set encoder."""
 
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector", "set")
 
 
 @dataclass(frozen=True)
-class _CodeSettings(EncoderSettings):
+class LayeredEncoderSettings(EncoderSettings):
     """Base of encoders with layers."""
 
     hidden: int = 128
     """Width of the hidden layers, or channels of the widest one."""
     out: int = 128
     """Length H of the code, or of each element's code."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "hidden", "out")
-
-
-@dataclass(frozen=True)
-class LayeredEncoderSettings(_CodeSettings):
-    """Base of encoders with a choice of weight initialisation and code normalisation."""
-
     standardise: bool = False
     """Batch norm without scale and shift on the codes."""
     initialisation: Initialisation = "default"
     """Initial weights: torch's default, or Xavier-uniform with zero biases."""
 
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "out")
+
 
 @EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")
 @dataclass(frozen=True)
 class MLPEncoderSettings(LayeredEncoderSettings):
-    """Standardised vectors through an MLP."""
+    """Standardised vectors through an MLP; of input sets each element, which gives a code for each, for outputs
+    that are aligned with them."""
 
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector",)
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector", "set")
 
 
 @EncoderSettings.register("conv", "desp.nn.encoders:build_conv")
@@ -75,7 +65,7 @@ class ConvEncoderSettings(LayeredEncoderSettings):
 
 @EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")
 @dataclass(frozen=True)
-class SumPooledSetEncoderSettings(_CodeSettings):
+class SumPooledSetEncoderSettings(LayeredEncoderSettings):
     """Input sets: an MLP on each element's Fourier features, a sum over present elements, an MLP."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
@@ -99,23 +89,6 @@ class FSPoolSetEncoderSettings(LayeredEncoderSettings):
     """Length of the code."""
     presence_as_feature: bool = False
     """Absent elements are zero vectors that are pooled too, divided by N, as DSPN does; else they are masked."""
-
-
-@EncoderSettings.register("elements", "desp.nn.encoders:build_elements")
-@dataclass(frozen=True)
-class ElementsEncoderSettings(_CodeSettings):
-    """Input sets: an MLP on each element, which gives a code for each, for outputs that are aligned with them."""
-
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
-
-
-@EncoderSettings.register("padded-set", "desp.nn.encoders:SetScaling")
-@dataclass(frozen=True)
-class PaddedSetEncoderSettings(EncoderSettings):
-    """Input sets as they are, in the units and with the padding of the sets to predict: for a shared set
-    encoder."""
-
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
 
 
 LAYERED_ENCODERS: dict[InputKind, type[LayeredEncoderSettings]] = {

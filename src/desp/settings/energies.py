@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desp.errors import SettingsError
+from desp.errors import DataError, SettingsError
 from desp.settings.base import (
     Initialisation,
     InputKind,
@@ -18,7 +18,6 @@ from desp.settings.encoders import (
     ConvEncoderSettings,
     EncoderSettings,
     IdentityEncoderSettings,
-    PaddedSetEncoderSettings,
     SumPooledSetEncoderSettings,
 )
 
@@ -132,8 +131,10 @@ class SetEncoderSettings(EnergySettings):
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """To codes of the latent space, by the same kind of network where inputs are sets."""
+        if self.shared and kind != "set":
+            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
         if self.shared:
-            return PaddedSetEncoderSettings()
+            return IdentityEncoderSettings()
         return LAYERED_ENCODERS[kind](self.hidden, self.latent, initialisation=self.initialisation)
 
 
@@ -183,5 +184,5 @@ class AttentionSettings(EnergySettings):
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""
         if kind == "set":
-            return SumPooledSetEncoderSettings(self.hidden, self.hidden, self.fourier_features)
+            return SumPooledSetEncoderSettings(self.hidden, self.hidden, fourier_features=self.fourier_features)
         return super().default_encoder(kind)

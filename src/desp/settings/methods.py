@@ -11,12 +11,7 @@ from desp.settings.base import (
     require_positive,
     require_setting,
 )
-from desp.settings.encoders import (
-    LAYERED_ENCODERS,
-    DefaultEncoderSettings,
-    EncoderSettings,
-    FSPoolSetEncoderSettings,
-)
+from desp.settings.encoders import LAYERED_ENCODERS, EncoderSettings, FSPoolSetEncoderSettings
 from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
 from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
 
@@ -27,12 +22,10 @@ class MethodSettings(Variant):
 
     has_energy: ClassVar[bool] = False
     """Whether sets have an energy, by which predictions can be compared."""
-    deterministic: ClassVar[bool] = False
-    """Whether all K predictions for one input are identical."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
-    encoder: EncoderSettings = field(default_factory=DefaultEncoderSettings)
-    """h(x); auto: what suits the inputs."""
+    encoder: EncoderSettings | None = None
+    """h(x); None: what suits the inputs."""
 
     @property
     def backbone(self) -> EnergySettings:
@@ -166,11 +159,10 @@ class DiffusionSettings(MethodSettings):
 
 @MethodSettings.register("denoising", "desp.methods.denoising:EnergyDenoising")
 @dataclass(frozen=True)
-class DenoisingSettings(DiffusionSettings):
+class DenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
     """Denoising score matching: the energy's gradient learns to remove noise of every level; no chain in
     training."""
 
-    has_energy: ClassVar[bool] = True
     energy: EnergySettings = field(default_factory=PooledLayersSettings)
     """The energy E(x, Y, sigma), conditional on the noise level."""
     energy_sigma: float = 0.05
@@ -183,11 +175,6 @@ class DenoisingSettings(DiffusionSettings):
         require_setting(
             conditional, "energy", "pooled-layers, attention or deep-sets for denoising", self.energy.kind
         )
-
-    @property
-    def backbone(self) -> EnergySettings:
-        """The energy."""
-        return self.energy
 
     @property
     def has_density(self) -> bool:
@@ -223,7 +210,6 @@ class SetRiskSettings(_EnergyMethodSettings):
     With the energy `set-encoder` it is DSPN (Zhang et al. 2019), and with predicted cardinality C-DSPN.
     """
 
-    deterministic: ClassVar[bool] = True
     distance: Distance = "chamfer"
     """The set distance that is minimised."""
     descent: DescentSettings = field(default_factory=DescentSettings)

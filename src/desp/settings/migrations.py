@@ -2,6 +2,7 @@
 
 Schema 1 is everything before schemas were numbered: energy, estimator and sampler as three parts of a predictor.
 Schema 2 had the categories among the settings of how sets become tensors; they describe the data since.
+Schema 3 wrote the default encoder as one of kind 'auto', and had kinds of their own for sets: `ENCODERS_OF_3`.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,12 +10,14 @@ from typing import Any
 
 from desp.errors import SettingsError
 
-SCHEMA = 3
+SCHEMA = 4
 
 REMOVED = (
     "{what} was removed from desp, so this run can no longer be used. Its results stay readable; to use the "
     "model, install the version that saved it."
 )
+
+ENCODERS_OF_3 = {"elements": "mlp", "padded-set": "identity"}
 
 Values = dict[str, Any]
 
@@ -25,7 +28,7 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _run_from_1, 2: _run_from_2})
+    return _migrate(values, {1: _run_from_1, 2: _run_from_2, 3: _from_3})
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
@@ -34,14 +37,14 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _predictor_from_1, 2: _predictor_from_2})
+    return _migrate(values, {1: _predictor_from_1, 2: _predictor_from_2, 3: _from_3})
 
 
-def migrate_weights(weights: Mapping[str, Any], schema: int, method: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights of a saved predictor under the present names; `method` is its migrated settings."""
+def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
+    """Weights of a saved predictor under the present names; `kind` is that of its method."""
     if schema > 1:
         return dict(weights)
-    network = "field.network." if method["kind"] == "denoiser" else "energy.network."
+    network = "field.network." if kind == "denoiser" else "energy.network."
     return {_weight_from_1(name, network): value for name, value in weights.items()}
 
 
@@ -55,6 +58,19 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     energy = values.get("method", {}).get("energy", {})
     if energy.get("pooling") == "max":
         raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
+    return values
+
+
+# -- from schema 3 -----------------------------------------------------------------------------------------
+
+
+def _from_3(values: Values) -> Values:
+    encoder = values.get("method", {}).get("encoder", {})
+    if encoder.get("kind") == "auto":
+        return values | {"method": values["method"] | {"encoder": None}}
+    if encoder.get("kind") in ENCODERS_OF_3:
+        renamed = encoder | {"kind": ENCODERS_OF_3[encoder["kind"]]}
+        return values | {"method": values["method"] | {"encoder": renamed}}
     return values
 
 

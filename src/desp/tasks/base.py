@@ -18,7 +18,6 @@ from desp.data.files import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
-from desp.predictor.shape import InputStatistics
 from desp.randomness import make_generator
 from desp.settings import TaskSettings, TrainingSettings
 from desp.tasks.calibration import energy_score
@@ -55,8 +54,8 @@ class Task(ABC):
     """Whether collections of true and predicted sets are compared."""
 
     @abstractmethod
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
-        """Shapes of inputs and sets, and how to standardise inputs."""
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor | None]:
+        """Shapes of inputs and sets, and mean and standard deviation (2, ...) to standardise inputs by."""
 
     @abstractmethod
     def source(
@@ -156,7 +155,7 @@ class GeneratedTask(Task):
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw a batch on the generator's device."""
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics | None]:
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor | None]:
         """Those of many drawn examples."""
         drawn = self.draw(DRAWN, make_generator("shape"))
         pairs = list(zip(drawn.x, drawn.sets.to_ragged(), strict=True))

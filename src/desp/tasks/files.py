@@ -8,13 +8,14 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, read_data_file
 from desp.errors import DataError
 from desp.predictor import DataShape, inspect_dataset
-from desp.predictor.shape import InputStatistics, dataset_source
+from desp.predictor.fitting import dataset_source
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import FilesSettings, TrainingSettings
@@ -71,7 +72,7 @@ class FilesTask(Task):
                 hashlib.file_digest(file, lambda: total)
         return total.hexdigest()
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, InputStatistics]:
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor]:
         """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
         described = replace(self.description, input_kind=self.whole.input_kind)
         shape, _ = inspect_dataset(self.whole, max_size=max_size, scaling=scaling, description=described)

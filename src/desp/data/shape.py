@@ -1,0 +1,37 @@
+"""What a model must know of its data: shapes, and the scaling of features."""
+
+from dataclasses import dataclass, field
+
+from desp.scaling import FeatureScaling
+from desp.settings import DataDescription, InputKind
+
+
+@dataclass(frozen=True)
+class DataShape:
+    """Shapes of inputs and sets.
+
+    Attributes:
+        input_shape: of one input.
+        features: D, of one element.
+        max_size: N, the largest set.
+        scaling: of element features; the identity if empty.
+        input_kind: what inputs are.
+        description: what is known of the data beside their shapes.
+    """
+
+    input_shape: tuple[int, ...]
+    features: int
+    max_size: int
+    scaling: FeatureScaling = field(default=FeatureScaling((), ()))
+    input_kind: InputKind = "vector"
+    description: DataDescription = field(default=DataDescription())
+
+    def __post_init__(self) -> None:
+        if not self.scaling.offset:
+            object.__setattr__(self, "scaling", FeatureScaling.identity(self.features))
+        self.description.check_features(self.features)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether row i of a set belongs to row i of its input, which gives its presence."""
+        return self.description.aligned

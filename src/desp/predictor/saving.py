@@ -1,0 +1,119 @@
+"""Predictors as folders with JSON and safetensors, on this machine or on the Hugging Face hub."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+from desp.data.shape import DataShape
+from desp.errors import CheckpointError, SettingsError
+from desp.settings import (
+    SCHEMA,
+    MethodSettings,
+    RepresentationSettings,
+    from_json,
+    migrate_predictor,
+    migrate_weights,
+    to_json,
+)
+from desp.storage import write_json
+from desp.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from desp.training.device import default_device
+
+if TYPE_CHECKING:
+    from desp.predictor.predictor import SetPredictor
+
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+HUB_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+
+MODEL_CARD = """---
+{{ card_data }}
+---
+
+# A set predictor
+
+Saved by desp, which predicts sets when more than one answer is right. Load it with:
+
+```python
+from desp import SetPredictor
+
+predictor = SetPredictor.from_pretrained("PATH OR NAME OF THIS MODEL")
+predictions = predictor.predict(inputs, samples=5)
+```
+
+`config.json` holds its settings and the shapes of inputs and sets, `model.safetensors` its weights.
+"""
+
+
+def save_predictor(predictor: "SetPredictor", folder: Path) -> None:
+    """Write settings, shapes and weights."""
+    config = {
+        "schema": SCHEMA,
+        "method": to_json(predictor.settings),
+        "representation": to_json(predictor.representation),
+        "shape": to_json(predictor.shape),
+        "own_encoder": predictor.input_encoder is not None,
+    }
+    save_checkpoint(folder / WEIGHTS_FILE, Checkpoint(predictor.method.state_dict(), {}))
+    write_json(folder / CONFIG_FILE, {"desp": config})
+
+
+def load_predictor(make: "Callable[..., SetPredictor]", name: str | Path, **options: Any) -> "SetPredictor":
+    """A fitted predictor from a folder, or from the hub; options are those of the hub and of `make`, its class.
+
+    Raises:
+        CheckpointError: missing or damaged, or the encoder it was made with is not given.
+    """
+    folder = _find_folder(name, {key: options.pop(key) for key in HUB_OPTIONS if key in options})
+    config = _read_config(folder / CONFIG_FILE)
+    if config.get("own_encoder") and options.get("input_encoder") is None:
+        raise CheckpointError(
+            "This predictor was made with an input encoder of your own. Pass it again: "
+            "from_pretrained(folder, input_encoder=MyEncoder())."
+        )
+    try:
+        try:
+            values = migrate_predictor(config)
+        except SettingsError as error:  # of another version, and not damaged
+            raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
+        method = from_json(MethodSettings, values["method"])
+        representation = from_json(RepresentationSettings, values["representation"])
+        shape = from_json(DataShape, values["shape"])
+    except (KeyError, TypeError, AttributeError, SettingsError) as error:
+        raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
+    predictor = make(method, representation, **options)
+    predictor.build(shape)
+    weights = load_checkpoint(folder / WEIGHTS_FILE).tensors
+    try:
+        predictor.method.load_state_dict(migrate_weights(weights, config.get("schema", 1), method.kind))
+    except RuntimeError as error:
+        raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
+    predictor.method.to(default_device(predictor.device_choice))
+    return predictor
+
+
+def _find_folder(name: str | Path, hub_options: dict[str, Any]) -> Path:
+    """`name` itself, or where the hub's files of that name are on this machine."""
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if folder.is_absolute() or len(folder.parts) > 2 or str(folder).startswith("."):
+        raise CheckpointError(f"There is no folder {folder}. Pass what save_pretrained wrote.")
+    try:
+        return Path(snapshot_download(str(name), allow_patterns=[CONFIG_FILE, WEIGHTS_FILE], **hub_options))
+    except (OSError, HfHubHTTPError, HFValidationError) as error:
+        raise CheckpointError(
+            f"There is no folder {folder}, and the hub gave no predictor of that name either ({error})."
+        ) from error
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))["desp"])
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path.parent} holds no predictor: {path.name} is missing.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged or not a predictor's: {error!r}. Save it again.") from error
