@@ -19,7 +19,7 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     PooledLayersSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
     TSPNSettings,
@@ -71,7 +71,7 @@ OF_CONV: Changes = {
     "standardise": (True, "encoder.0 encoder.1 encoder.layers encoder.out"),  # becomes a part of a sequence
     "initialisation": ("xavier", "weights"),
 }
-SET_ENCODER = SetEncoderSettings(hidden=8, latent=6)
+SET_ENCODER = SetEncoderEnergySettings(hidden=8, latent=6)
 DESCENT = DescentSettings(steps=2)
 TSPN = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=12, latent=6, cardinality_hidden=10)
 
@@ -108,20 +108,20 @@ def with_encoder(encoder: EncoderSettings, changes: Changes, kind: InputKind, al
     """A method with a given encoder, in which only that changes."""
     energy = DeepSetsSettings(hidden=8, element_layers=1, set_layers=1)
     chain = LangevinSettings(steps=1, stochastic_steps=1)
-    settings = ContrastiveSettings(encoder=encoder, energy=energy, chain=chain, sampler=chain)
+    settings = ContrastiveSettings(encoder=encoder, energy=energy, training_sampler=chain, sampler=chain)
     return Case(settings, within("encoder", changes), kind, aligned)
 
 
 CASES = {
     "contrastive": Case(
         ContrastiveSettings(
-            energy=DeepSetsSettings(hidden=8), chain=CHAIN, sampler=LANGEVIN, max_divergent_fraction=0.5
+            energy=DeepSetsSettings(hidden=8), training_sampler=CHAIN, sampler=LANGEVIN, max_divergent_fraction=0.5
         ),
         {
             "data_noise": (0.1, "loss"),
             "mask_divergent": (True, "loss"),
             "max_divergent_fraction": (0.1, "divergence"),
-            **{f"chain.{name}": (value, "loss") for name, value in OF_CHAINS.items()},
+            **{f"training_sampler.{name}": (value, "loss") for name, value in OF_CHAINS.items()},
             **{f"sampler.{name}": (value, "sets") for name, value in OF_CHAINS.items()},
             "sampler.restarts": (2, "sets"),
             "sampler.aggregate": ("lowest", "sets"),

@@ -36,7 +36,7 @@ class Given(EnergySettings):
     """Settings that stand for an energy made by hand."""
 
     noise_conditional: ClassVar[bool] = True
-    bounded_chains: ClassVar[bool] = True
+    supports_mask_divergent: ClassVar[bool] = True
     hidden: int = 4
     energy: SetEnergy = field(kw_only=True)
 

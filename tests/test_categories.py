@@ -111,7 +111,7 @@ def test_they_are_saved(tmp_path: Any) -> None:
     predictor.fit(molecules(), replace(SHORT, steps=1), description=ONE_HOT)
     predictor.save_pretrained(tmp_path)
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
-    assert (loaded.settings, loaded.shape.description) == (METHOD, ONE_HOT)
+    assert (loaded.method_settings, loaded.shape.description) == (METHOD, ONE_HOT)
 
 
 def test_each_element_has_its_own_one() -> None:

@@ -58,6 +58,11 @@ def leaves(values: Any) -> Iterator[str]:
         yield json.dumps(values)
 
 
+def as_saved(settings: RunSettings) -> Any:
+    """Settings as a file would hold them now."""
+    return json.loads(json.dumps(to_json(settings)))
+
+
 def test_there_are_files_of_every_method() -> None:
     assert len(RUNS) >= 9
     assert len(RESULTS) >= 70
@@ -90,17 +95,18 @@ RENAMED = {'"first"': '"predicted"', '"drawn"': '"sampled"', '"likeliest"': '"mo
 def test_no_value_of_a_saved_file_is_lost(path: Path) -> None:
     """Whatever they are called now, all values are there, but for what was removed or never did anything."""
     values = copy.deepcopy(saved(path))
-    if values.pop("schema", 1) > 1:  # names have stayed what they are, but for the default encoder's
-        assert values["method"]["encoder"] == {"kind": "auto"}
-        values["method"]["encoder"] = None
-        assert json.loads(json.dumps(to_json(from_json(RunSettings, migrate_run(saved(path)))))) == values
+    settings = from_json(RunSettings, migrate_run(saved(path)))
+    mode = {"lowest": "min", "highest": "max"}[values["training"].pop("best_is")]
+    assert settings.training.validation_mode == mode
+    if values.pop("schema", 1) > 1:
+        values["method"]["encoder"] = None if values["method"]["encoder"] == {"kind": "auto"} else ...
+        assert Counter(leaves(values)) + Counter([json.dumps(mode)]) == Counter(leaves(as_saved(settings)))
         return
     predictor = values["predictor"]
     for part, names in GONE.items():
         group = predictor if part == "predictor" else values[part] if part == "training" else predictor[part]
         for name in names:
             group.pop(name, None)
-    settings = from_json(RunSettings, migrate_run(saved(path)))
     if settings.method.prediction_sampler is None or isinstance(settings.method, SetRiskSettings):
         del predictor["sampler"]  # direct risk never used it
     if isinstance(settings.method, TSPNSettings):
@@ -109,7 +115,7 @@ def test_no_value_of_a_saved_file_is_lost(path: Path) -> None:
         del predictor["estimator"]["energy_level"]
     predictor["energy"].pop("field", None)
     wanted = Counter(RENAMED.get(leaf, leaf) for leaf in leaves(values))
-    assert not wanted - Counter(leaves(json.loads(json.dumps(to_json(settings)))))
+    assert not wanted - Counter(leaves(as_saved(settings)))
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.parent.name)
@@ -172,7 +178,7 @@ def test_a_run_of_another_version_is_not_called_damaged(
 def test_a_model_of_another_version_is_not_called_damaged(
     place: tuple[str, ...], value: object, message: str, run: Path
 ) -> None:
-    assert SetPredictor.from_pretrained(run / "model").settings == golden("denoising").method
+    assert SetPredictor.from_pretrained(run / "model").method_settings == golden("denoising").method
     config = run / "model" / "config.json"
     change(config, "desp", *(("settings",) if len(place) > 1 else ()), *place, value=value)
     with pytest.raises(CheckpointError, match=message) as caught:

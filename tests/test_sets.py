@@ -42,7 +42,7 @@ def test_ragged_survives_padding(sets: list[torch.Tensor], spare: int) -> None:
     assert batch.elements.shape == (len(sets), largest + spare, features)
     assert (len(batch), batch.max_size, batch.features) == tuple(batch.elements.shape)
     assert batch.sizes.tolist() == [len(item) for item in sets]
-    assert not batch.elements[~batch.presence].any()
+    assert not batch.elements[~batch.mask].any()
     assert_same_sets(batch.to_ragged(), sets)
 
 
@@ -63,7 +63,7 @@ def test_sets_survive_both_paddings(padding: Any, sets: list[torch.Tensor]) -> N
     values = padding.encode(batch)
     assert values.shape == (*batch.elements.shape[:2], padding.channels(features))
     decoded = padding.decode(values)
-    assert torch.equal(decoded.presence, batch.presence)
+    assert torch.equal(decoded.mask, batch.mask)
     assert torch.equal(decoded.elements, batch.elements)
 
 
@@ -72,14 +72,14 @@ def test_packed_moves_present_elements_to_the_front(sets: list[torch.Tensor], se
     generator = torch.Generator().manual_seed(seed)
     batch = SetBatch.from_ragged(sets, max_size=max(map(len, sets)) + 2, features=sets[0].shape[1])
     order = torch.randperm(batch.max_size, generator=generator)
-    mixed = SetBatch(batch.elements[:, order] + (~batch.presence[:, order, None]) * 7.0, batch.presence[:, order])
+    mixed = SetBatch(batch.elements[:, order] + (~batch.mask[:, order, None]) * 7.0, batch.mask[:, order])
 
     packed = mixed.packed()
 
     assert_same_sets(packed.to_ragged(), mixed.to_ragged())
     assert packed.sizes.tolist() == [len(item) for item in sets]
-    assert torch.equal(packed.presence, batch.presence)
-    assert not packed.elements[~packed.presence].any()
+    assert torch.equal(packed.mask, batch.mask)
+    assert not packed.elements[~packed.mask].any()
 
 
 def test_zero_sets_elements_that_are_absent() -> None:
@@ -101,18 +101,18 @@ def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[boo
     values = torch.tensor([[[0.5, 0.5], [0.5, 0.01], [0.01, -0.01], [-0.2, 0.2]]])
     padding = Padding(RepresentationSettings(padding="zero", threshold=threshold, zero_rule=rule))
     decoded = padding.decode(values)
-    assert decoded.presence.tolist() == [expected]
-    assert torch.equal(decoded.elements[decoded.presence], values[decoded.presence])
-    assert not decoded.elements[~decoded.presence].any()
+    assert decoded.mask.tolist() == [expected]
+    assert torch.equal(decoded.elements[decoded.mask], values[decoded.mask])
+    assert not decoded.elements[~decoded.mask].any()
 
 
 def test_presence_padding_threshold_is_exclusive_and_drops_the_column() -> None:
     values = torch.tensor([[[1.0, 0.6], [2.0, 0.5], [3.0, 0.2]]])
     decoded = Padding(RepresentationSettings(padding="presence", threshold=0.5)).decode(values)
-    assert decoded.presence.tolist() == [[True, False, False]]
+    assert decoded.mask.tolist() == [[True, False, False]]
     assert decoded.elements.tolist() == [[[1.0], [0.0], [0.0]]]
     lower = Padding(RepresentationSettings(padding="presence", threshold=0.1)).decode(values)
-    assert lower.presence.all()
+    assert lower.mask.all()
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_means_of_clearly_absent_rows_are_absent(padding: Padding) -> None:
     rows[..., -1] *= 25 if padding.with_presence else 1
     absent = padding.clearly_absent(rows)
     assert 0 < int(absent.sum()) < 4000
-    assert not padding.decode(rows).presence[absent].any()
+    assert not padding.decode(rows).mask[absent].any()
     first, second = rows[:, absent[0]], rows[:, absent[0]].flip(1)
-    assert not padding.decode((first + second) / 2).presence.any()
+    assert not padding.decode((first + second) / 2).mask.any()
     zeros = padding.encode(SetBatch(torch.zeros(1, 2, 2), torch.tensor([[True, False]])))
     assert padding.clearly_absent(zeros)[0].tolist() == [not padding.with_presence, True]
 
@@ -139,7 +139,7 @@ def test_means_of_clearly_absent_rows_are_absent(padding: Padding) -> None:
 def test_absent_rows_are_zero_even_where_a_chain_diverged(padding: Any) -> None:
     diverged = torch.tensor([[[torch.nan, torch.nan, 0.0], [torch.inf, 0.0, 0.0]]])
     decoded = padding.decode(diverged)
-    assert not decoded.presence.any()
+    assert not decoded.mask.any()
     assert torch.equal(decoded.elements, torch.zeros_like(decoded.elements))
 
 
@@ -235,9 +235,9 @@ def test_the_default_thresholds_of_presence() -> None:
     """Zero padding keeps what exceeds 0.015, presence what exceeds one half."""
     zero, presence = (Padding(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
     values = torch.tensor([[[0.016, 0.016], [0.0149, 0.5], [0.5, 0.0149]]])
-    assert zero.decode(values).presence.tolist() == [[True, False, False]]
+    assert zero.decode(values).mask.tolist() == [[True, False, False]]
     values = torch.tensor([[[9.0, 0.51], [9.0, 0.5], [9.0, 0.49]]])
-    assert presence.decode(values).presence.tolist() == [[True, False, False]]
+    assert presence.decode(values).mask.tolist() == [[True, False, False]]
     assert presence.clearly_absent(torch.tensor([[[9.0, 0.126], [9.0, 0.125]]])).tolist() == [[False, True]]
     at_threshold = torch.tensor([[[0.015, -0.015], [0.0, -0.016], [0.016, 0.0]]])
     assert zero.clearly_absent(at_threshold).tolist() == [[True, False, False]]
@@ -245,4 +245,4 @@ def test_the_default_thresholds_of_presence() -> None:
 
 def test_to_moves_both_tensors() -> None:
     moved = SetBatch.from_ragged([[[1.0]]]).to("meta")
-    assert moved.elements.device.type == moved.presence.device.type == "meta"
+    assert moved.elements.device.type == moved.mask.device.type == "meta"

@@ -32,7 +32,7 @@ from desp.settings import (
     PooledLayersSettings,
     RepresentationSettings,
     RunSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
     TrainingSettings,
@@ -59,7 +59,7 @@ LANGEVIN = LangevinSettings(
 # For every class: values that differ from the defaults in each field.
 EXAMPLES: list[Any] = [
     DeepSetsSettings(hidden=7, element_layers=1, set_layers=2, pooling="mean", divide_by_size=False),
-    SetEncoderSettings(
+    SetEncoderEnergySettings(
         hidden=7,
         layers=2,
         latent=5,
@@ -102,8 +102,8 @@ EXAMPLES: list[Any] = [
     ),
     ContrastiveSettings(
         encoder=ConvEncoderSettings(),
-        energy=SetEncoderSettings(hidden=3),
-        chain=LangevinSettings(steps=9, stochastic_steps=9, max_step=0.3),
+        energy=SetEncoderEnergySettings(hidden=3),
+        training_sampler=LangevinSettings(steps=9, stochastic_steps=9, max_step=0.3),
         sampler=LANGEVIN,
         data_noise=0.1,
         mask_divergent=True,
@@ -111,7 +111,7 @@ EXAMPLES: list[Any] = [
     ),
     SetRiskSettings(
         encoder=IdentityEncoderSettings(),
-        energy=SetEncoderSettings(hidden=3),
+        energy=SetEncoderEnergySettings(hidden=3),
         distance="hungarian",
         descent=DescentSettings(steps=3, step_size=0.5),
         sampler=DescentSettings(steps=5),
@@ -147,15 +147,15 @@ EXAMPLES: list[Any] = [
         learning_rate=0.5,
         betas=(0.0, 0.99),
         warmup_steps=3,
-        decay="constant",
+        lr_schedule="constant",
         clip_norm=0.1,
         ema_decay=0.9,
         validate_every=4,
         patience=5,
-        best_is="highest",
+        validation_mode="max",
         checkpoint_every=6,
         log_every=7,
-        on_nonfinite="stop",
+        on_divergence="stop",
         data_workers=8,
         tensorboard=True,
     ),
@@ -166,7 +166,7 @@ EXAMPLES: list[Any] = [
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),
-        method=ContrastiveSettings(energy=SetEncoderSettings()),
+        method=ContrastiveSettings(energy=SetEncoderEnergySettings()),
         representation=RepresentationSettings(padding="zero"),
         training=TrainingSettings(steps=3),
         engine="eager",
@@ -253,7 +253,7 @@ def test_unknown_names_suggest_the_nearest(cls: Any, values: dict[str, Any], mes
 
 def test_variants_are_told_apart_by_kind() -> None:
     values = {"kind": "contrastive", "energy": {"kind": "set-encoder"}}
-    assert from_json(MethodSettings, values) == ContrastiveSettings(energy=SetEncoderSettings())
+    assert from_json(MethodSettings, values) == ContrastiveSettings(energy=SetEncoderEnergySettings())
     values = {"kind": "set-risk", "encoder": {"kind": "mlp"}, "sampler": {"steps": 3}}
     expected = SetRiskSettings(encoder=MLPEncoderSettings(), sampler=DescentSettings(steps=3))
     assert from_json(MethodSettings, values) == expected
@@ -274,7 +274,10 @@ def test_unknown_kinds(energy: dict[str, Any], unchecked: None) -> None:
         ({"kind": "denoising", "sampler": {"kind": "langevin"}}, r"sampler.kind must be one of \['edm'\]"),
         ({"kind": "denoiser", "sampler": {"kind": "langevin"}}, r"sampler.kind must be one of \['edm'\]"),
         ({"kind": "contrastive", "sampler": {"kind": "edm"}}, r"sampler.kind must be one of \['langevin'\]"),
-        ({"kind": "contrastive", "chain": {"kind": "edm"}}, r"chain.kind must be one of \['langevin'\]"),
+        (
+            {"kind": "contrastive", "training_sampler": {"kind": "edm"}},
+            r"training_sampler.kind must be one of \['langevin'\]",
+        ),
         ({"kind": "set-risk", "sampler": {"kind": "edm"}}, r"sampler.kind must be one of \['descent'\]"),
         ({"kind": "denoiser", "network": {"kind": "deep-sets"}}, r"network.kind must be one of \['attention'\]"),
         (
@@ -286,7 +289,7 @@ def test_unknown_kinds(energy: dict[str, Any], unchecked: None) -> None:
             {"kind": "denoising", "cardinality": "denoised", "sampler": {"cardinality": "mode"}},
             "sampler.cardinality must be sampled where the cardinality is denoised, got 'mode'",
         ),
-        ({"kind": "contrastive", "chain": {"restarts": 2}}, "chain.restarts must be 1"),
+        ({"kind": "contrastive", "training_sampler": {"restarts": 2}}, "training_sampler.restarts must be 1"),
         ({"kind": "tspn", "energy": {"kind": "deep-sets"}}, "Unknown setting 'energy'"),
         ({"kind": "tspn", "sampler": {"kind": "edm"}}, "Unknown setting 'sampler'"),
     ],

@@ -19,15 +19,13 @@ from desp.settings import (
     EDMSettings,
     EncoderSettings,
     FilesSettings,
-    IdentityEncoderSettings,
     LangevinSettings,
     MethodSettings,
-    MLPEncoderSettings,
     MnistSettings,
     PooledLayersSettings,
     RepresentationSettings,
     RunSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TSPNSettings,
     from_json,
@@ -101,7 +99,7 @@ METHODS: dict[str, tuple[dict[str, Any], MethodSettings]] = {
         },
         ContrastiveSettings(
             energy=DeepSetsSettings(hidden=7),
-            chain=LangevinSettings(7, 3, 0.5, 0.2, 2.0, False, 0.5, 0.1, 1, "mean"),
+            training_sampler=LangevinSettings(7, 3, 0.5, 0.2, 2.0, False, 0.5, 0.1, 1, "mean"),
             sampler=LANGEVIN,
             data_noise=0.1,
             mask_divergent=True,
@@ -146,7 +144,7 @@ METHODS: dict[str, tuple[dict[str, Any], MethodSettings]] = {
             "sampler": EVERY_SOLVER | {"matching": 4},  # it was saved, and never ran
         },
         SetRiskSettings(
-            energy=SetEncoderSettings(hidden=7),
+            energy=SetEncoderEnergySettings(hidden=7),
             descent=DescentSettings(3, 0.5),
             supervise="all",
             cardinality="predicted",
@@ -208,31 +206,36 @@ def test_tasks_keep_their_settings() -> None:
     assert run.task == MnistSettings("fashion", "here", 0.5)
 
 
-def test_categories_of_schema_2_describe_the_data() -> None:
-    old = {"schema": 2, "recipe": "r", "task": {"kind": "files"}, "representation": {"categories": [[1, 3]]}}
-    run = from_json(RunSettings, migrate_run(old))
-    assert run.task == FilesSettings(description=DataDescription(categories=((1, 3),)))
-    saved = migrate_predictor({"schema": 2, "representation": {"categories": []}, "shape": {}})
-    assert (saved["representation"], saved["shape"]) == ({}, {"description": {"categories": []}})
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ({"kind": "auto"}, None),
-        ({"kind": "elements", "hidden": 7, "out": 5}, MLPEncoderSettings(7, 5)),
-        ({"kind": "padded-set"}, IdentityEncoderSettings()),
-        ({"kind": "conv", "out": 5}, ConvEncoderSettings(out=5)),
-    ],
-    ids=["default", "elements", "padded-set", "another"],
+    [({"kind": "auto"}, None), ({"kind": "conv", "out": 5}, ConvEncoderSettings(out=5))],
+    ids=["default", "another"],
 )
-def test_encoders_of_schema_3_have_their_new_names(old: dict[str, Any], new: EncoderSettings | None) -> None:
+def test_the_default_encoder_has_no_kind(old: dict[str, Any], new: EncoderSettings | None) -> None:
     saved = {"schema": 3, "method": {"kind": "denoising", "encoder": old, "p_std": 1.0}}
     before = copy.deepcopy(saved)
     for migrate in (migrate_run, migrate_predictor):
         method = from_json(MethodSettings, migrate(saved)["method"])
         assert method == DenoisingSettings(encoder=new, p_std=1.0)
     assert saved == before
+
+
+@pytest.mark.parametrize("schema", [{}, {"schema": 3}], ids=["1", "3"])
+@pytest.mark.parametrize(("old", "new"), [("lowest", "min"), ("highest", "max")])
+def test_names_of_the_training_loop(schema: dict[str, int], old: str, new: str) -> None:
+    training = {"decay": "constant", "best_is": old, "on_nonfinite": "stop", "steps": 7}
+    saved = {**schema, "recipe": "r", "task": {"kind": "digits"}, "training": training}
+    before = copy.deepcopy(saved)
+    run = from_json(RunSettings, migrate_run(saved))
+    wanted = {"lr_schedule": "constant", "validation_mode": new, "on_divergence": "stop", "steps": 7}
+    assert {name: getattr(run.training, name) for name in wanted} == wanted
+    assert saved == before
+
+
+def test_the_chain_of_training_of_schema_3() -> None:
+    saved = {"schema": 3, "method": {"kind": "contrastive", "chain": {"kind": "langevin", "steps": 70}}}
+    method = from_json(MethodSettings, migrate_run(saved)["method"])
+    assert method == ContrastiveSettings(training_sampler=LangevinSettings(steps=70))
 
 
 def contrastive(**changes: Any) -> dict[str, Any]:

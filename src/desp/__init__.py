@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from desp.settings import LangevinSettings as LangevinSettings
     from desp.settings import PooledLayersSettings as PooledLayersSettings
     from desp.settings import RepresentationSettings as RepresentationSettings
-    from desp.settings import SetEncoderSettings as SetEncoderSettings
+    from desp.settings import SetEncoderEnergySettings as SetEncoderEnergySettings
     from desp.settings import SetRiskSettings as SetRiskSettings
     from desp.settings import TrainingSettings as TrainingSettings
     from desp.settings import TSPNSettings as TSPNSettings
@@ -54,7 +54,7 @@ _HOMES = {
     "Prediction": "desp.predictor",
     "RepresentationSettings": "desp.settings",
     "SetBatch": "desp.sets",
-    "SetEncoderSettings": "desp.settings",
+    "SetEncoderEnergySettings": "desp.settings",
     "SetEnergy": "desp.energies",
     "SetPredictor": "desp.predictor",
     "SetRiskSettings": "desp.settings",

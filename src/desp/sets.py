@@ -55,11 +55,11 @@ class SetBatch:
 
     Attributes:
         elements: (B, N, D); rows of absent elements are zero.
-        presence: (B, N); true where an element belongs to its set.
+        mask: (B, N); true where an element belongs to its set.
     """
 
     elements: Float[Tensor, "b n d"]
-    presence: Bool[Tensor, "b n"]
+    mask: Bool[Tensor, "b n"]
 
     @classmethod
     def from_ragged(
@@ -82,7 +82,7 @@ class SetBatch:
         size = max((len(item) for item in tensors), default=0) if max_size is None else max_size
         dtype = reduce(torch.promote_types, (item.dtype for item in tensors))
         elements = torch.zeros(len(tensors), size, features, dtype=dtype, device=tensors[0].device)
-        presence = torch.zeros(len(tensors), size, dtype=torch.bool, device=elements.device)
+        mask = torch.zeros(len(tensors), size, dtype=torch.bool, device=elements.device)
         for index, item in enumerate(tensors):
             if len(item) > size:
                 raise DataError(
@@ -91,37 +91,37 @@ class SetBatch:
                 )
             if len(item):
                 elements[index, : len(item)] = item
-                presence[index, : len(item)] = True
-        return cls(elements, presence)
+                mask[index, : len(item)] = True
+        return cls(elements, mask)
 
     def to_ragged(self) -> list[Float[Tensor, "_ d"]]:
         """Give the sets back as a list of (n_i, D) tensors, absent elements left out."""
-        return [rows[mask] for rows, mask in zip(self.elements, self.presence, strict=True)]
+        return [rows[mask] for rows, mask in zip(self.elements, self.mask, strict=True)]
 
     def with_presence(self) -> Float[Tensor, "b n c"]:
         """One tensor (B, N, D + 1) with presence, 1 or 0, as last feature: how input sets are written."""
-        presence = self.presence.unsqueeze(-1).to(self.elements.dtype)
-        return torch.cat([_zero_absent(self.elements, self.presence), presence], dim=-1)
+        presence = self.mask.unsqueeze(-1).to(self.elements.dtype)
+        return torch.cat([_zero_absent(self.elements, self.mask), presence], dim=-1)
 
     def packed(self) -> "SetBatch":
         """Zero absent rows and move them behind the present ones, order kept."""
-        order = torch.argsort((~self.presence).to(torch.uint8), dim=1, stable=True)
-        presence = self.presence.gather(1, order)
+        order = torch.argsort((~self.mask).to(torch.uint8), dim=1, stable=True)
+        mask = self.mask.gather(1, order)
         elements = self.elements.gather(1, order.unsqueeze(-1).expand_as(self.elements))
-        return SetBatch(_zero_absent(elements, presence), presence)
+        return SetBatch(_zero_absent(elements, mask), mask)
 
     def first(self, count: int) -> "SetBatch":
         """The first `count` sets."""
-        return SetBatch(self.elements[:count], self.presence[:count])
+        return SetBatch(self.elements[:count], self.mask[:count])
 
     def to(self, device: torch.device | str) -> "SetBatch":
         """Move both tensors to `device`."""
-        return SetBatch(self.elements.to(device), self.presence.to(device))
+        return SetBatch(self.elements.to(device), self.mask.to(device))
 
     @property
     def sizes(self) -> Int[Tensor, " b"]:
         """Number of present elements of each set, (B,)."""
-        return self.presence.sum(dim=1)
+        return self.mask.sum(dim=1)
 
     def __len__(self) -> int:
         return len(self.elements)
@@ -186,7 +186,7 @@ class Padding:
 
     def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
         """The padded elements, with presence joined as last column where there is one."""
-        return sets.with_presence() if self.with_presence else _zero_absent(sets.elements, sets.presence)
+        return sets.with_presence() if self.with_presence else _zero_absent(sets.elements, sets.mask)
 
     def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
         """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed.

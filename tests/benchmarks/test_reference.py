@@ -20,7 +20,7 @@ from desp.methods import Contrastive, MethodParts
 from desp.samplers import LangevinSampler, langevin_step
 from desp.samplers.base import gradient_of
 from desp.sets import Padding
-from desp.settings import ContrastiveSettings, DeepSetsSettings, RepresentationSettings, SetEncoderSettings
+from desp.settings import ContrastiveSettings, DeepSetsSettings, RepresentationSettings, SetEncoderEnergySettings
 
 CPU = torch.device("cpu")
 
@@ -28,8 +28,8 @@ CPU = torch.device("cpu")
 def small(case: ChainCase) -> ChainCase:
     """The same kind of network and sets, with fewer of everything."""
     features = min(case.code_features, 12)
-    if isinstance(case.energy, SetEncoderSettings):
-        energy: DeepSetsSettings | SetEncoderSettings = replace(case.energy, hidden=16, latent=features)
+    if isinstance(case.energy, SetEncoderEnergySettings):
+        energy: DeepSetsSettings | SetEncoderEnergySettings = replace(case.energy, hidden=16, latent=features)
     else:
         energy = replace(case.energy, hidden=16)
     return replace(case, batch=3, size=min(case.size, 23), code_features=features, energy=energy)
@@ -111,7 +111,7 @@ def test_training_step_descends_the_contrastive_loss() -> None:
     case = SMALL[0]
     energy, code, y = problem(case, torch.float64)
     chain = replace(case.chain(3), noise_scale=0.0)
-    settings = ContrastiveSettings(energy=case.energy, chain=chain, data_noise=0.0)
+    settings = ContrastiveSettings(energy=case.energy, training_sampler=chain, data_noise=0.0)
     shape = DataShape(case.code_shape, case.channels, case.size)
     padding = Padding(RepresentationSettings(padding="zero"))
     parts = MethodParts(torch.nn.Identity(), case.code_shape, shape, padding, "eager")

@@ -15,7 +15,7 @@ from desp.benchmarks import BenchOptions, Row, measure
 from desp.benchmarks.chains import ChainCase
 from desp.distances import chamfer, hungarian
 from desp.errors import SettingsError
-from desp.settings import DeepSetsSettings, SetEncoderSettings
+from desp.settings import DeepSetsSettings, SetEncoderEnergySettings
 
 CPU = torch.device("cpu")
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -170,7 +170,7 @@ TINY_DS = ChainCase(
     noise_scale=0.1,
     energy=DeepSetsSettings(hidden=4, element_layers=2, set_layers=2),
 )
-TINY_SE = replace(TINY_DS, energy=SetEncoderSettings(hidden=4, layers=2, latent=5))
+TINY_SE = replace(TINY_DS, energy=SetEncoderEnergySettings(hidden=4, layers=2, latent=5))
 
 
 def test_operations_of_a_tiny_deep_sets_energy() -> None:

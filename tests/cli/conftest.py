@@ -22,8 +22,8 @@ TINY = [
     *("--training.steps", "6"),
     *("--training.batch-size", "8"),
     *("--method.energy.hidden", "8"),
-    *("--method.chain.steps", "3"),
-    *("--method.chain.stochastic-steps", "3"),
+    *("--method.training_sampler.steps", "3"),
+    *("--method.training_sampler.stochastic-steps", "3"),
     *("--method.sampler.steps", "3"),
     *("--method.sampler.stochastic-steps", "2"),
     *("--device", "cpu"),
@@ -69,9 +69,15 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Score few sets."""
-    few = Protocol(tests=(20,), per_input=10, compared=6, compared_by_assignment=6, calibrated=50)
-    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, tests=(24,)), "quick": few})
-    fewer = replace(few, tests=(12,), per_input=4)
+    few = Protocol(
+        test_examples=(20,),
+        predictions_per_input=10,
+        sets_per_collection=6,
+        sets_per_collection_hungarian=6,
+        calibration_examples=50,
+    )
+    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few})
+    fewer = replace(few, test_examples=(12,), predictions_per_input=4)
     monkeypatch.setattr(DigitsTask, "protocols", {"full": fewer, "quick": fewer})
 
 

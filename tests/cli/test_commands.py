@@ -77,7 +77,7 @@ def test_evaluate_prints_a_table(desp: Desp, digits: Path) -> None:
     finished = desp("evaluate", digits)
     assert finished.status == 0
     for word in (
-        "protocol quick: tests 12, per_input 4",
+        "protocol quick: test_examples 12, predictions_per_input 4",
         "digits-desp-paper, seed 0",
         "score_returned",
         "rarest_style",
@@ -105,7 +105,7 @@ def test_a_changed_recipe_is_recorded_under_a_name_of_its_own(desp: Desp, polygo
     assert any(line.startswith("method.energy.hidden: 256") for line in result["changed_settings"])
     assert (result["variant"], result["data_source"]) == ("tiny", None)
     assert result["protocol"]["name"] == "full"
-    assert result["protocol"]["tests"] == [24]
+    assert result["protocol"]["test_examples"] == [24]
     assert result["metrics"]["kuiper"]["direction"] == "lower"
     assert "polygons-desp (tiny)" in " ".join(desp("tables").out.split())
     assert "Leave --protocol out" in desp("evaluate", polygons, "--record", "r", "--protocol", "quick").err
@@ -113,7 +113,7 @@ def test_a_changed_recipe_is_recorded_under_a_name_of_its_own(desp: Desp, polygo
     assert "Known are: full, quick" in desp("evaluate", polygons, "--protocol", "slow").err
     assert desp("ablate", polygons, "--ratios", 0, "--record", "ablations", "--variant", "tiny").status == 0
     ablation = json.loads(Path("ablations/polygons-desp-tiny-seed0.json").read_text())
-    assert (ablation["variant"], ablation["protocol"]["tests"]) == ("tiny", [24])
+    assert (ablation["variant"], ablation["protocol"]["test_examples"]) == ("tiny", [24])
 
 
 def test_a_recorded_result_holds_its_provenance(

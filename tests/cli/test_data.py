@@ -37,8 +37,8 @@ TINY = [
 ]
 CHAIN = [
     *("--method.sampler.stochastic-steps", "1"),
-    *("--method.chain.steps", "2"),
-    *("--method.chain.stochastic-steps", "2"),
+    *("--method.training_sampler.steps", "2"),
+    *("--method.training_sampler.stochastic-steps", "2"),
 ]
 
 
@@ -104,7 +104,7 @@ def test_from_files_to_a_report(
     desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
     monkeypatch.setattr(mnist_task, "PUBLISHED_TESTS", 12)
-    few = replace(mnist_task.SetMnistTask.protocols["quick"], tests=(12, None))
+    few = replace(mnist_task.SetMnistTask.protocols["quick"], test_examples=(12, None))
     monkeypatch.setattr(mnist_task.SetMnistTask, "protocols", {"full": few, "quick": few})
     chain = CHAIN if recipe.endswith("contrastive") else []
     moved = ["--task.translate", "0.5"]

@@ -19,7 +19,7 @@ def tiny_demo() -> RunSettings:
     demo = get_recipe("demo").build()
     chain = LangevinSettings(steps=3, stochastic_steps=3)
     method = ContrastiveSettings(
-        energy=DeepSetsSettings(hidden=8), chain=chain, sampler=replace(chain, stochastic_steps=2)
+        energy=DeepSetsSettings(hidden=8), training_sampler=chain, sampler=replace(chain, stochastic_steps=2)
     )
     return replace(demo, method=method, training=replace(demo.training, steps=3, warmup_steps=0), device="cpu")
 

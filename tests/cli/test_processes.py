@@ -6,7 +6,7 @@ from pathlib import Path
 
 TINY = [
     *("--training.steps", "4", "--training.batch-size", "4", "--method.energy.hidden", "8"),
-    *("--method.chain.steps", "2", "--method.chain.stochastic-steps", "2"),
+    *("--method.training_sampler.steps", "2", "--method.training_sampler.stochastic-steps", "2"),
     *("--method.sampler.steps", "2", "--method.sampler.stochastic-steps", "1", "--device", "cpu"),
 ]
 

@@ -71,7 +71,7 @@ def test_a_training_that_fails_and_goes_back_is_told_by_the_command(
         return (loss * float("nan") if failures and failures.pop() else loss), statistics
 
     monkeypatch.setattr(Contrastive, "forward", failing)
-    finished = desp("train", "polygons-desp", "--run", "a", *tiny, "--training.on-nonfinite", "rollback")
+    finished = desp("train", "polygons-desp", "--run", "a", *tiny, "--training.on-divergence", "rollback")
     assert finished.status == 0, finished.err
     assert "rolled back (1 x)" in notes(finished.out)[0]
     assert any("Rolling back to step 0 with half the learning rate" in message for message in caplog.messages)

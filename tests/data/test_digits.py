@@ -83,8 +83,8 @@ def test_batches_are_one_hot_and_padded_with_zeros(generator: torch.Generator) -
     batch = draw_digits(400, generator)
     assert batch.sets.elements.shape == (400, 64, 2)
     assert torch.equal(batch.x.sum(dim=1), torch.ones(400))
-    assert not batch.sets.elements[~batch.sets.presence].any()
-    assert batch.sets.elements[batch.sets.presence].all()
+    assert not batch.sets.elements[~batch.sets.mask].any()
+    assert batch.sets.elements[batch.sets.mask].all()
     sizes = batch.sets.sizes
     assert set(sizes[batch.x[:, 0] == 1].tolist()) == {42, 64}
     assert set(sizes[batch.x[:, 1] == 1].tolist()) == {48, 64}

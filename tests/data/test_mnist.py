@@ -102,10 +102,10 @@ def test_drawn_sets_are_those_of_the_table(table: PointTable, generator: torch.G
             orders.add(tuple(pixels[:, 1].tolist()))
     assert len(orders) == 6  # all orders of three points
     torch.testing.assert_close(batch.x[..., :2], batch.sets.elements)
-    assert (batch.x[..., 2] == batch.sets.presence).all()
+    assert (batch.x[..., 2] == batch.sets.mask).all()
     # Absent rows are zero, and behind the others.
-    assert not batch.sets.elements[~batch.sets.presence].any()
-    assert (batch.sets.presence.int().diff(dim=1) <= 0).all()
+    assert not batch.sets.elements[~batch.sets.mask].any()
+    assert (batch.sets.mask.int().diff(dim=1) <= 0).all()
 
 
 def test_all_sets_are_drawn_alike(table: PointTable, generator: torch.Generator) -> None:
@@ -134,7 +134,7 @@ def test_some_drawn_sets_are_translated_and_else_the_same(table: PointTable, gen
     assert {row for row, _ in places} == set(range(28))
     assert {column for _, column in places} == set(range(24))
     assert same / 4000 == pytest.approx(0.5 * 5 / 6, abs=0.03)
-    assert not batch.sets.elements[~batch.sets.presence].any()
+    assert not batch.sets.elements[~batch.sets.mask].any()
     torch.testing.assert_close(batch.x[..., :2], batch.sets.elements)
 
 

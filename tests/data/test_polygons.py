@@ -12,7 +12,7 @@ from desp.data.polygons import CENTRE, RADIUS, polygon
 
 def draw(count: int = 2000, seed: int = 0, **options: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
     batch = draw_polygons(count, torch.Generator().manual_seed(seed), **options)
-    return batch.x, batch.sets.elements, batch.sets.presence
+    return batch.x, batch.sets.elements, batch.sets.mask
 
 
 def test_constants_are_those_of_the_paper() -> None:

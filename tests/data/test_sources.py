@@ -52,7 +52,7 @@ def same(one: Batch, other: Batch) -> bool:
     pairs = (
         (one.x, other.x),
         (one.sets.elements, other.sets.elements),
-        (one.sets.presence, other.sets.presence),
+        (one.sets.mask, other.sets.mask),
     )
     return all(torch.equal(*pair) for pair in pairs)
 

@@ -39,19 +39,19 @@ def ragged(sizes: list[int], seed: int) -> list[Tensor]:
 def with_gaps(sets: SetBatch, rubbish: float = 9.0) -> SetBatch:
     """The same sets in another order, with absent rows that hold rubbish between their elements."""
     order = torch.arange(sets.max_size - 1, -1, -1)
-    elements = torch.where(sets.presence.unsqueeze(-1), sets.elements, rubbish)
-    return SetBatch(elements[:, order], sets.presence[:, order])
+    elements = torch.where(sets.mask.unsqueeze(-1), sets.elements, rubbish)
+    return SetBatch(elements[:, order], sets.mask[:, order])
 
 
 def padded(sets: SetBatch) -> SetBatch:
     """The same sets with three more absent rows, in front."""
     rows = torch.full((len(sets), 3, sets.features), -7.0, dtype=sets.elements.dtype)
-    presence = torch.nn.functional.pad(sets.presence, (3, 0))
+    presence = torch.nn.functional.pad(sets.mask, (3, 0))
     return SetBatch(torch.cat([rows, sets.elements], dim=1), presence)
 
 
 def masks(distance: Callable[..., Tensor]) -> Compare:
-    return lambda a, b: distance(a.elements, b.elements, a.presence, b.presence)
+    return lambda a, b: distance(a.elements, b.elements, a.mask, b.mask)
 
 
 def scores(a: SetBatch, b: SetBatch) -> Tensor:

@@ -168,22 +168,22 @@ def test_chamfer_of_equal_sizes_is_that_of_ragged_sets() -> None:
     sizes = [0, 1, 3, 5, 6]
     left, a = ragged(sizes, seed=10)
     right, b = ragged(sizes, seed=20)
-    found = chamfer_of_equal_sizes(a.elements, b.elements, a.presence, b.presence)
+    found = chamfer_of_equal_sizes(a.elements, b.elements, a.mask, b.mask)
     expected = [
         chamfer_reference(one.numpy(), other.numpy()) for one, other in zip(left[1:], right[1:], strict=True)
     ]
     assert found.tolist() == pytest.approx([0.0, *expected])
-    torch.testing.assert_close(found, chamfer(a.elements, b.elements, a.presence, b.presence))
+    torch.testing.assert_close(found, chamfer(a.elements, b.elements, a.mask, b.mask))
 
 
 def test_gradients_of_chamfer_of_equal_sizes() -> None:
     sizes = [0, 1, 3, 6]
     (_, a), (_, b) = ragged(sizes, seed=10), ragged(sizes, seed=20)
     inputs = (a.elements.requires_grad_(), b.elements.requires_grad_())
-    assert torch.autograd.gradcheck(lambda x, y: chamfer_of_equal_sizes(x, y, a.presence, b.presence), inputs)
-    chamfer_of_equal_sizes(*inputs, a.presence, b.presence).sum().backward()
-    assert not a.elements.grad[~a.presence].any()
-    assert a.elements.grad[1:][a.presence[1:]].any(dim=-1).all()
+    assert torch.autograd.gradcheck(lambda x, y: chamfer_of_equal_sizes(x, y, a.mask, b.mask), inputs)
+    chamfer_of_equal_sizes(*inputs, a.mask, b.mask).sum().backward()
+    assert not a.elements.grad[~a.mask].any()
+    assert a.elements.grad[1:][a.mask[1:]].any(dim=-1).all()
 
 
 def test_chamfer_of_sets_empty_rules() -> None:

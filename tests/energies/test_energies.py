@@ -13,7 +13,7 @@ from desp.settings import (
     DeepSetsSettings,
     EnergySettings,
     PooledLayersSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
 )
 from small_methods import with_energy
 
@@ -22,13 +22,13 @@ CASES: dict[str, EnergySettings] = {
     "deep-sets, not divided": DeepSetsSettings(hidden=8, divide_by_size=False),
     "deep-sets, mean": DeepSetsSettings(hidden=8, pooling="mean", element_layers=2, set_layers=1),
     "deep-sets, sum": DeepSetsSettings(hidden=8, pooling="sum"),
-    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
-    "set-encoder, divided": SetEncoderSettings(hidden=8, latent=6, layers=2, divide_by_size=True),
-    "set-encoder, ReLU": SetEncoderSettings(hidden=8, latent=6, negative_slope=0.0, initialisation="xavier"),
-    "set-encoder, sum": SetEncoderSettings(hidden=8, latent=6, pooling="sum"),
+    "set-encoder": SetEncoderEnergySettings(hidden=8, latent=6),
+    "set-encoder, divided": SetEncoderEnergySettings(hidden=8, latent=6, layers=2, divide_by_size=True),
+    "set-encoder, ReLU": SetEncoderEnergySettings(hidden=8, latent=6, negative_slope=0.0, initialisation="xavier"),
+    "set-encoder, sum": SetEncoderEnergySettings(hidden=8, latent=6, pooling="sum"),
     "pooled-layers": PooledLayersSettings(hidden=8, pooling="fspool"),
     "deep-sets, softmax": DeepSetsSettings(hidden=8, pooling="softmax"),
-    "set-encoder, softmax": SetEncoderSettings(hidden=8, latent=6, pooling="softmax"),
+    "set-encoder, softmax": SetEncoderEnergySettings(hidden=8, latent=6, pooling="softmax"),
     "pooled-layers, softmax": PooledLayersSettings(hidden=8, pooling="softmax"),
     "pooled-layers, mean": PooledLayersSettings(hidden=8, layers=1, pooling="mean"),
     "attention": AttentionSettings(hidden=8, layers=2, heads=2, fourier_features=2),

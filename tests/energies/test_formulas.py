@@ -10,7 +10,7 @@ from desp.energies import DeepSetsEnergy, NetworkEnergy, SetEncoderEnergy, SetFi
 from desp.methods.denoising import _NetworkField
 from desp.nn import SetNetwork
 from desp.nn.set_network import _AttentionLayer, _PooledLayer
-from desp.settings import AttentionSettings, DeepSetsSettings, PooledLayersSettings, SetEncoderSettings
+from desp.settings import AttentionSettings, DeepSetsSettings, PooledLayersSettings, SetEncoderEnergySettings
 from small_methods import with_energy
 
 DEEP_SETS = DeepSetsSettings(hidden=8)
@@ -43,7 +43,7 @@ def test_deep_sets_has_as_many_layers_as_asked_for_before_and_after_the_pooling(
 
 @pytest.mark.parametrize("slope", [0.0, 0.3])
 def test_the_set_encoders_activations_have_the_slope_asked_for(slope: float) -> None:
-    settings = SetEncoderSettings(hidden=8, latent=4, negative_slope=slope, pooling="sum")
+    settings = SetEncoderEnergySettings(hidden=8, latent=4, negative_slope=slope, pooling="sum")
     energy = with_energy(settings).double().energy
     assert isinstance(energy, SetEncoderEnergy)
     _, y = example()
@@ -70,7 +70,7 @@ def test_deep_sets_codes_for_all_elements_or_each_its_own() -> None:
 @pytest.fixture
 def auto_encoding() -> SetEncoderEnergy:
     """E_SE as set auto-encoders use it: h = g."""
-    settings = SetEncoderSettings(hidden=8, latent=6, shared=True)
+    settings = SetEncoderEnergySettings(hidden=8, latent=6, shared=True)
     energy = settings.load()(settings, 2, (5, 2)).double()
     assert isinstance(energy, SetEncoderEnergy)
     return energy

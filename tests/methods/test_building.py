@@ -26,7 +26,7 @@ from desp.settings import (
     PooledLayersSettings,
     RepresentationSettings,
     SamplerSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TSPNSettings,
 )
@@ -34,10 +34,10 @@ from small_methods import with_energy
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
-    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+    "set-encoder": SetEncoderEnergySettings(hidden=8, latent=6),
     "pooled-layers": PooledLayersSettings(hidden=8, pooling="fspool"),
 }
-SHARED = SetEncoderSettings(hidden=8, latent=6, shared=True)
+SHARED = SetEncoderEnergySettings(hidden=8, latent=6, shared=True)
 
 
 def test_channels_depend_on_the_padding() -> None:

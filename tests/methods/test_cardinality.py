@@ -18,7 +18,7 @@ from desp.settings import (
     MLPEncoderSettings,
     PooledLayersSettings,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TSPNSettings,
 )
@@ -29,7 +29,7 @@ METHODS: dict[str, MethodSettings] = {
     "denoiser": DenoiserSettings(encoder=ENCODER, network=AttentionSettings(hidden=8, layers=1, heads=2)),
     "c-dspn": SetRiskSettings(
         encoder=ENCODER,
-        energy=SetEncoderSettings(hidden=8, latent=3),
+        energy=SetEncoderEnergySettings(hidden=8, latent=3),
         descent=DescentSettings(steps=2),
         cardinality="predicted",
     ),

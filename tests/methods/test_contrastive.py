@@ -23,14 +23,14 @@ from desp.settings import (
     LangevinSettings,
     PooledLayersSettings,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
 )
 from small_methods import Given
 
 CHAIN = LangevinSettings(steps=4, stochastic_steps=4, noise_scale=0.05)
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
-    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+    "set-encoder": SetEncoderEnergySettings(hidden=8, latent=6),
 }
 every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
 
@@ -63,13 +63,16 @@ def by_hand(method: Contrastive, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     generator, settings = seeded(), method.settings
     noised = y + settings.data_noise * torch.randn(y.shape, generator=generator)
     gradient, code = partial(gradient_of, method.energy, size=y.shape[1]), method.encode(x).detach()
-    sampled, _ = LangevinSampler(settings.chain).sample(gradient, code, torch.zeros_like(y), generator)
+    sampled, _ = LangevinSampler(settings.training_sampler).sample(gradient, code, torch.zeros_like(y), generator)
     return noised, sampled
 
 
 @every_energy
 def test_loss_is_the_difference_of_mean_energies(settings: EnergySettings) -> None:
-    method, (x, y) = build(ContrastiveSettings(energy=settings, chain=CHAIN, data_noise=0.02)), example()
+    method, (x, y) = (
+        build(ContrastiveSettings(energy=settings, training_sampler=CHAIN, data_noise=0.02)),
+        example(),
+    )
     loss, statistics = method(x, y, seeded())
     noised, sampled = by_hand(method, x, y)
     real, fake = score(method, x, noised).mean(), score(method, x, sampled).mean()
@@ -81,7 +84,10 @@ def test_loss_is_the_difference_of_mean_energies(settings: EnergySettings) -> No
 
 @every_energy
 def test_samples_carry_no_gradient_but_codes_do(settings: EnergySettings) -> None:
-    method, (x, y) = build(ContrastiveSettings(energy=settings, chain=CHAIN, data_noise=0.02)), example()
+    method, (x, y) = (
+        build(ContrastiveSettings(energy=settings, training_sampler=CHAIN, data_noise=0.02)),
+        example(),
+    )
     noised, sampled = by_hand(method, x, y)
     weights = list(method.parameters())
     difference = score(method, x, noised).mean() - score(method, x, sampled).mean()
@@ -107,7 +113,7 @@ def test_gradient_of_a_linear_energy(noise: float) -> None:
     theta, steps = 0.3, 7
     chain = LangevinSettings(steps=steps, stochastic_steps=steps, noise_scale=noise)
     energy = LinearEnergy(theta)
-    method = build(ContrastiveSettings(energy=Given(energy=energy), chain=chain, data_noise=noise))
+    method = build(ContrastiveSettings(energy=Given(energy=energy), training_sampler=chain, data_noise=noise))
     x, y = example()
     loss, _ = method(x, y, seeded())
     loss.backward()
@@ -140,7 +146,7 @@ SLOPES = {
 }
 MASKED = ContrastiveSettings(
     energy=Given(energy=SlopedEnergy()),
-    chain=LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.01, max_step=0.1, step_size=0.5),
+    training_sampler=LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.01, max_step=0.1, step_size=0.5),
     data_noise=0.02,
     mask_divergent=True,
 )
@@ -192,7 +198,7 @@ def test_energies_without_a_lower_bound_have_no_divergent_samples_to_mask() -> N
 
 
 def test_the_generator_decides() -> None:
-    method, (x, y) = build(ContrastiveSettings(energy=CASES["deep-sets"], chain=CHAIN)), example()
+    method, (x, y) = build(ContrastiveSettings(energy=CASES["deep-sets"], training_sampler=CHAIN)), example()
     assert torch.equal(method(x, y, seeded(1))[0], method(x, y, seeded(1))[0])
     assert not torch.equal(method(x, y, seeded(1))[0], method(x, y, seeded(2))[0])
 
@@ -205,7 +211,7 @@ def test_codes_for_each_element() -> None:
 
     def loss(codes: Tensor, sets: Tensor, noise: float) -> Tensor:
         chain = replace(CHAIN, noise_scale=noise)
-        settings = ContrastiveSettings(energy=Given(energy=energy), chain=chain, data_noise=noise)
+        settings = ContrastiveSettings(energy=Given(energy=energy), training_sampler=chain, data_noise=noise)
         return build(settings, (4, 3), identity=True)(codes, sets, seeded())[0]
 
     torch.testing.assert_close(loss(x[:, :1].expand(6, 4, 3), y, 0.02), loss(x[:, 0], y, 0.02))
@@ -216,7 +222,7 @@ def test_codes_for_each_element() -> None:
 
 def test_training_lowers_the_loss_and_draws_chains_to_the_data() -> None:
     chain = LangevinSettings(steps=10, stochastic_steps=10)
-    method = build(ContrastiveSettings(energy=DeepSetsSettings(hidden=32), chain=chain), (5,), 8)
+    method = build(ContrastiveSettings(energy=DeepSetsSettings(hidden=32), training_sampler=chain), (5,), 8)
     generator = seeded()
     optimiser = torch.optim.Adam(method.parameters(), lr=1e-3)
     batch = draw_polygons(32, generator)
@@ -238,7 +244,7 @@ def test_training_lowers_the_loss_and_draws_chains_to_the_data() -> None:
 
 
 def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None:
-    method = build(ContrastiveSettings(energy=CASES["deep-sets"], chain=CHAIN))
+    method = build(ContrastiveSettings(energy=CASES["deep-sets"], training_sampler=CHAIN))
     assert method.training_engine_used == "eager"
     method.plan(1000)
     assert method.training_engine.gradients == 4000

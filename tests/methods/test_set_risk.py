@@ -18,7 +18,7 @@ from desp.settings import (
     DescentSettings,
     Distance,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
 )
 from small_methods import Given
@@ -100,7 +100,9 @@ def test_training_lowers_the_risk(distance: Distance, generator: torch.Generator
 
 # -- DSPN and C-DSPN -----------------------------------------------------------------------------------
 
-ENERGY = SetEncoderSettings(hidden=8, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier")
+ENERGY = SetEncoderEnergySettings(
+    hidden=8, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
+)
 
 
 def padded_sets(sizes: list[int]) -> Tensor:

@@ -132,6 +132,6 @@ def test_no_setting_is_left_out() -> None:
     for family in (MethodSettings, EnergySettings, EncoderSettings, SamplerSettings):
         for variant in family.kinds().values():
             if variant.__module__.startswith("desp."):
-                parts = {"encoder", "energy", "network", "chain", "sampler", "descent"}
+                parts = {"encoder", "energy", "network", "training_sampler", "sampler", "descent"}
                 wanted |= {(variant, item.name) for item in fields(variant) if item.name not in parts}
     assert seen == wanted

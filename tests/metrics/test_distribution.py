@@ -119,7 +119,7 @@ def test_copies_of_the_real_sets(distance: Distance) -> None:
     """All covered at distance zero; the classifier finds every set's copy, on the other side."""
     real = random_sets([4, 2, 3, 4, 1, 3], 17)
     order = torch.tensor([3, 1, 5, 0, 2, 4])
-    copies = SetBatch(real.elements[order], real.presence[order])
+    copies = SetBatch(real.elements[order], real.mask[order])
     assert compare_distributions(real, copies, distance) == scores(1.0, 0.0, 0.0)
 
 
@@ -179,7 +179,7 @@ def test_order_of_sets_does_not_matter(distance: Distance) -> None:
     generator = torch.Generator().manual_seed(1)
     for _ in range(3):
         i, j = torch.randperm(6, generator=generator), torch.randperm(5, generator=generator)
-        mixed = (SetBatch(sets.elements[k], sets.presence[k]) for sets, k in ((real, i), (predicted, j)))
+        mixed = (SetBatch(sets.elements[k], sets.mask[k]) for sets, k in ((real, i), (predicted, j)))
         assert compare_distributions(*mixed, distance) == pytest.approx(expected)
 
 

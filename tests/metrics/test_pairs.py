@@ -95,7 +95,7 @@ def test_a_batch_against_itself_is_the_same_for_half_the_work(
     sets = random_sets(sizes, 4)
     with mock.patch.object(distribution, "VALUES_AT_ONCE", at_once):
         found = pairwise_distances(sets, sets, distance)
-    other = SetBatch(sets.elements.clone(), sets.presence.clone())
+    other = SetBatch(sets.elements.clone(), sets.mask.clone())
     torch.testing.assert_close(found, pairwise_distances(sets, other, distance))
     assert torch.equal(found, found.T)
     assert float(found.diagonal().abs().max()) == 0
@@ -120,33 +120,33 @@ def test_order_and_place_of_elements_do_not_matter(
     def distances(sets: Tensor, presence: Tensor) -> Tensor:
         return pairwise_distances(SetBatch(sets, presence), second, distance)
 
-    assert_invariant(distances, first.elements, first.presence)
+    assert_invariant(distances, first.elements, first.mask)
 
 
 def test_absent_rows_may_hold_nan() -> None:
     sets = random_sets([2, 3], 9)
-    elements = sets.elements.masked_fill(~sets.presence.unsqueeze(-1), torch.nan)
-    found = pairwise_distances(SetBatch(elements, sets.presence), sets, "chamfer")
+    elements = sets.elements.masked_fill(~sets.mask.unsqueeze(-1), torch.nan)
+    found = pairwise_distances(SetBatch(elements, sets.mask), sets, "chamfer")
     torch.testing.assert_close(found, pairwise_distances(sets, sets, "chamfer"))
 
 
 def test_a_missing_element_costs_something() -> None:
     whole, part = random_sets([4], 10), random_sets([4], 10)
-    part.presence[0, 2] = False
+    part.mask[0, 2] = False
     assert float(pairwise_distances(whole, part, "chamfer")) > 1e-3
     assert float(pairwise_distances(whole, part, "hungarian")) > 1e-3
 
 
 def test_the_wider_type_is_taken() -> None:
     sets = random_sets([2, 3], 11)
-    narrow = SetBatch(sets.elements.float(), sets.presence)
+    narrow = SetBatch(sets.elements.float(), sets.mask)
     assert pairwise_distances(narrow, sets, "chamfer").dtype == torch.float64
     assert pairwise_distances(narrow, narrow, "hungarian").dtype == torch.float32
 
 
 def test_no_gradients_are_kept() -> None:
     sets = random_sets([2, 3], 12)
-    with_gradient = SetBatch(sets.elements.requires_grad_(), sets.presence)
+    with_gradient = SetBatch(sets.elements.requires_grad_(), sets.mask)
     assert not pairwise_distances(with_gradient, sets, "chamfer").requires_grad
 
 
@@ -154,7 +154,7 @@ def test_more_pairs_than_fit_at_once() -> None:
     """Some 100,000 pairs of Polygons' size."""
     sets = torch.rand(320, 8, 2, generator=torch.Generator().manual_seed(0))
     batch = SetBatch(sets, torch.ones(320, 8, dtype=torch.bool))
-    found = pairwise_distances(batch, SetBatch(sets.flip(0), batch.presence), "chamfer")
+    found = pairwise_distances(batch, SetBatch(sets.flip(0), batch.mask), "chamfer")
     assert float(found.flip(1).diagonal().max()) == 0
     expected = SET_DISTANCES["chamfer"](sets[:1].expand(320, -1, -1), sets)
     torch.testing.assert_close(found[0], expected.flip(0))

@@ -18,7 +18,7 @@ from desp.settings import (
     FSPoolSetEncoderSettings,
     MLPEncoderSettings,
     Pooling,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SumPooledSetEncoderSettings,
 )
 
@@ -28,7 +28,7 @@ every_pooling = pytest.mark.parametrize("pooling", typing.get_args(Pooling))
 
 
 def set_encoder(**settings: Any) -> SetEncoder:
-    return SetEncoder(SetEncoderSettings(hidden=8, latent=5, **settings), 2)
+    return SetEncoder(SetEncoderEnergySettings(hidden=8, latent=5, **settings), 2)
 
 
 def test_mlp_is_linear_layers_with_leaky_relu_between() -> None:
@@ -98,7 +98,7 @@ def test_set_encoder_has_as_many_layers_as_asked(layers: int) -> None:
 
 
 def test_presence_set_encoder_reads_the_last_column(assert_invariant: Callable[..., None]) -> None:
-    encoder = _PresenceSetEncoder(SetEncoderSettings(hidden=8, latent=5), 2)
+    encoder = _PresenceSetEncoder(SetEncoderEnergySettings(hidden=8, latent=5), 2)
 
     def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
         return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))

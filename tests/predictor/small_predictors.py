@@ -21,7 +21,7 @@ from desp.settings import (
     MethodSettings,
     PooledLayersSettings,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TrainingSettings,
     TSPNSettings,
@@ -48,7 +48,7 @@ class Parts:
 
 ENERGIES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
-    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+    "set-encoder": SetEncoderEnergySettings(hidden=8, latent=6),
 }
 # Nothing is ever exactly zero after a noisy step, so with this padding every row of a chain is an element.
 KEEP_ALL = RepresentationSettings(padding="zero", threshold=0.0, zero_rule="any")
@@ -57,7 +57,7 @@ for name, energy in ENERGIES.items():
     VARIANTS[f"contrastive-{name}"] = Parts(
         ContrastiveSettings(
             energy=energy,
-            chain=LangevinSettings(steps=3, stochastic_steps=3),
+            training_sampler=LangevinSettings(steps=3, stochastic_steps=3),
             sampler=LangevinSettings(steps=4, stochastic_steps=3),
         ),
         KEEP_ALL,
@@ -79,7 +79,7 @@ VARIANTS |= {
     "attention-denoiser": Parts(DenoiserSettings(network=ATTENTION, sampler=FEW_STEPS)),
 }
 DSPN = SetRiskSettings(
-    energy=SetEncoderSettings(
+    energy=SetEncoderEnergySettings(
         hidden=8, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
     ),
     descent=DescentSettings(steps=3, step_size=25.0),
@@ -104,7 +104,7 @@ SHORT = TrainingSettings(
     batch_size=4,
     learning_rate=1e-2,
     warmup_steps=0,
-    decay="constant",
+    lr_schedule="constant",
     clip_norm=None,
     ema_decay=None,
 )

@@ -27,7 +27,7 @@ from desp.settings import (
     MethodSettings,
     PooledLayersSettings,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TrainingSettings,
     TSPNSettings,
@@ -39,7 +39,7 @@ SHAPE = DataShape((SIZE, 3), features=1, max_size=SIZE, input_kind="set", descri
 METHODS: dict[str, MethodSettings] = {
     "contrastive": ContrastiveSettings(
         energy=DeepSetsSettings(hidden=32),
-        chain=LangevinSettings(steps=15, stochastic_steps=15),
+        training_sampler=LangevinSettings(steps=15, stochastic_steps=15),
         sampler=LangevinSettings(steps=20, stochastic_steps=10),
     ),
     "denoising": DenoisingSettings(energy=PooledLayersSettings(hidden=32), sampler=EDMSettings(steps=8)),
@@ -90,7 +90,7 @@ def test_the_contrastive_loss_masks_noise_and_chain() -> None:
     real[..., :1] += method.settings.data_noise * (torch.randn(y.shape, generator=generator)[..., :1] * mask)
     start = torch.cat([torch.zeros_like(y[..., :1]), y[..., 1:]], dim=-1)
     code = method.encode(x)
-    sampler = LangevinSampler(method.settings.chain, known_presence=True)
+    sampler = LangevinSampler(method.settings.training_sampler, known_presence=True)
     sampled, _ = sampler.sample(partial(gradient_of, method.energy, size=SIZE), code.detach(), start, generator)
     torch.testing.assert_close(loss, (method.energy(code, real) - method.energy(code, sampled)).mean())
 
@@ -141,7 +141,7 @@ def test_a_density_has_one_order_and_no_cardinality() -> None:
 
 def test_energies_of_predictions_can_be_compared() -> None:
     x = as_input(torch.rand(2, 2))
-    assert built(METHODS["denoising"]).predict_one(x, 2).comparable_sizes
+    assert built(METHODS["denoising"]).predict_one(x, 2).comparable_across_cardinalities
 
 
 def test_a_saved_predictor_stays_aligned(tmp_path: Path) -> None:
@@ -175,7 +175,10 @@ def test_only_present_elements_move_in_a_chain() -> None:
     ("method", "message"),
     [
         (TSPNSettings(hidden=8), "method must be denoising, .* where outputs are aligned with inputs, got 'tspn'"),
-        (ContrastiveSettings(energy=SetEncoderSettings(hidden=8)), "set-encoder energy needs codes of 64 numbers"),
+        (
+            ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=8)),
+            "set-encoder energy needs codes of 64 numbers",
+        ),
         (
             DenoisingSettings(encoder=FSPoolSetEncoderSettings(8, 8)),
             r"a code for each element, \(4, H\).*'mlp'",

@@ -20,13 +20,13 @@ from desp.settings import (
     EDMSettings,
     MethodSettings,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
     TrainingSettings,
 )
 
-SHARED = SetEncoderSettings(hidden=8, latent=6, shared=True)
+SHARED = SetEncoderEnergySettings(hidden=8, latent=6, shared=True)
 SETTINGS = ContrastiveSettings(energy=SHARED)
 SCALING = FeatureScaling.from_range([-10.0, 100.0], [30.0, 105.0])
 

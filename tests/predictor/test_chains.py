@@ -220,8 +220,8 @@ def test_one_chain_does_not_pretend_to_be_several() -> None:
 
 
 def test_restarts_are_not_for_training() -> None:
-    with pytest.raises(SettingsError, match=r"chain\.restarts must be 1"):
-        ContrastiveSettings(chain=LangevinSettings(restarts=2))
+    with pytest.raises(SettingsError, match=r"training_sampler\.restarts must be 1"):
+        ContrastiveSettings(training_sampler=LangevinSettings(restarts=2))
     with pytest.raises(SettingsError, match="restarts"):
         LangevinSettings(restarts=0)
 
@@ -238,7 +238,7 @@ def test_record_of_a_prediction_chain(variant: Parts, fitted_variant: SetPredict
     assert info.energies is not None
     assert info.trajectory.shape == (steps + 1, 2, 4, channels)
     assert info.energies.shape == (steps, 2)
-    assert info.energies.isnan().all() == info.energies.isnan().any() == (not predictor.settings.has_energy)
+    assert info.energies.isnan().all() == info.energies.isnan().any() == (not predictor.method_settings.has_energy)
     torch.testing.assert_close(info.trajectory[-1], raw)
 
 

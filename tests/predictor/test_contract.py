@@ -139,7 +139,7 @@ def test_each_prediction_belongs_to_its_input(variant: Parts, short: TrainingSet
     raw, _ = predictor.sample(predictor.encode(batch.repeat_interleave(3, dim=0)), make_generator(0, "predict"))
     for x, rows, prediction in zip(batch, raw.split(3), predictions, strict=True):
         expected = predictor.raw_energy(predictor.encode(x.expand(3, -1)), rows)
-        assert expected.isnan().any() == (not predictor.settings.has_energy)
+        assert expected.isnan().any() == (not predictor.method_settings.has_energy)
         torch.testing.assert_close(prediction.energies, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
         torch.testing.assert_close(prediction.sets, predictor.decode_sets(rows).to_ragged())
     batch[2] *= -1
@@ -175,7 +175,7 @@ def test_energies_are_those_of_the_raw_sets(fitted_variant: SetPredictor, pairs:
     raw, _ = fitted_variant.sample(code, make_generator(7, "predict"))
     expected = fitted_variant.raw_energy(code, raw)
     found = fitted_variant.predict_one(pairs[0][0], 3, seed=7).energies
-    torch.testing.assert_close(found, expected, equal_nan=not fitted_variant.settings.has_energy)
+    torch.testing.assert_close(found, expected, equal_nan=not fitted_variant.method_settings.has_energy)
 
 
 def test_energy_of_a_prediction_that_lost_nothing(fitted: SetPredictor, pairs: Pairs) -> None:

@@ -59,7 +59,7 @@ def test_learns_sets_of_different_sizes_in_metres() -> None:
 
 def test_contrastive_energies_prefer_what_was_there() -> None:
     """In metres, too: sets have a lower energy for their own inputs than exchanged (seeds 0 to 3: below -.12)."""
-    method = ContrastiveSettings(energy=ENERGY, chain=CHAIN, data_noise=0.03)
+    method = ContrastiveSettings(energy=ENERGY, training_sampler=CHAIN, data_noise=0.03)
     training = TrainingSettings(steps=60, batch_size=16, learning_rate=1e-3, clip_norm=0.1, warmup_steps=10)
     predictor = fit(Parts(method), IN_METRES, training)
     inputs, sets = torch.tensor([[x] for x in TRUTH]), list(TRUTH.values())
@@ -98,7 +98,7 @@ def test_encoding_and_decoding_sets_are_inverse(
     assert float(values.max()) <= 1
     back = predictor.decode_sets(values)
     torch.testing.assert_close(back.elements, given.elements, rtol=1e-5, atol=1e-3)
-    assert torch.equal(back.presence, given.presence)
+    assert torch.equal(back.mask, given.mask)
 
 
 # -- broken datasets -----------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_what_was_fitted_on_a_gpu_predicts_the_same_on_the_cpu(
         there, _ = fitted.sample(fitted.encode(x.to(DEVICE)), make_generator(0, device=DEVICE), sampler=quiet)
         here, _ = loaded.sample(loaded.encode(x), make_generator(0), sampler=quiet)
         torch.testing.assert_close(there.cpu(), here, rtol=1e-3, atol=1e-3)
-    if fitted.settings.has_energy:
+    if fitted.method_settings.has_energy:
         sets = [y for _, y in pairs]
         torch.testing.assert_close(fitted.energy(x, sets), loaded.energy(x, sets), rtol=1e-3, atol=1e-3)
     predictions = fitted.predict(x, samples=2, seed=1)

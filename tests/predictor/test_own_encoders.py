@@ -22,7 +22,7 @@ from desp.settings import (
 CHAIN = LangevinSettings(steps=3, stochastic_steps=3)
 SETTINGS = ContrastiveSettings(
     energy=DeepSetsSettings(hidden=8),
-    chain=CHAIN,
+    training_sampler=CHAIN,
     sampler=LangevinSettings(steps=3, stochastic_steps=2),
 )
 SHORT = TrainingSettings(steps=3, batch_size=4)
@@ -183,5 +183,5 @@ def test_either_padding_gives_true_sets_back_by_default(kind: str) -> None:
     predictor.fit(data, SHORT)
     sets = SetBatch.from_ragged([y for _, y in data], predictor.shape.max_size, predictor.shape.features)
     again = predictor.decode_sets(predictor.encode_sets(sets))
-    assert torch.equal(again.presence, sets.presence)
+    assert torch.equal(again.mask, sets.mask)
     assert torch.allclose(again.elements, sets.elements, atol=1e-6)

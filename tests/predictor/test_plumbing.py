@@ -173,10 +173,12 @@ def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None
     sets = [torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(2, 2)]
     energies = torch.tensor([1.0, 0.5, -3.0])
     assert Prediction(sets, energies).best is sets[2]
-    assert Prediction(sets, energies, comparable_sizes=False).best is sets[1]
+    assert Prediction(sets, energies, comparable_across_cardinalities=False).best is sets[1]
     assert Prediction(sets, energies, has_energy=False).best is sets[0]
     usual_last = [sets[2], *sets[:2]]
-    assert Prediction(usual_last, energies, comparable_sizes=False, has_energy=False).best is sets[0]
+    assert (
+        Prediction(usual_last, energies, comparable_across_cardinalities=False, has_energy=False).best is sets[0]
+    )
 
 
 # -- loading ---------------------------------------------------------------------------------------------
@@ -192,7 +194,7 @@ def test_engine_and_device_are_those_that_are_asked_for(fitted: SetPredictor, tm
 
 def test_a_predictor_without_settings_has_the_defaults() -> None:
     predictor = SetPredictor()
-    assert (predictor.settings, predictor.representation) == (DenoisingSettings(), RepresentationSettings())
+    assert (predictor.method_settings, predictor.representation) == (DenoisingSettings(), RepresentationSettings())
     assert (predictor.engine, predictor.device_choice, predictor.matmul_precision) == ("auto", "auto", None)
 
 

@@ -17,7 +17,7 @@ from desp.settings import (
     SCHEMA,
     ContrastiveSettings,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     TrainingSettings,
     from_json,
     to_json,
@@ -65,7 +65,7 @@ def test_a_loaded_predictor_predicts_the_same(
     predictor = fit(variant, data, short)
     predictor.save_pretrained(tmp_path)
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
-    assert (loaded.settings, loaded.representation) == (predictor.settings, predictor.representation)
+    assert (loaded.method_settings, loaded.representation) == (predictor.method_settings, predictor.representation)
     assert loaded.shape == predictor.shape
     assert loaded.shape.scaling != FeatureScaling.identity(loaded.shape.features)
     assert sets_of(loaded, data[0][0]) == sets_of(predictor, data[0][0])
@@ -145,7 +145,7 @@ def test_own_encoder_serves_inputs_of_any_shape(short: TrainingSettings, setting
 
 
 def test_own_encoder_of_the_wrong_length_is_refused(pairs: Pairs, short: TrainingSettings) -> None:
-    settings = Parts(ContrastiveSettings(energy=SetEncoderSettings(hidden=8, latent=4)))
+    settings = Parts(ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=8, latent=4)))
     with pytest.raises(SettingsError, match="codes of 4 numbers"):
         fit(settings, pairs, short, input_encoder=Encoder(out=6))
 
@@ -184,11 +184,11 @@ def test_missing_weights_are_named(saved: Path) -> None:
         "3",
         '{"other": 1}',
         '{"desp": 3}',
-        '{"desp": {"schema": 2}}',
-        '{"desp": {"schema": 2, "method": {}, "representation": {}, "shape": {}}}',
-        '{"desp": {"schema": 2, "method": {"kind": "denoising"}, "representation": {}, "shape": {}}}',
-        '{"desp": {"schema": 2, "method": {"kind": "denoising", "enrgy": 1}, "representation": {}, "shape": {}}}',
-        '{"desp": {"schema": 2, "method": 4, "representation": {}, "shape": 5}}',
+        '{"desp": {"schema": 4}}',
+        '{"desp": {"schema": 4, "method": {}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 4, "method": {"kind": "denoising"}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 4, "method": {"kind": "denoising", "enrgy": 1}, "representation": {}, "shape": {}}}',
+        '{"desp": {"schema": 4, "method": 4, "representation": {}, "shape": 5}}',
         '{"desp": {"class": "EnergyPredictor"}}',  # as they were before schemas had numbers
         '{"desp": {"class": "EnergyPredictor", "settings": {}, "shape": {}}}',
         '{"desp": {"class": "EnergyPredictor", "settings": {"enrgy": 1}, "shape": {}}}',

@@ -22,7 +22,7 @@ from desp.settings import (
 from desp.training import TrainingCallback
 
 CHAIN = LangevinSettings(steps=2, stochastic_steps=2)
-METHOD = ContrastiveSettings(energy=ENERGIES["deep-sets"], chain=CHAIN, sampler=CHAIN)
+METHOD = ContrastiveSettings(energy=ENERGIES["deep-sets"], training_sampler=CHAIN, sampler=CHAIN)
 ZERO = RepresentationSettings(padding="zero", threshold=0.1)
 
 
@@ -52,7 +52,7 @@ TRAINING = TrainingSettings(
     batch_size=4,
     learning_rate=1e-2,
     warmup_steps=0,
-    decay="constant",
+    lr_schedule="constant",
     clip_norm=None,
     ema_decay=None,
     validate_every=2,
@@ -70,17 +70,17 @@ OF_TRAINING: dict[str, tuple[Any, str]] = {
     "learning_rate": (2e-2, NUMBERS),
     "betas": ((0.5, 0.9), NUMBERS),
     "warmup_steps": (3, NUMBERS),
-    "decay": ("cosine", NUMBERS),
+    "lr_schedule": ("cosine", NUMBERS),
     "clip_norm": (1e-8, NUMBERS),
     "ema_decay": (0.5, "weights"),
     "validate_every": (3, "log validations weights"),
     "patience": (1, "checkpoints log stopped_early validations"),
-    "best_is": ("highest", "validations weights"),
+    "validation_mode": ("max", "validations weights"),
     "checkpoint_every": (5, "checkpoints"),
     "log_every": (2, "log"),
 }
 SEEN_ELSEWHERE = {
-    "on_nonfinite": "training/test_nonfinite.py::test_rollback_goes_back_halves_the_rate_and_draws_new_data",
+    "on_divergence": "training/test_nonfinite.py::test_rollback_goes_back_halves_the_rate_and_draws_new_data",
     "tensorboard": "training/test_tensorboard.py::test_event_files_appear",
     "data_workers": "predictor/test_settings_arrive.py::test_items_are_loaded_by_other_processes",
 }

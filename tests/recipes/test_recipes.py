@@ -21,7 +21,7 @@ from desp.settings import (
     LangevinSettings,
     RepresentationSettings,
     RunSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TrainingSettings,
     TSPNSettings,
@@ -116,7 +116,7 @@ def test_desp_as_published(name: str) -> None:
     settings = get_recipe(name).build()
     method = settings.method
     assert isinstance(method, ContrastiveSettings)
-    chain, sampler = method.chain, method.sampler
+    chain, sampler = method.training_sampler, method.sampler
     assert (chain.steps, chain.stochastic_steps) == (100, 100)
     assert (sampler.steps, sampler.stochastic_steps) == (100, 80)
     assert chain.noise_scale == sampler.noise_scale == 0.01
@@ -136,12 +136,12 @@ def test_desp_as_published(name: str) -> None:
         batch_size=100,
         learning_rate=1e-4,
         warmup_steps=0,
-        decay="constant",
+        lr_schedule="constant",
         clip_norm=None,
         ema_decay=None,
         validate_every=0,
         patience=None,
-        on_nonfinite="stop",
+        on_divergence="stop",
     )
     assert settings.matmul_precision == "high"
 
@@ -150,16 +150,16 @@ def test_set_mnist_as_published() -> None:
     settings = get_recipe("mnist-desp-paper").build()
     method, training = settings.method, settings.training
     assert isinstance(method, ContrastiveSettings)
-    assert method.energy == SetEncoderSettings(
+    assert method.energy == SetEncoderEnergySettings(
         hidden=256, layers=3, latent=64, pooling="fspool", divide_by_size=False, shared=True
     )
-    chain, sampler = method.chain, method.sampler
+    chain, sampler = method.training_sampler, method.sampler
     assert isinstance(sampler, LangevinSettings)
     assert (chain.steps, chain.stochastic_steps, chain.noise_scale) == (500, 500, 0.005)
     assert (sampler.steps, sampler.stochastic_steps, sampler.noise_scale) == (500, 400, 0.005)
     assert method.data_noise == 0.015
     assert settings.representation.padding == "presence"
-    assert (training.learning_rate, training.batch_size, training.decay) == (1e-4, 100, "constant")
+    assert (training.learning_rate, training.batch_size, training.lr_schedule) == (1e-4, 100, "constant")
     # up to 100 epochs of 95 % of 60,000 digits, patience 7
     assert (training.steps, training.validate_every, training.patience) == (57_000, 570, 7)
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 SETTINGS = {
-    "schema": 2,
+    "schema": 4,
     "task": {"kind": "polygons", "corners": [3, 4]},
     "method": {
         "kind": "contrastive",

@@ -12,7 +12,7 @@ import pytest
 from desp.errors import MissingExtraError, RunError
 from desp.report.figures.grid import case_grid, prediction_grid
 from desp.report.figures.plots import ablation_picture, calibration_picture, learning_curves
-from desp.report.figures.points import Axes2D, Window, as_points, by_angle, window
+from desp.report.figures.points import Axes2D, as_points, by_angle, outside, window
 from desp.report.folder import read_run
 from desp.report.numbers import MINUS
 
@@ -201,21 +201,21 @@ def test_by_angle_makes_a_simple_polygon() -> None:
 
 def test_window_is_square_and_ignores_far_predictions() -> None:
     view = window([as_points([[0, 0], [1, 0.5]])], [as_points([[1.2, 0.1], [50, 50]])])
-    size = view.high - view.low
+    size = view[1] - view[0]
     assert size[0] == pytest.approx(size[1])
-    assert 1.2 < view.high[0] < 1.4
-    assert view.outside(as_points([[1.2, 0.1], [50, 50]])) == 1
+    assert 1.2 < view[1, 0] < 1.4
+    assert outside(as_points([[1.2, 0.1], [50, 50]]), view) == 1
 
 
 def test_window_keeps_different_units_apart() -> None:
     view = window([as_points([[0, 0], [1, 1000]])], [])
-    assert view.high[0] < 2
+    assert view[1, 0] < 2
 
 
 def test_window_of_nothing_and_of_one_point() -> None:
-    assert window([], []).features == 0
-    assert isinstance(window([as_points([[3.0, 3.0]])], []), Window)
-    assert window([as_points([[3.0, 3.0]])], []).outside(as_points([[3.0, 3.0]])) == 0
+    assert window([], []).shape == (2, 0)
+    point = as_points([[3.0, 3.0]])
+    assert outside(point, window([point], [])) == 0
 
 
 # -- cases -------------------------------------------------------------------------------------------------

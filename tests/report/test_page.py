@@ -228,7 +228,7 @@ def test_heavy_chains_are_thinned(make_run: MakeRun, sample_data: dict[str, Any]
 
 
 def test_risk_runs_descend_only(make_run: MakeRun) -> None:
-    settings = {"schema": 2, "method": {"kind": "set-risk", "sampler": {"kind": "descent", "steps": 80}}}
+    settings = {"schema": 4, "method": {"kind": "set-risk", "sampler": {"kind": "descent", "steps": 80}}}
     page = page_of(make_run(settings={"recipe": "r", "seed": 0, "settings": settings}))
     assert json.loads(outline(page).scripts[0])["stochasticSteps"] == 0
 
@@ -252,7 +252,7 @@ def test_report_needs_no_torch_and_imports_matplotlib_late() -> None:
 
 
 def test_a_denoised_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
-    settings = {"schema": 2, "method": {"kind": "denoising", "sampler": {"kind": "edm", "steps": 20}}}
+    settings = {"schema": 4, "method": {"kind": "denoising", "sampler": {"kind": "edm", "steps": 20}}}
     details = {"calibration": {"inputs": 50, "samples": 2, "histogram": [0.2, 0.3, 0.5]}}
     folder = make_run(
         settings={"recipe": "demo", "seed": 0, "settings": settings},

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from desp.report.chains import GRID, chain_payload
 from desp.report.figures.grid import case_grid, point_size, prediction_grid
-from desp.report.figures.points import Axes2D, Window, as_points, window
+from desp.report.figures.points import Axes2D, as_points, outside, window
 from desp.report.numbers import MINUS
 
 BLUE, RED, TINT = "#0072b2", "#d55e00", "#eef4f9"
@@ -185,26 +185,26 @@ def test_cases_are_pairs_in_a_row_for_each_group(drawn: list[Figure]) -> None:
 
 def test_the_window_has_a_margin_around_truth_and_near_predictions() -> None:
     view = window([as_points([[0.0, 0.0], [1.0, 1.0]])], [as_points([[1.5, -0.5], [1.51, 0.5], [0.5, -0.51]])])
-    assert view.low.tolist() == pytest.approx([-0.09, -0.59])
-    assert view.high.tolist() == pytest.approx([1.59, 1.09])
+    assert view[0].tolist() == pytest.approx([-0.09, -0.59])
+    assert view[1].tolist() == pytest.approx([1.59, 1.09])
     only = window([], [as_points([[0.0, 0.0], [1.0, 1.0]])])  # without truth, predictions are all there is
-    assert (only.low.tolist(), only.high.tolist()) == (pytest.approx([-0.06] * 2), pytest.approx([1.06] * 2))
+    assert (only[0].tolist(), only[1].tolist()) == (pytest.approx([-0.06] * 2), pytest.approx([1.06] * 2))
 
 
 def test_a_window_widens_its_smaller_side_about_its_middle() -> None:
     view = window([as_points([[0.0, 0.0], [4.0, 1.0]])], [])
-    assert view.low.tolist() == pytest.approx([-0.24, -1.74])
-    assert view.high.tolist() == pytest.approx([4.24, 2.74])
+    assert view[0].tolist() == pytest.approx([-0.24, -1.74])
+    assert view[1].tolist() == pytest.approx([4.24, 2.74])
     kept = window([as_points([[0.0, 0.0], [5.1, 1.0]])], [])  # five times: they have different units
-    assert (kept.high - kept.low).tolist() == pytest.approx([1.12 * 5.1, 1.12])
+    assert (kept[1] - kept[0]).tolist() == pytest.approx([1.12 * 5.1, 1.12])
 
 
 def test_points_on_the_edge_of_a_window_are_inside() -> None:
-    view = Window(np.zeros(3), np.ones(3))
+    view = np.stack([np.zeros(3), np.ones(3)])
     edge = as_points([[0.0, 1.0, 9.0], [1.0, 0.0, 0.5]])  # the third feature is no place
-    assert view.outside(edge) == 0
-    assert view.outside(as_points([[1.01, 0.5, 0.5], [0.5, -0.01, 0.5], [0.5, float("nan"), 0.5]])) == 3
-    assert view.outside(np.zeros((0, 0))) == 0
+    assert outside(edge, view) == 0
+    assert outside(as_points([[1.01, 0.5, 0.5], [0.5, -0.01, 0.5], [0.5, float("nan"), 0.5]]), view) == 3
+    assert outside(np.zeros((0, 0)), view) == 0
 
 
 def test_features_without_a_name_are_counted_from_one() -> None:

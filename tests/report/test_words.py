@@ -47,7 +47,7 @@ def table(html: str) -> list[list[str]]:
 
 def with_method(kind: str, padding: str = "presence", **method: Any) -> dict[str, Any]:
     parts = {"method": {"kind": kind, **method}, "representation": {"padding": padding}}
-    return {"recipe": "r", "seed": 0, "settings": {"schema": 2, **parts}}
+    return {"recipe": "r", "seed": 0, "settings": {"schema": 4, **parts}}
 
 
 # -- the top ---------------------------------------------------------------------------------------------

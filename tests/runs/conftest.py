@@ -16,8 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(autouse=True)
 def _few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = Protocol(tests=(20,), per_input=10, compared=6, compared_by_assignment=6, calibrated=50)
-    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, tests=(24,)), "quick": few})
+    few = Protocol(
+        test_examples=(20,),
+        predictions_per_input=10,
+        sets_per_collection=6,
+        sets_per_collection_hungarian=6,
+        calibration_examples=50,
+    )
+    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few})
 
 
 @pytest.fixture

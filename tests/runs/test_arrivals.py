@@ -114,7 +114,7 @@ def test_a_shown_chain_is_drawn_with_the_seed_of_the_run(
     monkeypatch.setattr(desp.runs.evaluate, "FRAMES", 6)
     predictor = trained.load_predictor()
     sampler = LangevinSettings(steps=14, stochastic_steps=14)
-    predictor.settings = predictor.settings.with_part("sampler", sampler)
+    predictor.method_settings = predictor.method_settings.with_part("sampler", sampler)
     predictor.save_pretrained(trained.model)
     sample_run(trained, samples=1)
     chain = json.loads(trained.samples_file.read_text())["examples"][1]["chain"]

@@ -14,8 +14,8 @@ SEEDS = range(4)
 SMALL = (
     *("--task.corners", 3, 4, 5),
     *("--method.energy.hidden", 64),
-    *("--method.chain.steps", 40),
-    *("--method.chain.stochastic-steps", 40),
+    *("--method.training_sampler.steps", 40),
+    *("--method.training_sampler.stochastic-steps", 40),
     *("--method.sampler.steps", 40),
     *("--method.sampler.stochastic-steps", 30),
     *("--training.steps", 200),

@@ -80,7 +80,7 @@ def untrained(folder: RunFolder, settings: RunSettings) -> None:
 def use(folder: RunFolder, sampler: SamplerSettings) -> None:
     """Save the predictor of a run with another sampler."""
     predictor = folder.load_predictor()
-    predictor.settings = predictor.settings.with_part("sampler", sampler)
+    predictor.method_settings = predictor.method_settings.with_part("sampler", sampler)
     predictor.save_pretrained(folder.model)
 
 
@@ -244,7 +244,7 @@ def test_the_samplers_that_are_tried(folder: RunFolder, asked: Asked) -> None:
     assert all(0 <= row["seconds"] < 60 for row in tuning["candidates"])
     assert (tuning["recipe"], tuning["seed"], tuning["examples"]) == ("polygons-desp", 5, 50)
     assert tuning["before"] == tuning["sampler"] == to_json(sampler)
-    assert folder.load_predictor().settings.sampler == sampler  # the first of equals
+    assert folder.load_predictor().method_settings.sampler == sampler  # the first of equals
     assert json.loads((folder.path / "tuning.json").read_text()) == json.loads(json.dumps(tuning))
 
 

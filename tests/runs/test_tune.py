@@ -53,7 +53,7 @@ def tiny(recipe: str, method: MethodSettings) -> RunSettings:
 
 
 SMALL = DeepSetsSettings(hidden=8)
-CHAINS = tiny("polygons-desp", ContrastiveSettings(energy=SMALL, chain=CHAIN, sampler=CHAIN))
+CHAINS = tiny("polygons-desp", ContrastiveSettings(energy=SMALL, training_sampler=CHAIN, sampler=CHAIN))
 COOLED = replace(CHAINS, method=CHAINS.method.with_part("sampler", COOLED_CHAIN))
 DENOISING = tiny(
     "polygons-denoising", DenoisingSettings(energy=PooledLayersSettings(hidden=8), p_mean=-0.8, sampler=EDM)
@@ -124,8 +124,8 @@ def test_every_setting_is_varied_and_the_best_is_used(
     result = tune_run(folder, told.append)
     assert len(asked) == len(set(asked)) == len(told) == len(result["candidates"])
     assert asked[0] == settings.method.prediction_sampler  # which may turn out best, and is the first to be beaten
-    assert folder.load_predictor().settings.sampler == wanted
-    assert SetPredictor.from_pretrained(folder.model).settings.sampler == wanted
+    assert folder.load_predictor().method_settings.sampler == wanted
+    assert SetPredictor.from_pretrained(folder.model).method_settings.sampler == wanted
     assert read_run(folder.path).settings["method"]["sampler"]["steps"] == wanted.steps
     assert json.loads(folder.tuning_file.read_text()) == result
     assert not folder.evaluation_file.exists()  # it was made with another sampler
@@ -134,7 +134,7 @@ def test_every_setting_is_varied_and_the_best_is_used(
     assert any(line.startswith("method.sampler.steps: ") for line in scored["changed_settings"])
     # Trained longer, it begins anew.
     train_run(replace(settings, training=replace(settings.training, steps=3)), 0, folder, resume=True)
-    assert folder.load_predictor().settings.sampler == settings.method.prediction_sampler
+    assert folder.load_predictor().method_settings.sampler == settings.method.prediction_sampler
 
 
 def test_back_to_the_first_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_back_to_the_first_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     tune_run(folder)
     evaluate_run(folder)
     assert reset_run(folder) == CHAIN
-    assert folder.load_predictor().settings.sampler == CHAIN
+    assert folder.load_predictor().method_settings.sampler == CHAIN
     assert not folder.tuning_file.exists()
     assert not folder.evaluation_file.exists()
 

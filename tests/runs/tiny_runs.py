@@ -13,7 +13,7 @@ def tiny(steps: int = 4, **training: Any) -> RunSettings:
     chain = LangevinSettings(steps=3, stochastic_steps=3)
     return replace(
         recipe,
-        method=ContrastiveSettings(energy=DeepSetsSettings(hidden=8), chain=chain, sampler=chain),
+        method=ContrastiveSettings(energy=DeepSetsSettings(hidden=8), training_sampler=chain, sampler=chain),
         training=TrainingSettings(steps=steps, batch_size=4, learning_rate=0.1, **training),
         device="cpu",
     )

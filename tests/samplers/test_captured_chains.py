@@ -10,7 +10,7 @@ from torch import Tensor
 from desp.energies import SetEnergy
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
-from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
+from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderEnergySettings
 from pretend_cuda import PretendGraph, PretendStream
 
 pytestmark = pytest.mark.usefixtures("captured_graphs")
@@ -44,7 +44,7 @@ def assert_same(found: tuple[Tensor, ChainInfo], expected: tuple[Tensor, ChainIn
 
 
 @pytest.mark.parametrize(
-    "settings", [DEEP_SETS, SetEncoderSettings(hidden=16, latent=CODE)], ids=lambda item: item.kind
+    "settings", [DEEP_SETS, SetEncoderEnergySettings(hidden=16, latent=CODE)], ids=lambda item: item.kind
 )
 def test_every_replay_is_the_eager_chain_of_its_own_input_start_and_seed(
     settings: EnergySettings, captured_graphs: list[PretendGraph]

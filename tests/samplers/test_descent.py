@@ -16,14 +16,14 @@ from desp.settings import (
     DescentSettings,
     EnergySettings,
     LangevinSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
 )
 from desp.settings.methods import Presence
 from small_methods import with_energy
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=8),
-    "set-encoder": SetEncoderSettings(hidden=8, latent=6),
+    "set-encoder": SetEncoderEnergySettings(hidden=8, latent=6),
 }
 DESCENT, DSPN = DescentSettings(steps=3, step_size=0.5), DescentSettings(steps=5, step_size=25.0)
 every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
@@ -118,7 +118,7 @@ def dspn_inner_loop(
 
 
 def dspn(presence: Presence) -> tuple[SetEncoderEnergy, UnrolledDescent]:
-    settings = SetEncoderSettings(
+    settings = SetEncoderEnergySettings(
         hidden=8, latent=6, divide_by_size=True, shared=True, negative_slope=0.0, initialisation="xavier"
     )
     energy = SetEncoderEnergy(settings, 3, (4, 3)).double()

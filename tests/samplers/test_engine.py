@@ -17,12 +17,12 @@ from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler
 from desp.samplers.base import gradient_of
-from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderSettings
+from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderEnergySettings
 from small_methods import with_energy
 
 CASES: dict[str, EnergySettings] = {
     "deep-sets": DeepSetsSettings(hidden=16),
-    "set-encoder": SetEncoderSettings(hidden=16, latent=8),
+    "set-encoder": SetEncoderEnergySettings(hidden=16, latent=8),
 }
 every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
 needs_gpu = [
@@ -144,7 +144,7 @@ from desp.samplers import ChainEngine, LangevinSampler
 from desp.samplers.base import gradient_of
 from desp.sets import Padding
 from desp.settings import RepresentationSettings
-from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, SetEncoderSettings
+from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, SetEncoderEnergySettings
 
 sampler = LangevinSampler(LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.1))
 
@@ -170,7 +170,7 @@ code, y = method.encode(torch.randn(2, 3)).detach(), torch.rand(2, 20, 2)  # by 
 with torch.no_grad():
     found, expected = compiled.compiled_gradient(code, 20)(y), gradient_of(single, code, 20)(y)
 torch.testing.assert_close(found, expected)
-compare_chains(*made(SetEncoderSettings(hidden=8, latent=4, layers=2)), 2, 20)
+compare_chains(*made(SetEncoderEnergySettings(hidden=8, latent=4, layers=2)), 2, 20)
 """
 
 

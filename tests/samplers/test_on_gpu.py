@@ -14,7 +14,7 @@ from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
 from desp.samplers.base import GradientFor, Record, gradient_of
 from desp.sets import Padding
-from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderSettings
+from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderEnergySettings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,7 +25,7 @@ CHAIN = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.05)
 
 
 def build(batch: int, size: int) -> tuple[SetEnergy, Tensor, Tensor]:
-    settings = ContrastiveSettings(energy=SetEncoderSettings(hidden=64, latent=32))
+    settings = ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=64, latent=32))
     padding = Padding(RepresentationSettings(padding="zero"))
     method = build_method(settings, DataShape((3,), 2, size), padding).to(DEVICE)
     method.requires_grad_(False)

@@ -144,11 +144,11 @@ class Problem(NamedTuple):
 @pytest.fixture
 def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks score on few sets; all these numbers are different ones."""
-    few = Protocol(compared=12, compared_by_assignment=8, calibrated=55)
+    few = Protocol(sets_per_collection=12, sets_per_collection_hungarian=8, calibration_examples=55)
     for kind, protocol in (
-        (PolygonsTask, replace(few, tests=(40,), per_input=30)),
-        (DigitsTask, replace(few, tests=(44,), per_input=14)),
-        (SetMnistTask, replace(few, tests=(7, 20), calibrated=6, validated=6)),
+        (PolygonsTask, replace(few, test_examples=(40,), predictions_per_input=30)),
+        (DigitsTask, replace(few, test_examples=(44,), predictions_per_input=14)),
+        (SetMnistTask, replace(few, test_examples=(7, 20), calibration_examples=6, validation_examples=6)),
         (Task, few),
     ):
         monkeypatch.setattr(kind, "protocols", {"full": protocol, "quick": protocol})

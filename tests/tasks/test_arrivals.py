@@ -45,7 +45,7 @@ def evaluate(task: Task, predictor: Any, seed: int, samples: int, **more: Any) -
 def score_of(task: Task, predictor: Any, seed: int, sampler: LangevinSettings = OTHER) -> float:
     """By which samplers are chosen."""
     protocol = task.protocol("quick")
-    batch = task.validation_batch(seed, protocol.calibrated)
+    batch = task.validation_batch(seed, protocol.calibration_examples)
     assert batch is not None
     return task.validation_score(EvaluationSetup(predictor, seed, 9, protocol, sampler), batch)
 
@@ -237,7 +237,7 @@ def test_examples_of_a_file_keep_to_their_part(problem: Any) -> None:
 @on_files
 def test_ranks_need_five_truths_each(problem: Any) -> None:
     for count, told in ((50, True), (49, False)):
-        protocol = replace(problem.task.protocol("quick"), calibrated=count)
+        protocol = replace(problem.task.protocol("quick"), calibration_examples=count)
         evaluation = problem.task.evaluate(
             EvaluationSetup(problem.predictor, seed=3, samples=1, protocol=protocol)
         )

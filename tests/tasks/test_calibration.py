@@ -88,7 +88,7 @@ def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> 
 
 def test_equal_distances_are_ranked_by_the_seed() -> None:
     x, sets = truth(60)
-    exact = SetBatch(x.unsqueeze(1), sets.presence)
+    exact = SetBatch(x.unsqueeze(1), sets.mask)
     distances = distances_of(Known(0.0), Batch(x, exact), 0)
     first, again, other = (calibration_scores(distances, seed)[1] for seed in (0, 0, 1))
     assert first == again
@@ -97,7 +97,7 @@ def test_equal_distances_are_ranked_by_the_seed() -> None:
 
 def test_distribution_scores_are_means_over_inputs() -> None:
     _, first = truth(60)
-    shifted = SetBatch(first.elements + 5, first.presence)
+    shifted = SetBatch(first.elements + 5, first.mask)
     means, details = distribution_scores({"a": first, "b": first}, {"a": first, "b": shifted})
     assert means["nearest_neighbour_accuracy"] == pytest.approx(0.5)  # copies are never told apart, shifts always
     assert details["b"]["nearest_neighbour_accuracy"] == 1.0
@@ -112,7 +112,7 @@ def test_the_fewest_predicted_sets_are_told() -> None:
 
 def test_distances_do_not_share_names() -> None:
     _, first = truth(20)
-    shifted = SetBatch(first.elements + 5, first.presence)
+    shifted = SetBatch(first.elements + 5, first.mask)
     means, details = distribution_scores({"a": first}, {"a": shifted}, "hungarian")
     assert means["nearest_neighbour_accuracy_hungarian"] == 1.0
     assert "nearest_neighbour_accuracy" not in means

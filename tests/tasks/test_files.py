@@ -79,7 +79,7 @@ def test_there_is_always_something_to_score_and_to_train_on(
 
 
 def test_no_more_are_kept_for_choices_than_needed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FilesTask, "protocols", {"full": Protocol(validated=5)})
+    monkeypatch.setattr(FilesTask, "protocols", {"full": Protocol(validation_examples=5)})
     assert tuple(len(part) for part in task_of(data).parts) == (10, 5, 25)
     assert tuple(len(part) for part in task_of(data, 0.05).parts) == (2, 2, 36)  # nor more than are scored
 

@@ -58,7 +58,7 @@ def numbers(problem: Any) -> dict[str, Any]:
     batches = list(islice(task.source(shape, training, SEED, Accelerator(cpu=True)).batches(0), 2))
     examples = task.examples(SEED)
     chosen_by = task.validation_batch(SEED, 9)
-    tuned_by = task.validation_batch(SEED, protocol.calibrated)
+    tuned_by = task.validation_batch(SEED, protocol.calibration_examples)
     return flat(
         {
             "shape": [*shape.input_shape, shape.features, shape.max_size, shape.input_kind],
@@ -125,12 +125,20 @@ def test_translated_digits_are_as_they_were(problem: Any) -> None:
 @pytest.mark.parametrize(
     ("task", "full", "quick"),
     [
-        (PolygonsTask, {"tests": (4000,), "per_input": 1000}, {"tests": (4000,), "per_input": 1000}),
-        (DigitsTask, {"tests": (4000,), "per_input": 1000}, {"tests": (4000,), "per_input": 1000}),
+        (
+            PolygonsTask,
+            {"test_examples": (4000,), "predictions_per_input": 1000},
+            {"test_examples": (4000,), "predictions_per_input": 1000},
+        ),
+        (
+            DigitsTask,
+            {"test_examples": (4000,), "predictions_per_input": 1000},
+            {"test_examples": (4000,), "predictions_per_input": 1000},
+        ),
         (
             SetMnistTask,
-            {"tests": (1000, None), "validated": 500},
-            {"tests": (100, 200), "calibrated": 50, "validated": 50},
+            {"test_examples": (1000, None), "validation_examples": 500},
+            {"test_examples": (100, 200), "calibration_examples": 50, "validation_examples": 50},
         ),
         (FilesTask, {}, {}),
     ],
@@ -138,10 +146,15 @@ def test_translated_digits_are_as_they_were(problem: Any) -> None:
 def test_as_many_are_scored_as_in_recorded_results(
     task: type[Task], full: dict[str, Any], quick: dict[str, Any]
 ) -> None:
-    common = {"tests": (None,), "per_input": None, "compared_by_assignment": 200, "validated": 200}
+    common = {
+        "test_examples": (None,),
+        "predictions_per_input": None,
+        "sets_per_collection_hungarian": 200,
+        "validation_examples": 200,
+    }
     assert task.protocols == {
-        "full": Protocol(**{**common, "compared": 1000, "calibrated": 500, **full}),
-        "quick": Protocol(**{**common, "compared": 200, "calibrated": 200, **quick}),
+        "full": Protocol(**{**common, "sets_per_collection": 1000, "calibration_examples": 500, **full}),
+        "quick": Protocol(**{**common, "sets_per_collection": 200, "calibration_examples": 200, **quick}),
     }
     assert PUBLISHED_TESTS == 1000
     assert (calibration.CALIBRATION_SAMPLES, calibration.FEWEST_CALIBRATED) == (9, 50)

@@ -21,7 +21,7 @@ from desp.settings import (
     LangevinSettings,
     MnistSettings,
     RepresentationSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     TrainingSettings,
 )
 from desp.tasks import Evaluation, EvaluationSetup, Protocol, make_task
@@ -99,7 +99,7 @@ def test_digits_are_translated_in_training_alone(task: SetMnistTask) -> None:
     )
     assert moved.sizes.tolist() == plain.sizes.tolist()
     offsets = moved.elements - plain.elements
-    for offset, presence in zip(offsets, plain.presence, strict=True):
+    for offset, presence in zip(offsets, plain.mask, strict=True):
         torch.testing.assert_close(offset[presence], offset[:1].expand(int(presence.sum()), 2))
     assert len(offsets[:, 0].round(decimals=3).unique(dim=0)) > 20
     torch.testing.assert_close(moving.validation_batch(0, 5).x, task.validation_batch(0, 5).x)
@@ -198,7 +198,7 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
 def test_samplers_are_chosen_by_what_weights_are_kept_by(
     task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    four = replace(task.protocol("full"), calibrated=4, validated=4)
+    four = replace(task.protocol("full"), calibration_examples=4, validation_examples=4)
     once_protocols = SetMnistTask.protocols
     monkeypatch.setattr(SetMnistTask, "protocols", {"full": four})
     model = predictor(lambda x: x * torch.tensor([1.0, 0.9, 1.0]))
@@ -209,13 +209,18 @@ def test_samplers_are_chosen_by_what_weights_are_kept_by(
         return once(x, *args, **kwargs)
 
     monkeypatch.setattr(model, "sample", listening)
-    batch, other = task.validation_batch(0, four.calibrated), LangevinSettings(steps=3, stochastic_steps=2)
+    batch, other = (
+        task.validation_batch(0, four.calibration_examples),
+        LangevinSettings(steps=3, stochastic_steps=2),
+    )
     validate = task.validation(0)
     assert validate is not None
     setup = EvaluationSetup(model, 0, 9, task.protocol("full"), other)
     assert task.validation_score(setup, batch) == validate(model) > 0
     assert asked == [(4, other), (4, None)]
-    assert all(protocol.calibrated == protocol.validated for protocol in once_protocols.values())
+    assert all(
+        protocol.calibration_examples == protocol.validation_examples for protocol in once_protocols.values()
+    )
 
 
 def test_sets_from_rounded_codes_have_the_noise_of_the_others(
@@ -224,7 +229,7 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
     for module in (desp.tasks.mnist, desp.methods.base):
         monkeypatch.setattr(module, "CHAINS_AT_ONCE", 5)
     model = SetPredictor(
-        ContrastiveSettings(energy=SetEncoderSettings(hidden=8, latent=6, shared=True)),
+        ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=8, latent=6, shared=True)),
         RepresentationSettings(scaling="none"),
         device="cpu",
     )
@@ -237,7 +242,7 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
         return drawn[-1]
 
     monkeypatch.setattr(model, "sample", listening)
-    evaluated(task, model, protocol=Protocol(tests=(7, None)))
+    evaluated(task, model, protocol=Protocol(test_examples=(7, None)))
     exact, rounded = codes
     assert torch.equal(rounded, exact[:10].to(torch.bfloat16).float())
     assert not torch.equal(rounded, exact[:10])
@@ -249,7 +254,7 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
 def test_names_tell_how_many_were_scored(
     task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluation = evaluated(task, predictor(), protocol=Protocol(tests=(10, 20)))
+    evaluation = evaluated(task, predictor(), protocol=Protocol(test_examples=(10, 20)))
     expected = {f"{name}{suffix}" for name in METRICS for suffix in ("_first10", "_first20")}
     assert evaluation.returned.keys() == {
         "score",
@@ -258,7 +263,7 @@ def test_names_tell_how_many_were_scored(
     }
     assert evaluation.data == "MNIST, first 10 and 20 test images"
     monkeypatch.setattr(desp.tasks.mnist, "PUBLISHED_TESTS", 10)
-    all_too = Protocol(tests=(10, None))
+    all_too = Protocol(test_examples=(10, None))
     evaluation = evaluated(task, predictor(), protocol=all_too)
     expected = {f"{name}{suffix}" for name in METRICS for suffix in ("", "_all", "_bfloat16_code")}
     assert evaluation.raw.keys() == {"score", *expected}

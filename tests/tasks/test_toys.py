@@ -26,7 +26,12 @@ HERE = Path(".")
 
 
 # Spread and calibration are slow to measure, and nothing here reads them: on few sets.
-FEW = Protocol(tests=(600,), per_input=1000, compared=10, calibrated=FEWEST_CALIBRATED)
+FEW = Protocol(
+    test_examples=(600,),
+    predictions_per_input=1000,
+    sets_per_collection=10,
+    calibration_examples=FEWEST_CALIBRATED,
+)
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def scored(task: Task, predictor: SetPredictor, seed: int = 0, tests: int | None
     """An evaluation on few sets."""
     usual = 100 if isinstance(task, DigitsTask) else 600
     return task.evaluate(
-        EvaluationSetup(predictor, seed=seed, samples=1, protocol=replace(FEW, tests=(tests or usual,)))
+        EvaluationSetup(predictor, seed=seed, samples=1, protocol=replace(FEW, test_examples=(tests or usual,)))
     )
 
 

@@ -80,7 +80,7 @@ def test_captured_training_on_given_batches_is_plain_training(
 
 
 def test_a_roll_back_is_captured_anew_with_the_state_it_goes_back_to(captured_graphs: list[PretendGraph]) -> None:
-    settings = replace(CHANGING, on_nonfinite="rollback", steps=8)
+    settings = replace(CHANGING, on_divergence="rollback", steps=8)
     assert_trained_alike("contrastive", settings, Poisoned((0, 3)), Poisoned((0, 3)))
     assert len(captured_graphs) == 2
 

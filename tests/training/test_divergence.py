@@ -47,7 +47,7 @@ def test_as_many_as_the_settings_allow_may_diverge_since_the_last_checkpoint() -
 
 def test_the_best_weights_go_back_too(tmp_path: Path) -> None:
     """Step 3 scores 1 and is lost, as most samples diverged before step 4 was saved."""
-    settings = replace(EVERY_STEP, on_nonfinite="rollback", checkpoint_every=2, ema_decay=0.9)
+    settings = replace(EVERY_STEP, on_divergence="rollback", checkpoint_every=2, ema_decay=0.9)
     scores = Scores(5, 4, 1, 9, 9, 9, 9)
     trainer = diverging_trainer(at_first(s2=1.0, s3=1.0), settings, folder=tmp_path, validate=scores)
     scores.trainer = trainer
@@ -61,7 +61,7 @@ def test_it_stops_with_advice(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"By step 4, 60\.0% of the samples diverge") as caught:
         trainer.fit()
     assert caught.value.step == 4
-    for words in ("step-00000002", "max_step", "--training.learning-rate", "--training.on-nonfinite rollback"):
+    for words in ("step-00000002", "max_step", "--training.learning-rate", "--training.on-divergence rollback"):
         assert words in str(caught.value)
 
 

@@ -96,9 +96,9 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
     assert not all(torch.equal(outcomes[0][name], outcomes[2][name]) for name in outcomes[0])
 
 
-@pytest.mark.parametrize("decay", ["constant", "cosine"])
-def test_learning_rate_follows_the_schedule(decay: str) -> None:
-    settings = replace(SHORT, warmup_steps=2, decay=decay)
+@pytest.mark.parametrize("lr_schedule", ["constant", "cosine"])
+def test_learning_rate_follows_the_schedule(lr_schedule: str) -> None:
+    settings = replace(SHORT, warmup_steps=2, lr_schedule=lr_schedule)
     callback = Recorder()
     make_trainer(make_predictor(), settings, callback=callback).fit()
     logged = [callback.numbers[step]["learning_rate"] for step in range(1, 7)]
@@ -152,7 +152,7 @@ def test_averaged_weights_are_what_comes_out() -> None:
 
 def test_every_step_and_attempt_draws_its_own_noise() -> None:
     def seeds(*bad: tuple[int, int]) -> list[int]:
-        settings = replace(SHORT, on_nonfinite="rollback")
+        settings = replace(SHORT, on_divergence="rollback")
         trainer = make_trainer(make_predictor(), settings, source=Poisoned(*bad))
         compute, found = trainer.update.wrapped, []
 
@@ -203,12 +203,12 @@ def test_cuda_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- validation ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("best_is", "sign"), [("lowest", 1), ("highest", -1)])
+@pytest.mark.parametrize(("validation_mode", "sign"), [("min", 1), ("max", -1)])
 @pytest.mark.parametrize("ema_decay", [None, 0.5])
 def test_early_stopping_keeps_the_best_weights(
-    tmp_path: Path, best_is: str, sign: int, ema_decay: float | None
+    tmp_path: Path, validation_mode: str, sign: int, ema_decay: float | None
 ) -> None:
-    settings = replace(EVERY_STEP, patience=2, best_is=best_is, ema_decay=ema_decay)
+    settings = replace(EVERY_STEP, patience=2, validation_mode=validation_mode, ema_decay=ema_decay)
     scores = Scores(*(sign * score for score in (3.0, 1.0, 2.0, 1.0)))  # equal is not better
     callback = Recorder()
     trainer = scored(scores, settings, folder=tmp_path, callback=callback)
@@ -241,10 +241,10 @@ def test_validation_happens_every_so_often_and_at_the_end() -> None:
     assert [step for step, _, _ in callback.scores] == [2, 4, 5]
 
 
-@pytest.mark.parametrize("best_is", ["lowest", "highest"])
-def test_nan_is_never_the_best_score(best_is: str) -> None:
+@pytest.mark.parametrize("validation_mode", ["min", "max"])
+def test_nan_is_never_the_best_score(validation_mode: str) -> None:
     scores = Scores(NAN, 5.0, NAN, NAN, NAN, NAN)
-    outcome = scored(scores, replace(EVERY_STEP, best_is=best_is)).fit()
+    outcome = scored(scores, replace(EVERY_STEP, validation_mode=validation_mode)).fit()
     assert (outcome.best_score, outcome.best_step) == (5.0, 2)
     assert_same(outcome.weights, scores.seen[1])
 

@@ -45,7 +45,7 @@ def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Pat
     message = str(caught.value)
     assert "at step 5." in message
     assert str(tmp_path / "checkpoints" / "step-00000004.safetensors") in message
-    for advice in ("--training.learning-rate", "--training.clip-norm", "--training.on-nonfinite rollback"):
+    for advice in ("--training.learning-rate", "--training.clip-norm", "--training.on-divergence rollback"):
         assert advice in message
     assert_all_finite(tmp_path)
 
@@ -58,7 +58,7 @@ def test_non_finite_at_once_says_that_nothing_was_saved(tmp_path: Path) -> None:
 
 def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -> None:
     source, callback = Poisoned((0, 3)), Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback", ema_decay=0.9)
+    settings = replace(SHORT, on_divergence="rollback", ema_decay=0.9)
     outcome = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback).fit()
     assert outcome.steps == 6
     assert callback.rollbacks == [(3, 2)]
@@ -74,7 +74,7 @@ def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -
 def test_rolling_back_twice_to_the_same_place(tmp_path: Path) -> None:
     """The state to go back to must not be worn out by what was trained since."""
     callback = Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback")
+    settings = replace(SHORT, on_divergence="rollback")
     source = Poisoned((0, 3), (1, 3))
     trainer = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback)
     assert trainer.fit().steps == 6
@@ -84,14 +84,14 @@ def test_rolling_back_twice_to_the_same_place(tmp_path: Path) -> None:
 
 def test_rollback_without_a_folder_goes_back_to_memory() -> None:
     callback = Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback")
+    settings = replace(SHORT, on_divergence="rollback")
     make_trainer(make_predictor(), settings, source=Poisoned((0, 1)), callback=callback).fit()
     assert callback.rollbacks == [(1, 0)]
 
 
 def test_rollback_gives_up(tmp_path: Path) -> None:
     source, callback = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
-    settings = replace(SHORT, on_nonfinite="rollback")
+    settings = replace(SHORT, on_divergence="rollback")
     with pytest.raises(TrainingError, match=r"at step 3\..*rolling back 5 times did not help"):
         make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback).fit()
     assert len(callback.rollbacks) == MAX_ROLLBACKS == 5
@@ -100,7 +100,7 @@ def test_rollback_gives_up(tmp_path: Path) -> None:
 
 def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
     """A score of the part that was thrown away must not lend its weights to another score."""
-    settings = replace(EVERY_STEP, on_nonfinite="rollback")
+    settings = replace(EVERY_STEP, on_divergence="rollback")
     scores = Scores(5, 4, 1, 9, 9, 9, 9)  # step 3 scores 1 and is lost
     trainer = scored(scores, settings, source=Poisoned((0, 3)), folder=tmp_path)
     outcome = trainer.fit()

@@ -96,7 +96,7 @@ def test_a_second_signal_stops_at_once_and_resume_is_exact(tmp_path: Path) -> No
 
 
 def test_patience_is_counted_across_an_interruption(tmp_path: Path) -> None:
-    settings = replace(RICH, patience=3, best_is="lowest")
+    settings = replace(RICH, patience=3, validation_mode="min")
     scores = iter([1.0, 2.0, 3.0, 4.0])
     source = ActingSource(4, lambda: os.kill(os.getpid(), signal.SIGINT))
     trainer = rich_trainer("contrastive", tmp_path, source=source, settings=settings)

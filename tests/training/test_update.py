@@ -152,7 +152,7 @@ def test_captured_steps_go_back_to_other_batches(reruns: list[Rerun]) -> None:
     ends = []
     for captured in (False, True):
         callback = Recorder()
-        trainer = make_trainer(make_predictor(), replace(AVERAGED, on_nonfinite="rollback"), callback=callback)
+        trainer = make_trainer(make_predictor(), replace(AVERAGED, on_divergence="rollback"), callback=callback)
         trainer = capturing(trainer) if captured else trainer
         fail_once(trainer, step=3)
         ends.append(trainer.fit().weights)

@@ -23,7 +23,7 @@ from desp.settings import (
     Engine,
     LangevinSettings,
     MethodSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TrainingSettings,
     TSPNSettings,
@@ -51,10 +51,10 @@ SHORT = TrainingSettings(
     batch_size=BATCH,
     learning_rate=1e-2,
     warmup_steps=0,
-    decay="constant",
+    lr_schedule="constant",
     clip_norm=None,
     ema_decay=None,
-    on_nonfinite="stop",
+    on_divergence="stop",
     checkpoint_every=2,
     log_every=1,
 )
@@ -63,7 +63,7 @@ RICH = replace(
     SHORT,
     steps=12,
     warmup_steps=3,
-    decay="cosine",
+    lr_schedule="cosine",
     clip_norm=1.0,
     ema_decay=0.9,
     validate_every=2,
@@ -81,7 +81,7 @@ def method_settings(
     if kind == "tspn":
         return TSPNSettings(hidden=hidden, layers=1, heads=2, feedforward=hidden, latent=6, cardinality_hidden=8)
     if kind in ("dspn", "c-dspn"):
-        encoder = SetEncoderSettings(
+        encoder = SetEncoderEnergySettings(
             hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
         )
         descent = DescentSettings(steps=3, step_size=25.0)
@@ -96,12 +96,12 @@ def method_settings(
     if kind == "masked":
         return ContrastiveSettings(
             energy=energy,
-            chain=replace(chain, max_step=MASKING_STEP),
+            training_sampler=replace(chain, max_step=MASKING_STEP),
             data_noise=noise,
             mask_divergent=True,
             max_divergent_fraction=max_divergent_fraction,
         )
-    return ContrastiveSettings(energy=energy, chain=chain, data_noise=noise)
+    return ContrastiveSettings(energy=energy, training_sampler=chain, data_noise=noise)
 
 
 def denoising_settings(kind: Kind, hidden: int) -> DenoisingSettings | DenoiserSettings:
@@ -299,7 +299,7 @@ def scored(scores: Scores, settings: object, **options: object) -> Trainer:
     return scores.trainer
 
 
-GOING_BACK = replace(SHORT, on_nonfinite="rollback")
+GOING_BACK = replace(SHORT, on_divergence="rollback")
 
 
 def diverging_trainer(fractions: Callable[[int, int], float], settings: Any = GOING_BACK, **more: Any) -> Trainer:

@@ -20,7 +20,7 @@ from desp.energies import SetEnergy
 from desp.precision import matmul_precision
 from desp.randomness import derive_seed, make_generator
 from desp.samplers import ChainEngine, LangevinSampler
-from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderSettings
+from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderEnergySettings
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class ChainCase:
 
 
 _TOY = DeepSetsSettings(hidden=256, element_layers=3, set_layers=3, divide_by_size=True)
-_MNIST = SetEncoderSettings(hidden=256, layers=3, latent=64, divide_by_size=False)
-_CLEVR = SetEncoderSettings(hidden=512, layers=2, latent=512, divide_by_size=True)
+_MNIST = SetEncoderEnergySettings(hidden=256, layers=3, latent=64, divide_by_size=False)
+_CLEVR = SetEncoderEnergySettings(hidden=512, layers=2, latent=512, divide_by_size=True)
 _CELEBA = DeepSetsSettings(hidden=256, element_layers=2, set_layers=2, divide_by_size=False)
 
 CHAINS = (

@@ -58,7 +58,7 @@ def _training_row(task: str, options: BenchOptions) -> Row:
         ours, engine = _ours(predictor, batch, settings.training, options)
     with matmul_precision(REFERENCE_PRECISION):
         reference = _reference(settings, x, y, options)
-    steps = cast(ContrastiveSettings, settings.method).chain.steps
+    steps = cast(ContrastiveSettings, settings.method).training_sampler.steps
     return make_row(
         task,
         engine,
@@ -76,9 +76,9 @@ def _settings(task: str, options: BenchOptions) -> RunSettings:
     """The recipe's settings, with a chain of `options.steps` steps if they are given."""
     settings = get_recipe(TRAINED[task]).build()
     method = cast(ContrastiveSettings, settings.method)
-    steps = options.steps or method.chain.steps
-    chain = replace(method.chain, steps=steps, stochastic_steps=steps)
-    return replace(settings, method=replace(method, chain=chain))
+    steps = options.steps or method.training_sampler.steps
+    chain = replace(method.training_sampler, steps=steps, stochastic_steps=steps)
+    return replace(settings, method=replace(method, training_sampler=chain))
 
 
 def _problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor, Batch]:

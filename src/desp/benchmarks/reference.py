@@ -100,7 +100,7 @@ def reference_training_step(
     generator: torch.Generator,
 ) -> Float[Tensor, ""]:
     """One whole step of contrastive training; returns the loss."""
-    code, chain = energy.encode(x), settings.chain
+    code, chain = energy.encode(x), settings.training_sampler
     sampled = reference_chain(
         energy,
         code.detach(),

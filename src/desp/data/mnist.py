@@ -87,7 +87,7 @@ def translate_points(fraction: float, grid: int) -> Augmentation:
     """
 
     def augment(batch: Batch, generator: torch.Generator) -> Batch:
-        elements, presence = batch.sets.elements, batch.sets.presence
+        elements, presence = batch.sets.elements, batch.sets.mask
         absent = ~presence.unsqueeze(-1)
         places = (elements * (grid - 1)).round().to(torch.int16)
         lowest = places.masked_fill(absent, grid - 1).amin(dim=1, keepdim=True)

@@ -46,7 +46,7 @@ def chamfer_of_equal_sizes(
 
 def chamfer_of_sets(a: SetBatch, b: SetBatch) -> Float[Tensor, " b"]:
     """Chamfer distance of the present elements of two batches of sets."""
-    return chamfer(a.elements, b.elements, a.presence, b.presence)
+    return chamfer(a.elements, b.elements, a.mask, b.mask)
 
 
 def _full(values: Tensor, presence: Tensor | None) -> Tensor:

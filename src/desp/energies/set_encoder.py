@@ -6,7 +6,7 @@ from torch import Tensor
 
 from desp.energies.base import SetEnergy
 from desp.nn import Cache, SetEncoder
-from desp.settings import SetEncoderSettings
+from desp.settings import SetEncoderEnergySettings
 
 
 def code_distance(set_code: Float[Tensor, "b h"], code: Float[Tensor, "b h"]) -> Float[Tensor, " b"]:
@@ -24,7 +24,7 @@ class SetEncoderEnergy(SetEnergy):
             encoder is shared.
     """
 
-    def __init__(self, settings: SetEncoderSettings, channels: int, code_shape: tuple[int, ...]) -> None:
+    def __init__(self, settings: SetEncoderEnergySettings, channels: int, code_shape: tuple[int, ...]) -> None:
         super().__init__()
         del code_shape  # checked by the settings
         self.set_encoder = SetEncoder(settings, channels)

@@ -54,7 +54,7 @@ class Contrastive(Method):
         real = y + self.settings.data_noise * noise
         code = self.encode(x)
         start = self.start(code, present(y) if aligned else None)
-        sampler = LangevinSampler(self.settings.chain, aligned)
+        sampler = LangevinSampler(self.settings.training_sampler, aligned)
         sampled, _ = self.training_engine.run(sampler, code.detach(), start, generator)
         energies = self.energy(torch.cat([code, code]), torch.cat([real, sampled]))
         of_real, of_sampled = energies.view(2, -1)
@@ -68,14 +68,14 @@ class Contrastive(Method):
     @torch.no_grad()
     def _divergent(self, code: Tensor, sampled: Tensor) -> Tensor:
         """Which samples (B,) have an element whose next step would be longer than the chain's longest."""
-        chain = self.settings.chain
+        chain = self.settings.training_sampler
         _, gradients = gradient_of(self.energy, code, sampled.shape[1])(sampled)
         longest = (chain.step_size * gradients).norm(dim=2).amax(dim=1)
         return longest > cast(float, chain.max_step)
 
     def plan(self, steps: int) -> None:
         """Count the gradients to come."""
-        self.training_engine.gradients = steps * self.settings.chain.steps
+        self.training_engine.gradients = steps * self.settings.training_sampler.steps
 
     def divergence_reason(self, numbers: dict[str, float]) -> str | None:
         """Too many samples diverge: the energy is too steep for prediction, too, and masking does not mend it."""
@@ -84,7 +84,7 @@ class Contrastive(Method):
             return None
         return (
             f"{fraction:.1%} of the samples diverge and are masked, more than method.max_divergent_fraction: the "
-            "energy is too steep for the chains' steps. Is method.chain.max_step "
+            "energy is too steep for the chains' steps. Is method.training_sampler.max_step "
             "below the data's noise? Then raise it."
         )
 

@@ -135,7 +135,7 @@ def _same_size(first: SetBatch, second: SetBatch) -> tuple[SetBatch, SetBatch]:
 
 def _padded(sets: SetBatch, size: int, dtype: torch.dtype) -> SetBatch:
     packed, extra = sets.packed(), size - sets.max_size
-    return SetBatch(F.pad(packed.elements.to(dtype), (0, 0, 0, extra)), F.pad(packed.presence, (0, extra)))
+    return SetBatch(F.pad(packed.elements.to(dtype), (0, 0, 0, extra)), F.pad(packed.mask, (0, extra)))
 
 
 def _check_batches(first: SetBatch, second: SetBatch) -> None:
@@ -152,7 +152,7 @@ def _check_batches(first: SetBatch, second: SetBatch) -> None:
             "Move one of them with .to(device)."
         )
     for name, sets in (("first", first), ("second", second)):
-        broken = (~torch.isfinite(sets.elements)).any(dim=-1) & sets.presence
+        broken = (~torch.isfinite(sets.elements)).any(dim=-1) & sets.mask
         if bool(broken.any()):
             index = int(broken.any(dim=1).nonzero()[0])
             raise DataError(f"set {index} of the {name} batch holds NaN or infinity. Remove or repair it.")

@@ -19,7 +19,7 @@ from desp.settings import (
     IdentityEncoderSettings,
     LayeredEncoderSettings,
     MLPEncoderSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SumPooledSetEncoderSettings,
 )
 
@@ -32,7 +32,7 @@ class SetEncoder(nn.Module):
         features: features of one element.
     """
 
-    def __init__(self, settings: SetEncoderSettings, features: int) -> None:
+    def __init__(self, settings: SetEncoderEnergySettings, features: int) -> None:
         super().__init__()
         widths = [features, *[settings.hidden] * (settings.layers - 1), settings.latent]
         self.mlp = MLP(widths, settings.negative_slope)
@@ -66,7 +66,7 @@ class SetEncoder(nn.Module):
 class _PresenceSetEncoder(nn.Module):
     """h(x) for inputs that are sets themselves, given as (B, N, D + 1) with presence as last feature."""
 
-    def __init__(self, settings: SetEncoderSettings, features: int) -> None:
+    def __init__(self, settings: SetEncoderEnergySettings, features: int) -> None:
         super().__init__()
         self.encoder = SetEncoder(settings, features)
 
@@ -206,7 +206,7 @@ def build_sum_pooled_set(settings: SumPooledSetEncoderSettings, input_shape: tup
 def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """Sets through FSPool."""
     channels, as_feature = input_shape[1], settings.presence_as_feature
-    of_sets = SetEncoderSettings(hidden=settings.hidden, latent=settings.out, divide_by_size=as_feature)
+    of_sets = SetEncoderEnergySettings(hidden=settings.hidden, latent=settings.out, divide_by_size=as_feature)
     encoder = SetEncoder(of_sets, channels) if as_feature else _PresenceSetEncoder(of_sets, channels - 1)
     return _finished(settings, InputScaling((channels,), masked=as_feature), encoder)
 

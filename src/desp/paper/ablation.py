@@ -36,7 +36,7 @@ def ablate_run(
     _check_ratios(ratios)
     run = folder.open(data=False)
     settings, seed, task, predictor = run.settings, run.seed, run.task, run.predictor
-    sampler = stochastic_sampler(predictor.settings)  # the one that was chosen, if any was
+    sampler = stochastic_sampler(predictor.method_settings)  # the one that was chosen, if any was
     if sampler is None:
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     folder.check_data(task)

@@ -7,7 +7,7 @@ What their descriptions leave open is decided in ``docs/deviations.md``.
 from desp.settings import (
     DescentSettings,
     Distance,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TrainingSettings,
     TSPNSettings,
@@ -22,8 +22,8 @@ STEP_SIZE = 800 / BATCH_SIZE
 CARDINALITY_WEIGHT, STANDARDISED_CARDINALITY_WEIGHT = 1e-3, 1e-2
 
 
-def _dspn_energy(shared: bool) -> SetEncoderSettings:
-    return SetEncoderSettings(
+def _dspn_energy(shared: bool) -> SetEncoderEnergySettings:
+    return SetEncoderEnergySettings(
         hidden=256,
         layers=3,
         latent=64,
@@ -83,8 +83,8 @@ def baseline_training(learning_rate: float, steps: int, batch_size: int = BATCH_
         batch_size=batch_size,
         learning_rate=learning_rate,
         warmup_steps=0,
-        decay="constant",
+        lr_schedule="constant",
         clip_norm=None,
         ema_decay=None,
-        on_nonfinite="stop",
+        on_divergence="stop",
     )

@@ -11,14 +11,14 @@ from desp.settings import (
     MnistSettings,
     RepresentationSettings,
     RunSettings,
-    SetEncoderSettings,
+    SetEncoderEnergySettings,
     TrainingSettings,
 )
 
 # 57,000 digits to train on: an epoch at batch 100, and one at batch 32.
 _EPOCH, _BASELINE_EPOCH = 570, 1782
 # The paper's: g of 3-256-256-64, not divided by N, for inputs and sets.
-_AUTO_ENCODER = SetEncoderSettings(hidden=256, layers=3, latent=64, shared=True)
+_AUTO_ENCODER = SetEncoderEnergySettings(hidden=256, layers=3, latent=64, shared=True)
 _UNSCALED = RepresentationSettings(scaling="none")
 
 
@@ -34,7 +34,7 @@ def mnist_desp_paper() -> RunSettings:
         task=MnistSettings(),
         method=ContrastiveSettings(
             energy=_AUTO_ENCODER,
-            chain=chain,
+            training_sampler=chain,
             sampler=replace(chain, stochastic_steps=400),
             data_noise=0.015,
         ),
@@ -74,7 +74,7 @@ def mnist_desp() -> RunSettings:
         recipe="mnist-desp",
         task=MnistSettings(translate=0.1),
         method=ContrastiveSettings(
-            energy=_AUTO_ENCODER, chain=chain, sampler=sampler, data_noise=0.015, mask_divergent=True
+            energy=_AUTO_ENCODER, training_sampler=chain, sampler=sampler, data_noise=0.015, mask_divergent=True
         ),
         representation=_UNSCALED,
         training=TrainingSettings(

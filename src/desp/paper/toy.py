@@ -30,7 +30,7 @@ _MAX_STEP = 0.1
 
 
 def _contrastive(chain: LangevinSettings, sampler: LangevinSettings) -> ContrastiveSettings:
-    return ContrastiveSettings(energy=_ENERGY, chain=chain, sampler=sampler, data_noise=_DATA_NOISE)
+    return ContrastiveSettings(energy=_ENERGY, training_sampler=chain, sampler=sampler, data_noise=_DATA_NOISE)
 
 
 def _paper(name: str, task: TaskSettings) -> RunSettings:

@@ -66,7 +66,7 @@ def train_predictor(
         callback=callback,
         engine=predictor.engine,
     )
-    size, hidden = predictor.shape.max_size, predictor.settings.width
+    size, hidden = predictor.shape.max_size, predictor.method_settings.width
     threads = suitable_threads(accelerator.device, training.batch_size, size, hidden)
     with threads, matmul_precision(predictor.matmul_precision):
         outcome = trainer.fit(resume)

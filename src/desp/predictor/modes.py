@@ -180,7 +180,7 @@ def _mode(sets: Sequence[Tensor], scores: list[float] | None, distances: Array, 
 def _padded(sets: Sequence[Tensor]) -> SetBatch:
     """All sets as one batch in double precision on the CPU: K is small, and clustering is done there."""
     batch = SetBatch.from_ragged(sets, features=None if any(len(item) for item in sets) else 0)
-    return SetBatch(batch.elements.cpu().double(), batch.presence.cpu())
+    return SetBatch(batch.elements.cpu().double(), batch.mask.cpu())
 
 
 def _checked_energies(energies: Tensor, samples: int) -> list[float]:

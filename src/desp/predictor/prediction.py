@@ -15,14 +15,14 @@ class Prediction:
     Attributes:
         sets: K tensors (n_k, D), present elements only, in the units of the training data.
         energies: (K,), lower is more plausible; NaN where the method has no energy.
-        comparable_sizes: whether energies of sets of different cardinality can be compared. Where the cardinality
-            is predicted they cannot: each has an unknown constant of its own.
+        comparable_across_cardinalities: whether energies of sets of different cardinality can be compared. Where
+            the cardinality is predicted they cannot: each has an unknown constant of its own.
         has_energy: whether the method has an energy at all.
     """
 
     sets: list[Tensor]
     energies: Tensor
-    comparable_sizes: bool = True
+    comparable_across_cardinalities: bool = True
     has_energy: bool = True
 
     @property
@@ -32,7 +32,7 @@ class Prediction:
         Without energies it is the first of them, which is as good as any.
         """
         candidates = list(range(len(self.sets)))
-        if not self.comparable_sizes:
+        if not self.comparable_across_cardinalities:
             sizes = [len(item) for item in self.sets]
             usual = max(sizes, key=sizes.count)
             candidates = [index for index in candidates if sizes[index] == usual]

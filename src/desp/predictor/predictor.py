@@ -64,14 +64,14 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         device: Device = "auto",
         matmul_precision: MatmulPrecision | None = None,
     ) -> None:
-        self.settings = method or DenoisingSettings()
-        self.representation = representation or RepresentationSettings()
-        for given, expected in ((self.settings, MethodSettings), (self.representation, RepresentationSettings)):
+        method, representation = method or DenoisingSettings(), representation or RepresentationSettings()
+        for given, expected in ((method, MethodSettings), (representation, RepresentationSettings)):
             if not isinstance(given, expected):
                 raise SettingsError(f"Expected {expected.__name__}, got {type(given).__name__}.")
-        padded = not self.settings.needs_presence or self.representation.padding == "presence"
-        wanted = f"presence for the method {self.settings.kind} with these settings"
-        require_setting(padded, "representation.padding", wanted, self.representation.padding)
+        padded = not method.needs_presence or representation.padding == "presence"
+        wanted = f"presence for the method {method.kind} with these settings"
+        require_setting(padded, "representation.padding", wanted, representation.padding)
+        self.method_settings, self.representation = method, representation
         self.engine, self.device_choice = engine, device
         self.matmul_precision: MatmulPrecision | None = matmul_precision
         self.input_encoder = input_encoder
@@ -106,8 +106,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights"))
-            padding = Padding(self.representation)
-            self._method = build_method(self.settings, shape, padding, self.input_encoder, self.engine, statistics)
+            settings, padding = self.method_settings, Padding(self.representation)
+            self._method = build_method(settings, shape, padding, self.input_encoder, self.engine, statistics)
         self._method.eval()
 
     # -- units -------------------------------------------------------------------------------------------
@@ -124,13 +124,13 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
     def encode_sets(self, sets: SetBatch) -> Tensor:
         """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""
         scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
-        return self.method.padding.encode(SetBatch(scaled, sets.presence))
+        return self.method.padding.encode(SetBatch(scaled, sets.mask))
 
     def decode_sets(self, values: Tensor) -> SetBatch:
         """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
         sets = self.method.padding.decode(values)
         elements = decided(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
-        return SetBatch(elements * sets.presence.unsqueeze(-1), sets.presence)
+        return SetBatch(elements * sets.mask.unsqueeze(-1), sets.mask)
 
     def _as_batch(self, x: Any) -> Tensor:
         """Inputs as (B, ...) on the right device."""
@@ -138,7 +138,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
 
     def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch]:
         """Inputs with one set each to score, on the right device."""
-        if not self.settings.has_energy:
+        if not self.method_settings.has_energy:
             raise SettingsError(NO_ENERGY)
         batch = self._as_batch(x)
         return batch, one_set_each(sets, len(batch), self.shape).to(self.device)
@@ -167,7 +167,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
                 padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: scores this predictor every `training.validate_every` steps (0, the default: never); the
-                weights of the best score are kept, which is the lowest unless `training.best_is` says otherwise.
+                weights of the best score are kept: the lowest, unless `training.validation_mode` says otherwise.
             seed: of weights, noise and the order of data.
             folder: keeps checkpoints and a log, so that training can be resumed.
             resume: continue from the newest checkpoint in `folder`.
@@ -230,8 +230,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         scored = self.encode_sets(returned) if self.shape.description.categories else values
         energies = self.raw_energy(code, scored).cpu().view(-1, samples)
         ragged = [item.cpu() for item in returned.to_ragged()]
-        comparable = given is not None or not self.settings.predicts_cardinality
-        has_energy = self.settings.has_energy
+        comparable = given is not None or not self.method_settings.predicts_cardinality
+        has_energy = self.method_settings.has_energy
         return [
             Prediction(ragged[i * samples : (i + 1) * samples], energies[i], comparable, has_energy)
             for i in range(len(batch))
@@ -321,7 +321,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             presence: (B, N), from `given_presence`, where outputs are aligned with inputs.
         """
         with self._predicting():
-            chosen = sampler or self.settings.prediction_sampler
+            chosen = sampler or self.method_settings.prediction_sampler
             return self.method.sample(code, generator, chosen, record, presence)
 
     @torch.no_grad()

@@ -52,7 +52,7 @@ def save_predictor(predictor: "SetPredictor", folder: Path) -> None:
     """Write settings, shapes and weights."""
     config = {
         "schema": SCHEMA,
-        "method": to_json(predictor.settings),
+        "method": to_json(predictor.method_settings),
         "representation": to_json(predictor.representation),
         "shape": to_json(predictor.shape),
         "own_encoder": predictor.input_encoder is not None,

@@ -85,7 +85,7 @@ class _Summary:
             _check_aligned(batch, self.examples)
         self.examples += len(items)
         self.largest = max(self.largest, batch.sets.max_size)
-        elements = batch.sets.elements[batch.sets.presence].double().cpu()
+        elements = batch.sets.elements[batch.sets.mask].double().cpu()
         _check_elements(elements, self.description)
         if len(elements):
             self.low = torch.minimum(self.low, elements.amin(dim=0))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from desp.report.figures.points import Axes2D, Points, Window, as_points, window
+from desp.report.figures.points import Axes2D, Points, as_points, window
 from desp.report.numbers import is_number
 
 # Coordinates become whole numbers from 0 to this across the window: finer than a screen shows.
@@ -54,7 +54,7 @@ def _features(examples: list[dict[str, Any]], chains: list[list[Points]]) -> int
     return min(widths or [frame.shape[1] for frames in chains for frame in frames if len(frame)], default=0)
 
 
-def _view(examples: list[dict[str, Any]], chains: list[list[Points]], features: int) -> Window:
+def _view(examples: list[dict[str, Any]], chains: list[list[Points]], features: int) -> Points:
     """What the animation shows: the truth, and wherever the chains go that is not far from it."""
     truth = [as_points(points) for item in examples for points in item.get("truth") or []]
     return window(truth, [frame[:, :features] for frame in _flat(chains)])
@@ -71,7 +71,7 @@ def _stride(chains: list[list[Points]], features: int) -> int:
 
 
 def _example(
-    example: dict[str, Any], frames: list[Points], view: Window, features: int, stride: int
+    example: dict[str, Any], frames: list[Points], view: Points, features: int, stride: int
 ) -> dict[str, Any]:
     chain = example["chain"]
     kept = list(range(0, len(frames), stride))
@@ -90,13 +90,13 @@ def _energy(value: Any) -> float | None:
     return float(f"{value:.5g}") if is_number(value) else None
 
 
-def _rows(frame: Points, view: Window, features: int) -> list[list[int]]:
+def _rows(frame: Points, view: Points, features: int) -> list[list[int]]:
     """Each row as [across..., opacity in percent]; rows that are not finite are left out."""
     if len(frame) == 0:
         return []
     shown = min(features, 2)
-    size = view.high[:shown] - view.low[:shown]
-    place = (frame[:, :shown] - view.low[:shown]) / size * GRID
+    low, high = view[:, :shown]
+    place = (frame[:, :shown] - low) / (high - low) * GRID
     present = np.clip(frame[:, features], 0, 1) if frame.shape[1] == features + 1 else np.ones(len(frame))
     table = np.column_stack([place, present * 100])
     table = table[np.isfinite(table).all(axis=1)]

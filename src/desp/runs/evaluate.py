@@ -68,7 +68,7 @@ def evaluate_run(
         "energy": evaluation.energy,
         "training": {name: summary.get(name) for name in _TRAINING_FACTS} | {"parts": folder.parts()},
         "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
-        "settings": {"schema": SCHEMA, **to_json(replace(settings, method=predictor.settings))},
+        "settings": {"schema": SCHEMA, **to_json(replace(settings, method=predictor.method_settings))},
         "changed_settings": changed_settings(folder),
     }
     result = without_nonfinite(result)  # NaN is no JSON; tables take null for a number that could not be had
@@ -103,7 +103,7 @@ def changed_settings(folder: RunFolder) -> list[str]:
     """
     settings, _ = folder.load_settings()
     if folder.model.is_dir():  # its sampler may have been chosen since
-        settings = replace(settings, method=folder.load_predictor().settings)
+        settings = replace(settings, method=folder.load_predictor().method_settings)
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
     steps = settings.training.steps

@@ -40,7 +40,7 @@ def tune_run(
     run = folder.open()
     task, predictor = run.task, run.predictor
     counts = task.protocol(protocol)
-    examples = task.validation_batch(seed, counts.calibrated)
+    examples = task.validation_batch(seed, counts.calibration_examples)
     if examples is None:
         raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
@@ -88,7 +88,7 @@ def reset_run(folder: RunFolder) -> SamplerSettings:
 
 def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings) -> None:
     """Save the predictor with another sampler; what was measured with the one before goes."""
-    predictor.settings = predictor.settings.with_part("sampler", sampler)
+    predictor.method_settings = predictor.method_settings.with_part("sampler", sampler)
     folder.clear_measurements()
     predictor.save_pretrained(folder.model)
 

@@ -34,7 +34,7 @@ class UnrolledDescent(nn.Module):
         if presence == "clamped":
             with torch.no_grad():
                 self.start[:, -1] = PRESENCE_START
-        self.presence = presence
+        self.mask = presence
 
     def forward(
         self,
@@ -86,6 +86,6 @@ class UnrolledDescent(nn.Module):
         return torch.cat([self.start.expand(batch, presence.shape[1], -1) * there, there], dim=-1)
 
     def _within(self, y: Tensor) -> Tensor:
-        if self.presence != "clamped":
+        if self.mask != "clamped":
             return y
         return torch.cat([y[..., :-1], y[..., -1:].clamp(0, 1)], dim=-1)

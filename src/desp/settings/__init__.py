@@ -28,7 +28,7 @@ from desp.settings.energies import AttentionSettings as AttentionSettings
 from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
 from desp.settings.energies import EnergySettings as EnergySettings
 from desp.settings.energies import PooledLayersSettings as PooledLayersSettings
-from desp.settings.energies import SetEncoderSettings as SetEncoderSettings
+from desp.settings.energies import SetEncoderEnergySettings as SetEncoderEnergySettings
 from desp.settings.methods import ContrastiveSettings as ContrastiveSettings
 from desp.settings.methods import DenoiserSettings as DenoiserSettings
 from desp.settings.methods import DenoisingSettings as DenoisingSettings

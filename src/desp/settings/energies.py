@@ -30,7 +30,7 @@ class EnergySettings(Variant):
     """Whether it can be trained by denoising: the noise level sigma then joins the code."""
     smooth: ClassVar[bool] = False
     """Whether its gradient is continuous in the set, which a density needs."""
-    bounded_chains: ClassVar[bool] = False
+    supports_mask_divergent: ClassVar[bool] = False
     """Whether divergent samples can be recognised by the length of their next step."""
     masks_absent: ClassVar[bool] = False
     """Whether it masks absent elements where presence is known; it is then built with `known_presence`."""
@@ -65,7 +65,7 @@ class DeepSetsSettings(EnergySettings):
     """The energy E_DS of equation 8: an MLP on every element, a pooling, a second MLP."""
 
     noise_conditional: ClassVar[bool] = True
-    bounded_chains: ClassVar[bool] = True
+    supports_mask_divergent: ClassVar[bool] = True
     element_layers: int = 3
     """Linear layers before the pooling."""
     set_layers: int = 3
@@ -81,10 +81,10 @@ class DeepSetsSettings(EnergySettings):
 
 @EnergySettings.register("set-encoder", "desp.energies.set_encoder:SetEncoderEnergy")
 @dataclass(frozen=True)
-class SetEncoderSettings(EnergySettings):
+class SetEncoderEnergySettings(EnergySettings):
     """The energy E_SE of equation 9: Huber distance between set code and input code."""
 
-    bounded_chains: ClassVar[bool] = True
+    supports_mask_divergent: ClassVar[bool] = True
     hidden: int = 256
     """Width of the hidden layers of the set encoder."""
     layers: int = 3

@@ -98,7 +98,9 @@ class ContrastiveSettings(_EnergyMethodSettings):
     """The paper's method: real sets get low energy, the samples of a Langevin chain high energy (equations 3 to
     5)."""
 
-    chain: LangevinSettings = field(default_factory=lambda: LangevinSettings(steps=60, stochastic_steps=60))
+    training_sampler: LangevinSettings = field(
+        default_factory=lambda: LangevinSettings(steps=60, stochastic_steps=60)
+    )
     """The chain that samples from the model in every training step."""
     sampler: LangevinSettings = field(default_factory=LangevinSettings)
     """The chain that predicts."""
@@ -106,21 +108,25 @@ class ContrastiveSettings(_EnergyMethodSettings):
     """Standard deviation of the noise on real sets."""
     mask_divergent: bool = False
     """Mask diverged samples in the loss: those with an element whose next gradient step would exceed
-    `chain.max_step`. The energy is too steep there, and would get steeper. The log has their fraction as
-    `divergent`."""
+    `training_sampler.max_step`. The energy is too steep there, and would get steeper. The log has their fraction
+    as `divergent`."""
     max_divergent_fraction: float = 0.05
     """Fraction of samples that may diverge between checkpoints; with more, training has failed
-    (`on_nonfinite`)."""
+    (`on_divergence`)."""
 
     def __post_init__(self) -> None:
         require_not_negative(self, "data_noise")
-        one = self.chain.restarts == 1
-        require_setting(one, "chain.restarts", "1: restarts are for prediction", self.chain.restarts)
-        limited = not self.mask_divergent or self.chain.max_step is not None
-        require_setting(limited, "mask_divergent", "False without chain.max_step (try .1)", self.mask_divergent)
+        one = self.training_sampler.restarts == 1
+        require_setting(
+            one, "training_sampler.restarts", "1: restarts are for prediction", self.training_sampler.restarts
+        )
+        limited = not self.mask_divergent or self.training_sampler.max_step is not None
+        require_setting(
+            limited, "mask_divergent", "False without training_sampler.max_step (try .1)", self.mask_divergent
+        )
         most = self.max_divergent_fraction
         require_setting(0 < most <= 1, "max_divergent_fraction", "above 0 and at most 1", most)
-        bounded = not self.mask_divergent or self.energy.bounded_chains
+        bounded = not self.mask_divergent or self.energy.supports_mask_divergent
         require_setting(bounded, "energy", "deep-sets or set-encoder for mask_divergent", self.energy.kind)
 
 

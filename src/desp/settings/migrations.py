@@ -1,8 +1,7 @@
 """Saved settings of older versions, brought to today's names: pure functions from dict to dict.
 
 Schema 1 is everything before schemas were numbered: energy, estimator and sampler as three parts of a predictor.
-Schema 2 had the categories among the settings of how sets become tensors; they describe the data since.
-Schema 3 wrote the default encoder as one of kind 'auto', and had kinds of their own for sets: `ENCODERS_OF_3`.
+Schema 3 wrote the default encoder as one of kind 'auto'. Nothing was ever recorded with schema 2.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +16,6 @@ REMOVED = (
     "model, install the version that saved it."
 )
 
-ENCODERS_OF_3 = {"elements": "mlp", "padded-set": "identity"}
-
 Values = dict[str, Any]
 
 
@@ -28,7 +25,7 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _run_from_1, 2: _run_from_2, 3: _from_3})
+    return _migrate(values, {1: _run_from_1, 3: _from_3})
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
@@ -37,7 +34,7 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _predictor_from_1, 2: _predictor_from_2, 3: _from_3})
+    return _migrate(values, {1: _predictor_from_1, 3: _from_3})
 
 
 def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
@@ -53,8 +50,8 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     schema = values.pop("schema", 1)
     if schema not in (*steps, SCHEMA):
         raise SettingsError(f"These settings have schema {schema}; this version of desp knows up to {SCHEMA}.")
-    for number in range(schema, SCHEMA):
-        values = steps[number](values)
+    for number, step in steps.items():
+        values = step(values) if number >= schema else values
     energy = values.get("method", {}).get("energy", {})
     if energy.get("pooling") == "max":
         raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
@@ -65,29 +62,18 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
 
 
 def _from_3(values: Values) -> Values:
-    encoder = values.get("method", {}).get("encoder", {})
-    if encoder.get("kind") == "auto":
-        return values | {"method": values["method"] | {"encoder": None}}
-    if encoder.get("kind") in ENCODERS_OF_3:
-        renamed = encoder | {"kind": ENCODERS_OF_3[encoder["kind"]]}
-        return values | {"method": values["method"] | {"encoder": renamed}}
+    values = dict(values)
+    if "method" in values:
+        method = _renamed(values["method"], {"chain": "training_sampler"})
+        default_encoder = method.get("encoder") == {"kind": "auto"}
+        values["method"] = method | {"encoder": None} if default_encoder else method
+    if "training" in values:
+        names = {"decay": "lr_schedule", "best_is": "validation_mode", "on_nonfinite": "on_divergence"}
+        training = _renamed(values["training"], names)
+        modes = {"lowest": "min", "highest": "max"}
+        mode = {"validation_mode": modes[training["validation_mode"]]} if "validation_mode" in training else {}
+        values["training"] = training | mode
     return values
-
-
-# -- from schema 2 -----------------------------------------------------------------------------------------
-
-
-def _run_from_2(values: Values) -> Values:
-    representation, task = dict(values.get("representation", {})), dict(values["task"])
-    if categories := representation.pop("categories", ()):
-        task["description"] = {"categories": categories}
-    return values | {"representation": representation, "task": task}
-
-
-def _predictor_from_2(values: Values) -> Values:
-    representation, shape = dict(values.get("representation", {})), dict(values["shape"])
-    shape["description"] = {"categories": representation.pop("categories", ())}
-    return values | {"representation": representation, "shape": shape}
 
 
 # -- from schema 1 -----------------------------------------------------------------------------------------
@@ -96,26 +82,31 @@ def _predictor_from_2(values: Values) -> Values:
 def _run_from_1(values: Values) -> Values:
     values = dict(values)
     parts = values.pop("predictor", {})
-    training, task = dict(values.get("training", {})), dict(values["task"])
+    training, task = dict(values.get("training", {})), _renamed(values["task"], {"shifted": "translate"})
     _without(training, "training", size_groups=1)
-    if "shifted" in task:
-        task["translate"] = task.pop("shifted")
-    return values | {"task": task, "training": training, **_parts_from_1(parts)}
+    method, representation, categories = _parts_from_1(parts)
+    if categories:
+        task["description"] = {"categories": categories}
+    return values | {"task": task, "training": training, "method": method, "representation": representation}
 
 
 def _predictor_from_1(values: Values) -> Values:
     values = dict(values)
-    return values | _parts_from_1(values.pop("settings", {}))
+    method, representation, categories = _parts_from_1(values.pop("settings", {}))
+    shape = values["shape"] | {"description": {"categories": categories}}
+    return values | {"shape": shape, "method": method, "representation": representation}
 
 
-def _parts_from_1(parts: Values) -> Values:
+def _parts_from_1(parts: Values) -> tuple[Values, Values, Any]:
+    """The settings of the method and of how sets become tensors, and which features are categories."""
     parts = dict(parts)
     _without(parts, "predictor", code=None)
     energy, estimator, sampler = (dict(parts.pop(name, {})) for name in ("energy", "estimator", "sampler"))
     padding = dict(parts.pop("padding", {}))
+    categories = parts.pop("categories", ())
     representation = _renamed(padding, {"kind": "padding", "rule": "zero_rule"}) | parts
     method = _METHODS_OF_1[estimator.pop("kind", "denoising")]
-    return {"method": method(energy, estimator, sampler), "representation": representation}
+    return method(energy, estimator, sampler), representation, categories
 
 
 def _contrastive_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:

@@ -20,7 +20,7 @@ class TrainingSettings:
     """Adam's beta_1 and beta_2."""
     warmup_steps: int = 100
     """Steps over which the learning rate rises from zero."""
-    decay: Literal["constant", "cosine"] = "cosine"
+    lr_schedule: Literal["constant", "cosine"] = "cosine"
     """Learning-rate schedule after the warm-up: constant, or cosine decay to zero."""
     clip_norm: float | None = 1.0
     """Largest gradient norm; None: no clipping."""
@@ -30,13 +30,13 @@ class TrainingSettings:
     """Steps between validations; 0: never. In Python `fit` also needs `validation`."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never."""
-    best_is: Literal["lowest", "highest"] = "lowest"
-    """Which direction of the validation score is better."""
+    validation_mode: Literal["min", "max"] = "min"
+    """Whether a smaller or a larger validation score is better."""
     checkpoint_every: int = 500
     """Steps between checkpoints."""
     log_every: int = 10
     """Steps between lines of the log."""
-    on_nonfinite: Literal["stop", "rollback"] = "rollback"
+    on_divergence: Literal["stop", "rollback"] = "rollback"
     """After NaN or infinity, and when too many samples diverge: stop, or roll back to the last good checkpoint
     with half the learning rate."""
     data_workers: int = 0
@@ -61,4 +61,4 @@ class TrainingSettings:
 
         Its last weights are validated; so the longer run must have validated them, too.
         """
-        return self.decay == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
+        return self.lr_schedule == "constant" and self.validate_every > 0 and steps % self.validate_every == 0

@@ -139,7 +139,7 @@ class Task(ABC):
         None if the task has no validation data.
         """
         protocol = self.protocol("full")
-        examples = self.validation_batch(seed, protocol.validated)
+        examples = self.validation_batch(seed, protocol.validation_examples)
         if examples is None:
             return None
         return lambda predictor: self.validation_score(EvaluationSetup(predictor, seed, 2, protocol), examples)
@@ -149,7 +149,9 @@ class GeneratedTask(Task):
     """A task whose training data are drawn afresh for every batch."""
 
     data_label = "generated"
-    protocols = MappingProxyType({"full": replace(FULL, tests=(1000,)), "quick": replace(QUICK, tests=(200,))})
+    protocols = MappingProxyType(
+        {"full": replace(FULL, test_examples=(1000,)), "quick": replace(QUICK, test_examples=(200,))}
+    )
 
     @abstractmethod
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
@@ -163,7 +165,7 @@ class GeneratedTask(Task):
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Fresh examples."""
-        batch = self.draw(protocol.tests[0] or DRAWN, make_generator(seed, "test"))
+        batch = self.draw(protocol.test_examples[0] or DRAWN, make_generator(seed, "test"))
         return [(x, (y,)) for x, y in zip(batch.x, batch.sets.to_ragged(), strict=True)]
 
     def validation_batch(self, seed: int, count: int) -> Batch:

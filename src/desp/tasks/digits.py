@@ -52,7 +52,7 @@ class DigitsTask(LabelTask):
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """The shares of both styles."""
         del predicted, scores
-        of_real, shares = (_style_shares(sets, setup.protocol.per_input) for sets in collections)
+        of_real, shares = (_style_shares(sets, setup.protocol.predictions_per_input) for sets in collections)
         rarest = min(share for styles in shares.values() for share in styles.values())
         return {"rarest_style": rarest}, {"style_shares": shares, "style_shares_real": of_real}
 
@@ -60,7 +60,7 @@ class DigitsTask(LabelTask):
 def _by_digit(batch: Batch, device: torch.device) -> dict[str, SetBatch]:
     kinds, sets = batch.x.argmax(dim=1).to(device), batch.sets.to(device)
     return {
-        digit.name: SetBatch(sets.elements[kinds == kind], sets.presence[kinds == kind])
+        digit.name: SetBatch(sets.elements[kinds == kind], sets.mask[kinds == kind])
         for kind, digit in enumerate(DIGITS)
     }
 

@@ -57,7 +57,7 @@ class FilesTask(Task):
         total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
         scored = min(max(1, round(self.share * total)), total - 1)
-        chosen_by = min(scored, (total - scored) // 5, self.protocol("full").validated)
+        chosen_by = min(scored, (total - scored) // 5, self.protocol("full").validation_examples)
         cuts = order[:scored], order[scored : scored + chosen_by], order[scored + chosen_by :]
         test, validation, training = (self.whole.part(indices) for indices in cuts)
         return test, validation, training

@@ -42,7 +42,10 @@ class LabelTask(GeneratedTask):
 
     compares_collections = True
     protocols = MappingProxyType(
-        {name: replace(base, tests=(4000,), per_input=1000) for name, base in GeneratedTask.protocols.items()}
+        {
+            name: replace(base, test_examples=(4000,), predictions_per_input=1000)
+            for name, base in GeneratedTask.protocols.items()
+        }
     )
     inputs: Sequence[Any]
     labels: Sequence[str]
@@ -98,7 +101,7 @@ class LabelTask(GeneratedTask):
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Score, the task's own numbers, distribution and calibration, with predictions for all labels in turn."""
         predictor, protocol = setup.predictor, setup.protocol
-        count = protocol.tests[0] or 0
+        count = protocol.test_examples[0] or 0
         kinds = torch.arange(count, device=predictor.device) % len(self.inputs)
         x = self.one_hot(kinds)
         code, raw = setup.sample([x], 1, "test chains")
@@ -110,7 +113,7 @@ class LabelTask(GeneratedTask):
         own, own_details = self.measure(setup, predicted, returned, both)
         true, found = ({name: sets.first(setup.compared) for name, sets in part.items()} for part in both)
         spread, spread_details = distribution_scores(true, found, setup.distance)
-        truth = self.draw(protocol.calibrated, make_generator(setup.seed, f"calibration {self.name}"))
+        truth = self.draw(protocol.calibration_examples, make_generator(setup.seed, f"calibration {self.name}"))
         ranks, rank_details = setup.calibration(truth)
         return Evaluation(
             raw={"score": float(score(raw[..., :2], kinds).mean())},

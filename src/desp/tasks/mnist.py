@@ -49,8 +49,8 @@ class SetMnistTask(Task):
     )
     protocols = MappingProxyType(
         {
-            "full": replace(FULL, tests=(PUBLISHED_TESTS, None), validated=500),
-            "quick": replace(QUICK, tests=(100, 200), calibrated=50, validated=50),
+            "full": replace(FULL, test_examples=(PUBLISHED_TESTS, None), validation_examples=500),
+            "quick": replace(QUICK, test_examples=(100, 200), calibration_examples=50, validation_examples=50),
         }
     )
     one_answer = True
@@ -138,7 +138,7 @@ class SetMnistTask(Task):
         Where another sampler than the predictor's own is tried, the fewer of the two must do.
         """
         predictor, total = setup.predictor, len(self.data.test)
-        counts = sorted({min(count or total, total) for count in setup.protocol.tests})
+        counts = sorted({min(count or total, total) for count in setup.protocol.test_examples})
         counts = counts if setup.sampler is None else counts[:1]
         x = self.data.test.at(slice(counts[-1])).to(predictor.device).batch().x
         code, raw = setup.sample([x], 1, "test chains")
@@ -207,8 +207,8 @@ class SetMnistTask(Task):
                 "index": index,
                 "label": str(self.data.labels[index]),
                 "score": float(distances[index]),
-                "truth": _rounded(truth.elements[index][truth.presence[index]]),
-                "prediction": _rounded(sets.elements[index][sets.presence[index]].cpu()),
+                "truth": _rounded(truth.elements[index][truth.mask[index]]),
+                "prediction": _rounded(sets.elements[index][sets.mask[index]].cpu()),
             }
             for group, indices in cases.items()
             for index in indices
@@ -224,7 +224,7 @@ def with_presence(predictor: SetPredictor, raw: Tensor) -> Tensor:
     elements = predictor.shape.scaling.unscale(raw[..., :features])
     if raw.shape[-1] > features:
         return torch.cat([elements, raw[..., features:]], dim=-1)
-    presence = predictor.decode_sets(raw).presence.unsqueeze(-1)
+    presence = predictor.decode_sets(raw).mask.unsqueeze(-1)
     return torch.cat([elements, presence.to(elements.dtype)], dim=-1)
 
 

@@ -44,8 +44,8 @@ class PolygonsTask(LabelTask):
     def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
         """New ones: enough of each label to see whether all rotations appear."""
         del real, predicted
-        predictor, per_input = setup.predictor, setup.protocol.per_input or 0
-        tried = max(per_input + per_input // 2, setup.protocol.compared)
+        predictor, per_input = setup.predictor, setup.protocol.predictions_per_input or 0
+        tried = max(per_input + per_input // 2, setup.protocol.sets_per_collection)
         true, found = {}, {}
         for kind, corners in enumerate(self.corners):
             own = make_generator("compared polygons", corners)
@@ -59,7 +59,7 @@ class PolygonsTask(LabelTask):
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """The median score, set sizes, and whether all rotations appear among enough predictions of each label."""
         wanted, found = self._sizes(predicted.x.argmax(dim=1)), predicted.sets.sizes
-        count = setup.protocol.per_input or 0
+        count = setup.protocol.predictions_per_input or 0
         angles = {name: _turns(sets, int(name), count) for name, sets in collections[1].items()}
         known = [value for value in angles.values() if value is not None]
         own_scores = {

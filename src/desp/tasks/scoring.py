@@ -48,24 +48,24 @@ class Protocol:
     Scores of different counts do not compare.
 
     Attributes:
-        tests: how many tests are scored, from the first on; None is all. Several numbers give scores of each.
-        per_input: predictions for one input whose distribution is looked at; None where that has no meaning.
-        compared: true and predicted sets of one input that are compared as collections.
-        compared_by_assignment: the same by the Hungarian distance, whose assignments are solved on the host.
-        calibrated: inputs with a true set that is ranked among predictions.
-        validated: examples by which weights are kept.
+        test_examples: how many are scored, from the first on; None: all. Several numbers give scores of each.
+        predictions_per_input: whose distribution is looked at, for each input; None where that has no meaning.
+        sets_per_collection: true and predicted sets of one input that are compared as collections.
+        sets_per_collection_hungarian: the same for the Hungarian distance, solved on the host.
+        calibration_examples: inputs with a true set that is ranked among predictions.
+        validation_examples: by which weights are kept.
     """
 
-    tests: tuple[int | None, ...] = (None,)
-    per_input: int | None = None
-    compared: int = 1000
-    compared_by_assignment: int = 200
-    calibrated: int = 500
-    validated: int = 200
+    test_examples: tuple[int | None, ...] = (None,)
+    predictions_per_input: int | None = None
+    sets_per_collection: int = 1000
+    sets_per_collection_hungarian: int = 200
+    calibration_examples: int = 500
+    validation_examples: int = 200
 
 
 # `full` is what results are recorded with; `quick` takes minutes on a CPU.
-FULL, QUICK = Protocol(), Protocol(compared=200, calibrated=200)
+FULL, QUICK = Protocol(), Protocol(sets_per_collection=200, calibration_examples=200)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class EvaluationSetup:
     def compared(self) -> int:
         """How many sets a collection has."""
         by_assignment = self.distance == "hungarian"
-        return self.protocol.compared_by_assignment if by_assignment else self.protocol.compared
+        return self.protocol.sets_per_collection_hungarian if by_assignment else self.protocol.sets_per_collection
 
     def sample(self, inputs: Iterable[Tensor], samples: int, *name: str | int) -> tuple[Tensor, Tensor]:
         """K predictions for each of B inputs, which are encoded some (b, ...) at a time.
@@ -197,7 +197,7 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
     true_sizes = torch.tensor(
         [len(valid[index]) for valid, row in zip(answers, nearest.tolist(), strict=True) for index in row]
     )
-    ranks, rank_details = _calibration(setup, examples[: setup.protocol.calibrated])
+    ranks, rank_details = _calibration(setup, examples[: setup.protocol.calibration_examples])
     return Evaluation(
         raw={},
         returned={

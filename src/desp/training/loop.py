@@ -214,7 +214,7 @@ class Trainer:
         with torch.no_grad(), self._prediction_weights():
             # Were each process to trust its own score, one might stop without the others.
             score = first_process(self.accelerator, self.validate())
-            sign = 1 if self.settings.best_is == "lowest" else -1
+            sign = 1 if self.settings.validation_mode == "min" else -1
             # A NaN score is never better than anything.
             better = score == score and (
                 self.state.best_score is None or sign * score < sign * self.state.best_score
@@ -278,12 +278,12 @@ class Trainer:
     def _recover(self, error: TrainingError) -> None:
         """Roll back to the last good state, or say what to try."""
         good = self._good
-        if self.settings.on_nonfinite == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
+        if self.settings.on_divergence == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
             steps = self.store.steps() if self.store else []
             kept = f"The last good checkpoint is {steps[-1]}." if steps else "Nothing was saved before it."
             more = (
-                ", or --training.on-nonfinite rollback, which rolls back by itself."
-                if self.settings.on_nonfinite == "stop"
+                ", or --training.on-divergence rollback, which rolls back by itself."
+                if self.settings.on_divergence == "stop"
                 else f"; rolling back {self.state.attempt} times did not help."
             )
             raise TrainingError(

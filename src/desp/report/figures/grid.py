@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from desp.errors import RunError
-from desp.report.figures.points import Axes2D, Points, Window, as_points, by_angle, window
+from desp.report.figures.points import Axes2D, Points, as_points, by_angle, outside, window
 from desp.report.figures.style import (
     COLOUR_MAP,
     FRAME,
@@ -52,7 +52,7 @@ class _Look:
     """What all panels of a picture share."""
 
     axes: Axes2D
-    window: Window
+    window: Points
     size: float
     raster: bool
 
@@ -140,7 +140,7 @@ def _draw(
     view = window([cell.points for cell in cells if cell.is_truth], [c.points for c in cells if not c.is_truth])
     sizes = [len(cell.points) for cell in cells]
     look = _Look(axes, view, point_size(max(sizes)), sum(sizes) > _MOST_VECTOR_POINTS)
-    height = panel * (0.45 if view.features == 1 else 1.0)
+    height = panel * (0.45 if view.shape[1] == 1 else 1.0)
     sides: dict[str, float] = {"left": 0, "right": 1, "bottom": 0, "top": 1, "wspace": 0.06, "hspace": 0.28}
     with style():
         figure = new_figure(panel * sum(widths) * 1.06, (height + 0.22) * len(rows))
@@ -152,7 +152,7 @@ def _draw(
             _label_row(figure, spec[index, 0], label)
         for text, colour, columns in heads:
             _head(figure, spec[0, columns], text, colour)
-        if view.features >= 3:
+        if view.shape[1] >= 3:
             _colour_bar(figure, look)
         return render(figure, dpi=140)
 
@@ -174,7 +174,7 @@ def _colour_bar(figure: "Figure", look: _Look) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    colours = ScalarMappable(Normalize(look.window.low[2], look.window.high[2]), COLOUR_MAP)
+    colours = ScalarMappable(Normalize(look.window[0, 2], look.window[1, 2]), COLOUR_MAP)
     lowest = min(panel.get_position().y0 for panel in figure.axes)
     height = figure.get_figheight()
     place = figure.add_axes((0.0, lowest - 0.42 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
@@ -199,19 +199,18 @@ def _fill(panel: "Axes", cell: _Cell, look: _Look) -> None:
     if cell.caption:
         panel.set_xlabel(cell.caption, fontsize=7, color=MUTED, labelpad=2, parse_math=False)
     points, colour = cell.points, TRUTH if cell.is_truth else PREDICTION
-    if len(points) == 0 or look.window.features == 0:
+    if len(points) == 0 or look.window.shape[1] == 0:
         # A blank panel would look like a failure to draw.
         middle: dict[str, Any] = {"transform": panel.transAxes, "ha": "center", "va": "center"}
         panel.text(0.5, 0.5, "empty", fontsize=8, color=MUTED, style="italic", **middle)
         return
-    if look.window.features == 1:
+    if look.window.shape[1] == 1:
         panel.axhline(0.5, color=FRAME, linewidth=0.8, zorder=1)
         panel.vlines(points[:, 0], 0.25, 0.75, color=colour, linewidth=1.3, rasterized=look.raster)
     else:
         _draw_plane(panel, points, colour, look)
-    outside = look.window.outside(points)
-    if outside:
-        note = f"{outside} outside"
+    if hidden := outside(points, look.window):
+        note = f"{hidden} outside"
         panel.text(0.96, 0.04, note, transform=panel.transAxes, ha="right", fontsize=6.5, color=MUTED)
 
 
@@ -222,13 +221,13 @@ def _set_limits(panel: "Axes", look: _Look) -> None:
     panel.set_yticks([])
     for spine in panel.spines.values():
         spine.set_color(FRAME)
-    if view.features == 1:
-        panel.set_xlim(view.low[0], view.high[0])
+    if view.shape[1] == 1:
+        panel.set_xlim(view[0, 0], view[1, 0])
         panel.set_ylim(0, 1)
-    elif view.features >= 2:
+    elif view.shape[1] >= 2:
         across, up = look.axes.across_and_up()
-        panel.set_xlim(view.low[across], view.high[across])
-        panel.set_ylim(view.low[up], view.high[up])
+        panel.set_xlim(view[0, across], view[1, across])
+        panel.set_ylim(view[0, up], view[1, up])
         if look.axes.image_rows:
             panel.invert_yaxis()
         panel.set_box_aspect(1)  # the window is square wherever the features share a unit
@@ -241,8 +240,8 @@ def _draw_plane(panel: "Axes", points: Points, colour: str, look: _Look) -> None
         ring = np.concatenate([ring, ring[:1]])
         panel.plot(ring[:, across], ring[:, up], color=colour, linewidth=0.9, alpha=0.45, rasterized=look.raster)
     shown: dict[str, Any] = {"s": look.size, "color": colour, "linewidths": 0}
-    if look.window.features >= 3:
-        limits = {"vmin": look.window.low[2], "vmax": look.window.high[2]}
+    if look.window.shape[1] >= 3:
+        limits = {"vmin": look.window[0, 2], "vmax": look.window[1, 2]}
         shown = {"s": look.size * 1.3, "c": points[:, 2], "cmap": COLOUR_MAP, **limits}
         shown |= {"edgecolors": MUTED, "linewidths": 0.3}
     panel.scatter(points[:, across], points[:, up], zorder=3, rasterized=look.raster, **shown)

@@ -79,46 +79,33 @@ class Axes2D:
         return (1, 0) if self.image_rows else (0, 1)
 
 
-@dataclass(frozen=True)
-class Window:
-    """The part of the feature space that all panels of a picture show.
+def outside(points: Points, view: Points) -> int:
+    """How many points a `window` does not show, NaN among them. Only drawn features count."""
+    if len(points) == 0:
+        return 0
+    shown = points[:, : min(2, view.shape[1])]
+    low, high = view[:, : shown.shape[1]]
+    return int((~((shown >= low) & (shown <= high)).all(axis=1)).sum())
 
-    Attributes:
-        low: smallest shown value of each feature, (D,).
-        high: largest shown value of each feature, (D,).
+
+def window(truth: Iterable[Points], predictions: Iterable[Points]) -> Points:
+    """What all panels of a picture show: all of the truth, and predictions unless they lie far from it.
+
+    Returns:
+        (2, D): smallest and largest shown value of each feature; D is 0 when no set has any element.
     """
-
-    low: Points
-    high: Points
-
-    @property
-    def features(self) -> int:
-        """D; 0 when no set has any element."""
-        return len(self.low)
-
-    def outside(self, points: Points) -> int:
-        """How many points the window does not show, NaN among them. Only drawn features count."""
-        if len(points) == 0:
-            return 0
-        shown = points[:, : min(2, self.features)]
-        inside = (shown >= self.low[: shown.shape[1]]) & (shown <= self.high[: shown.shape[1]])
-        return int((~inside.all(axis=1)).sum())
-
-
-def window(truth: Iterable[Points], predictions: Iterable[Points]) -> Window:
-    """The window that shows all of the truth, and predictions unless they lie far from it."""
     true, predicted = _stack(truth), _stack(predictions)
     if true.size == 0:
         true, predicted = predicted, true
     if true.size == 0:
-        return Window(np.zeros(0), np.zeros(0))
+        return np.zeros((2, 0))
     low, high = _range(true)
     if predicted.shape[1:] == true.shape[1:] and predicted.size:
         reach = _REACH * _extent(low, high)
         near = (predicted >= low - reach) & (predicted <= high + reach)
         low, high = _range(np.concatenate([true, np.where(near, predicted, np.nan)]))
     margin = _MARGIN * _extent(low, high)
-    return Window(*_square(low - margin, high + margin))
+    return np.stack(_square(low - margin, high + margin))
 
 
 def _square(low: Points, high: Points) -> tuple[Points, Points]:
