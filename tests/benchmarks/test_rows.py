@@ -15,8 +15,6 @@ from desp.benchmarks import (
     Row,
     chains,
     measure,
-    predict_rows,
-    recipes,
     sampler_rows,
     train_rows,
     write_record,
@@ -114,22 +112,9 @@ def test_train_rows(task: str) -> None:
     assert (row["batch"], row["size"]) == (100, {"polygons": 8, "digits": 64}[task])
 
 
-def test_predict_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipes, "PREDICTIONS", 3)
-    monkeypatch.setattr(recipes, "PREDICTING", ("polygons-denoising", "digits-desp"))
-    rows = predict_rows(options())
-    assert [(row["task"], row["size"], row["steps"]) for row in rows] == [
-        ("polygons-denoising", 8, 20),
-        ("digits-desp", 64, 100),
-    ]
-    for row in rows:
-        assert (row["engine"], row["precision"], row["predictions"]) == ("eager", "float32", 3)
-        assert row["ms"] > 0
-
-
 @pytest.mark.parametrize(
     ("measured", "known"),
-    [(sampler_rows, "polygons"), (train_rows, "digits"), (predict_rows, "polygons-desp")],
+    [(sampler_rows, "polygons"), (train_rows, "digits")],
 )
 def test_unknown_tasks_are_refused(measured: Callable[[BenchOptions], list[Row]], known: str) -> None:
     with pytest.raises(SettingsError, match=f"no task 'polygon'.*{known}"):

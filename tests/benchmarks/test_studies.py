@@ -21,6 +21,7 @@ CPU = torch.device("cpu")
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 import floors  # noqa: E402
+import predictions  # noqa: E402
 import scaling  # noqa: E402
 import study  # noqa: E402
 
@@ -44,6 +45,19 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def options(**changes: Any) -> BenchOptions:
     return BenchOptions(CPU, **{"engine": "eager", "steps": 2, "repeats": 1, **changes})
+
+
+def test_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictions, "PREDICTIONS", 3)
+    monkeypatch.setattr(predictions, "PREDICTING", ("polygons-denoising", "digits-desp"))
+    rows = predictions.prediction_rows(options(steps=None))
+    assert [(row["task"], row["size"], row["steps"]) for row in rows] == [
+        ("polygons-denoising", 8, 20),
+        ("digits-desp", 64, 100),
+    ]
+    for row in rows:
+        assert (row["engine"], row["precision"], row["predictions"]) == ("eager", "float32", 3)
+        assert row["ms"] > 0
 
 
 def test_reference_distances(generator: torch.Generator) -> None:

@@ -231,6 +231,19 @@ def test_predict_counts(
     assert finished.out == f"{words}\n"
 
 
+def test_predict_tells_that_direct_risk_gives_one_set(
+    desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "predict_file", lambda *_: 1)
+    settings = polygons / "settings.json"
+    values = json.loads(settings.read_text())
+    values["settings"]["method"] = {"kind": "set-risk"}
+    settings.write_text(json.dumps(values))
+    arguments = ["predict", polygons, "--input", "in", "--output", "out", "--samples"]
+    assert desp(*arguments, 2).out.startswith("note: this method predicts the same set for an input every time")
+    assert "note" not in desp(*arguments, 1).out
+
+
 # -- the end ---------------------------------------------------------------------------------------------
 
 

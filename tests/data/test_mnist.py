@@ -30,13 +30,15 @@ def test_sets_are_the_pixels_of_their_images(tiny_mnist: Path) -> None:
     assert (len(data.training), len(data.validation), len(data.test)) == (190, 10, 30)
     table = data.test.at(torch.tensor([4, 0, 9]))
     batch = table.batch()
-    assert batch.x.shape == (3, data.max_size, 3)
+    assert batch.x.shape == (3, data.test.points.shape[1], 3)
     for place, index in enumerate((4, 0, 9)):
         expected = torch.from_numpy(np.argwhere(images[index] >= 34)) / 27
         found = batch.sets.to_ragged()[place]
         torch.testing.assert_close(found, expected.to(torch.float32))
         torch.testing.assert_close(batch.x[place, : len(found), :2], found)
-        assert batch.x[place, :, 2].tolist() == [1.0] * len(found) + [0.0] * (data.max_size - len(found))
+        assert batch.x[place, :, 2].tolist() == [1.0] * len(found) + [0.0] * (
+            data.test.points.shape[1] - len(found)
+        )
     assert len(batch.sets.to_ragged()[1]) == 0  # the blank image
     assert not batch.x[batch.x[..., 2] == 0].any()
 
@@ -44,7 +46,7 @@ def test_sets_are_the_pixels_of_their_images(tiny_mnist: Path) -> None:
 def test_the_largest_set_fits_exactly(tiny_mnist: Path) -> None:
     data = load_mnist("mnist", tiny_mnist)
     sizes = [*data.training.sizes, *data.validation.sizes, *data.test.sizes]
-    assert data.max_size == max(sizes) == 16
+    assert data.test.points.shape[1] == max(sizes) == 16
     assert data.training.points.shape[1] == data.test.points.shape[1] == 16
     assert data.labels.tolist() == [index % 10 for index in range(30)]
 
@@ -58,7 +60,7 @@ def test_the_largest_set_may_be_in_either_part(
     arrays = {**images, TEST_LABELS: np.arange(3, dtype=np.uint8)}
     monkeypatch.setattr("desp.data.mnist.read_idx", lambda path, _: arrays[path.name])
     data = load_mnist("mnist", tiny_mnist)
-    assert data.max_size == data.training.points.shape[1] == 20
+    assert data.test.points.shape[1] == data.training.points.shape[1] == 20
 
 
 def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +71,7 @@ def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.Monk
 
 def test_the_split_is_fixed_and_complete(tiny_mnist: Path) -> None:
     data, again = load_mnist("mnist", tiny_mnist), load_mnist("mnist", tiny_mnist)
-    whole = points_of(read_idx(tiny_mnist / "mnist" / TRAIN_IMAGES, (200, 28, 28)), data.max_size)
+    whole = points_of(read_idx(tiny_mnist / "mnist" / TRAIN_IMAGES, (200, 28, 28)), data.test.points.shape[1])
     order = torch.randperm(200, generator=make_generator("mnist split"))  # as in all earlier runs
     assert torch.equal(data.validation.points, whole.points[order[:10]])
     assert torch.equal(data.training.points, whole.points[order[10:]])
@@ -168,5 +170,5 @@ def test_real_mnist() -> None:
     assert (len(data.training), len(data.validation), len(data.test)) == (57_000, 3000, 10_000)
     assert data.labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
     sizes = torch.cat([data.training.sizes, data.validation.sizes])
-    assert (data.max_size, float(sizes.double().mean())) == (342, pytest.approx(133.13, abs=0.01))
+    assert (data.test.points.shape[1], float(sizes.double().mean())) == (342, pytest.approx(133.13, abs=0.01))
     assert data.test.sizes.double().mean() == pytest.approx(134.35, abs=0.01)

@@ -14,7 +14,6 @@ from desp.distances import (
     aligned_distance,
     chamfer,
     chamfer_of_equal_sizes,
-    chamfer_of_sets,
     huber_pairs,
     hungarian,
     hungarian_of_sets,
@@ -64,7 +63,6 @@ def scores(a: SetBatch, b: SetBatch) -> Tensor:
 OF_SETS: dict[str, Compare] = {
     "chamfer": masks(chamfer),
     "chamfer_of_equal_sizes": masks(chamfer_of_equal_sizes),
-    "chamfer_of_sets": chamfer_of_sets,
     "hungarian_of_sets": hungarian_of_sets,
     "hungarian_of_sets of any size": lambda a, b: hungarian_of_sets(a, b, pad_with_zeros=True),
     "pairwise_distances": lambda a, b: pairwise_distances(a, b, "hungarian"),

@@ -13,7 +13,6 @@ from desp.distances import (
     assign,
     chamfer,
     chamfer_of_equal_sizes,
-    chamfer_of_sets,
     huber_pairs,
     hungarian,
     hungarian_of_sets,
@@ -144,10 +143,14 @@ def test_chamfer_ignores_masked_rows(assert_invariant: Callable[..., None]) -> N
     assert chamfer(a, b, presence).tolist() == pytest.approx(removed)
 
 
-def test_chamfer_of_sets_is_that_of_ragged_sets() -> None:
+def chamfer_of_present(a: SetBatch, b: SetBatch) -> Tensor:
+    return chamfer(a.elements, b.elements, a.mask, b.mask)
+
+
+def test_chamfer_with_masks_is_that_of_ragged_sets() -> None:
     ragged_a = [draw(size, 2, seed=size) for size in (2, 5, 1)]
     ragged_b = [draw(size, 2, seed=size + 10) for size in (3, 1, 4)]
-    batched = chamfer_of_sets(SetBatch.from_ragged(ragged_a), SetBatch.from_ragged(ragged_b, max_size=6))
+    batched = chamfer_of_present(SetBatch.from_ragged(ragged_a), SetBatch.from_ragged(ragged_b, max_size=6))
     expected = [
         chamfer_reference(one.numpy(), other.numpy()) for one, other in zip(ragged_a, ragged_b, strict=True)
     ]
@@ -186,12 +189,12 @@ def test_gradients_of_chamfer_of_equal_sizes() -> None:
     assert a.elements.grad[1:][a.mask[1:]].any(dim=-1).all()
 
 
-def test_chamfer_of_sets_empty_rules() -> None:
+def test_chamfer_with_masks_empty_rules() -> None:
     empty, full = SetBatch.from_ragged([[]], 2, features=1), SetBatch.from_ragged([[[1.0]]], 2)
-    assert chamfer_of_sets(empty, empty).tolist() == [0]
+    assert chamfer_of_present(empty, empty).tolist() == [0]
     for pair in ((empty, full), (full, empty)):
         with pytest.raises(DataError, match="empty and a non-empty"):
-            chamfer_of_sets(*pair)
+            chamfer_of_present(*pair)
 
 
 def test_hungarian_of_sets_is_that_of_the_present_elements() -> None:

@@ -12,6 +12,7 @@ from desp.energies import SetEnergy, SetField
 from desp.methods.denoising import _NetworkField
 from desp.nn import SetNetwork
 from desp.samplers import ChainEngine, ChainInfo, Gradient, LangevinSampler, Record, Sampler, gradient_of
+from desp.samplers.base import Chain
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
 from small_methods import with_energy
@@ -140,9 +141,9 @@ def test_another_record_is_another_capture(make_engine: Any) -> None:
 def test_another_kind_of_sampler_may_take_another_kind_of_gradient(make_engine: Any) -> None:
     @dataclass(frozen=True)
     class Still(Sampler):
-        def sample(self, gradient: Any, code: Tensor, start: Tensor, *_: Any) -> tuple[Tensor, ChainInfo]:
-            del gradient, code
-            return start, ChainInfo()
+        def chain(self, gradient: Any, code: Tensor, start: Tensor, generator: Any) -> Chain:
+            del gradient, code, generator
+            return start, iter(())
 
     engine, compiled = make_engine("compiled")
     chain(engine)

@@ -11,8 +11,8 @@ from desp.energies import SetEnergy
 from desp.methods import build_method
 from desp.nn import element_layers
 from desp.precision import matmul_precision
-from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
-from desp.samplers.base import GradientFor, Record, gradient_of
+from desp.samplers import ChainEngine, LangevinSampler, Sampler
+from desp.samplers.base import Chain, GradientFor, gradient_of
 from desp.sets import Padding
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderEnergySettings
 
@@ -75,20 +75,10 @@ def test_a_chain_with_the_kernels_inside_can_be_captured() -> None:
 class Reading(Sampler):
     """Looks at a value on the host, which nothing that is recorded may do."""
 
-    def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
-        gradient(code)(start)
-
-    def sample(
-        self,
-        gradient: GradientFor,
-        code: Tensor,
-        start: Tensor,
-        generator: torch.Generator,
-        record: Record = "nothing",
-    ) -> tuple[Tensor, ChainInfo]:
-        del gradient, code, record
+    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+        del gradient, code
         noise = torch.randn(start.shape, generator=generator, device=start.device)
-        return start + noise * float(start.sum() > 0), ChainInfo()
+        return start + noise * float(start.sum() > 0), iter(())
 
 
 def test_chains_that_cannot_be_recorded_run_step_by_step(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 from desp.benchmarks.chains import sampler_rows
 from desp.benchmarks.measure import BenchOptions, Row, write_record
-from desp.benchmarks.recipes import predict_rows, train_rows
+from desp.benchmarks.recipes import train_rows
 
 BENCHMARKS: dict[str, Callable[[BenchOptions], list[Row]]] = {
     "sampler": sampler_rows,
     "train": train_rows,
-    "predict": predict_rows,
 }
 
-__all__ = ["BENCHMARKS", "BenchOptions", "Row", "predict_rows", "sampler_rows", "train_rows", "write_record"]
+__all__ = ["BENCHMARKS", "BenchOptions", "Row", "sampler_rows", "train_rows", "write_record"]

@@ -1,4 +1,4 @@
-"""What recipes take: whole training steps (data noise, chain, loss, backward pass, optimiser), and predictions."""
+"""What a training step of a recipe takes, as a whole: data noise, chain, loss, backward pass, optimiser."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,8 +33,6 @@ from desp.training import Trainer
 from desp.training.device import make_accelerator
 
 TRAINED = {"polygons": "polygons-desp-paper", "digits": "digits-desp-paper"}
-PREDICTING = ("polygons-desp", "polygons-denoising", "digits-desp", "digits-denoising")
-PREDICTIONS = 1000
 
 # Training waits for a GPU only where it logs, so steps are timed in blocks with one line of the log each.
 WARM_UP = {"cuda": 5, "cpu": 1}
@@ -52,7 +50,7 @@ def train_rows(options: BenchOptions) -> list[Row]:
 
 def _training_row(task: str, options: BenchOptions) -> Row:
     settings = _settings(task, options)
-    predictor, batch = _problem(settings, options)
+    predictor, batch = make_problem(settings, options)
     x, y = predictor.prepare(batch, options.device)
     with matmul_precision(OUR_PRECISION):
         ours, engine = _ours(predictor, batch, settings.training, options)
@@ -81,7 +79,7 @@ def _settings(task: str, options: BenchOptions) -> RunSettings:
     return replace(settings, method=replace(method, training_sampler=chain))
 
 
-def _problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor, Batch]:
+def make_problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor, Batch]:
     """A predictor with fresh weights on the device, and one batch of its task."""
     task = cast(GeneratedTask, make_task(settings.task, options.seed))
     device = cast(Device, options.device.type)
@@ -151,7 +149,7 @@ class _TimedSource(BatchSource):
 
 def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Row:
     """The plain step, on an energy of its own with the same first weights."""
-    energy = cast(Contrastive, _problem(settings, options)[0].method).energy
+    energy = cast(Contrastive, make_problem(settings, options)[0].method).energy
     method = cast(ContrastiveSettings, settings.method)
     optimizer = torch.optim.Adam(energy.parameters(), lr=settings.training.learning_rate)
     generator = make_generator(options.seed, "bench", "reference", device=options.device)
@@ -159,32 +157,4 @@ def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOption
         lambda: reference_training_step(energy, optimizer, x, y, method, generator),
         options.device,
         options.repeats,
-    )
-
-
-def predict_rows(options: BenchOptions) -> list[Row]:
-    """One row a recipe: sets are drawn, decoded and left on the device. Weights are random, it takes as long."""
-    return [options.tell(_prediction_row(name, options)) for name in options.chosen(PREDICTING)]
-
-
-def _prediction_row(recipe: str, options: BenchOptions) -> Row:
-    settings = get_recipe(recipe).build()
-    predictor, _ = _problem(settings, options)
-    x = torch.stack([example.x for example in make_task(settings.task, options.seed).examples(options.seed)])
-    inputs = x.repeat(-(-PREDICTIONS // len(x)), 1)[:PREDICTIONS].to(options.device)
-    generator = make_generator(options.seed, "bench", recipe, device=options.device)
-    with matmul_precision(OUR_PRECISION):
-        ours = measure(
-            lambda: predictor.decode_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
-            options.device,
-            options.repeats,
-        )
-    return make_row(
-        recipe,
-        predictor.method.engine_used,
-        options.device,
-        ours,
-        predictions=PREDICTIONS,
-        size=predictor.shape.max_size,
-        steps=getattr(settings.method.prediction_sampler, "steps", None),
     )

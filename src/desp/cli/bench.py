@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from desp.cli.common import busy, number, parse, show_table
-from desp.errors import RunError
 from desp.settings import Device, Engine
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = """  desp bench
   desp bench sampler --tasks polygons digits --engine eager
   desp bench train --device cpu --repeats 3 --json
-  desp bench --recorded results/bench/sampler-cpu.json --markdown"""
+  desp bench --record results/bench --markdown"""
 
 # In the order they are shown. Records of studies in benchmarks/ have fields that `desp bench` does not measure.
 FIELDS = (
@@ -34,12 +33,11 @@ FIELDS = (
 class _BenchArguments:
     """Measure this machine: ours against a plain reference.
 
-    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. predict: a
-    thousand predictions by several recipes.
+    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits.
     Weights and inputs are random; no data are needed.
     """
 
-    what: Annotated[Literal["sampler", "train", "predict"], tyro.conf.Positional] = "sampler"
+    what: Annotated[Literal["sampler", "train"], tyro.conf.Positional] = "sampler"
     """What to measure."""
     json: bool = False
     """Print JSON."""
@@ -47,8 +45,6 @@ class _BenchArguments:
     """Print a markdown table, as the documentation shows it."""
     record: Path | None = None
     """Also write the rows, with their provenance, into this folder."""
-    recorded: Path | None = None
-    """Show the rows of this recorded file, and measure nothing."""
     device: Device = "auto"
     """Where to run."""
     engine: Engine = "auto"
@@ -64,19 +60,15 @@ class _BenchArguments:
 def run(arguments: list[str]) -> None:
     """Measure."""
     options = parse(_BenchArguments, arguments, "bench", EXAMPLES)
-    if options.recorded is not None:
-        title, rows = _read_record(options.recorded)
-    else:
-        with _nothing_compiled_before():
-            rows = _measured(options)
-        title = f"{options.what} on {rows[0]['device']}"
+    with _nothing_compiled_before():
+        rows = _measured(options)
     if options.json:
         print(json.dumps(rows, indent=2))
     elif options.markdown:
         print(markdown(rows))
     else:
         columns, *cells = _table(rows)
-        show_table(title, columns, cells)
+        show_table(f"{options.what} on {rows[0]['device']}", columns, cells)
 
 
 def _measured(options: _BenchArguments) -> "list[Row]":
@@ -114,18 +106,6 @@ def _nothing_compiled_before() -> Iterator[None]:
             for name in names:
                 os.environ.pop(name, None)
             os.environ.update(before)
-
-
-def _read_record(path: Path) -> "tuple[str, list[Row]]":
-    """A title and the rows of a recorded benchmark."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        rows = list(record["rows"])
-        return f"{record['benchmark']} on {rows[0]['device']}, as recorded", rows
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise RunError(
-            f"{path} cannot be read as a recorded benchmark ({error}). Make one with `desp bench --record FOLDER`."
-        ) from error
 
 
 def markdown(rows: "list[Row]") -> str:

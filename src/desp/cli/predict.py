@@ -40,6 +40,9 @@ def run(arguments: list[str]) -> None:
     options = parse(_PredictArguments, arguments, "predict", EXAMPLES)
     from desp.runs.predict import predict_file
 
-    count = predict_file(RunFolder(options.run), options.input, options.output, options.samples, options.seed)
+    folder = RunFolder(options.run)
+    if options.samples > 1 and folder.load_settings()[0].method.deterministic:
+        print("note: this method predicts the same set for an input every time; --samples 1 is enough")
+    count = predict_file(folder, options.input, options.output, options.samples, options.seed)
     inputs = "1 input" if count == 1 else f"{count} inputs"
     print(f"{inputs}, {options.samples} sets each: {options.output}")

@@ -120,11 +120,6 @@ class MnistData:
     labels: Bytes
     checksum: str
 
-    @property
-    def max_size(self) -> int:
-        """The size of the largest set, training and test; 342 for MNIST."""
-        return self.test.points.shape[1]
-
 
 def load_mnist(variant: MnistVariant, data_dir: str | Path | None = None) -> MnistData:
     """Check the files and read their images as point sets, which takes about a second.

@@ -3,12 +3,13 @@
 import gzip
 import hashlib
 import os
+import ssl
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ Progress = Callable[[int, int | None], None]
 
 TIMEOUT = 30.0
 _CHUNK = 1 << 16
-_NETWORK = (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError, OSError)
+# Not every OSError: a disk may fail as well.
+_NETWORK = (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
 
 # An idx file begins with two zero bytes and the type of unsigned bytes; the number of dimensions follows, then a
 # length for each.
@@ -186,38 +188,26 @@ def _fetch(address: str, md5: str, progress: Progress | None, timeout: float, pa
     """Fill `path` with the whole file of the right checksum, or fail."""
     if not address.startswith(("http://", "https://")):
         raise _Failed("not an http address")
+    done, total = 0, None
     try:
-        response: HTTPResponse = urllib.request.urlopen(address, timeout=timeout)  # noqa: S310 - http, see above
+        with urllib.request.urlopen(address, timeout=timeout) as response, path.open("wb") as file:  # noqa: S310
+            length = response.headers.get("Content-Length")
+            total = int(length) if length is not None and length.isdecimal() else None
+            while chunk := response.read(_CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                if progress:
+                    progress(done, total)
     except urllib.error.HTTPError as error:
         error.close()
         raise _Failed(f"answered {error.code}") from error
     except _NETWORK as error:
         raise _Failed(f"no answer: {getattr(error, 'reason', error)}") from error
-    length = response.headers.get("Content-Length")
-    done, total = 0, int(length) if length is not None and length.isdecimal() else None
-    with response, path.open("wb") as file:
-        for chunk in _chunks(response):
-            file.write(chunk)
-            done += len(chunk)
-            if progress:
-                progress(done, total)
     if total is not None and done < total:
         raise _Failed(f"ended after {done} of {total} bytes")
     found = file_md5(path)
     if found != md5:
         raise _Failed(f"expected the MD5 sum {md5}, got {found}")
-
-
-def _chunks(response: HTTPResponse) -> Iterator[bytes]:
-    """What a server sends. Only its failures are caught, not those of the disk that it is written to."""
-    while True:
-        try:
-            chunk = response.read(_CHUNK)
-        except _NETWORK as error:
-            raise _Failed(f"broke off: {error}") from error
-        if not chunk:
-            return
-        yield chunk
 
 
 # -- their format ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from desp.distances.chamfer import chamfer, chamfer_of_equal_sizes, chamfer_of_sets
+from desp.distances.chamfer import chamfer, chamfer_of_equal_sizes
 from desp.distances.hungarian import assign, hungarian, hungarian_of_sets, nearest_hungarian
 from desp.distances.pairwise import aligned_distance, huber_pairs
 from desp.settings import Distance
@@ -20,7 +20,6 @@ __all__ = [
     "assign",
     "chamfer",
     "chamfer_of_equal_sizes",
-    "chamfer_of_sets",
     "huber_pairs",
     "hungarian",
     "hungarian_of_sets",

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from desp.distances.pairwise import check_same_batch, huber_pairs
 from desp.errors import DataError
-from desp.sets import SetBatch
 
 
 def chamfer(
@@ -42,11 +41,6 @@ def chamfer_of_equal_sizes(
     """
     check_same_batch(a, b)
     return _nearest_present(huber_pairs(a, b), a_presence, b_presence)
-
-
-def chamfer_of_sets(a: SetBatch, b: SetBatch) -> Float[Tensor, " b"]:
-    """Chamfer distance of the present elements of two batches of sets."""
-    return chamfer(a.elements, b.elements, a.mask, b.mask)
 
 
 def _full(values: Tensor, presence: Tensor | None) -> Tensor:

@@ -22,29 +22,25 @@ STEP_SIZE = 800 / BATCH_SIZE
 CARDINALITY_WEIGHT, STANDARDISED_CARDINALITY_WEIGHT = 1e-3, 1e-2
 
 
-def _dspn_energy(shared: bool) -> SetEncoderEnergySettings:
-    return SetEncoderEnergySettings(
-        hidden=256,
-        layers=3,
-        latent=64,
-        divide_by_size=True,
-        shared=shared,
-        negative_slope=0.0,
-        initialisation="xavier",
-    )
+# Inputs are sets like those to predict: auto-encoding.
+_DSPN_ENERGY = SetEncoderEnergySettings(
+    hidden=256,
+    layers=3,
+    latent=64,
+    divide_by_size=True,
+    shared=True,
+    negative_slope=0.0,
+    initialisation="xavier",
+)
 
 
-def dspn(distance: Distance, *, shared: bool = True) -> SetRiskSettings:
+def dspn(distance: Distance) -> SetRiskSettings:
     """DSPN (Zhang et al. 2019): ten steps down E_SE from a learned set, presence among what is descended.
 
     The Chamfer distance is taken of all iterates, the Hungarian distance of the last one.
-
-    Args:
-        distance: what is minimised.
-        shared: inputs are sets like those to predict (auto-encoding).
     """
     return SetRiskSettings(
-        energy=_dspn_energy(shared),
+        energy=_DSPN_ENERGY,
         distance=distance,
         descent=DescentSettings(steps=10, step_size=STEP_SIZE),
         supervise="all" if distance == "chamfer" else "last",
@@ -52,10 +48,10 @@ def dspn(distance: Distance, *, shared: bool = True) -> SetRiskSettings:
     )
 
 
-def c_dspn(*, shared: bool = True) -> SetRiskSettings:
+def c_dspn() -> SetRiskSettings:
     """C-DSPN (Kosiorek et al. 2020): DSPN on as many elements as are most probable for the input."""
     return SetRiskSettings(
-        energy=_dspn_energy(shared),
+        energy=_DSPN_ENERGY,
         descent=DescentSettings(steps=10, step_size=STEP_SIZE),
         supervise="all",
         cardinality="predicted",

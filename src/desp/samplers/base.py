@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from typing import Literal
@@ -19,6 +19,12 @@ Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 GradientFor = Callable[[Tensor], Gradient]
 """From codes (B, ...) to the gradient of sets for them. What it prepares for a code is paid for once."""
+
+Step = tuple[Tensor, Tensor, Tensor]
+"""The sets (B, N, C) that a step ended with, and the energies (B,) and gradients (B, N, C) it used."""
+
+Chain = tuple[Tensor, Iterator[Step]]
+"""The sets before the first step, and the steps."""
 
 Record = Literal["nothing", "trace", "trajectory"]
 """How much of a chain to keep: only its end, energies and gradient norms too, or all its sets too."""
@@ -59,7 +65,7 @@ class ChainInfo:
 class Sampler(ABC):
     """Moves start sets along an energy's gradients. Immutable and hashable: equal samplers do the same."""
 
-    @abstractmethod
+    @torch.no_grad()
     def sample(
         self,
         gradient: GradientFor,
@@ -68,7 +74,13 @@ class Sampler(ABC):
         generator: torch.Generator,
         record: Record = "nothing",
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """One set for each code, with the record of the way."""
+        """One set for each code, with the record of its chain; `start` is zeros, in the paper's code."""
+        first, steps = self.chain(gradient, code, start, generator)
+        return record_chain(steps, first, record)
+
+    @abstractmethod
+    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+        """Where chains begin, and their steps."""
 
     def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
         """Take one gradient of the kind that `sample` takes, for whoever must compile it first."""
@@ -76,12 +88,12 @@ class Sampler(ABC):
 
 
 def record_chain(
-    steps: Iterable[tuple[Tensor, Tensor, Tensor]], start: Float[Tensor, "b n c"], record: Record
+    steps: Iterable[Step], start: Float[Tensor, "b n c"], record: Record
 ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
     """Go along a chain; returns the sets it ends with, and its record.
 
     Args:
-        steps: for each step the sets it ended with, and the energies and gradients it used.
+        steps: what each did.
         start: the sets before the first.
         record: how much to keep.
     """

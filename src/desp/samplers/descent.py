@@ -7,10 +7,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
-from desp.samplers.base import ChainInfo, Record, gradient_of, record_chain
+from desp.samplers.base import ChainInfo, Record, Step, gradient_of, record_chain
 from desp.sets import features_of_present
 from desp.settings import DescentSettings
-from desp.settings.methods import Presence
+from desp.settings.methods import Cardinality
 
 PRESENCE_START = 0.5
 
@@ -24,17 +24,17 @@ class UnrolledDescent(nn.Module):
     Args:
         rows: N, or 1 where all rows start alike.
         channels: C.
-        presence: what the last feature does. Clamped, it starts at .5, and is learned too. Predicted, it is no
-            part of the start, and only rows that are present move; others are zero vectors, as they are in data.
+        cardinality: what the last feature, presence, does. Clamped, it starts at .5, and is learned too.
+            Predicted, it is no part of the start, and only present rows move; others are zero vectors, as in data.
     """
 
-    def __init__(self, rows: int, channels: int, presence: Presence = "descended") -> None:
+    def __init__(self, rows: int, channels: int, cardinality: Cardinality = "descended") -> None:
         super().__init__()
-        self.start = nn.Parameter(torch.rand(rows, channels - 1 if presence == "predicted" else channels))
-        if presence == "clamped":
+        self.start = nn.Parameter(torch.rand(rows, channels - 1 if cardinality == "predicted" else channels))
+        if cardinality == "clamped":
             with torch.no_grad():
                 self.start[:, -1] = PRESENCE_START
-        self.mask = presence
+        self.cardinality = cardinality
 
     def forward(
         self,
@@ -69,8 +69,7 @@ class UnrolledDescent(nn.Module):
 
     def _steps(
         self, y: Tensor, energy: SetEnergy, code: Tensor, settings: DescentSettings, presence: Tensor | None
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The sets after each step, with the energies and gradients it used."""
+    ) -> Iterator[Step]:
         moving = None if presence is None else features_of_present(y)
         gradient = gradient_of(energy, code, y.shape[1])
         for _ in range(settings.steps):
@@ -86,6 +85,6 @@ class UnrolledDescent(nn.Module):
         return torch.cat([self.start.expand(batch, presence.shape[1], -1) * there, there], dim=-1)
 
     def _within(self, y: Tensor) -> Tensor:
-        if self.mask != "clamped":
+        if self.cardinality != "clamped":
             return y
         return torch.cat([y[..., :-1], y[..., -1:].clamp(0, 1)], dim=-1)

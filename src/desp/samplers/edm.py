@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from desp.samplers.base import ChainInfo, GradientFor, Record, Sampler, record_chain
+from desp.samplers.base import Chain, GradientFor, Sampler, Step
 from desp.samplers.diffusion import ProbabilityFlow, add_noise, from_symmetric, noise_mask, to_symmetric
 from desp.settings import EDMSettings
 
@@ -42,25 +41,17 @@ class EDMSampler(Sampler):
         mask = noise_mask(start, self.known_presence)
         ProbabilityFlow(gradient, code, mask, self.sigma_data).derivative(start, 1.0)
 
-    @torch.no_grad()
-    def sample(
-        self,
-        gradient: GradientFor,
-        code: Float[Tensor, "b *code"],
-        start: Float[Tensor, "b n c"],
-        generator: torch.Generator,
-        record: Record = "nothing",
-    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """Sets for `code`; where presence is known, that of `start` says which elements there are."""
+    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+        """Steps from noise; where presence is known, that of `start` says which elements there are."""
         mask, sigmas = noise_mask(start, self.known_presence), sigma_schedule(self.settings)
         u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, sigmas[0], generator)
         flow = ProbabilityFlow(gradient, code, mask, self.sigma_data)
-        return record_chain(self._steps(flow, u, sigmas, generator), from_symmetric(u), record)
+        return from_symmetric(u), self._steps(flow, u, sigmas, generator)
 
     def _steps(
         self, flow: ProbabilityFlow, u: Tensor, sigmas: list[float], generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The sets after each step, with the energies and the derivative it began with."""
+    ) -> Iterator[Step]:
+        """The gradients of its record are the derivatives that each step began with."""
         for sigma, following in pairwise(sigmas):
             raised = sigma * (1 + self.settings.churn) if following else sigma
             if raised > sigma:

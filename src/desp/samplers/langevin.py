@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from desp.samplers.base import ChainInfo, Gradient, GradientFor, Record, Sampler, record_chain
+from desp.samplers.base import Chain, Gradient, GradientFor, Sampler, Step
 from desp.sets import features_of_present
 from desp.settings import LangevinSettings, require_setting
 
@@ -69,22 +69,11 @@ class LangevinSampler(Sampler):
     def __post_init__(self) -> None:
         require_setting(self.settings.restarts == 1, "restarts", "1 for a single chain", self.settings.restarts)
 
-    @torch.no_grad()
-    def sample(
-        self,
-        gradient: GradientFor,
-        code: Float[Tensor, "b *code"],
-        start: Float[Tensor, "b n c"],
-        generator: torch.Generator,
-        record: Record = "nothing",
-    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """One chain for each code, from `start` (zeros, in the paper's code)."""
-        return record_chain(self._steps(gradient(code), start, generator), start, record)
+    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+        """Transitions from `start`."""
+        return start, self._steps(gradient(code), start, generator)
 
-    def _steps(
-        self, gradient: Gradient, start: Tensor, generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The sets after each step, with the energies and gradients it used."""
+    def _steps(self, gradient: Gradient, start: Tensor, generator: torch.Generator) -> Iterator[Step]:
         y, velocity = start, None
         if self.known_presence:
             gradient = _masked(gradient, features_of_present(start))

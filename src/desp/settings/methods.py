@@ -22,6 +22,8 @@ class MethodSettings(Variant):
 
     has_energy: ClassVar[bool] = False
     """Whether sets have an energy, by which predictions can be compared."""
+    deterministic: ClassVar[bool] = False
+    """Whether all K predictions for one input are identical."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
     encoder: EncoderSettings | None = None
@@ -205,7 +207,7 @@ class DenoiserSettings(DiffusionSettings):
         return self.network
 
 
-Presence = Literal["descended", "clamped", "predicted"]
+Cardinality = Literal["descended", "clamped", "predicted"]
 
 
 @MethodSettings.register("set-risk", "desp.methods.set_risk:SetRisk")
@@ -216,6 +218,7 @@ class SetRiskSettings(_EnergyMethodSettings):
     With the energy `set-encoder` it is DSPN (Zhang et al. 2019), and with predicted cardinality C-DSPN.
     """
 
+    deterministic: ClassVar[bool] = True
     distance: Distance = "chamfer"
     """The set distance that is minimised."""
     descent: DescentSettings = field(default_factory=DescentSettings)
@@ -224,7 +227,7 @@ class SetRiskSettings(_EnergyMethodSettings):
     """The descent that predicts; None: that of training."""
     supervise: Literal["last", "all"] = "last"
     """Which sets the distance is taken of: the end of the descent, or the mean over all iterates and the start."""
-    cardinality: Presence = "descended"
+    cardinality: Cardinality = "descended"
     """descended: presence, or zero rows, are descended like everything else. clamped: presence starts at .5 and is
     clamped to [0, 1]. predicted: p(n | x) is learned, and the mode of it gives how many elements descend. The last
     two need presence padding."""

@@ -80,7 +80,7 @@ class SetMnistTask(Task):
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
         """As many rows as the largest set has points, 342 for MNIST; inputs are sets with presence."""
         del scaling
-        size = self.data.max_size
+        size = self.data.test.points.shape[1]
         if max_size not in (None, size):
             raise DataError(
                 f"The largest set has {size} points, but representation.max_size is {max_size}. Leave it out."
