@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.categories import are_one_hot, decided
+from desp.categories import are_one_hot, argmax_one_hot
 from desp.errors import DataError, SettingsError
 from desp.predictor import SetPredictor
 from desp.settings import (
@@ -36,10 +36,10 @@ def molecules(count: int = 60) -> list[tuple[Tensor, Tensor]]:
 
 def test_the_largest_of_a_group_decides() -> None:
     values = torch.tensor([[0.3, 0.2, 0.9, 0.1], [-5.0, 2.0, 0.5, 1.0]])
-    assert decided(values, [(1, 4)]).tolist() == [[pytest.approx(0.3), 0, 1, 0], [-5, 1, 0, 0]]
-    assert torch.equal(decided(values, []), values)
-    assert torch.equal(decided(values[:0], [(0, 2)]), values[:0])
-    both = decided(values, [(0, 2), (2, 4)])
+    assert argmax_one_hot(values, [(1, 4)]).tolist() == [[pytest.approx(0.3), 0, 1, 0], [-5, 1, 0, 0]]
+    assert torch.equal(argmax_one_hot(values, []), values)
+    assert torch.equal(argmax_one_hot(values[:0], [(0, 2)]), values[:0])
+    both = argmax_one_hot(values, [(0, 2), (2, 4)])
     assert are_one_hot(both, [(0, 2), (2, 4)])
     assert not are_one_hot(values, [(0, 2)])
 
@@ -50,7 +50,7 @@ def test_the_largest_of_a_group_decides() -> None:
 )
 def test_the_largest_is_found_among_numbers_that_round_to_the_same(group: list[float]) -> None:
     values = torch.tensor([[7.0, *group]], dtype=torch.float64)
-    result = decided(values, [(1, 4)])
+    result = argmax_one_hot(values, [(1, 4)])
     assert result.tolist() == [[7, 0, 1, 0]]
     assert result.dtype == torch.float64
     assert values[0, 1:].tolist() == group  # what came in is left as it was

@@ -162,7 +162,7 @@ EXAMPLES: list[Any] = [
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
     FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5),
-    MnistSettings(variant="fashion", data_dir="somewhere", translate=0.5),
+    MnistSettings(variant="fashion", data_dir="somewhere", translate_fraction=0.5),
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),

@@ -200,7 +200,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     DigitsSettings: {"kind": "digits"},
     FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1},
     DataDescription: DESCRIPTION,
-    MnistSettings: {"kind": "mnist", "variant": "mnist", "data_dir": "", "translate": 0.0},
+    MnistSettings: {"kind": "mnist", "variant": "mnist", "data_dir": "", "translate_fraction": 0.0},
 }
 
 

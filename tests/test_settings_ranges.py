@@ -108,9 +108,9 @@ NAN = float("nan")
         (PolygonsSettings, {"corners": (2, 4)}, "corners must be "),
         (FilesSettings, {"held_out": 0.0}, "held_out must be "),
         (FilesSettings, {"held_out": 1.0}, "held_out must be "),
-        (MnistSettings, {"translate": -0.1}, "translate must be "),
-        (MnistSettings, {"translate": 1.1}, "translate must be "),
-        (MnistSettings, {"translate": float("nan")}, "translate must be "),
+        (MnistSettings, {"translate_fraction": -0.1}, "translate_fraction must be "),
+        (MnistSettings, {"translate_fraction": 1.1}, "translate_fraction must be "),
+        (MnistSettings, {"translate_fraction": float("nan")}, "translate_fraction must be "),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else None,
 )

@@ -8,7 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def decided(values: Float[Tensor, "*batch d"], groups: Sequence[tuple[int, int]]) -> Float[Tensor, "*batch d"]:
+def argmax_one_hot(
+    values: Float[Tensor, "*batch d"], groups: Sequence[tuple[int, int]]
+) -> Float[Tensor, "*batch d"]:
     """`values` with each group replaced by the one-hot vector of its largest value."""
     if not groups:
         return values

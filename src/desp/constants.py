@@ -12,6 +12,6 @@ Numbers = tuple[int, ...] | tuple[float, ...] | tuple[tuple[int, ...], ...]
 def constant(numbers: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
     """A tensor of these numbers, made once for each device; not to be changed.
 
-    Making a tensor of Python's numbers copies from the host and waits, which cannot be part of a recording.
+    Making a tensor of Python's numbers copies from the host and waits, which cannot be captured in a CUDA graph.
     """
     return torch.tensor(numbers, device=device, dtype=dtype)

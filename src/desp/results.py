@@ -12,7 +12,7 @@ from desp.storage import read_object, write_json
 
 Row = dict[str, Any]
 
-# What `make test-gpu` writes; it lies beside the results and is none.
+# Written by `make test-gpu` into the same folder; not a result.
 GPU_TESTS = "gpu-tests.json"
 # By which protocol results are recorded.
 RECORDED = "full"
@@ -48,8 +48,8 @@ def check_recordable(
     if changes and variant is None:
         raise RunError(
             f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Give the changed "
-            "settings a name: --variant NAME. Only recipes with a constant rate and validation may be shorter, by "
-            "whole validations, without one."
+            "settings a name: --variant NAME. Without one, only fewer steps are allowed, if the rate is "
+            "constant, in multiples of training.validate_every."
         )
     if variant is None:
         return

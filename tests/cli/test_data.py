@@ -107,12 +107,12 @@ def test_from_files_to_a_report(
     few = replace(mnist_task.SetMnistTask.protocols["quick"], test_examples=(12, None))
     monkeypatch.setattr(mnist_task.SetMnistTask, "protocols", {"full": few, "quick": few})
     chain = CHAIN if recipe.endswith("contrastive") else []
-    moved = ["--task.translate", "0.5"]
+    moved = ["--task.translate-fraction", "0.5"]
     finished = desp("train", recipe, "--run", "run", "--data-dir", tiny_mnist, *TINY, *chain, *moved)
     assert finished.status == 0, finished.err
     assert "trained 3 steps" in finished.message
     saved = json.loads(Path("run/settings.json").read_text())
-    wanted = {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist), "translate": 0.5}
+    wanted = {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist), "translate_fraction": 0.5}
     assert saved["settings"]["task"] == wanted
     assert len(saved["data"]) == 32
 

@@ -246,9 +246,9 @@ def test_training_lowers_the_loss_and_draws_chains_to_the_data() -> None:
 def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None:
     method = build(ContrastiveSettings(energy=CASES["deep-sets"], training_sampler=CHAIN))
     assert method.training_engine_used == "eager"
-    method.plan(1000)
+    method.set_training_steps(1000)
     assert method.training_engine.gradients == 4000
     method.resume_engine("graph")  # what a CPU has not
-    assert method.training_engine.settled is None
+    assert method.training_engine.resumed_engine is None
     method.resume_engine("compiled")
-    assert method.training_engine.settled == "compiled"
+    assert method.training_engine.resumed_engine == "compiled"

@@ -83,14 +83,14 @@ def test_every_weight_is_trained(settings: DiffusionSettings, cardinality: str) 
     still = [name for name, weight in method.named_parameters() if weight.grad is None or not weight.grad.any()]
     assert still == []
     predicted = cardinality == "predicted"
-    assert statistics.keys() == ({"denoising", "cardinality"} if predicted else {"denoising"})
+    assert statistics.keys() == ({"denoising_loss", "cardinality_loss"} if predicted else {"denoising_loss"})
     assert (method.cardinality is not None) == predicted
 
 
 def test_cardinalities_are_weighted() -> None:
     method = make_method(next(iter(METHODS.values())), cardinality_weight=0.1)
     loss, statistics = method(*polygons(32), seeded())
-    torch.testing.assert_close(loss.detach(), statistics["denoising"] + 0.1 * statistics["cardinality"])
+    torch.testing.assert_close(loss.detach(), statistics["denoising_loss"] + 0.1 * statistics["cardinality_loss"])
 
 
 @each_method
@@ -144,7 +144,7 @@ def test_absent_elements_do_not_enter_the_loss() -> None:
     more = torch.cat([y, torch.zeros(64, 5, 3)], dim=1)
     # The same noise on the present elements: more rows change nothing but the noise's order, so only means agree.
     losses = [
-        torch.stack([method(x, sets, seeded(seed))[1]["denoising"] for seed in range(100)]).mean()
+        torch.stack([method(x, sets, seeded(seed))[1]["denoising_loss"] for seed in range(100)]).mean()
         for sets in (y, more)
     ]
     assert float(losses[0]) == pytest.approx(float(losses[1]), rel=0.02)
@@ -203,7 +203,7 @@ def test_training_lowers_the_loss() -> None:
     optimizer = torch.optim.Adam(method.parameters(), 1e-2)
 
     def held_out() -> float:
-        return float(method(*polygons(500, seed=99), seeded(99))[1]["denoising"])
+        return float(method(*polygons(500, seed=99), seeded(99))[1]["denoising_loss"])
 
     before = held_out()
     for step in range(120):
@@ -218,8 +218,8 @@ def test_training_lowers_the_loss() -> None:
 def test_a_batch_of_empty_sets_teaches_cardinalities_alone(settings: DiffusionSettings) -> None:
     method = make_method(settings)
     loss, statistics = method(torch.eye(5), torch.zeros(5, 8, 3), seeded())
-    assert statistics["denoising"] == 0
-    torch.testing.assert_close(loss.detach(), statistics["cardinality"])
+    assert statistics["denoising_loss"] == 0
+    torch.testing.assert_close(loss.detach(), statistics["cardinality_loss"])
 
 
 def test_no_sigma_is_zero_or_infinite_whatever_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

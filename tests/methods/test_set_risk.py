@@ -130,7 +130,7 @@ def test_the_loss_of_dspn(distance: Distance, supervise: Literal["last", "all"])
     mean = sum(SET_DISTANCES[distance](item, y).mean() for item in sets) / len(sets)
     true = method.energy.energy(code, y).mean()
     torch.testing.assert_close(statistics["risk"], mean)
-    torch.testing.assert_close(statistics["representation"], true.detach())
+    torch.testing.assert_close(statistics["representation_loss"], true.detach())
     torch.testing.assert_close(loss, mean + 0.1 * true)
 
 
@@ -148,7 +148,7 @@ def test_the_loss_of_c_dspn() -> None:
     ]
     log_p = method.cardinality(code)[torch.arange(5), torch.arange(5)]
     torch.testing.assert_close(statistics["risk"], torch.stack(distances).mean().detach())
-    torch.testing.assert_close(statistics["cardinality"], -log_p.mean().detach())
+    torch.testing.assert_close(statistics["cardinality_loss"], -log_p.mean().detach())
     torch.testing.assert_close(loss, torch.stack(distances).mean() - 0.5 * log_p.mean())
 
 

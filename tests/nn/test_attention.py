@@ -55,7 +55,7 @@ def test_how_near_to_look_is_learned() -> None:
     assert torch.autograd.gradcheck(seen, nearness.detach().requires_grad_())
     (slope,) = torch.autograd.grad(seen(nearness).square().sum(), nearness)
     assert slope.all()
-    with pytest.raises(TypeError, match="how far elements are apart"):
+    with pytest.raises(TypeError, match="need `distances`"):
         attention(values)
 
 

@@ -263,11 +263,11 @@ def test_a_denoised_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
     assert json.loads(outline(page).scripts[0])["stochasticSteps"] is None
     assert "Is the spread right?" in page
     assert "among 2 predictions" in page
-    for word in ("Sampling or descending", "desp ablate", "without noise"):
+    for word in ("Ablation of S/T", "desp ablate", "without noise"):
         assert word not in page
 
 
 def test_a_chain_is_told_as_one(make_run: MakeRun) -> None:
     page = write_report(make_run()).read_text(encoding="utf-8")
-    assert "Sampling or descending" in page
+    assert "Ablation of S/T" in page
     assert "Is the spread right?" not in page

@@ -148,7 +148,7 @@ def test_the_ranks_of_an_evaluation_are_those_that_are_drawn(make_run: MakeRun, 
 @pytest.mark.parametrize(
     ("method", "told"),
     [
-        ("contrastive", "moves down the energy step by step"),
+        ("contrastive", "steps descend the energy, the first S of them with noise"),
         ("set-risk", "begins at a learned set, the same for all inputs"),
         ("denoising", "each step removes some of it"),
         ("tspn", "in a single pass, so there are no steps"),

@@ -94,7 +94,7 @@ def test_shown_sets_are_drawn_with_the_seed_of_the_run(trained: RunFolder) -> No
     kept = json.loads(trained.samples_file.read_text())
     task, predictor = make_task(tiny().task), trained.load_predictor()
     assert (kept["task"], kept["axes"]) == (task.name, task.axes)
-    for shown, example in zip(kept["examples"], task.examples(SEED), strict=True):
+    for shown, example in zip(kept["examples"], task.shown_examples(SEED), strict=True):
         assert (shown["label"], shown["input"]) == (example.label, example.input)
         for found, expected in zip(shown["truth"], example.truth, strict=True):
             torch.testing.assert_close(torch.tensor(found), expected, rtol=1e-4, atol=0)
@@ -205,7 +205,7 @@ def test_pictures_draw_the_position(file: Path, folder: RunFolder) -> None:
     kept = json.loads(folder.samples_file.read_text())
     assert kept["axes"]["names"] == ["feature 2", "feature 3", "feature 1"]
     task, predictor = folder.load_task(), folder.load_predictor()
-    for shown, example in zip(kept["examples"], task.examples(SEED), strict=True):
+    for shown, example in zip(kept["examples"], task.shown_examples(SEED), strict=True):
         assert [item[:, [1, 2, 0]].tolist() for item in example.truth] == shown["truth"]
         direct = predictor.predict_one(example.x, 2, seed=SEED)
         for found, expected in zip(shown["samples"], direct.sets, strict=True):
@@ -219,7 +219,7 @@ def test_a_shown_chain_has_the_units_of_the_data(file: Path, folder: RunFolder) 
     train_run(on_file(file, padding="presence"), SEED, folder)
     sample_run(folder, samples=1)
     chain = json.loads(folder.samples_file.read_text())["examples"][0]["chain"]
-    predictor, example = folder.load_predictor(), folder.load_task().examples(SEED)[0]
+    predictor, example = folder.load_predictor(), folder.load_task().shown_examples(SEED)[0]
     generator = make_generator(SEED, "shown chain")
     _, info = predictor.sample(predictor.encode(example.x.unsqueeze(0)), generator, record="trajectory")
     assert info.trajectory is not None

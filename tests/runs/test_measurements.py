@@ -175,7 +175,11 @@ def test_data_are_no_change_and_what_is_done_to_them_is(tmp_path: Path) -> None:
     for name, task, changes in (
         ("there", replace(settings.task, data_dir="/there"), []),
         ("fashion", replace(settings.task, variant="fashion"), []),  # names of results tell it
-        ("still", replace(settings.task, translate=0.0), ["task.translate: 0.1 in the recipe, 0.0 in this run"]),
+        (
+            "still",
+            replace(settings.task, translate_fraction=0.0),
+            ["task.translate_fraction: 0.1 in the recipe, 0.0 in this run"],
+        ),
     ):
         folder = RunFolder(tmp_path / name)
         folder.begin(replace(settings, task=task), 0, None)

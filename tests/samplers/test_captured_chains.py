@@ -234,7 +234,7 @@ def test_a_failure_inside_of_a_larger_capture_belongs_to_that_capture(monkeypatc
 
 def test_what_a_run_began_with_on_the_cpu_does_not_hold_on_a_gpu() -> None:
     engine = ChainEngine(make())
-    engine.settled = "eager"
+    engine.resumed_engine = "eager"
     assert engine.name(torch.device("cuda")) == "graph"
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.samplers import Gradient, LogDensity, ProbabilityFlow, density, log_density
+from desp.samplers import LogDensity, ProbabilityFlow, ValueAndGrad, density, log_density
 from desp.samplers.diffusion import noise_mask
 from desp.settings import EDMSettings
 
@@ -17,13 +17,13 @@ CENTRES = torch.tensor([[[-0.6, 0.4]], [[0.5, -0.2]]], dtype=torch.float64)  # i
 WIDTH = 0.15
 
 
-def flat(code: Tensor) -> Gradient:
+def flat(code: Tensor) -> ValueAndGrad:
     """The gradient of a constant energy: one normal distribution of deviation sigma_data."""
     del code
     return lambda u: (u.new_zeros(len(u)), 0 * u)
 
 
-def mixture(sigma_of_code: Tensor) -> Gradient:
+def mixture(sigma_of_code: Tensor) -> ValueAndGrad:
     """The exact gradient for elements that all come from the same one of two normal distributions.
 
     F = (denoised - c_skip u) / c_out must come out of it, with sigma read from the code that carries it.
@@ -137,7 +137,7 @@ def test_without_probes_the_error_is_the_difference_to_half_as_many_steps() -> N
 def test_it_takes_as_many_steps_as_the_settings_say_and_half_as_many_for_the_error() -> None:
     sigmas: list[float] = []
 
-    def counted(code: Tensor) -> Gradient:
+    def counted(code: Tensor) -> ValueAndGrad:
         sigmas.append(float((4 * code[0, 1]).exp()))
         return flat(code)
 

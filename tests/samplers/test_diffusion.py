@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from desp.nn import with_sigma
-from desp.samplers import Gradient, ProbabilityFlow
+from desp.samplers import ProbabilityFlow, ValueAndGrad
 from desp.samplers.diffusion import add_noise, from_symmetric, noise_mask, to_symmetric
 
 SIGMA_DATA, ENERGY_SIGMA = 0.3, 0.2
@@ -24,7 +24,7 @@ def example() -> Tensor:
 class Seen:
     """E = sum of y^2 / 2 of what it is given, which it remembers."""
 
-    def __call__(self, code: Tensor) -> Gradient:
+    def __call__(self, code: Tensor) -> ValueAndGrad:
         self.code = code
 
         def gradient(y: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.samplers import EDMSampler, Gradient
+from desp.samplers import EDMSampler, ValueAndGrad
 from desp.samplers.edm import sigma_schedule
 from desp.settings import EDMSettings
 
@@ -15,7 +15,7 @@ SIGMA_DATA = 0.5
 HIGH = 20.0
 
 
-def flat(code: Tensor) -> Gradient:
+def flat(code: Tensor) -> ValueAndGrad:
     """The gradient of a constant energy: the data are normal, with deviation sigma_data."""
     del code
     return lambda u: (u.new_zeros(len(u)), torch.zeros_like(u))

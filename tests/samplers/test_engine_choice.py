@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.energies import SetEnergy, SetField
 from desp.methods.denoising import _NetworkField
 from desp.nn import SetNetwork
-from desp.samplers import ChainEngine, ChainInfo, Gradient, LangevinSampler, Record, Sampler, gradient_of
+from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler, ValueAndGrad, gradient_of
 from desp.samplers.base import Chain
 from desp.samplers.engine import GRAPHS_KEPT, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
@@ -46,7 +46,7 @@ def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEng
     monkeypatch.setattr("desp.samplers.engine._ChainGraph", Graph)
     monkeypatch.setattr("desp.samplers.engine.check_engine", lambda *_: None)
 
-    def plain(self: ChainEngine, code: Tensor, size: int) -> Gradient:
+    def plain(self: ChainEngine, code: Tensor, size: int) -> ValueAndGrad:
         return gradient_of(self.field, code, size)
 
     monkeypatch.setattr(ChainEngine, "compiled_gradient", plain)
@@ -194,7 +194,7 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
     requested: Engine, device: str, expected: str, make_engine: Any
 ) -> None:
     engine, _ = make_engine(requested)
-    engine.settled = "compiled"
+    engine.resumed_engine = "compiled"
     assert engine.name(torch.device(device)) == expected
 
 

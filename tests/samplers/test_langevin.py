@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from desp.errors import SettingsError
-from desp.samplers import Gradient, LangevinSampler, Record, langevin_step
+from desp.samplers import LangevinSampler, Record, ValueAndGrad, langevin_step
 from desp.settings import LangevinSettings
 
 STIFFNESS = 0.1
@@ -25,7 +25,7 @@ def sample(
     start: Tensor,
     seed: int = 0,
     record: Record = "trajectory",
-    gradient: Gradient = quadratic,
+    gradient: ValueAndGrad = quadratic,
 ) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     y, info = LangevinSampler(settings).sample(lambda _: gradient, start[:, 0], start, generator, record)
@@ -77,7 +77,7 @@ def test_no_element_goes_farther_than_the_longest_step() -> None:
 
 def test_the_longest_step_holds_for_the_whole_step_momentum_included() -> None:
     """The slope is 1 everywhere: without a limit the second step would be 1.5 long."""
-    level: Gradient = lambda y: (y.sum(dim=(1, 2)), torch.ones_like(y))  # noqa: E731
+    level: ValueAndGrad = lambda y: (y.sum(dim=(1, 2)), torch.ones_like(y))  # noqa: E731
     settings = LangevinSettings(steps=3, stochastic_steps=0, momentum=0.5, max_step=1.2)
     _, trajectory = sample(settings, torch.zeros(1, 1, 1), gradient=level)
     # 1, then 1 + 0.5 * 1 held at 1.2, then 1 + 0.5 * 1.2, where 1.2 is the step that was taken, held again.
@@ -166,7 +166,7 @@ def test_the_final_noise_is_above_zero_and_not_above_the_first(final_noise_scale
 
 
 def test_noise_scale_is_a_standard_deviation() -> None:
-    flat: Gradient = lambda y: (y.new_zeros(len(y)), torch.zeros_like(y))  # noqa: E731
+    flat: ValueAndGrad = lambda y: (y.new_zeros(len(y)), torch.zeros_like(y))  # noqa: E731
     settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=0.01)
     y, _ = sample(settings, torch.zeros(20_000, 2, 1), gradient=flat)
     assert y.std().item() == pytest.approx(0.01, rel=0.05)

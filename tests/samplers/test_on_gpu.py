@@ -12,7 +12,7 @@ from desp.methods import build_method
 from desp.nn import element_layers
 from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, LangevinSampler, Sampler
-from desp.samplers.base import Chain, GradientFor, gradient_of
+from desp.samplers.base import Chain, ValueAndGradFor, gradient_of
 from desp.sets import Padding
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderEnergySettings
 
@@ -75,7 +75,7 @@ def test_a_chain_with_the_kernels_inside_can_be_captured() -> None:
 class Reading(Sampler):
     """Looks at a value on the host, which nothing that is recorded may do."""
 
-    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
         del gradient, code
         noise = torch.randn(start.shape, generator=generator, device=start.device)
         return start + noise * float(start.sum() > 0), iter(())

@@ -43,7 +43,7 @@ def test_all_valid_sets_are_trained_on_and_belong_to_what_is_scored(two_answers:
     assert [data[index][1].tolist() for index in (2, 3, 4)] == [[[2.0]], [[4.0], [4.0]], [[3.0]]]
     test, _, training = two_answers.parts
     assert {float(x) for x, _ in test.examples}.isdisjoint({float(x) for x, _ in training.examples})
-    assert [len(example.truth) for example in two_answers.examples(0)] == [
+    assert [len(example.truth) for example in two_answers.shown_examples(0)] == [
         len(answers) for _, answers in test.examples[:5]
     ]
 
@@ -67,7 +67,7 @@ def test_any_valid_set_is_right(
     assert scores["score"] == pytest.approx(0, abs=1e-9)
     assert scores["right_size"] == 1
     single = [len(answers) == 1 for _, answers in two_answers.parts[0].examples]
-    assert scores["answers_found"] == pytest.approx(
+    assert scores["valid_set_recall"] == pytest.approx(
         (share * single.count(False) + single.count(True)) / len(single)
     )
 
@@ -85,7 +85,7 @@ def test_which_valid_set_is_ranked_follows_the_seed(
         return torch.zeros(len(examples.x), 10, 10)
 
     monkeypatch.setattr(EvaluationSetup, "distances", noted)
-    monkeypatch.setattr(desp.tasks.scoring, "FEWEST_CALIBRATED", 5)
+    monkeypatch.setattr(desp.tasks.scoring, "MIN_CALIBRATION_EXAMPLES", 5)
     predictor = knowing(lambda x, _: torch.ones(len(x), 2, 2), two_answers.shape(None, True)[0], PRESENCE)
     for seed in (3, 3, 4, 5):
         two_answers.evaluate(EvaluationSetup(predictor, seed=seed, samples=1, protocol=QUICK))

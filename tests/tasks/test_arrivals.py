@@ -112,7 +112,7 @@ def test_data_of_every_use_are_drawn_apart(problem: Any, drawn: Callable[[Callab
         "training": drawn(lambda: train(task)),
         "second attempt": drawn(lambda: train(task, attempt=1)),
         "validation": drawn(lambda: task.validation(3)),
-        "examples": drawn(lambda: task.examples(3)),
+        "examples": drawn(lambda: task.shown_examples(3)),
         "scoring": drawn(lambda: evaluate(task, predictor, 3, 1)),
     }
     assert len(uses["training"]) == len(uses["second attempt"]) == 3
@@ -131,7 +131,7 @@ def test_data_follow_the_seed(problem: Any, drawn: Callable[[Callable[[], Any]],
         lambda seed: train(task, seed),
         task.validation,
         lambda seed: score_of(task, predictor, seed),
-        task.examples,
+        task.shown_examples,
     ]
     for use in uses:
         three, again, four = (drawn(lambda use=use, seed=seed: use(seed)) for seed in (3, 3, 4))  # type: ignore[misc]
@@ -231,7 +231,7 @@ def test_examples_of_a_file_keep_to_their_part(problem: Any) -> None:
     assert (len(scored), len(chosen_by), len(trained)) == (60, 36, 144)
     assert len(scored | chosen_by | trained) == 240
     assert asked(lambda: score_of(task, predictor, 3)) == chosen_by
-    assert {item.input[0] for item in task.examples(3)} < scored
+    assert {item.input[0] for item in task.shown_examples(3)} < scored
 
 
 @on_files
@@ -269,7 +269,7 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
     evaluate(task, predictor, 3, 1)
     whole, *_ = predictor.asked  # what comes after it is a part of it, from rounded codes
     assert as_pixels(inputs(whole.x)) == test[:20]
-    shown = task.examples(3)
+    shown = task.shown_examples(3)
     assert as_pixels(item.truth[0] for item in shown) == as_pixels(inputs(torch.stack([e.x for e in shown])))
     assert as_pixels(item.truth[0] for item in shown) == test[:4]
     predictor.asked.clear()
@@ -316,4 +316,4 @@ def test_each_variant_has_its_own_images(tiny_fashion: Path) -> None:
             (114, 20),
         ]
         assert numbers.fingerprint() != clothes.fingerprint()
-    assert clothes.examples(0)[3].label == "test image 3: 3"
+    assert clothes.shown_examples(0)[3].label == "test image 3: 3"

@@ -186,7 +186,7 @@ def test_other_inputs_are_refused(data: Path, kind: Any, shape: tuple[int, ...],
 
 def test_examples_are_held_out_ones(data: Path) -> None:
     task = task_of(data)
-    examples = task.examples(0)
+    examples = task.shown_examples(0)
     assert len(examples) == 5
     assert {item.input[0] for item in examples} <= numbers_of(task.parts[0])
     assert all(len(item.truth) == 1 for item in examples)

@@ -56,7 +56,7 @@ def numbers(problem: Any) -> dict[str, Any]:
     shape, statistics = task.shape(None, True)
     training = TrainingSettings(batch_size=8)
     batches = list(islice(task.source(shape, training, SEED, Accelerator(cpu=True)).batches(0), 2))
-    examples = task.examples(SEED)
+    examples = task.shown_examples(SEED)
     chosen_by = task.validation_batch(SEED, 9)
     tuned_by = task.validation_batch(SEED, protocol.calibration_examples)
     return flat(
@@ -114,7 +114,7 @@ def test_distributions_by_assignment_are_those_on_file(problem: Any) -> None:
 @pytest.mark.parametrize("problem", ["mnist"], indirect=True)
 def test_translated_digits_are_as_they_were(problem: Any) -> None:
     shape, _ = problem.task.shape(None, True)
-    moving = make_task(replace(problem.task.settings, translate=0.5))
+    moving = make_task(replace(problem.task.settings, translate_fraction=0.5))
     source = moving.source(shape, TrainingSettings(batch_size=8), SEED, Accelerator(cpu=True))
     found = [digest(item) for batch in islice(source.batches(0), 2) for item in (batch.x, batch.sets.elements)]
     expected = [[384, 187.88889, 94.914419], [256, 105.88889, 54.353087]]
@@ -157,4 +157,4 @@ def test_as_many_are_scored_as_in_recorded_results(
         "quick": Protocol(**{**common, "sets_per_collection": 200, "calibration_examples": 200, **quick}),
     }
     assert PUBLISHED_TESTS == 1000
-    assert (calibration.CALIBRATION_SAMPLES, calibration.FEWEST_CALIBRATED) == (9, 50)
+    assert (calibration.CALIBRATION_SAMPLES, calibration.MIN_CALIBRATION_EXAMPLES) == (9, 50)

@@ -93,7 +93,7 @@ def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
 def test_digits_are_translated_in_training_alone(task: SetMnistTask) -> None:
     shape, _ = task.shape(None, scaling=False)
     training = TrainingSettings(batch_size=64)
-    moving = SetMnistTask(replace(task.settings, translate=1.0))
+    moving = SetMnistTask(replace(task.settings, translate_fraction=1.0))
     moved, plain = (
         next(item.source(shape, training, 0, Accelerator(cpu=True)).batches(0)).sets for item in (moving, task)
     )
@@ -117,7 +117,7 @@ def test_the_fingerprint_is_that_of_the_files(task: SetMnistTask) -> None:
 
 
 def test_examples_are_the_first_test_digits(task: SetMnistTask) -> None:
-    shown = task.examples(0)
+    shown = task.shown_examples(0)
     assert [item.label for item in shown][:2] == ["test digit 0: 0", "test digit 1: 1"]
     for item in shown:
         assert item.x.shape == (16, 3)

@@ -17,7 +17,7 @@ from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings, PolygonsSettings
 from desp.tasks import Evaluation, EvaluationSetup, Protocol, Task, make_task
-from desp.tasks.calibration import FEWEST_CALIBRATED
+from desp.tasks.calibration import MIN_CALIBRATION_EXAMPLES
 from desp.tasks.digits import DigitsTask
 from desp.tasks.polygons import PolygonsTask
 
@@ -30,7 +30,7 @@ FEW = Protocol(
     test_examples=(600,),
     predictions_per_input=1000,
     sets_per_collection=10,
-    calibration_examples=FEWEST_CALIBRATED,
+    calibration_examples=MIN_CALIBRATION_EXAMPLES,
 )
 
 
@@ -91,12 +91,15 @@ def test_other_digits_are_refused(wrong: Any) -> None:
 
 
 def test_examples_show_every_input_with_truth(polygons: PolygonsTask, digits: DigitsTask) -> None:
-    assert [(item.input, item.label) for item in polygons.examples(0)][:2] == [(4, "4 corners"), (5, "5 corners")]
-    for kind, item in enumerate(polygons.examples(3)):
+    assert [(item.input, item.label) for item in polygons.shown_examples(0)][:2] == [
+        (4, "4 corners"),
+        (5, "5 corners"),
+    ]
+    for kind, item in enumerate(polygons.shown_examples(3)):
         assert int(item.x.argmax()) == kind
         assert [len(truth) for truth in item.truth] == [kind + 4] * 3
-    assert [item.label for item in digits.examples(0)] == ["one", "seven"]
-    for item in digits.examples(3):
+    assert [item.label for item in digits.shown_examples(0)] == ["one", "seven"]
+    for item in digits.shown_examples(3):
         assert len(item.truth) == 4
         assert {len(truth) for truth in item.truth} <= {42, 48, 64}
 

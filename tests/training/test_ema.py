@@ -25,7 +25,7 @@ def test_average_follows_its_formula(decay: float) -> None:
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.add_(torch.randn_like(parameter))
-        average.update(average.share(step))
+        average.update(average.weight(step))
         keep = min(decay, (1 + step) / (10 + step))
         for name, value in weights(module).items():
             expected[name] = keep * expected[name] + (1 - keep) * value.double()
@@ -39,7 +39,7 @@ def test_running_statistics_are_averaged_with_the_weights() -> None:
     expected = module[1].running_mean.clone()
     for step in range(1, 5):
         module(torch.randn(8, 2))
-        share = average.share(step)
+        share = average.weight(step)
         average.update(share)
         expected = torch.lerp(expected, module[1].running_mean, share)
     torch.testing.assert_close(average.tensors["1.running_mean"], expected)
@@ -65,7 +65,7 @@ def test_the_random_start_is_forgotten_quickly() -> None:
     average = WeightAverage(module, 0.9999)
     nn.init.constant_(module.weight, 1.0)
     for step in range(1, 51):
-        average.update(average.share(step))
+        average.update(average.weight(step))
     assert average.tensors["weight"].item() == pytest.approx(1.0, abs=1e-2)
 
 
@@ -73,7 +73,7 @@ def test_updates_leave_the_weights_alone() -> None:
     module = nn.Linear(2, 3)
     average = WeightAverage(module, 0.9)
     before = weights(module)
-    average.update(average.share(1))
+    average.update(average.weight(1))
     assert same(weights(module), before)
 
 
@@ -108,7 +108,7 @@ def test_saved_averages_are_continued() -> None:
     module = nn.Linear(2, 3)
     first, second = WeightAverage(module, 0.9), WeightAverage(module, 0.9)
     nn.init.zeros_(module.weight)
-    first.update(first.share(5))
+    first.update(first.weight(5))
     second.load({name: value.clone() for name, value in first.tensors.items()})
     assert same(first.tensors, second.tensors)
     with pytest.raises(KeyError):

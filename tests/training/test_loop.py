@@ -52,9 +52,9 @@ NUMBERS: dict[Kind, set[str]] = {
     "masked": ENERGIES | {"divergent"},
     "set-risk": {"risk"},
     "dspn": {"risk"},
-    "c-dspn": {"risk", "cardinality"},
-    "tspn": {"risk", "cardinality"},
-    **{kind: {"denoising", "cardinality"} for kind in DENOISED},
+    "c-dspn": {"risk", "cardinality_loss"},
+    "tspn": {"risk", "cardinality_loss"},
+    **{kind: {"denoising_loss", "cardinality_loss"} for kind in DENOISED},
 }
 
 

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from desp.errors import TrainingError, TrainingInterrupted
 from desp.training import Trainer
-from desp.training.processes import any_process, first_process, mean_of_processes, share_buffers
+from desp.training.processes import any_process, average_buffers, first_process, mean_of_processes
 
 SELDOM = replace(SHORT, log_every=100, checkpoint_every=100)
 
@@ -65,7 +65,7 @@ def trainer_of(accelerator: Accelerator, settings: object = SHORT, **options: ob
 
 
 def test_each_process_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("desp.training.loop.share_buffers", lambda *_: None)  # the made-up process has none
+    monkeypatch.setattr("desp.training.loop.average_buffers", lambda *_: None)  # the made-up process has none
     alone, first, second = (
         trainer_of(accelerator).fit().weights for accelerator in (Accelerator(cpu=True), OneOfTwo(0), OneOfTwo(1))
     )
@@ -153,7 +153,7 @@ def test_the_second_process_neither_sweeps_nor_rewinds(tmp_path: Path) -> None:
 
 def test_buffers_become_the_mean_of_all_processes() -> None:
     buffers = [torch.tensor([1.0, 4.0]), torch.tensor(7)]
-    share_buffers(OneOfTwo(number=3.0), buffers)
+    average_buffers(OneOfTwo(number=3.0), buffers)
     assert buffers[0].tolist() == [2.0, 3.5]
     assert int(buffers[1]) == 7  # a count is the same in all
 

@@ -149,7 +149,7 @@ def test_an_engine_is_settled_only_by_chains_that_ran() -> None:
 
     class Watching(Recorder):
         def on_rollback(self, step: int, to_step: int) -> None:  # noqa: ARG002
-            settled.append((to_step, trainer.method.training_engine.settled))
+            settled.append((to_step, trainer.method.training_engine.resumed_engine))
 
     trainer.callback = Watching()
     trainer.fit()
@@ -168,7 +168,7 @@ def test_an_engine_is_settled_only_by_chains_that_ran() -> None:
 def test_an_engine_is_chosen_by_all_gradients_of_a_training(engine: Engine, steps: int, expected: str) -> None:
     """Chains of three steps: compiling pays from a hundred thousand gradients on."""
     method = make_predictor(engine=engine).method
-    method.plan(steps)
+    method.set_training_steps(steps)
     assert method.training_engine.name(torch.device("cpu")) == expected
 
 
@@ -187,13 +187,13 @@ def test_a_run_goes_on_with_the_engine_of_its_checkpoint(tmp_path: Path, before:
 
 def test_the_length_of_a_training_reaches_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
     predictor, planned = make_predictor(), []
-    plan = predictor.method.plan
+    plan = predictor.method.set_training_steps
 
     def watched(steps: int) -> None:
         planned.append(steps)
         plan(steps)
 
-    monkeypatch.setattr(predictor.method, "plan", watched)
+    monkeypatch.setattr(predictor.method, "set_training_steps", watched)
     train_predictor(predictor, polygons(), replace(SHORT, steps=2), Accelerator(cpu=True))
     assert planned == [2]
     assert predictor.method.training_engine.gradients == 2 * 3  # chains of three steps

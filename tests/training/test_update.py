@@ -52,7 +52,7 @@ class Rerun(CapturedCall[object]):
 
 def capturing(trainer: Trainer) -> Trainer:
     """Let a trainer on the CPU believe that it can capture steps."""
-    trainer.update.captures, trainer.update._share = True, torch.zeros(())
+    trainer.update.captures, trainer.update._ema_weight = True, torch.zeros(())
     return trainer
 
 

@@ -40,7 +40,7 @@ class BenchOptions:
         steps: measure chains of this many steps; each benchmark has a default of its own.
         repeats: warm runs whose median is reported.
         seed: of weights and inputs.
-        on_row: told of every row as soon as it is known.
+        on_row: called with every row as soon as it is measured.
     """
 
     device: torch.device
@@ -69,7 +69,7 @@ class BenchOptions:
         return [name for name in known if not self.tasks or name in self.tasks]
 
     def tell(self, row: Row) -> Row:
-        """Hand a row to `on_row`, and on."""
+        """Call `on_row` with a row, and return it."""
         if self.on_row:
             self.on_row(row)
         return row

@@ -106,7 +106,7 @@ def _ours(
     grown_mb = watch_memory(options.device)
     source = _TimedSource(batch, options.device)
     accelerator = make_accelerator(cast(Device, kind), short, None)
-    predictor.method.plan(training.steps)
+    predictor.method.set_training_steps(training.steps)
     trainer = Trainer(
         predictor.method,
         source,

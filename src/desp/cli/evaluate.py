@@ -21,7 +21,7 @@ class _EvaluateArguments(ScoreArguments):
     """Score a trained run, raw and as returned, beside real data and the paper's number."""
 
     samples: int = 10
-    """K, predictions for each input, for metrics that use several (score_best_of_k, answers_found)."""
+    """K, predictions for each input, for metrics that use several (score_best_of_k, valid_set_recall)."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
 

@@ -23,8 +23,10 @@ def run(arguments: list[str]) -> None:
         print(json.dumps(recipes, indent=2))
         return
     facts = ("name", "table", "task", "system", "scored", "expected", "minutes", "hardware", "summary")
-    columns = ("recipe", *facts[1:7], "on", "what")
-    show_table("recipes", columns, [[number(item[name]) for name in facts] for item in recipes], wrapped=["what"])
+    columns = ("recipe", *facts[1:])
+    show_table(
+        "recipes", columns, [[number(item[name]) for name in facts] for item in recipes], wrapped=["summary"]
+    )
 
 
 def _facts(item: Recipe) -> dict[str, object]:

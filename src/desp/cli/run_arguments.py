@@ -58,7 +58,7 @@ class ScoreArguments(RunArguments):
     """With --record: a name for what this run has changed of its recipe."""
 
     def protocol_for(self, folder: RunFolder) -> str:
-        """How much to score, before the long part begins: all that others have where it is recorded, else less.
+        """The protocol to score by: as given, else `full` if the result is recorded and `quick` if not.
 
         Raises:
             RunError: not a run, or the result could not be recorded.

@@ -52,7 +52,7 @@ MIRRORS: dict[MnistVariant, tuple[str, ...]] = {
 }
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes are there, and how many there are in all (None if that is not known)."""
+"""Called with the bytes downloaded so far, and the total (None if unknown)."""
 
 TIMEOUT = 30.0
 _CHUNK = 1 << 16
@@ -136,7 +136,7 @@ def check_files(folder: Path, variant: MnistVariant) -> str:
 
 
 def file_md5(path: Path) -> str:
-    """The MD5 sum of a file. It tells damage, not malice."""
+    """The MD5 sum of a file: detects damage, not tampering."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 

@@ -20,7 +20,7 @@ from desp.sets import SetBatch
 Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 # Below this many multiplications a batch is solved faster by one thread than by handing it out.
-WORTH_A_POOL = 2_000_000
+MIN_COST_FOR_POOL = 2_000_000
 # A batch is handed out in so many parts: enough to keep all cores busy to the end.
 PARTS = 32
 
@@ -71,7 +71,7 @@ def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False)
     pairs = huber_pairs(_pad(a.packed().elements, size), _pad(b.packed().elements, size))
     counts = torch.maximum(a.sizes, b.sizes)
     used = torch.arange(size, device=pairs.device) < counts.unsqueeze(1)
-    # Rows behind the larger set match each other for nothing, and nothing else at any price.
+    # Padding rows of both sets match each other at cost 0 and are never matched with elements.
     mixed = used.unsqueeze(2) != used.unsqueeze(1)
     forbidden = pairs.detach().amax() * (size + 1) + 1 if pairs.numel() else 0.0
     costs = torch.where(mixed, forbidden, pairs * (used.unsqueeze(2) & used.unsqueeze(1)))
@@ -90,7 +90,7 @@ def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
         DataError: NaN or infinity among the costs.
     """
     costs = costs.detach()
-    heavy = costs.shape[0] > 1 and costs.shape[0] * costs.shape[1] ** 3 > WORTH_A_POOL
+    heavy = costs.shape[0] > 1 and costs.shape[0] * costs.shape[1] ** 3 > MIN_COST_FOR_POOL
     if heavy:
         parts = costs.split(math.ceil(len(costs) / PARTS))
         firsts = range(0, len(costs), len(parts[0]))

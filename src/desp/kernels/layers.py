@@ -16,9 +16,9 @@ FORWARD_ROWS, BACKWARD_ROWS = 128, 64
 
 @triton.jit
 def _to_tf32(values):
-    """Half of tf32's last place added, for the hardware cuts off what lies behind it: together that rounds.
+    """Round to tf32: the hardware truncates, so half a unit in the last place is added first.
 
-    The bits of a NaN might overflow to a number.
+    NaN is kept: the addition could turn its bits into those of a number.
     """
     rounded = (values.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
     return tl.where(values == values, rounded, values)

@@ -64,7 +64,7 @@ class MethodParts:
 
 
 class Method(nn.Module, ABC):
-    """A model, its loss, and the way from codes to sets.
+    """A model, its loss, and how sets are sampled from codes.
 
     `forward` returns the loss itself. Distributed wrappers average the gradients of what their `forward` returns;
     were it an energy from which a chain took gradients, that averaging would silently not happen.
@@ -99,8 +99,8 @@ class Method(nn.Module, ABC):
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """The loss of a batch of inputs and padded sets, and detached numbers to log."""
 
-    def plan(self, steps: int) -> None:
-        """Prepare for a training of so many steps: engines choose by it whether compiling pays."""
+    def set_training_steps(self, steps: int) -> None:
+        """Announce the number of training steps, by which engines decide whether to compile."""
         del steps
 
     @property
@@ -111,7 +111,7 @@ class Method(nn.Module, ABC):
     def resume_engine(self, engine: str) -> None:
         """Run chains on the CPU as before a run was interrupted, if the engine is ours to choose."""
         if self.training_engine is not None and engine in ("eager", "compiled"):
-            self.training_engine.settled = cast(Literal["eager", "compiled"], engine)
+            self.training_engine.resumed_engine = cast(Literal["eager", "compiled"], engine)
 
     def divergence_reason(self, numbers: dict[str, float]) -> str | None:
         """Why the latest steps, by their means, have diverged although all was finite; None: they have not."""
@@ -131,7 +131,7 @@ class Method(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """One padded set for each code, with the record of its chain.
 
-        Sets are sampled in parts of `CHAINS_AT_ONCE`; the last part of many is filled up, so that all are alike.
+        Sets are sampled in batches of `CHAINS_AT_ONCE`; the last of several batches is padded to that size.
 
         Args:
             code: of the inputs, repeated for several samples of one.
@@ -291,7 +291,7 @@ def build_energy(settings: EnergySettings, parts: MethodParts, **options: Any) -
 
 
 def code_shape(encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the code that an encoder gives for one input: known best by asking it.
+    """The shape of the code that an encoder gives for one input, found by a forward pass of zeros.
 
     Raises:
         SettingsError: it cannot take such an input.

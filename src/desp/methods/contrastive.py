@@ -73,7 +73,7 @@ class Contrastive(Method):
         longest = (chain.step_size * gradients).norm(dim=2).amax(dim=1)
         return longest > cast(float, chain.max_step)
 
-    def plan(self, steps: int) -> None:
+    def set_training_steps(self, steps: int) -> None:
         """Count the gradients to come."""
         self.training_engine.gradients = steps * self.settings.training_sampler.steps
 

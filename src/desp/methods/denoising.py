@@ -70,10 +70,10 @@ class _Diffusion(Method):
         c_skip, c_out = flow.c_skip_out(sigma)
         errors = (network - (clean - c_skip * u) / c_out).square() * mask
         loss = errors.sum() / mask.sum().clamp(min=1)
-        statistics = {"denoising": loss.detach()}
+        statistics = {"denoising_loss": loss.detach()}
         if self.cardinality is not None:
             cardinality_loss = self.cardinality.loss(code, present(y).sum(dim=1))
-            statistics["cardinality"] = cardinality_loss.detach()
+            statistics["cardinality_loss"] = cardinality_loss.detach()
             loss = loss + self.settings.cardinality_weight * cardinality_loss
         return loss, statistics
 

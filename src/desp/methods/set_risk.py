@@ -59,11 +59,11 @@ class SetRisk(Method):
         loss, statistics = risk, {"risk": risk.detach()}
         if settings.representation_weight > 0:
             representation = self.energy(code, y).mean()
-            statistics["representation"] = representation.detach()
+            statistics["representation_loss"] = representation.detach()
             loss = loss + settings.representation_weight * representation
         if self.cardinality is not None and presence is not None:
             cardinality_loss = self.cardinality.loss(code, presence.sum(dim=1))
-            statistics["cardinality"] = cardinality_loss.detach()
+            statistics["cardinality_loss"] = cardinality_loss.detach()
             loss = loss + settings.cardinality_weight * cardinality_loss
         return loss, statistics
 

@@ -46,7 +46,7 @@ class TSPN(Method):
         predicted = self.decoder(code, noise, mask)
         risk = chamfer_of_equal_sizes(predicted, elements, mask, presence).mean()
         cardinality_loss = self.cardinality.loss(code, sizes)
-        statistics = {"risk": risk.detach(), "cardinality": cardinality_loss.detach()}
+        statistics = {"risk": risk.detach(), "cardinality_loss": cardinality_loss.detach()}
         return risk + self.settings.cardinality_weight * cardinality_loss, statistics
 
     def sample_batch(

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-# With four heads 6, 25 and 56 are taken off for a distance of 1: the last sees half of what is 1 / 9 away.
+# With four heads the logits lose 0, 6, 25 and 56 times the squared distance: the last weight halves at 1 / 9.
 NEARNESS_STEP = 2.5
 
 
@@ -56,7 +56,7 @@ class SelfAttention(nn.Module):
         scores = queries @ keys.transpose(2, 3) / math.sqrt(hidden // self.heads)
         if self.nearness is not None:
             if distances is None:
-                raise TypeError("attention that looks near needs to know how far elements are apart")
+                raise TypeError("local attention heads need `distances`")
             each = F.pad(self.nearness.square(), (1, 0))  # nothing for the first, which sees all
             scores = scores - each.view(-1, 1, 1) * distances.unsqueeze(1)
         if mask is not None:

@@ -65,7 +65,7 @@ def _by_kernels(mlp: MLP, elements: Tensor, packed: Tensor) -> tuple[Tensor, Pul
     return values, lambda gradient: kernel_pullback(elements, packed, signs, gradient.contiguous())
 
 
-# Operators of their own are what compilers cannot look into: kernels that are imported only when launched.
+# Custom operators, which torch.compile treats as opaque: kernels that are imported only when launched.
 @torch.library.custom_op("desp::kernel_layers", mutates_args=())
 def kernel_layers(elements: Tensor, packed: Tensor, hidden: int, out: int) -> tuple[Tensor, Tensor]:
     """Three layers on elements (B, N, C); also whether each unit of the second is positive, int8."""

@@ -48,7 +48,7 @@ class MLP(nn.Module):
     def after_first(
         self, first: Float[Tensor, "*batch h"], layers: int | None = None
     ) -> tuple[Float[Tensor, "*batch o"], Pullback]:
-        """What follows the first linear layer, with its pullback written out: no tape is needed for a gradient.
+        """What follows the first linear layer, with its pullback written out: a gradient needs no autograd.
 
         Args:
             first: output of the first linear layer; it is overwritten.

@@ -71,7 +71,7 @@ def _looked_up(table: Float[Tensor, "n h"], ranks: Int[Tensor, "b n h"]) -> Floa
     return table.reshape(-1).index_select(0, places.view(-1)).view(ranks.shape)
 
 
-# Operators of their own are what compilers cannot look into: numpy's sort, and a kernel that is imported only
+# Custom operators, which torch.compile treats as opaque: numpy's sort, and a kernel that is imported only
 # when it is launched.
 @torch.library.custom_op("desp::packed_order", mutates_args=())
 def packed_order(values: Tensor) -> Tensor:

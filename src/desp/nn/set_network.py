@@ -13,7 +13,7 @@ from desp.nn.pooling import Cache, make_pool
 from desp.settings import AttentionSettings, PooledLayersSettings, Pooling
 
 # Cardinality enters as its logarithm, which for sets of some fifty elements is then about 1.
-LOG_OF_MANY = 4
+LOG_CARDINALITY_SCALE = 4
 
 
 class SetNetwork(nn.Module):
@@ -79,7 +79,7 @@ class SetNetwork(nn.Module):
     def _embedded(self, y: Tensor, mask: Tensor | None) -> Float[Tensor, "b n f"]:
         """The features and their Fourier features; the cardinality takes the place of a known presence."""
         if mask is not None:
-            size = mask.sum(dim=1).to(y.dtype).log1p() / LOG_OF_MANY
+            size = mask.sum(dim=1).to(y.dtype).log1p() / LOG_CARDINALITY_SCALE
             y = torch.cat([y[..., :-1], size.view(-1, 1, 1).expand(*y.shape[:2], 1)], dim=-1)
         return with_fourier_features(y, self.frequencies)
 

@@ -28,7 +28,7 @@ def ablate_run(
         folder: a finished run.
         ratios: values of S / T between 0 and 1.
         protocol: how much is scored, by name.
-        on_ratio: told of every ratio that is done.
+        on_ratio: called after every ratio.
 
     Raises:
         SettingsError: no ratio, one outside [0, 1], or a system that has no stochastic steps.

@@ -72,7 +72,7 @@ def mnist_desp() -> RunSettings:
     )
     return RunSettings(
         recipe="mnist-desp",
-        task=MnistSettings(translate=0.1),
+        task=MnistSettings(translate_fraction=0.1),
         method=ContrastiveSettings(
             energy=_AUTO_ENCODER, training_sampler=chain, sampler=sampler, data_noise=0.015, mask_divergent=True
         ),

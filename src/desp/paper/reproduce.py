@@ -93,7 +93,7 @@ def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None],
     Args:
         jobs: what to do.
         at_once: how many at the same time.
-        on_done: told of every job that ended, and of what went wrong.
+        on_done: called with every job that ended, and the error or None.
     """
     children = _Children()
     with ThreadPoolExecutor(max_workers=at_once) as pool:

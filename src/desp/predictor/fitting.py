@@ -53,7 +53,7 @@ def train_predictor(
     callback: TrainingCallback | None = None,
 ) -> TrainingOutcome:
     """Fit a predictor that was built to batches; `SetPredictor.fit`, which does this for a dataset, says how."""
-    predictor.method.plan(training.steps)
+    predictor.method.set_training_steps(training.steps)
     trainer = Trainer(
         predictor.method,
         source,

@@ -11,7 +11,7 @@ from huggingface_hub import ModelHubMixin
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from desp.categories import decided
+from desp.categories import argmax_one_hot
 from desp.data.base import Augmentation, Batch, as_input, to_float
 from desp.data.shape import DataShape
 from desp.errors import RunError, SettingsError
@@ -129,7 +129,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
     def decode_sets(self, values: Tensor) -> SetBatch:
         """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
         sets = self.method.padding.decode(values)
-        elements = decided(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
+        elements = argmax_one_hot(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
         return SetBatch(elements * sets.mask.unsqueeze(-1), sets.mask)
 
     def _as_batch(self, x: Any) -> Tensor:
@@ -171,7 +171,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             seed: of weights, noise and the order of data.
             folder: keeps checkpoints and a log, so that training can be resumed.
             resume: continue from the newest checkpoint in `folder`.
-            callback: a `TrainingCallback` that is told of progress.
+            callback: a `TrainingCallback`, called at each event of training.
 
         Raises:
             DataError: the dataset cannot be used; the message says which item and why.

@@ -45,7 +45,7 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[_Sect
         chains: what the animation shows; None without an animation.
     """
     varies = record.method is None or record.stochastic_steps is not None
-    ablation = [_Section("ablation", "Sampling or descending", _ablation(record))] if varies else []
+    ablation = [_Section("ablation", "Ablation of S/T", _ablation(record))] if varies else []
     return [
         _Section("predictions", "Predictions", _predictions(record)),
         _Section("chain", "From noise to prediction", _chain(record, chains)),
@@ -135,7 +135,7 @@ def _scale_note(samples: dict[str, Any]) -> str:
 
 # How a chain begins and moves, by the kind of sampler.
 _CHAIN_NOTES = {
-    "langevin": "A prediction begins as noise and moves down the energy step by step.",
+    "langevin": "A prediction starts at zero; steps descend the energy, the first S of them with noise.",
     "edm": "A prediction begins as noise, far outside of the picture, and each step removes some of it.",
     "descent": "A prediction begins at a learned set, the same for all inputs, and moves down the energy.",
 }

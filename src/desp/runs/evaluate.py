@@ -118,7 +118,7 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
     """Predict sets for the task's examples and write them, with the chain of each, to ``samples.json``."""
     run = folder.open()
     seed, task, predictor = run.seed, run.task, run.predictor
-    examples = [_shown(predictor, example, samples, seed) for example in task.examples(seed)]
+    examples = [_shown(predictor, example, samples, seed) for example in task.shown_examples(seed)]
     columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
     axes = task.axes | {"names": [task.axes["names"][column] for column in columns]}
     write_json(

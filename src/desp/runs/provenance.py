@@ -19,7 +19,7 @@ PACKAGES = ("torch", "accelerate", "numpy", "scipy", "safetensors")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    """Everything worth knowing of this process that settings and seed do not say."""
+    """Commit, device, versions, command and peak memory of this process."""
     return {
         "commit": commit(),
         "device": device_name(device),

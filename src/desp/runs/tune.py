@@ -27,7 +27,7 @@ def tune_run(
 
     Args:
         folder: a finished run.
-        on_candidate: told of every sampler that was scored.
+        on_candidate: called with every sampler that was scored.
         protocol: how many examples are predicted for, by name.
 
     Raises:
@@ -42,7 +42,7 @@ def tune_run(
     counts = task.protocol(protocol)
     examples = task.validation_batch(seed, counts.calibration_examples)
     if examples is None:
-        raise SettingsError("There are too few examples to keep some apart for choices, so nothing can be tuned.")
+        raise SettingsError("There are too few examples for a validation set, so nothing can be tuned.")
     tried: dict[SamplerSettings, dict[str, Any]] = {}
 
     def score(sampler: SamplerSettings) -> float:
@@ -122,7 +122,7 @@ def _momenta(sampler: LangevinSettings) -> Iterable[SamplerSettings]:
 
 
 def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
-    """Several restarts sharpen where one answer is right, and thin out the rest where many are."""
+    """Restarts raise accuracy where one answer is right, and reduce diversity where several are."""
     if sampler.restarts > 1:
         yield replace(sampler, restarts=1)
         yield replace(sampler, aggregate="lowest" if sampler.aggregate == "mean" else "mean")

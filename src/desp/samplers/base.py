@@ -14,11 +14,11 @@ from torch import Tensor
 from desp.energies import SetField
 from desp.nn import Cache
 
-Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+ValueAndGrad = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From sets (B, N, C) to their energies (B,) and the gradient of each energy in its set (B, N, C)."""
 
-GradientFor = Callable[[Tensor], Gradient]
-"""From codes (B, ...) to the gradient of sets for them. What it prepares for a code is paid for once."""
+ValueAndGradFor = Callable[[Tensor], ValueAndGrad]
+"""From codes (B, ...) to the gradient of sets for them. What depends on the code alone is computed once."""
 
 Step = tuple[Tensor, Tensor, Tensor]
 """The sets (B, N, C) that a step ended with, and the energies (B,) and gradients (B, N, C) it used."""
@@ -68,7 +68,7 @@ class Sampler(ABC):
     @torch.no_grad()
     def sample(
         self,
-        gradient: GradientFor,
+        gradient: ValueAndGradFor,
         code: Float[Tensor, "b *code"],
         start: Float[Tensor, "b n c"],
         generator: torch.Generator,
@@ -79,10 +79,10 @@ class Sampler(ABC):
         return record_chain(steps, first, record)
 
     @abstractmethod
-    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
         """Where chains begin, and their steps."""
 
-    def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
+    def probe(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
         """Take one gradient of the kind that `sample` takes, for whoever must compile it first."""
         gradient(code)(start)
 
@@ -147,10 +147,10 @@ def gradient_of(
     size: int,
     function: Callable[..., tuple[Tensor, Tensor]] = value_and_gradient,
     rows: int = ROWS_AT_ONCE,
-) -> Gradient:
+) -> ValueAndGrad:
     """The gradient of `field` in sets of `size` rows; what stays the same over a chain is computed once.
 
-    On the CPU a large batch goes in parts, whose features stay in the cache, unless a tape shall be kept of it.
+    On the CPU a large batch goes in parts, whose features stay in the cache, unless autograd records it.
 
     Args:
         field: an energy, or another field.

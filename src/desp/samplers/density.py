@@ -38,7 +38,7 @@ def log_density(
     settings: EDMSettings,
     probes: int,
 ) -> LogDensity:
-    """log p of the noised numbers of padded sets, taken as ordered, smoothed by noise of sigma_min.
+    """log p of padded sets (entries where `flow.mask` is true), taken as ordered, with noise of sigma_min added.
 
     Along the flow du / dsigma = f(u, sigma) the logarithm of the density falls by the divergence of f (Chen et al.
     2018; Song et al. 2021). At sigma_max all is noise, whose density is known.

@@ -50,7 +50,7 @@ class UnrolledDescent(nn.Module):
             energy: what to descend.
             code: of the inputs.
             settings: steps and their size.
-            record: how much of the way to keep.
+            record: how much of the descent to keep.
             presence: which rows there are, where that is predicted first.
         """
         start = self._first(len(code), presence)

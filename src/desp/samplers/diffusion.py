@@ -1,6 +1,6 @@
 """Noising and denoising of sets with the preconditioning of Karras et al. (2022).
 
-A set scaled to [-1, 1] is u; at noise level sigma it is u + sigma n. The denoised set is c_skip u + c_out F(c_in
+u is a set scaled to [-1, 1] plus noise of standard deviation sigma. The denoiser is c_skip u + c_out F(c_in
 u), where F is minus the gradient of a noise-conditional energy, or the output of a network: inputs and targets of
 F have unit variance at every sigma.
 """
@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.nn import with_sigma
-from desp.samplers.base import GradientFor
+from desp.samplers.base import ValueAndGradFor
 from desp.sets import features_of_present
 
 
@@ -45,7 +45,7 @@ def add_noise(
 
 @dataclass(frozen=True)
 class ProbabilityFlow:
-    """Sets without their noise, and the ODE du / dsigma they follow: towards less noise for samples, back for
+    """The EDM denoiser and its probability-flow ODE du / dsigma, solved towards less noise for samples, back for
     densities.
 
     Attributes:
@@ -55,7 +55,7 @@ class ProbabilityFlow:
         sigma_data: standard deviation of the data, roughly.
     """
 
-    gradient: GradientFor
+    gradient: ValueAndGradFor
     code: Float[Tensor, "b *code"]
     mask: Bool[Tensor, "b n c"]
     sigma_data: float
@@ -77,7 +77,7 @@ class ProbabilityFlow:
     def denoise(
         self, u: Float[Tensor, "b n c"], sigma: Float[Tensor, " b"]
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
-        """Energies, and the expectation of the sets without their noise."""
+        """Energies, and the denoised sets: the expectation of the clean set given u."""
         energies, network = self.network(u, sigma)
         c_skip, c_out = self.c_skip_out(sigma)
         return energies, torch.where(self.mask, c_skip * u + c_out * network, u)

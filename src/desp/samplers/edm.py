@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from desp.samplers.base import Chain, GradientFor, Sampler, Step
+from desp.samplers.base import Chain, Sampler, Step, ValueAndGradFor
 from desp.samplers.diffusion import ProbabilityFlow, add_noise, from_symmetric, noise_mask, to_symmetric
 from desp.settings import EDMSettings
 
@@ -36,12 +36,12 @@ class EDMSampler(Sampler):
     sigma_data: float
     known_presence: bool
 
-    def probe(self, gradient: GradientFor, code: Tensor, start: Tensor) -> None:
+    def probe(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
         """One denoising: codes carry a sigma here."""
         mask = noise_mask(start, self.known_presence)
         ProbabilityFlow(gradient, code, mask, self.sigma_data).derivative(start, 1.0)
 
-    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
         """Steps from noise; where presence is known, that of `start` says which elements there are."""
         mask, sigmas = noise_mask(start, self.known_presence), sigma_schedule(self.settings)
         u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, sigmas[0], generator)

@@ -23,9 +23,9 @@ from desp.energies import SetField
 from desp.errors import SettingsError
 from desp.samplers.base import (
     ChainInfo,
-    Gradient,
     Record,
     Sampler,
+    ValueAndGrad,
     gradient_of,
     value_and_gradient,
 )
@@ -41,7 +41,7 @@ GRAPHS_KEPT = 8
 COMPILED_SHAPES = 512
 
 # Compiling takes seconds on a CPU, which a short run does not win back.
-GRADIENTS_WORTH_COMPILING = 100_000
+MIN_GRADIENTS_TO_COMPILE = 100_000
 # Compiled gradients pass over memory less often, so parts of a batch may be larger than the cache.
 ROWS_COMPILED = 8192
 
@@ -91,7 +91,7 @@ class ChainEngine:
         self.fewest_chains = fewest_chains
         self.gradients = gradients
         self.used: EngineName | None = None
-        self.settled: EngineName | None = None
+        self.resumed_engine: EngineName | None = None
         """What to use on the CPU: a resumed run goes on as it began, also if it is made longer."""
         self._compiled_for: set[tuple[object, ...]] = set()
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
@@ -106,9 +106,9 @@ class ChainEngine:
             return "eager"
         if device.type == "cuda":
             return "graph"
-        if self.settled is not None:
-            return self.settled
-        worth_it = self.gradients >= GRADIENTS_WORTH_COMPILING
+        if self.resumed_engine is not None:
+            return self.resumed_engine
+        worth_it = self.gradients >= MIN_GRADIENTS_TO_COMPILE
         return "compiled" if device.type == "cpu" and worth_it else "eager"
 
     @torch.no_grad()
@@ -160,7 +160,7 @@ class ChainEngine:
         sampler.probe(partial(self.compiled_gradient, size=start.shape[1]), code, start)
 
     def _kind(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
-        """What else a recording or a compiled gradient depends on."""
+        """What else a captured graph or a compiled gradient depends on."""
         precision = torch.get_float32_matmul_precision()
         return (code.dtype, start.dtype, start.device, precision, self.field.training)
 
@@ -171,7 +171,7 @@ class ChainEngine:
         logger.warning("chains run step by step, as engine %s failed: %s", name, str(error).split("\n")[0])
         self.requested = "eager"
 
-    def compiled_gradient(self, code: Tensor, size: int) -> Gradient:
+    def compiled_gradient(self, code: Tensor, size: int) -> ValueAndGrad:
         """The gradient in sets of `size` rows by a compiled function that all chains of this energy share."""
         if self._function is None:
             # Every shape is compiled for itself, and torch gives up after a few: that many are no mistake here.

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from desp.samplers.base import Chain, Gradient, GradientFor, Sampler, Step
+from desp.samplers.base import Chain, Sampler, Step, ValueAndGrad, ValueAndGradFor
 from desp.sets import features_of_present
 from desp.settings import LangevinSettings, require_setting
 
@@ -16,7 +16,7 @@ HUGE = 1e15
 
 def langevin_step(
     y: Float[Tensor, "b n c"],
-    gradient: Gradient,
+    gradient: ValueAndGrad,
     noise: Float[Tensor, "b n c"] | None,
     settings: LangevinSettings,
     velocity: Float[Tensor, "b n c"] | None = None,
@@ -69,11 +69,11 @@ class LangevinSampler(Sampler):
     def __post_init__(self) -> None:
         require_setting(self.settings.restarts == 1, "restarts", "1 for a single chain", self.settings.restarts)
 
-    def chain(self, gradient: GradientFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
         """Transitions from `start`."""
         return start, self._steps(gradient(code), start, generator)
 
-    def _steps(self, gradient: Gradient, start: Tensor, generator: torch.Generator) -> Iterator[Step]:
+    def _steps(self, gradient: ValueAndGrad, start: Tensor, generator: torch.Generator) -> Iterator[Step]:
         y, velocity = start, None
         if self.known_presence:
             gradient = _masked(gradient, features_of_present(start))
@@ -86,7 +86,7 @@ class LangevinSampler(Sampler):
             yield y, energy, gradients
 
 
-def _masked(gradient: Gradient, mask: Bool[Tensor, "b n c"]) -> Gradient:
+def _masked(gradient: ValueAndGrad, mask: Bool[Tensor, "b n c"]) -> ValueAndGrad:
     """The gradient where `mask` is true, else 0."""
 
     def masked(y: Tensor) -> tuple[Tensor, Tensor]:

@@ -62,7 +62,7 @@ def sample_restarts(
 
 
 def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
-    """The elements of each set in the order of those of `like` they match; `like` where a chain was lost."""
+    """The elements of each set in the order of those of `like` they match; `like` where a chain diverged (NaN)."""
     lost = ~(sets.isfinite() & like.isfinite()).all(dim=2).all(dim=1).view(-1, 1, 1)
     costs = huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets))
     # Absent rows differ by noise alone; to match them as well would take most of the time.

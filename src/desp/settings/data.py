@@ -6,9 +6,9 @@ from typing import Any
 from desp.settings.base import InputKind, require_setting
 
 Columns = tuple[tuple[int, int], ...]
-"""Ranges [first, last) of the columns of an element's features."""
+"""Ranges (first, end) of the columns of an element's features; end is exclusive."""
 
-RANGES = "ranges of at least two columns, (first, last + 1), that do not overlap"
+RANGES = "ranges of at least two columns, (first, end) with end exclusive, that do not overlap"
 BOX = 4
 POSITION = 2
 
@@ -18,7 +18,7 @@ class DataDescription:
     """What inputs and the features of elements are. A feature that is not named is a number."""
 
     input_kind: InputKind | None = None
-    """What inputs are; None: images if they have three dimensions (C, H, W), else vectors."""
+    """Kind of the inputs; None: image if (C, H, W), else vector. In JSON lines it follows from the text."""
     aligned: bool = False
     """Inputs are sets, and element i of a set belongs to element i of its input: cardinality and order are given
     by the input."""

@@ -88,7 +88,7 @@ class FSPoolSetEncoderSettings(LayeredEncoderSettings):
     out: int = 64
     """Length of the code."""
     presence_as_feature: bool = False
-    """Absent elements are zero vectors that are pooled too, divided by N, as DSPN does; else they are masked."""
+    """Presence is an input feature and absent rows are pooled as zeros, as in DSPN; else they are masked."""
 
 
 LAYERED_ENCODERS: dict[InputKind, type[LayeredEncoderSettings]] = {

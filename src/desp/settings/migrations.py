@@ -49,7 +49,7 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     values = dict(values)
     schema = values.pop("schema", 1)
     if schema not in (*steps, SCHEMA):
-        raise SettingsError(f"These settings have schema {schema}; this version of desp knows up to {SCHEMA}.")
+        raise SettingsError(f"These settings have schema {schema}; this version of desp reads {[*steps, SCHEMA]}.")
     for number, step in steps.items():
         values = step(values) if number >= schema else values
     energy = values.get("method", {}).get("energy", {})
@@ -82,7 +82,7 @@ def _from_3(values: Values) -> Values:
 def _run_from_1(values: Values) -> Values:
     values = dict(values)
     parts = values.pop("predictor", {})
-    training, task = dict(values.get("training", {})), _renamed(values["task"], {"shifted": "translate"})
+    training, task = dict(values.get("training", {})), _renamed(values["task"], {"shifted": "translate_fraction"})
     _without(training, "training", size_groups=1)
     method, representation, categories = _parts_from_1(parts)
     if categories:

@@ -10,7 +10,7 @@ Aggregate = Literal["lowest", "mean"]
 
 @dataclass(frozen=True)
 class SamplerSettings(Variant):
-    """How sets are sampled, from noise or zeros. The one part of a method that may be changed after training."""
+    """How sets are sampled: from noise, zeros or a learned start. The one part that may change after training."""
 
 
 @SamplerSettings.register("langevin", "desp.samplers.langevin:LangevinSampler")
@@ -66,8 +66,8 @@ class LangevinSettings(SamplerSettings):
             return 0.0
         if self.final_noise_scale is None or self.stochastic_steps == 1:
             return self.noise_scale
-        way = step / (self.stochastic_steps - 1)
-        return float(self.noise_scale ** (1 - way) * self.final_noise_scale**way)
+        progress = step / (self.stochastic_steps - 1)
+        return float(self.noise_scale ** (1 - progress) * self.final_noise_scale**progress)
 
 
 @SamplerSettings.register("edm", "desp.samplers.edm:EDMSampler")

@@ -79,7 +79,7 @@ class FilesSettings(TaskSettings):
     description: DataDescription = field(default_factory=DataDescription)
     """What inputs and features are."""
     held_out: float = 0.1
-    """Fraction of the examples in the test set; at most as many more, and at most 200, are for validation."""
+    """Fraction of the examples in the test set. As many more, at most 200 and a fifth of the rest, validate."""
 
     @property
     def data_name(self) -> str:
@@ -101,12 +101,14 @@ class MnistSettings(TaskSettings):
     """MNIST, or Fashion-MNIST."""
     data_dir: str = ""
     """Folder with the data; DESP_DATA, or else the user's data folder, if empty."""
-    translate: float = 0.0
+    translate_fraction: float = 0.0
     """Augmentation: fraction of the training sets that are translated by whole pixels to anywhere in the picture,
     so that points at its border, which are rare, are seen more often."""
 
     def __post_init__(self) -> None:
-        require_setting(0 <= self.translate <= 1, "translate", "between 0 and 1", self.translate)
+        require_setting(
+            0 <= self.translate_fraction <= 1, "translate_fraction", "between 0 and 1", self.translate_fraction
+        )
 
     @property
     def data_name(self) -> str:

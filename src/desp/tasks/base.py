@@ -43,7 +43,7 @@ class Task(ABC):
 
     name: str
     data_label: str
-    """What the data are, for tables: `generated`, or the name of a dataset or stand-in."""
+    """What the data are, for tables: `generated`, or the name of a dataset or file."""
     metrics: tuple[Metric, ...] = METRICS
     """What the keys of its scores mean; the one called `score` is what recipes are compared by."""
     protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
@@ -104,7 +104,7 @@ class Task(ABC):
         """What the score is, in words."""
         return next((metric.text for metric in self.metrics if metric.name == "score"), "score")
 
-    def examples(self, seed: int) -> list[ShownExample]:
+    def shown_examples(self, seed: int) -> list[ShownExample]:
         """A few inputs to show in a report: the first that are scored, unless a task overrides it."""
         some = self.scored_examples(seed, self.protocol("quick"))[:SHOWN]
         return [

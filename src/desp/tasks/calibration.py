@@ -15,7 +15,7 @@ from desp.settings import Distance
 # Predictions for each input with a true set.
 CALIBRATION_SAMPLES = 9
 # Five to each rank, as the test of uniformity asks.
-FEWEST_CALIBRATED = 5 * (CALIBRATION_SAMPLES + 1)
+MIN_CALIBRATION_EXAMPLES = 5 * (CALIBRATION_SAMPLES + 1)
 
 
 def distribution_scores(

@@ -51,8 +51,8 @@ class FilesTask(Task):
     def parts(self) -> tuple[DataFile, DataFile, DataFile]:
         """Held out for scoring, held out for choosing the best weights, and the rest to train on.
 
-        Scoring on what the weights were chosen by would flatter them. A handful of examples leaves nothing to
-        choose by.
+        Validation and test examples are separate, so that scores are unbiased. Very few examples leave none to
+        validate on.
         """
         total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
@@ -93,7 +93,7 @@ class FilesTask(Task):
         return self.parts[0].examples
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
-        """Examples kept apart for choices."""
+        """Validation examples."""
         del seed
         some = self.parts[1].examples[:count]
         if not some:

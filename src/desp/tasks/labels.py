@@ -83,7 +83,7 @@ class LabelTask(GeneratedTask):
             raise DataError(f"{where}: expected one of {known}, got {value!r}.")
         return self.one_hot([self.inputs.index(value)])[0]
 
-    def examples(self, seed: int) -> list[ShownExample]:
+    def shown_examples(self, seed: int) -> list[ShownExample]:
         """Every label, with a few true sets each."""
         drawn, each = self.shown
         truth = self.draw(drawn, make_generator(seed, "examples"))
@@ -111,7 +111,7 @@ class LabelTask(GeneratedTask):
         returned = score(predicted.sets.elements, kinds)
         both = self.collections(setup, real, predicted)
         own, own_details = self.measure(setup, predicted, returned, both)
-        true, found = ({name: sets.first(setup.compared) for name, sets in part.items()} for part in both)
+        true, found = ({name: sets.first(setup.collection_size) for name, sets in part.items()} for part in both)
         spread, spread_details = distribution_scores(true, found, setup.distance)
         truth = self.draw(protocol.calibration_examples, make_generator(setup.seed, f"calibration {self.name}"))
         ranks, rank_details = setup.calibration(truth)

@@ -93,7 +93,7 @@ class SetMnistTask(Task):
         """The training part, which lies on the training device and is drawn from there, with replacement."""
         del shape
         table = self.data.training.to(accelerator.device)
-        fraction = self.settings.translate
+        fraction = self.settings.translate_fraction
         return GeneratedSource(
             table.draw,
             training.batch_size,
@@ -111,7 +111,7 @@ class SetMnistTask(Task):
             raise DataError(f"{where}: expected rows and columns between 0 and 1, as pixel numbers divided by 27.")
         return x
 
-    def examples(self, seed: int) -> list[ShownExample]:
+    def shown_examples(self, seed: int) -> list[ShownExample]:
         """The first test digits."""
         del seed
         word = "digit" if self.settings.variant == "mnist" else "image"
@@ -135,7 +135,7 @@ class SetMnistTask(Task):
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Distances and size errors, by `full` on the first 1,000 test digits and on all.
 
-        Where another sampler than the predictor's own is tried, the fewer of the two must do.
+        Where another sampler than the predictor's own is tried, only the smaller number is scored.
         """
         predictor, total = setup.predictor, len(self.data.test)
         counts = sorted({min(count or total, total) for count in setup.protocol.test_examples})
@@ -179,7 +179,7 @@ class SetMnistTask(Task):
     def _from_rounded_codes(
         self, setup: EvaluationSetup, code: Tensor, x: Tensor
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Metrics of raw and returned sets from codes of half the bits: whether sets hide in their last digits.
+        """Metrics of raw and returned sets from codes rounded to bfloat16: do they depend on the last bits?
 
         Whole parts of those that are drawn at once are drawn again, so that the first `count` have the same noise.
         """

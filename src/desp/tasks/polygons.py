@@ -49,7 +49,7 @@ class PolygonsTask(LabelTask):
         true, found = {}, {}
         for kind, corners in enumerate(self.corners):
             own = make_generator("compared polygons", corners)
-            true[str(corners)] = draw_polygons(setup.compared, own, (corners,)).sets.to(predictor.device)
+            true[str(corners)] = draw_polygons(setup.collection_size, own, (corners,)).sets.to(predictor.device)
             _, raw = setup.sample([self.one_hot([kind])], tried, "angles", corners)
             found[str(corners)] = predictor.decode_sets(raw).packed()
         return true, found
@@ -60,7 +60,7 @@ class PolygonsTask(LabelTask):
         """The median score, set sizes, and whether all rotations appear among enough predictions of each label."""
         wanted, found = self._sizes(predicted.x.argmax(dim=1)), predicted.sets.sizes
         count = setup.protocol.predictions_per_input or 0
-        angles = {name: _turns(sets, int(name), count) for name, sets in collections[1].items()}
+        angles = {name: _rotation_kuiper(sets, int(name), count) for name, sets in collections[1].items()}
         known = [value for value in angles.values() if value is not None]
         own_scores = {
             "score_median": float(scores.median()),
@@ -74,7 +74,7 @@ class PolygonsTask(LabelTask):
         return torch.tensor(self.corners, device=kinds.device)[kinds]
 
 
-def _turns(sets: SetBatch, corners: int, wanted: int) -> float | None:
+def _rotation_kuiper(sets: SetBatch, corners: int, wanted: int) -> float | None:
     """Kuiper's statistic of the rotations of `wanted` predictions with the right size; None if there are fewer.
 
     The statistic depends on how many there are, so fewer would not compare.

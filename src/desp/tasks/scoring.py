@@ -1,6 +1,6 @@
 """How much is scored, and how any predictor is scored against examples that were kept apart.
 
-The latter is what a task does that says nothing else.
+`score_examples` is the default of `Task.evaluate`.
 """
 
 import statistics
@@ -21,13 +21,13 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch, present
 from desp.settings import Distance, SamplerSettings
-from desp.tasks.calibration import CALIBRATION_SAMPLES, FEWEST_CALIBRATED, calibration_scores
+from desp.tasks.calibration import CALIBRATION_SAMPLES, MIN_CALIBRATION_EXAMPLES, calibration_scores
 
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
     Metric("score_best_of_k", 1.0, "lower", "that distance, for the nearest of K predictions"),
     Metric(
-        "answers_found",
+        "valid_set_recall",
         1.0,
         "higher",
         "recall: fraction of valid sets that are the nearest valid set of at least one of K predictions",
@@ -49,11 +49,11 @@ class Protocol:
 
     Attributes:
         test_examples: how many are scored, from the first on; None: all. Several numbers give scores of each.
-        predictions_per_input: whose distribution is looked at, for each input; None where that has no meaning.
+        predictions_per_input: predictions for each input, for rotations and styles; None: not measured.
         sets_per_collection: true and predicted sets of one input that are compared as collections.
         sets_per_collection_hungarian: the same for the Hungarian distance, solved on the host.
         calibration_examples: inputs with a true set that is ranked among predictions.
-        validation_examples: by which weights are kept.
+        validation_examples: examples of a validation, by which the best weights are kept.
     """
 
     test_examples: tuple[int | None, ...] = (None,)
@@ -112,7 +112,7 @@ class EvaluationSetup:
     distance: Distance = "chamfer"
 
     @property
-    def compared(self) -> int:
+    def collection_size(self) -> int:
         """How many sets a collection has."""
         by_assignment = self.distance == "hungarian"
         return self.protocol.sets_per_collection_hungarian if by_assignment else self.protocol.sets_per_collection
@@ -237,12 +237,12 @@ def _answers_found(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict
     if max(map(len, answers)) == 1:
         return {}
     shares = [len(set(row)) / len(valid) for valid, row in zip(answers, nearest.tolist(), strict=True)]
-    return {"answers_found": statistics.fmean(shares)}
+    return {"valid_set_recall": statistics.fmean(shares)}
 
 
 def _calibration(setup: EvaluationSetup, some: Sequence[Example]) -> tuple[dict[str, float], dict[str, Any]]:
     """Whether true sets, one of the valid ones of each example, could be predictions; nothing of too few."""
-    if len(some) < FEWEST_CALIBRATED:
+    if len(some) < MIN_CALIBRATION_EXAMPLES:
         return {}, {}
     chances = torch.rand(len(some), generator=make_generator(setup.seed, "valid answers")).tolist()
     chosen = [answers[int(chance * len(answers))] for chance, (_, answers) in zip(chances, some, strict=True)]

@@ -35,7 +35,7 @@ def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | 
     default_device(device)
     tracking = _tracking(settings, folder)
     try:
-        # Each process keeps the running statistics of its own batches; `share_buffers` joins them.
+        # Each process keeps the running statistics of its own batches; `average_buffers` joins them.
         own_buffers = DistributedDataParallelKwargs(broadcast_buffers=False)
         accelerator = Accelerator(cpu=device == "cpu", kwargs_handlers=[own_buffers], **tracking)
     except ValueError as error:  # accelerate keeps the device of the first accelerator of a process

@@ -22,23 +22,23 @@ class WeightAverage:
         self.decay = decay
         self.tensors = {name: value.detach().clone() for name, value in self._live.items()}
 
-    def share(self, step: int) -> float:
+    def weight(self, step: int) -> float:
         """1 - decay: how much the weights after `step` optimiser steps count."""
         return 1 - min(self.decay, (1 + step) / (10 + step))
 
     @torch.no_grad()
-    def update(self, share: float | Tensor) -> None:
-        """Take in the weights as they are, with a share that a tensor may hold for captured steps to read."""
+    def update(self, weight: float | Tensor) -> None:
+        """Take in the weights as they are, with a weight that a tensor may hold for captured steps to read."""
         pairs = [(self.tensors[name], live) for name, live in self._live.items()]
         for average, number in pairs:
             if not average.is_floating_point():
                 average.copy_(number)
         averages, live = zip(*(pair for pair in pairs if pair[0].is_floating_point()), strict=True)
-        if isinstance(share, float):
-            torch._foreach_lerp_(averages, live, share)
+        if isinstance(weight, float):
+            torch._foreach_lerp_(averages, live, weight)
             return
-        for average, weight in zip(averages, live, strict=True):
-            average.lerp_(weight, share.to(average.dtype))
+        for average, value in zip(averages, live, strict=True):
+            average.lerp_(value, weight.to(average.dtype))
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:

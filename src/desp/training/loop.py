@@ -25,7 +25,7 @@ from desp.training.checkpoints import (
     save_checkpoint,
 )
 from desp.training.monitor import Monitor
-from desp.training.processes import any_process, first_process, mean_of_processes, share_buffers
+from desp.training.processes import any_process, average_buffers, first_process, mean_of_processes
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
 from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
 from desp.training.update import Feed, Update
@@ -47,8 +47,8 @@ class Trainer:
         seed: of all noise in training.
         folder: where checkpoints and the log go; None keeps everything in memory.
         validate: gives a score with the weights as they are at the moment; may be None.
-        callback: told of progress.
-        engine: ``eager`` forces plain execution.
+        callback: called at each event of training.
+        engine: ``auto`` and ``graph`` capture whole training steps as a CUDA graph, where that is possible.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Trainer:
         """Make buffers the same in all processes, before they are used for prediction or saved."""
         names = [name for name, _ in self.method.named_buffers()]
         averaged = [self.average.tensors[name] for name in names] if self.average else []
-        share_buffers(self.accelerator, [*self.method.buffers(), *averaged])
+        average_buffers(self.accelerator, [*self.method.buffers(), *averaged])
 
     def _validation_is_due(self) -> bool:
         """Whether the present weights are to be validated, and have not been."""

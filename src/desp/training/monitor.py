@@ -45,7 +45,7 @@ class Monitor:
             self.reset()
 
     def means(self) -> dict[str, float]:
-        """The means since the last flush, which is not made by asking."""
+        """The means since the last flush, without flushing."""
         return {name: float(total) / self.count for name, total in self._sums.items()}
 
     def check(self) -> None:

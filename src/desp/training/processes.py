@@ -40,7 +40,7 @@ def first_process(accelerator: Accelerator, score: float) -> float:
     return float(broadcast(torch.tensor(score, dtype=torch.float64, device=accelerator.device)))
 
 
-def share_buffers(accelerator: Accelerator, buffers: Iterable[Tensor]) -> None:
+def average_buffers(accelerator: Accelerator, buffers: Iterable[Tensor]) -> None:
     """Give all of them the mean of each buffer: of batch norm, each has seen its own batches only."""
     if accelerator.num_processes == 1:
         return

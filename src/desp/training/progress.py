@@ -1,4 +1,4 @@
-"""What the training loop tells while it runs, to callbacks and a log of JSON lines, and when it is to stop."""
+"""Callbacks of the training loop, its log of JSON lines, and stopping by a signal."""
 
 import json
 import logging

@@ -35,7 +35,7 @@ class Update:
         prepare: from a batch to the tensors (x, y) that the method takes.
         settings: learning rate, clipping, averaging.
         accelerator: where to run.
-        engine: ``eager`` and ``compiled`` never capture whole steps; ``graph`` insists where it is possible.
+        engine: ``eager`` and ``compiled`` never capture whole steps; with ``graph`` a failed capture is an error.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Update:
         self.limit = settings.clip_norm or float("inf")
         # A captured step reads these from the device, where the host writes them before each replay.
         self._rate = torch.tensor(settings.learning_rate, device=device) if self.captures else None
-        self._share = torch.zeros((), device=device) if self.captures else None
+        self._ema_weight = torch.zeros((), device=device) if self.captures else None
         self.optimizer = torch.optim.Adam(
             self.parameters,
             lr=settings.learning_rate if self._rate is None else self._rate,
@@ -90,14 +90,14 @@ class Update:
             rate: the learning rate.
         """
         self._set_rate(rate)
-        share = self.average.share(step + 1) if self.average else 0.0
+        ema_weight = self.average.weight(step + 1) if self.average else 0.0
         if self.captures:
             try:
-                return self._captured_step(feed, noise, share)
+                return self._captured_step(feed, noise, ema_weight)
             except RuntimeError as error:
                 self._give_up(error)
         self._noise.manual_seed(noise)
-        return self._step(*self._prepared(feed), share)
+        return self._step(*self._prepared(feed), ema_weight)
 
     def gradients(self, x: Tensor, y: Tensor, noise: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Replace all gradients by those of this batch; returns the loss and what the method reports."""
@@ -132,15 +132,15 @@ class Update:
             raise TypeError("a seed needs a source that draws with it")
         return self.prepare(self.drawn_from.draw_with(self._data))
 
-    def _step(self, x: Tensor, y: Tensor, share: float | Tensor) -> Outcome:
+    def _step(self, x: Tensor, y: Tensor, ema_weight: float | Tensor) -> Outcome:
         loss, statistics = self.gradients(x, y, self._noise)
         norm = self.accelerator.clip_grad_norm_(self.parameters, self.limit)
         self.optimizer.step()
         if self.average:
-            self.average.update(share)
+            self.average.update(ema_weight)
         return loss, norm, statistics
 
-    def _captured_step(self, feed: Feed, noise: int, share: float) -> Outcome:
+    def _captured_step(self, feed: Feed, noise: int, ema_weight: float) -> Outcome:
         """Take the step by replaying it; a shape's first step runs eagerly, and is captured before its second.
 
         Raises:
@@ -148,8 +148,8 @@ class Update:
         """
         shape = self._take_in(feed)
         self._noise.manual_seed(noise)
-        if self._share is not None:
-            self._share.fill_(share)
+        if self._ema_weight is not None:
+            self._ema_weight.fill_(ema_weight)
         with inline_chains():
             if shape != self._warm_for:
                 self._captured, self._warm_for = None, shape
@@ -185,4 +185,4 @@ class Update:
 
     def _work(self) -> Outcome:
         x, y = self._batch or self._drawn()
-        return self._step(x, y, 0.0 if self._share is None else self._share)
+        return self._step(x, y, 0.0 if self._ema_weight is None else self._ema_weight)

@@ -136,6 +136,6 @@ def _range(points: Points) -> tuple[Points, Points]:
 
 
 def _extent(low: Points, high: Points) -> Points:
-    """Size of a range; where it is a single value, something to stand on."""
+    """Size of a range; of a single value its magnitude, at least 1."""
     size = high - low
     return np.where(size > 0, size, np.maximum(np.abs(high), 1.0))
