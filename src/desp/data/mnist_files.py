@@ -54,7 +54,7 @@ MIRRORS: dict[MnistVariant, tuple[str, ...]] = {
 Progress = Callable[[int, int | None], None]
 """Called with the bytes downloaded so far, and the total (None if unknown)."""
 
-TIMEOUT = 30.0
+TIMEOUT = 30.0  # seconds without an answer, after which a mirror is given up
 _CHUNK = 1 << 16
 # Not every OSError: a disk may fail as well.
 _NETWORK = (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
@@ -148,13 +148,7 @@ class _Failed(Exception):
     """A mirror did not give the file; the message says why."""
 
 
-def download(
-    target: Path,
-    md5: str,
-    mirrors: Sequence[str],
-    progress: Progress | None = None,
-    timeout: float = TIMEOUT,
-) -> None:
+def download(target: Path, md5: str, mirrors: Sequence[str], progress: Progress | None = None) -> None:
     """Fetch a file to `target`.
 
     It gets its name once it is whole and its checksum is right, so that several processes may fetch it at once.
@@ -164,7 +158,6 @@ def download(
         md5: its checksum.
         mirrors: addresses of folders that hold it, tried in this order.
         progress: told of bytes.
-        timeout: seconds without an answer after which a mirror is given up.
 
     Raises:
         DataError: no mirror gave it; the message lists what each one said.
@@ -173,7 +166,7 @@ def download(
     for mirror in mirrors:
         address = f"{mirror.rstrip('/')}/{target.name}"
         try:
-            write_atomically(target, partial(_fetch, address, md5, progress, timeout))
+            write_atomically(target, partial(_fetch, address, md5, progress))
         except _Failed as reason:
             tried.append(f"{address} ({reason})")
             continue
@@ -184,13 +177,13 @@ def download(
     )
 
 
-def _fetch(address: str, md5: str, progress: Progress | None, timeout: float, path: Path) -> None:
+def _fetch(address: str, md5: str, progress: Progress | None, path: Path) -> None:
     """Fill `path` with the whole file of the right checksum, or fail."""
     if not address.startswith(("http://", "https://")):
         raise _Failed("not an http address")
     done, total = 0, None
     try:
-        with urllib.request.urlopen(address, timeout=timeout) as response, path.open("wb") as file:  # noqa: S310
+        with urllib.request.urlopen(address, timeout=TIMEOUT) as response, path.open("wb") as file:  # noqa: S310
             length = response.headers.get("Content-Length")
             total = int(length) if length is not None and length.isdecimal() else None
             while chunk := response.read(_CHUNK):
