@@ -26,7 +26,7 @@ def prediction_rows(options: BenchOptions) -> list[Row]:
 def _row(recipe: str, options: BenchOptions) -> Row:
     settings = get_recipe(recipe).build()
     predictor, _ = make_problem(settings, options)
-    x = torch.stack([example.x for example in make_task(settings.task, options.seed).examples(options.seed)])
+    x = torch.stack([example.x for example in make_task(settings.task, options.seed).shown_examples(options.seed)])
     inputs = x.repeat(-(-PREDICTIONS // len(x)), 1)[:PREDICTIONS].to(options.device)
     generator = make_generator(options.seed, "bench", recipe, device=options.device)
     with matmul_precision(OUR_PRECISION):

@@ -24,6 +24,7 @@ import floors  # noqa: E402
 import predictions  # noqa: E402
 import scaling  # noqa: E402
 import study  # noqa: E402
+import versions  # noqa: E402
 
 import distances  # noqa: E402
 
@@ -236,3 +237,39 @@ def test_a_study_shows_and_records_its_rows(
     assert "| chamfer | 2 | 3 | torch | float32 |" in capsys.readouterr().out
     record = json.loads((tmp_path / "distances-cpu.json").read_text())
     assert [row["size"] for row in record["rows"]] == [row["size"] for row in rows] == [3, 5]
+
+
+def test_two_versions_are_compared_by_medians_and_asked_in_both_orders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Server:
+        def __init__(self, source: Path, tasks: list[str], repeats: int) -> None:
+            self.name, self.times = source.name, iter([1.0, 2.0, 9.0] if source.name == "old" else [4.0, 3.0, 5.0])
+            self.process = self
+            assert (tasks, repeats) == (["celeba"], 7)
+
+        def ms(self, task: str) -> float:
+            asked.append((self.name, task))
+            return next(self.times)
+
+        def communicate(self) -> None:
+            asked.append((self.name, "end"))
+
+    monkeypatch.setattr(versions, "Server", Server)
+    (row,) = versions.chain_rows([tmp_path / "old", tmp_path / "new"], ["celeba"], rounds=3, repeats=7)
+    assert row == {
+        "what": "chain",
+        "task": "celeba",
+        "ratio": 2.0,
+        "ms_before": [1.0, 2.0, 9.0],
+        "ms": [4.0, 3.0, 5.0],
+    }
+    assert [name for name, task in asked if task == "celeba"] == ["new", "old", "old", "new", "new", "old"]
+    assert asked[-2:] == [("old", "end"), ("new", "end")]
+
+
+def test_a_version_is_imported_from_its_own_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/here/src:/packages")
+    assert versions._environment(tmp_path)["PYTHONPATH"] == f"{tmp_path}:/packages"
