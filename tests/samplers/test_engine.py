@@ -56,7 +56,7 @@ def test_eager_is_the_sampler_itself(settings: EnergySettings) -> None:
 
 
 @every_energy
-def test_eager_gradient_is_that_of_the_energy(settings: EnergySettings) -> None:
+def test_an_eager_gradient_is_that_of_the_energy(settings: EnergySettings) -> None:
     energy, code, _ = build(settings)
     y = torch.rand(4, 6, 2, dtype=torch.float64)
     with torch.no_grad():

@@ -205,7 +205,7 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
             "score_best_of_k": float(distances.amin(dim=1).mean()),
             "size_rmse": size_rmse(sizes, true_sizes),
             "right_size": right_size(sizes, true_sizes),
-            **_answers_found(answers, nearest),
+            **_valid_set_recall(answers, nearest),
             **ranks,
         },
         real_data={},
@@ -232,7 +232,7 @@ def _to_answers(
     return distances, torch.where(nearest < counts, nearest, 0)
 
 
-def _answers_found(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict[str, float]:
+def _valid_set_recall(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> dict[str, float]:
     """The fraction of valid sets that are the nearest valid set of one of K predictions, if there are several."""
     if max(map(len, answers)) == 1:
         return {}

@@ -161,7 +161,7 @@ class Trainer:
         validate_now, save_now = self._validation_is_due(), step % settings.checkpoint_every == 0
         save_now = save_now or step >= settings.steps
         if validate_now or save_now:
-            self._share_buffers()
+            self._average_buffers()
         if step % settings.log_every == 0 or validate_now or save_now:
             self._report()
         if save_now:
@@ -174,7 +174,7 @@ class Trainer:
             self._save()
         return out_of_patience
 
-    def _share_buffers(self) -> None:
+    def _average_buffers(self) -> None:
         """Make buffers the same in all processes, before they are used for prediction or saved."""
         names = [name for name, _ in self.method.named_buffers()]
         averaged = [self.average.tensors[name] for name in names] if self.average else []
@@ -303,7 +303,7 @@ class Trainer:
     def _interrupt(self) -> None:
         self.monitor.check()
         self._judge(self.state.window.plus(self.monitor.means(), self.monitor.count))
-        self._share_buffers()
+        self._average_buffers()
         self._save()
         kept = (
             f"saved in {self.store.folder}. Continue with --resume (in Python: fit(..., resume=True))."
