@@ -8,7 +8,7 @@ from torch import Tensor
 Numbers = tuple[int, ...] | tuple[float, ...] | tuple[tuple[int, ...], ...]
 
 
-@cache  # for ever: a captured step knows only where they lie
+@cache  # never evicted: captured CUDA graphs hold their addresses
 def constant(numbers: Numbers, device: torch.device, dtype: torch.dtype) -> Tensor:
     """A tensor of these numbers, made once for each device; not to be changed.
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 GROUP = "desp.plugins"
-# Of this package, loaded as those outside are: it stands above the registries that it fills.
+# This package's own plugin, imported by name: it lies in a layer above the registries that it fills.
 BUILT_IN = ("desp.paper",)
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.nn import MLP, from_few
+from desp.nn import MLP, narrow_linear
 from desp.nn.element_layers import MANY_ELEMENTS, element_layers, kernel_weights
-from desp.nn.mlp import Pullback, to_few
+from desp.nn.mlp import Pullback, narrow_linear_vjp
 
 pytestmark = [
     pytest.mark.gpu,
@@ -41,8 +41,8 @@ def test_output_and_pullback_are_as_good_as_those_of_the_layers(widths: tuple[in
         expected = exact_pull(gradient.double()) @ first.weight
         mlp.float()
         # Both round to tf32, after which some units near zero have another sign than they should.
-        values, pull = mlp.after_first(from_few(elements, first.weight) + first.bias)
-        plain = errors(values, lambda slope: to_few(pull(slope), first.weight, fused=True))
+        values, pull = mlp.after_first(narrow_linear(elements, first.weight) + first.bias)
+        plain = errors(values, lambda slope: narrow_linear_vjp(pull(slope), first.weight, fused=True))
         packed = kernel_weights(mlp, elements.shape[0] * elements.shape[1])
         assert packed.numel() > 0
         kernel = errors(*element_layers(mlp, elements, packed, fused=True))

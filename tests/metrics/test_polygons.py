@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from desp.data.polygons import draw_polygons, polygon
-from desp.metrics.polygons import kuiper, polygon_score, polygon_turn
+from desp.metrics.polygons import kuiper, polygon_rotation, polygon_score
 
 
 def one_polygon(corners: int, angle: float, size: int) -> Tensor:
@@ -112,14 +112,14 @@ def test_batches_larger_than_a_part_score_the_same() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.999])
 def test_turn_is_the_share_of_the_symmetry_angle(corners: int, share: float) -> None:
     angle = share * 2 * math.pi / corners
-    turn = float(polygon_turn(one_polygon(corners, angle, corners).unsqueeze(0)))
+    turn = float(polygon_rotation(one_polygon(corners, angle, corners).unsqueeze(0)))
     assert 0 <= turn < 1
     assert min(abs(turn - share), 1 - abs(turn - share)) < 1e-6
 
 
 def test_turn_is_the_same_after_a_whole_symmetry_angle() -> None:
     polygons = torch.stack([one_polygon(5, 0.4 + 2 * math.pi * turn / 5, 5) for turn in range(-3, 8)])
-    turns = polygon_turn(polygons)
+    turns = polygon_rotation(polygons)
     torch.testing.assert_close(turns, turns[:1].expand(len(turns)))
 
 
@@ -128,20 +128,20 @@ def test_turn_near_the_wrap_around_is_not_torn() -> None:
     small = 0.01
     before, behind = one_polygon(4, -small, 4), one_polygon(4, small, 4)
     mixed = torch.cat([before[:2], behind[2:]]).unsqueeze(0)
-    turn = float(polygon_turn(mixed))
+    turn = float(polygon_rotation(mixed))
     assert min(turn, 1 - turn) < 1e-6
 
 
 def test_turn_ignores_the_order_of_corners() -> None:
     points = one_polygon(6, 0.2, 6)
     both = torch.stack([points, points[[3, 1, 5, 0, 2, 4]]])
-    turns = polygon_turn(both)
+    turns = polygon_rotation(both)
     assert float(turns[0]) == pytest.approx(float(turns[1]), abs=1e-9)
 
 
 def test_turns_of_real_polygons_are_uniform() -> None:
     batch = draw_polygons(1000, torch.Generator().manual_seed(0), corners=(5,))
-    assert kuiper(polygon_turn(batch.sets.elements)) < 2 / math.sqrt(1000)  # the 1 % point is 2.0
+    assert kuiper(polygon_rotation(batch.sets.elements)) < 2 / math.sqrt(1000)  # the 1 % point is 2.0
 
 
 # -- Kuiper's statistic --------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from desp.settings import (
     LangevinSettings,
     SetEncoderEnergySettings,
 )
-from desp.settings.methods import Cardinality
+from desp.settings.methods import SetRiskCardinality
 from small_methods import with_energy
 
 CASES: dict[str, EnergySettings] = {
@@ -117,7 +117,7 @@ def dspn_inner_loop(
     return sets
 
 
-def dspn(presence: Cardinality) -> tuple[SetEncoderEnergy, UnrolledDescent]:
+def dspn(presence: SetRiskCardinality) -> tuple[SetEncoderEnergy, UnrolledDescent]:
     settings = SetEncoderEnergySettings(
         hidden=8, latent=6, divide_by_size=True, shared=True, negative_slope=0.0, initialisation="xavier"
     )

@@ -113,7 +113,7 @@ def test_one_line_says_which_engine_runs_and_why(caplog: pytest.LogCaptureFixtur
     for _ in range(3):
         engine.run(SAMPLER, code, start, seeded())
     assert [record.getMessage() for record in caplog.records] == [
-        "chains run with engine eager: too few gradients for compiling to pay"
+        "chains run with engine eager: too few gradients or chains for compiling to pay"
     ]
     assert engine.used == "eager"
 

@@ -18,8 +18,8 @@ class _TuneArguments(RunArguments):
     """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
 
     Varied are the fraction of stochastic steps S/T, the noise scale, the number of steps, momentum and restarts;
-    for denoising methods the number of noise levels and the churn. The energy score is low for those near the
-    truth and spread as it is; on set-MNIST, where one answer is right, the Chamfer distance is used instead.
+    for denoising methods the number of noise levels and the churn. Minimised is the energy score: distance to the
+    truth less half the distance among predictions; on set-MNIST, which has one right answer, Chamfer.
     """
 
     reset: bool = False

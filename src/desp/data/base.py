@@ -149,7 +149,7 @@ class DatasetSource(BatchSource):
         yield from loader
 
     def _indices(self, first: int, attempt: int) -> Iterator[list[int]]:
-        """Those of the items of each batch: shuffled passes, cut into batches across their seams."""
+        """The indices of each batch: shuffled epochs, one after the other, cut into batches."""
         length = len(cast(Sized, self.dataset))
         if length == 0:
             raise DataError(EMPTY)

@@ -92,7 +92,7 @@ def files_folder(variant: MnistVariant, data_dir: str | Path | None = None) -> P
 def fetch_files(
     variant: MnistVariant, data_dir: str | Path | None = None, progress: Callable[..., None] | None = None
 ) -> Path:
-    """Download what is missing, and return the folder; `progress` is told the name of a file, then as `Progress`.
+    """Download what is missing, and return the folder; `progress` takes a file's name, then what `Progress` takes.
 
     Raises:
         DataError: a file that no mirror gave.
@@ -157,7 +157,7 @@ def download(target: Path, md5: str, mirrors: Sequence[str], progress: Progress 
         target: where to; its folder is made if needed, and its name is the one it has on all mirrors.
         md5: its checksum.
         mirrors: addresses of folders that hold it, tried in this order.
-        progress: told of bytes.
+        progress: called after every chunk.
 
     Raises:
         DataError: no mirror gave it; the message lists what each one said.

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import SetEnergy
-from desp.nn import MLP, Cache, Pullback, from_few, make_pool, to_few
+from desp.nn import MLP, Cache, Pullback, make_pool, narrow_linear, narrow_linear_vjp
 from desp.settings import DeepSetsSettings
 
 
@@ -56,14 +56,15 @@ class DeepSetsEnergy(SetEnergy):
         first = self.element_mlp.linears[0]
         to_first = first.weight[:, -y.shape[2] :]  # elements are joined behind the code
         values, pull_values = self.element_mlp.after_first(
-            offset + from_few(y, to_first) if fused else first(self._joined(code, y))
+            offset + narrow_linear(y, to_first) if fused else first(self._joined(code, y))
         )
         pooled, pull_pooled = self.pool.with_pullback(values, tuple(pool_cache))
         divisor = self._divisor(y.shape[1])
         hidden, pull_hidden = self._hidden(pooled / divisor)
         gradient = hidden @ quadratic + linear
         energies = (hidden * (gradient + linear)).sum(dim=-1) / 2 + constant
-        return energies, to_few(pull_values(pull_pooled(pull_hidden(gradient) / divisor)), to_first, fused=fused)
+        pulled = pull_values(pull_pooled(pull_hidden(gradient) / divisor))
+        return energies, narrow_linear_vjp(pulled, to_first, fused=fused)
 
     def _offset(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b n h"]:
         """The first layer's share of the code, the same for all elements (n = 1) or for each its own."""

@@ -84,8 +84,8 @@ class Contrastive(Method):
             return None
         return (
             f"{fraction:.1%} of the samples diverge and are masked, more than method.max_divergent_fraction: the "
-            "energy is too steep for the chains' steps. Is method.training_sampler.max_step "
-            "below the data's noise? Then raise it."
+            "energy is too steep for the chains' steps. If method.training_sampler.max_step is "
+            "below method.data_noise, raise it."
         )
 
     # -- prediction ------------------------------------------------------------------------------------

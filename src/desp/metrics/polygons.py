@@ -37,11 +37,11 @@ def polygon_score(sets: Float[Tensor, "b n 2"], corners: Int[Tensor, " b"]) -> F
     return scores
 
 
-def polygon_turn(polygons: Float[Tensor, "b n 2"]) -> Float[Tensor, " b"]:
+def polygon_rotation(polygons: Float[Tensor, "b n 2"]) -> Float[Tensor, " b"]:
     """The rotation of polygons with exactly n corners, as a share of the symmetry angle 2 pi / n: in [0, 1).
 
     n times the angle of every corner is the same direction, so the mean of these directions is taken; single
-    corners may be off without tearing the result.
+    bad corners then change it little.
     """
     corners = polygons.shape[1]
     offset = polygons - CENTRE

@@ -9,8 +9,8 @@ from desp.nn.fourier import SIGMA_FEATURES as SIGMA_FEATURES
 from desp.nn.fourier import with_sigma as with_sigma
 from desp.nn.mlp import MLP as MLP
 from desp.nn.mlp import Pullback as Pullback
-from desp.nn.mlp import from_few as from_few
-from desp.nn.mlp import to_few as to_few
+from desp.nn.mlp import narrow_linear as narrow_linear
+from desp.nn.mlp import narrow_linear_vjp as narrow_linear_vjp
 from desp.nn.pooling import Cache as Cache
 from desp.nn.pooling import FSPool as FSPool
 from desp.nn.pooling import Pool as Pool

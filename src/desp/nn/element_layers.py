@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, from_few, to_few
+from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, narrow_linear, narrow_linear_vjp
 from desp.nn.ranks import KERNELS
 
 # A block of activations lies on the chip together with the weights it is multiplied with.
@@ -41,8 +41,9 @@ def element_layers(
     if fused and not plain and packed.numel() > 0:
         return _by_kernels(mlp, elements.contiguous(), packed)
     first = mlp.linears[0]
-    values, pull = mlp.after_first(from_few(elements, first.weight) + first.bias if fused else first(elements))
-    return values, lambda gradient: to_few(pull(gradient), first.weight, fused=fused)
+    hidden = narrow_linear(elements, first.weight) + first.bias if fused else first(elements)
+    values, pull = mlp.after_first(hidden)
+    return values, lambda gradient: narrow_linear_vjp(pull(gradient), first.weight, fused=fused)
 
 
 def _suits_kernels(mlp: MLP, rows: int) -> bool:

@@ -78,7 +78,7 @@ class _PresenceSetEncoder(nn.Module):
 class _PooledSetEncoder(nn.Module):
     """h(x) for inputs that are sets, with layers before and after a sum over the present elements.
 
-    The sum alone is a linear map of the set's indicator function; what is learned of it comes after.
+    The sum alone is linear in the set's indicator function; the layers after it are not.
     """
 
     def __init__(self, settings: SumPooledSetEncoderSettings, input_shape: tuple[int, ...]) -> None:

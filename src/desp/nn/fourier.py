@@ -13,8 +13,8 @@ SIGMA_FEATURES = 1 + 2 * len(FREQUENCIES)
 def with_fourier_features(values: Float[Tensor, "*batch c"], count: int) -> Float[Tensor, "*batch f"]:
     """The features, and sine and cosine of each with 1 to `count` periods over a length of 4.
 
-    All of these rather than every other octave: what repeats over the data, as the pixels of an image do, has some
-    number of periods, and a network is slow to make a wave from others.
+    All frequencies rather than powers of two: what repeats over the data, such as the pixels of an image, has some
+    number of periods, and a network is slow to form a frequency from others.
     """
     if count == 0:
         return values

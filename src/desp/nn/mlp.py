@@ -95,7 +95,7 @@ def initialise(network: nn.Module, kind: Initialisation) -> None:
 FEW = 8
 
 
-def from_few(values: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"]) -> Float[Tensor, "*batch o"]:
+def narrow_linear(values: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"]) -> Float[Tensor, "*batch o"]:
     """``F.linear`` for few input features, such as an element's coordinates, as a sum of products."""
     if not 0 < weight.shape[1] <= FEW:
         return F.linear(values, weight)
@@ -103,10 +103,10 @@ def from_few(values: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"]) ->
     return sum(parts[1:], parts[0])
 
 
-def to_few(
+def narrow_linear_vjp(
     gradient: Float[Tensor, "*batch o"], weight: Float[Tensor, "o i"], *, fused: bool
 ) -> Float[Tensor, "*batch i"]:
-    """The pullback of `from_few`; as a matrix product unless `fused`."""
+    """The pullback of `narrow_linear`; as a matrix product unless `fused`."""
     if not fused or not 0 < weight.shape[1] <= FEW:
         return gradient @ weight
     return torch.stack([(gradient * weight[:, k]).sum(dim=-1) for k in range(weight.shape[1])], dim=-1)

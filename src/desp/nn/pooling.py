@@ -52,7 +52,7 @@ class _SumPool(Pool):
 class _SoftmaxPool(Pool):
     """N times a mean whose weights are a softmax of each feature itself, at a learned inverse temperature.
 
-    At temperature zero it is the maximum or, with a negative sign, the minimum; at an infinite one the sum. Like
+    At temperature zero it is N times the maximum (or minimum, if negative); at an infinite one the sum. Like
     FSPool it weighs large and small values differently, but its gradient is continuous.
 
     Args:

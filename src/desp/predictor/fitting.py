@@ -52,7 +52,7 @@ def train_predictor(
     resume: bool = False,
     callback: TrainingCallback | None = None,
 ) -> TrainingOutcome:
-    """Fit a predictor that was built to batches; `SetPredictor.fit`, which does this for a dataset, says how."""
+    """Fit a built predictor to batches; the arguments are those of `SetPredictor.fit`, which takes a dataset."""
     predictor.method.set_training_steps(training.steps)
     trainer = Trainer(
         predictor.method,

@@ -161,7 +161,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         """Fit to a torch dataset, or a list, of (input, set) pairs; sets may differ in size.
 
         Args:
-            dataset: map-style or iterable; inputs are numbers, vectors, or what `input_encoder` takes.
+            dataset: map-style or iterable; inputs: numbers, vectors, images, sets, or what `input_encoder` takes.
             training: length, batch size, learning rate and so on.
             description: what inputs and features are, where their shapes do not tell. Inputs that are sets are
                 padded tensors (N, D + 1) with presence, 1 or 0, as last feature.

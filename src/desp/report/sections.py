@@ -48,7 +48,7 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[_Sect
     ablation = [_Section("ablation", "Ablation of S/T", _ablation(record))] if varies else []
     return [
         _Section("predictions", "Predictions", _predictions(record)),
-        _Section("chain", "From noise to prediction", _chain(record, chains)),
+        _Section("chain", "From start to prediction", _chain(record, chains)),
         _Section("learning", "Learning curves", _learning(record)),
         *ablation,
         *_cases(record),
@@ -179,7 +179,7 @@ def _learning(record: RunRecord) -> str:
     if not curves:
         return _missing("Nothing has been logged yet.", "log.jsonl")
     pictures = "".join(_picture(image, description) for image, description in curves)
-    note = "Faint lines are single steps, strong lines running means."
+    note = "Faint lines are the logged means of a few steps, strong lines running means."
     if _setting(record, "method", "kind") == "contrastive":
         note += (
             " The loss is the difference of two energies: it hovers near zero when sampled sets are as "

@@ -99,7 +99,7 @@ _TRAINING_FACTS = (
 def changed_settings(folder: RunFolder) -> list[str]:
     """How a run differs from its recipe, but for where it ran and its data, which results tell by `data_slug`.
 
-    A run that ended earlier differs only if a longer one would not have begun as it did: tables tell its length.
+    A shorter run differs only if the recipe's would not have begun with the same steps; tables show its length.
     """
     settings, _ = folder.load_settings()
     if folder.model.is_dir():  # its sampler may have been chosen since

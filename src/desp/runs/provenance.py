@@ -24,15 +24,9 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "commit": commit(),
         "device": device_name(device),
         "versions": {"python": platform.python_version(), "cuda": torch.version.cuda, **_versions()},
-        "command": shlex.join([_program(), *sys.argv[1:]]),
+        "command": shlex.join([program, *sys.argv[1:]]),
         "peak_memory_mb": round(peak_memory_mb(device), 1),
     }
-
-
-def _program() -> str:
-    """What was typed; `python -m desp` is the same as `desp`."""
-    name = Path(sys.argv[0]).name
-    return "desp" if name == "__main__.py" else name
 
 
 def commit() -> str | None:

@@ -10,7 +10,7 @@ from desp.energies import SetEnergy
 from desp.samplers.base import ChainInfo, Record, Step, gradient_of, record_chain
 from desp.sets import features_of_present
 from desp.settings import DescentSettings
-from desp.settings.methods import Cardinality
+from desp.settings.methods import SetRiskCardinality
 
 PRESENCE_START = 0.5
 
@@ -28,7 +28,7 @@ class UnrolledDescent(nn.Module):
             Predicted, it is no part of the start, and only present rows move; others are zero vectors, as in data.
     """
 
-    def __init__(self, rows: int, channels: int, cardinality: Cardinality = "descended") -> None:
+    def __init__(self, rows: int, channels: int, cardinality: SetRiskCardinality = "descended") -> None:
         super().__init__()
         self.start = nn.Parameter(torch.rand(rows, channels - 1 if cardinality == "predicted" else channels))
         if cardinality == "clamped":

@@ -21,10 +21,10 @@ def sigma_schedule(settings: EDMSettings) -> list[float]:
 
 @dataclass(frozen=True)
 class EDMSampler(Sampler):
-    """Follows the denoised set from sigma_max to 0 by Euler's or Heun's steps.
+    """Solves the probability-flow ODE from sigma_max to 0 by Euler or Heun steps.
 
-    Without churn this solves the probability-flow equation, and the first noise decides the set. With it, some
-    noise is added before each step and removed again, which forgets errors of earlier steps.
+    Without churn the set is a deterministic function of the initial noise. With churn, some
+    noise is added before each step and removed again, which corrects errors of earlier steps.
 
     Attributes:
         settings: sigmas, steps and their order, churn.

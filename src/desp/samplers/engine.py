@@ -121,7 +121,7 @@ class ChainEngine:
         record: Record = "nothing",
         chains: int | None = None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Draw one set for each row of `code` (B, ...) from `start` (B, N, C), with all of `chains` to come."""
+        """One set for each row of `code` from `start` (B, N, C); `chains`: how many run in all, with restarts."""
         size = start.shape[1]
         name = self.name(start.device, chains or len(code))
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
@@ -194,7 +194,7 @@ class ChainEngine:
 _REASONS = {
     "graph": "one launch for the whole chain",
     "compiled": "enough gradients to pay for compiling",
-    "eager": "too few gradients for compiling to pay",
+    "eager": "too few gradients or chains for compiling to pay",
 }
 
 

@@ -49,7 +49,7 @@ class LayeredEncoderSettings(EncoderSettings):
 @EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")
 @dataclass(frozen=True)
 class MLPEncoderSettings(LayeredEncoderSettings):
-    """Standardised vectors through an MLP; of input sets each element, which gives a code for each, for outputs
+    """An MLP on standardised vectors, or on each element of an input set: a code for each element, for outputs
     that are aligned with them."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector", "set")

@@ -113,7 +113,7 @@ class ContrastiveSettings(_EnergyMethodSettings):
     `training_sampler.max_step`. The energy is too steep there, and would get steeper. The log has their fraction
     as `divergent`."""
     max_divergent_fraction: float = 0.05
-    """Fraction of samples that may diverge between checkpoints; with more, training has failed
+    """With mask_divergent: fraction of samples that may diverge between checkpoints; with more, training fails
     (`on_divergence`)."""
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class DenoiserSettings(DiffusionSettings):
         return self.network
 
 
-Cardinality = Literal["descended", "clamped", "predicted"]
+SetRiskCardinality = Literal["descended", "clamped", "predicted"]
 
 
 @MethodSettings.register("set-risk", "desp.methods.set_risk:SetRisk")
@@ -227,7 +227,7 @@ class SetRiskSettings(_EnergyMethodSettings):
     """The descent that predicts; None: that of training."""
     supervise: Literal["last", "all"] = "last"
     """Which sets the distance is taken of: the end of the descent, or the mean over all iterates and the start."""
-    cardinality: Cardinality = "descended"
+    cardinality: SetRiskCardinality = "descended"
     """descended: presence, or zero rows, are descended like everything else. clamped: presence starts at .5 and is
     clamped to [0, 1]. predicted: p(n | x) is learned, and the mode of it gives how many elements descend. The last
     two need presence padding."""

@@ -73,12 +73,12 @@ class LangevinSettings(SamplerSettings):
 @SamplerSettings.register("edm", "desp.samplers.edm:EDMSampler")
 @dataclass(frozen=True)
 class EDMSettings(SamplerSettings):
-    """The sampler of Karras et al. (2022): from noise to sets along the probability-flow equation."""
+    """The sampler of Karras et al. (2022): from noise to sets along the probability-flow ODE."""
 
     steps: int = 20
     """Number of steps N: noise levels from sigma_max to sigma_min, then 0."""
     order: Literal[1, 2] = 2
-    """1: Euler, one denoising a step. 2: Heun, two of them, and far more accurate."""
+    """1: Euler, one denoiser evaluation a step. 2: Heun, two of them, and far more accurate."""
     sigma_max: float = 20.0
     """The noise level at which sets are pure noise; sigma_data is about one half."""
     sigma_min: float = 0.002

@@ -37,7 +37,7 @@ class TaskSettings(Variant):
         return ""
 
     def with_data_of(self, other: Self) -> Self:
-        """The same task on the data of another one: those are told apart by `data_name`."""
+        """The same task on the data of `other`, which is no changed setting: results have their `data_name`."""
         return other if self.own_data else self.at(other.location)
 
     def fetch_command(self, location: str) -> str | None:
@@ -79,7 +79,7 @@ class FilesSettings(TaskSettings):
     description: DataDescription = field(default_factory=DataDescription)
     """What inputs and features are."""
     held_out: float = 0.1
-    """Fraction of the examples in the test set. As many more, at most 200 and a fifth of the rest, validate."""
+    """Fraction of examples for the test set; as many, at most 200 and a fifth of the rest, are for validation."""
 
     @property
     def data_name(self) -> str:

@@ -59,6 +59,6 @@ class TrainingSettings:
     def may_end_at(self, steps: int) -> bool:
         """Whether a run of that length is the beginning of a longer one, and gives the best of its weights so far.
 
-        Its last weights are validated; so the longer run must have validated them, too.
+        The last weights are always validated, so the longer run must validate at that step, too.
         """
         return self.lr_schedule == "constant" and self.validate_every > 0 and steps % self.validate_every == 0

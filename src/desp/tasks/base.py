@@ -127,8 +127,8 @@ class Task(ABC):
         By their distance to the truth alone, weights or a sampler would win that always give the same answer.
 
         Args:
-            setup: what is scored; all samplers meet the same first noise. From two samples on, the score is on
-                average the same as from many.
+            setup: what is scored; all samplers get the same seed. The expected score does not depend on
+                `samples`, which must be at least 2.
             examples: from `validation_batch`.
         """
         return energy_score(setup.distances(examples, setup.samples))

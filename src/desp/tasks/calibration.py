@@ -57,7 +57,7 @@ def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], 
 def energy_score(distances: Tensor) -> float:
     """How far predictions are from the truth, less half of how far they are from each other.
 
-    Predicting always the same set, be it the best one, costs what it lacks in spread. With a distance of negative
+    Always predicting one set, even the best one, is penalised for its lack of spread. With a distance of negative
     type the true distribution has the lowest expectation (Gneiting & Raftery 2007); the root of Chamfer's
     distance, which is used here, comes near to that without being one.
 

@@ -33,7 +33,7 @@ class FilesTask(Task):
             raise DataError(
                 "No data file was given. Pass --data FILE (JSON lines, npz, or a folder of npy files)."
             )
-        self.path, self.share, self.seed = Path(settings.path), settings.held_out, seed
+        self.path, self.held_out, self.seed = Path(settings.path), settings.held_out, seed
         self.description, self.data_label = settings.description, self.path.name
         if self.description.aligned:
             text = "Huber distance of elements to those of held-out sets"
@@ -56,7 +56,7 @@ class FilesTask(Task):
         """
         total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
-        scored = min(max(1, round(self.share * total)), total - 1)
+        scored = min(max(1, round(self.held_out * total)), total - 1)
         chosen_by = min(scored, (total - scored) // 5, self.protocol("full").validation_examples)
         cuts = order[:scored], order[scored : scored + chosen_by], order[scored + chosen_by :]
         test, validation, training = (self.whole.part(indices) for indices in cuts)

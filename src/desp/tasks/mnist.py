@@ -100,7 +100,7 @@ class SetMnistTask(Task):
             seed,
             accelerator.device,
             accelerator.process_index,
-            # Without it no number is drawn for it: batches are what they always were.
+            # None where it is 0: no random numbers are drawn then, so batches stay as in older versions.
             augment=translate_points(fraction, PIXELS) if fraction > 0 else None,
         )
 
@@ -181,7 +181,7 @@ class SetMnistTask(Task):
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Metrics of raw and returned sets from codes rounded to bfloat16: do they depend on the last bits?
 
-        Whole parts of those that are drawn at once are drawn again, so that the first `count` have the same noise.
+        Whole batches of `CHAINS_AT_ONCE` are sampled again, so that the first `count` sets get the same noise.
         """
         predictor, count = setup.predictor, len(x)
         generator = make_generator(setup.seed, "test chains", device=predictor.device)

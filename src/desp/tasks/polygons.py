@@ -8,7 +8,7 @@ from torch import Tensor
 
 from desp.data.base import Batch
 from desp.data.polygons import draw_polygons
-from desp.metrics.polygons import KUIPER, POLYGON_MEDIAN, POLYGON_SCORE, kuiper, polygon_score, polygon_turn
+from desp.metrics.polygons import KUIPER, POLYGON_MEDIAN, POLYGON_SCORE, kuiper, polygon_rotation, polygon_score
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
@@ -80,4 +80,4 @@ def _rotation_kuiper(sets: SetBatch, corners: int, wanted: int) -> float | None:
     The statistic depends on how many there are, so fewer would not compare.
     """
     right = sets.elements[sets.sizes == corners][:wanted, :corners]
-    return None if len(right) < wanted else kuiper(polygon_turn(right))
+    return None if len(right) < wanted else kuiper(polygon_rotation(right))

@@ -201,7 +201,7 @@ class Trainer:
             self.accelerator.log(numbers, step=self.state.step)
 
     def _judge(self, window: Window) -> None:
-        """Refuse to save the end of steps that have diverged."""
+        """Raise a TrainingError instead of saving, if training has diverged since the last checkpoint."""
         failure = self.method.divergence_reason(mean_of_processes(self.accelerator, window.means))
         if failure is not None:
             raise TrainingError(f"By step {self.state.step}, {failure}", self.state.step)

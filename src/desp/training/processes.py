@@ -19,14 +19,14 @@ if torch.distributed.is_available():
 
 
 def any_process(accelerator: Accelerator, flag: bool) -> bool:
-    """Whether it is true for one of them."""
+    """Whether `flag` is true in any process."""
     if accelerator.num_processes == 1:
         return flag
     return bool(accelerator.reduce(torch.tensor(int(flag), device=accelerator.device), "sum") > 0)
 
 
 def mean_of_processes(accelerator: Accelerator, numbers: dict[str, float]) -> dict[str, float]:
-    """The means of all of them."""
+    """The mean of each number over all processes."""
     if accelerator.num_processes == 1 or not numbers:
         return numbers
     values = torch.tensor(list(numbers.values()), device=accelerator.device)
@@ -34,14 +34,14 @@ def mean_of_processes(accelerator: Accelerator, numbers: dict[str, float]) -> di
 
 
 def first_process(accelerator: Accelerator, score: float) -> float:
-    """The score of the first one."""
+    """The score of the first process, in all of them."""
     if accelerator.num_processes == 1:
         return score
     return float(broadcast(torch.tensor(score, dtype=torch.float64, device=accelerator.device)))
 
 
 def average_buffers(accelerator: Accelerator, buffers: Iterable[Tensor]) -> None:
-    """Give all of them the mean of each buffer: of batch norm, each has seen its own batches only."""
+    """Replace each buffer by its mean over processes, as batch-norm statistics are of a process's own batches."""
     if accelerator.num_processes == 1:
         return
     for buffer in buffers:

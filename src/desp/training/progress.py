@@ -25,7 +25,7 @@ class TrainingCallback:
         """`step` steps are done, or under way on the device; called after each, so be quick."""
 
     def on_log(self, step: int, numbers: dict[str, float]) -> None:
-        """`step` steps are done, and these are their means; called every `log_every` steps."""
+        """Means over the steps since the last call: every `log_every` steps, at validations and checkpoints."""
 
     def on_validation_start(self, step: int) -> None:
         """A validation begins, which may take a while."""
@@ -34,7 +34,7 @@ class TrainingCallback:
         """A validation gave `score`."""
 
     def on_rollback(self, step: int, to_step: int) -> None:
-        """What failed at `step` sent training back to `to_step`; a warning says what it was."""
+        """Training failed at `step` and rolled back to `to_step`; a warning says why."""
 
     def on_end(self) -> None:
         """Training is over, for whatever reason."""

@@ -47,7 +47,7 @@ class TrainingState:
 
     @classmethod
     def of(cls, saved: dict[str, Any]) -> "TrainingState":
-        """What `asdict` made of it; what is missing in an old one begins anew."""
+        """The state that `asdict` saved; what an older checkpoint lacks gets its default."""
         return cls(**{**saved, "window": Window(**saved.get("window", {}))})
 
     def out_of_patience(self, patience: int | None) -> bool:
