@@ -20,6 +20,8 @@ PACKAGES = ("torch", "accelerate", "numpy", "scipy", "safetensors")
 
 def provenance(device: torch.device) -> dict[str, Any]:
     """Commit, device, versions, command and peak memory of this process."""
+    program = Path(sys.argv[0]).name
+    program = "desp" if program == "__main__.py" else program  # `python -m desp` is the same
     return {
         "commit": commit(),
         "device": device_name(device),
