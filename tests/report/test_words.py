@@ -268,3 +268,18 @@ def test_the_sampler_that_was_chosen_since_is_the_runs(make_run: MakeRun) -> Non
     assert record.settings["method"]["sampler"] == chosen
     assert record.settings["method"]["energy"] == {"kind": "deep-sets", "hidden": 8}
     assert '"stochasticSteps":11' in page_of(folder)
+
+
+def test_elements_and_sets_of_an_aligned_output_are_counted_from_one(make_run: MakeRun) -> None:
+    shown = {
+        "label": "held-out",
+        "elements": [[1.0, 2.0], [3.0, 4.0]],
+        "truth": [[[5.0], [6.0]]],
+        "samples": [{"set": [[7.0], [8.0]], "energy": 0.5}, {"set": [[9.0], [10.0]], "energy": 0.25}],
+    }
+    found = section(page_of(make_run(samples={"axes": {"names": ["a"]}, "examples": [shown]})), "predictions")
+    assert table(found) == [
+        ["element", "input", "true 1", "prediction 1", "prediction 2"],
+        ["1", "1, 2", "5", "7", "9"],
+        ["2", "3, 4", "6", "8", "10"],
+    ]

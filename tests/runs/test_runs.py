@@ -336,3 +336,12 @@ def test_commit_can_be_given_or_is_asked_of_git(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("DESP_COMMIT")
     monkeypatch.setenv("PATH", "")  # no git
     assert commit() is None
+
+
+def test_what_a_failing_git_says_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = tmp_path / "git"
+    git.write_text("#!/bin/sh\necho 1234\nexit 1\n")
+    git.chmod(0o755)
+    monkeypatch.delenv("DESP_COMMIT", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit() is None
