@@ -166,6 +166,13 @@ def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str
     assert ('<section id="ablation"' in page) == contrastive  # others have no share of noise to vary
 
 
+def test_a_chain_without_noise_has_no_tinted_part_to_tell_of(make_run: MakeRun) -> None:
+    sampler = {"kind": "langevin", "steps": 4, "stochastic_steps": 0}
+    page = page_of(make_run(settings=with_method("contrastive", sampler=sampler)))
+    assert "tinted" not in words(section(page, "chain"))
+    assert '<section id="ablation"' in page  # that is its share of noise now
+
+
 def test_a_denoiser_has_no_energies_to_tell_of(make_run: MakeRun) -> None:
     page = page_of(make_run(settings=with_method("denoiser")))
     assert "E is the energy" not in words(section(page, "predictions"))
