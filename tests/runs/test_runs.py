@@ -299,12 +299,14 @@ def test_the_command_is_the_same_however_it_is_called(monkeypatch: pytest.Monkey
     assert provenance(torch.device("cpu"))["command"] == "desp tune run"
 
 
-def test_a_repository_of_the_users_own_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is one if it does not hold this code."""
+@pytest.mark.parametrize("error", [subprocess.CalledProcessError(1, "git"), subprocess.TimeoutExpired("git", 10)])
+def test_a_repository_of_the_users_own_is_not_asked(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one if it does not hold this code; nor is one waited for without end."""
 
-    def run(command: list[str], **_: Any) -> Any:
+    def run(command: list[str], *, timeout: float, **_: Any) -> Any:
+        assert timeout <= 60
         if command[3] == "ls-files":
-            raise subprocess.CalledProcessError(1, command)
+            raise error
         return SimpleNamespace(stdout="1234\n")
 
     monkeypatch.delenv("DESP_COMMIT", raising=False)
