@@ -183,11 +183,3 @@ def test_kuiper_knows_no_beginning() -> None:
 def test_kuiper_sees_values_in_one_half() -> None:
     values = (torch.arange(1000, dtype=torch.float64) + 0.5) / 2000
     assert kuiper(values) == pytest.approx(0.5, abs=2e-3)
-
-
-def test_scores_do_not_depend_on_how_many_sets_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = draw_polygons(12, torch.Generator().manual_seed(0), (4, 5))
-    sets, corners = batch.sets.elements + 0.01, batch.sets.sizes
-    whole = polygon_score(sets, corners)
-    monkeypatch.setattr("desp.metrics.polygons.SETS_AT_ONCE", 2)
-    torch.testing.assert_close(polygon_score(sets, corners), whole, rtol=0, atol=0)
