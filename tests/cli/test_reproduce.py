@@ -1,8 +1,6 @@
 """``desp reproduce``: what it runs, what it goes on with, what it says of failures."""
 
 import json
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -14,7 +12,6 @@ from typing import Any
 import pytest
 
 from desp.errors import RunError
-from desp.paper.reproduce import _Children
 from desp.recipes import all_recipes, get_recipe
 from desp.settings import SCHEMA, MnistSettings, to_json
 
@@ -246,26 +243,3 @@ def test_ctrl_c_lets_children_save_themselves_and_begins_no_other(
     assert "interrupted" in finished.err
     assert Path("saved").exists()
     assert len(Path("called").read_text().splitlines()) == 1
-
-
-def test_a_process_that_does_not_save_itself_in_time_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[Any] = []
-
-    class Stubborn:
-        def send_signal(self, number: int) -> None:
-            told.append(number)
-
-        def wait(self, timeout: float) -> int:
-            raise subprocess.TimeoutExpired("desp", timeout)
-
-        def kill(self) -> None:
-            told.append("killed")
-
-    children: Any = _Children()
-    children._running.add(Stubborn())
-    children.stop()
-    assert told == [signal.SIGINT, "killed"]
-    monkeypatch.setattr(subprocess, "Popen", None)  # nothing is begun from now on
-    assert children.call(["train"], tmp_path / "log") == 130
