@@ -340,9 +340,10 @@ def test_a_result_must_be_whole(tmp_path: Path, name: str) -> None:
         read_results(tmp_path)
 
 
-def test_a_newer_result_replaces_the_older(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("changes", "variant"), [([], None), (["method.energy.hidden"], "wide")])
+def test_a_newer_result_replaces_the_older(tmp_path: Path, changes: list[str], variant: str | None) -> None:
     for value in (1.0, 2.0):
-        write_result(tmp_path, made_up("polygons-desp", 0, value, value))
+        write_result(tmp_path, made_up("polygons-desp", 0, value, value, changed_settings=changes), variant)
     (only,) = read_results(tmp_path)
     assert only["scores"]["raw"]["score"] == 2.0
 

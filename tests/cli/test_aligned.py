@@ -28,6 +28,9 @@ def test_train_score_predict_and_report(
     page = Path("run/report.html").read_text()
     shown = json.loads(Path("run/samples.json").read_text())["examples"][0]
     assert [len(sample["set"]) for sample in shown["samples"]] == [len(shown["elements"])] * len(shown["samples"])
+    # A shown chain has the elements of its input as well.
+    presence = [row[-1] for row in shown["chain"]["frames"][-1]]
+    assert presence == [1.0] * len(shown["elements"]) + [0.0] * (3 - len(shown["elements"]))
     table = page[page.index("held-out example 1") :].split("</table>")[0]
     assert table.count("<tr>") == 1 + len(shown["elements"])
     for sample in shown["samples"]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from desp.cli.bench import markdown
+
 Desp = Callable[..., Any]
 QUICK = ("--steps", "2", "--repeats", "1", "--device", "cpu", "--engine", "eager")
 
@@ -67,3 +69,13 @@ def test_markdown_has_the_measured_rows(desp: Desp) -> None:
     assert finished.status == 0, finished.err
     assert finished.out.startswith("| task | batch | size |")
     assert "| celeba | 64 | 5 | 50 | 2 | eager |" in finished.out
+
+
+def test_a_field_that_only_some_rows_have_is_shown_with_gaps() -> None:
+    rows = [{"task": "a", "ms": 99.94}, {"task": "b", "ms": 1234.5, "speedup": 2.0, "floor_ms": None}]
+    assert markdown(rows).splitlines() == [
+        "| task | ms | speedup |",
+        "| --- | --- | --- |",
+        "| a | 99.9 | - |",
+        "| b | 1234 | 2 |",
+    ]

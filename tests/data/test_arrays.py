@@ -100,3 +100,12 @@ def test_input_sets_have_a_presence_of_their_own(write_folder: WriteFolder) -> N
     data = read_data_file(write_folder(**arrays), DataDescription(input_kind="set"))
     assert [x[:, -1].tolist() for x, _ in data.examples] == [[1, 1, 0], [1, 0, 0]]
     assert [len(answers[0]) for _, answers in data.examples] == [1, 3]
+
+
+def test_all_inputs_are_looked_at_some_at_a_time(
+    write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("desp.data.arrays.ROWS_AT_ONCE", 2)
+    inputs = np.array([[1.0], [2.0], [3.0], [4.0], [np.nan]])
+    with pytest.raises(DataError, match="An input holds NaN"):
+        read_data_file(write_folder(inputs=inputs, sets=np.ones((5, 3, 2))))

@@ -86,3 +86,11 @@ def test_size_rmse() -> None:
     assert size_rmse(true, true) == 0
     assert size_rmse(torch.tensor([4, 2, 5, 5]), true) == pytest.approx(0.5**0.5)
     assert size_rmse(torch.tensor([0, 0, 0, 0]), true) == pytest.approx(17**0.5)
+
+
+def test_distances_do_not_depend_on_how_many_sets_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = draw_digits(5, torch.Generator().manual_seed(0))
+    sets, digits = batch.sets.elements, batch.x.argmax(dim=1)
+    whole = style_distances(sets, digits)
+    monkeypatch.setattr("desp.metrics.digits.SETS_AT_ONCE", 2)
+    torch.testing.assert_close(style_distances(sets, digits), whole, rtol=0, atol=0)

@@ -166,6 +166,13 @@ def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str
     assert ('<section id="ablation"' in page) == contrastive  # others have no share of noise to vary
 
 
+def test_a_chain_without_noise_has_no_tinted_part_to_tell_of(make_run: MakeRun) -> None:
+    sampler = {"kind": "langevin", "steps": 4, "stochastic_steps": 0}
+    page = page_of(make_run(settings=with_method("contrastive", sampler=sampler)))
+    assert "tinted" not in words(section(page, "chain"))
+    assert '<section id="ablation"' in page  # that is its share of noise now
+
+
 def test_a_denoiser_has_no_energies_to_tell_of(make_run: MakeRun) -> None:
     page = page_of(make_run(settings=with_method("denoiser")))
     assert "E is the energy" not in words(section(page, "predictions"))
@@ -268,3 +275,18 @@ def test_the_sampler_that_was_chosen_since_is_the_runs(make_run: MakeRun) -> Non
     assert record.settings["method"]["sampler"] == chosen
     assert record.settings["method"]["energy"] == {"kind": "deep-sets", "hidden": 8}
     assert '"stochasticSteps":11' in page_of(folder)
+
+
+def test_elements_and_sets_of_an_aligned_output_are_counted_from_one(make_run: MakeRun) -> None:
+    shown = {
+        "label": "held-out",
+        "elements": [[1.0, 2.0], [3.0, 4.0]],
+        "truth": [[[5.0], [6.0]]],
+        "samples": [{"set": [[7.0], [8.0]], "energy": 0.5}, {"set": [[9.0], [10.0]], "energy": 0.25}],
+    }
+    found = section(page_of(make_run(samples={"axes": {"names": ["a"]}, "examples": [shown]})), "predictions")
+    assert table(found) == [
+        ["element", "input", "true 1", "prediction 1", "prediction 2"],
+        ["1", "1, 2", "5", "7", "9"],
+        ["2", "3, 4", "6", "8", "10"],
+    ]

@@ -289,6 +289,9 @@ def test_inputs_are_not_overwritten(trained: RunFolder, tmp_path: Path) -> None:
     inputs.write_text('{"input": 6}\n')
     with pytest.raises(DataError, match="is the input file"):
         predict_file(trained, inputs, tmp_path / "." / "in.jsonl", samples=1)
+    (tmp_path / "another-name.jsonl").symlink_to(inputs)
+    with pytest.raises(DataError, match="is the input file"):
+        predict_file(trained, inputs, tmp_path / "another-name.jsonl", samples=1)
     assert inputs.read_text() == '{"input": 6}\n'
 
 

@@ -1,12 +1,9 @@
-"""Runs without the command line: folders, provenance, what differs from a recipe."""
+"""Runs without the command line: folders, what differs from a recipe."""
 
 import json
-import platform
-import subprocess
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +16,6 @@ from desp.recipes import get_recipe
 from desp.runs.evaluate import changed_settings, evaluate_run, sample_run
 from desp.runs.folder import RunFolder, differences
 from desp.runs.predict import predict_file
-from desp.runs.provenance import commit, peak_memory_mb, provenance
 from desp.runs.train import train_run
 from desp.settings import FilesSettings, MnistSettings, RunSettings
 from desp.storage import write_json
@@ -277,62 +273,3 @@ def test_the_file_holds_what_predict_gives(trained: RunFolder, tmp_path: Path) -
     for line, prediction in zip(predicted, direct, strict=True):
         assert [item["energy"] for item in line["samples"]] == prediction.energies.tolist()
         assert [item["set"] for item in line["samples"]] == [item.tolist() for item in prediction.sets]
-
-
-# -- provenance ----------------------------------------------------------------------------------------
-
-
-def test_provenance_names_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/somewhere/bin/desp", "train", "my recipe"])
-    facts = provenance(torch.device("cpu"))
-    assert facts["command"] == "desp train 'my recipe'"
-    assert facts["versions"]["torch"] == torch.__version__
-    assert facts["versions"]["python"] == platform.python_version()
-    assert {"python", "desp", "accelerate", "numpy", "scipy", "safetensors", "cuda"} <= facts["versions"].keys()
-    assert "CPU" in facts["device"]
-    assert 10 < peak_memory_mb(torch.device("cpu")) < 1e6
-    json.dumps(facts)
-
-
-def test_the_command_is_the_same_however_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/somewhere/desp/__main__.py", "tune", "run"])
-    assert provenance(torch.device("cpu"))["command"] == "desp tune run"
-
-
-def test_a_repository_of_the_users_own_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is one if it does not hold this code."""
-
-    def run(command: list[str], **_: Any) -> Any:
-        if command[3] == "ls-files":
-            raise subprocess.CalledProcessError(1, command)
-        return SimpleNamespace(stdout="1234\n")
-
-    monkeypatch.delenv("DESP_COMMIT", raising=False)
-    monkeypatch.setattr(subprocess, "run", run)
-    assert commit() is None
-
-
-def test_memory_is_told_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = SimpleNamespace(ru_maxrss=3 * 2**10)
-    monkeypatch.setattr("resource.getrusage", lambda _: usage)
-    monkeypatch.setattr("sys.platform", "linux")
-    assert peak_memory_mb(torch.device("cpu")) == 3
-    usage.ru_maxrss = 3 * 2**20  # bytes there
-    monkeypatch.setattr("sys.platform", "darwin")
-    assert peak_memory_mb(torch.device("cpu")) == 3
-
-
-@pytest.mark.parametrize(("status", "told"), [("", "1234"), (" M src/desp/sets.py", "1234-dirty")])
-def test_a_commit_that_was_changed_since_is_told(status: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = {"ls-files": "provenance.py", "status": status, "rev-parse": "1234"}
-    monkeypatch.delenv("DESP_COMMIT", raising=False)
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: SimpleNamespace(stdout=answers[command[3]] + "\n"))
-    assert commit() == told
-
-
-def test_commit_can_be_given_or_is_asked_of_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DESP_COMMIT", "1234")
-    assert commit() == "1234"
-    monkeypatch.delenv("DESP_COMMIT")
-    monkeypatch.setenv("PATH", "")  # no git
-    assert commit() is None

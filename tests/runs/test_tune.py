@@ -198,3 +198,13 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     train_run(replace(CHAINS, recipe="custom", task=FilesSettings(path=str(data))), 0, folder)
     with pytest.raises(SettingsError, match="too few examples"):
         tune_run(folder)
+
+
+def test_as_many_examples_are_told_as_there_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefer(monkeypatch, CHAIN)
+    data = tmp_path / "some.jsonl"
+    data.write_text("".join(json.dumps({"input": [i], "set": [[0.1 * i, 0.5]]}) + "\n" for i in range(20)))
+    folder = RunFolder(tmp_path / "run")
+    train_run(replace(CHAINS, recipe="custom", task=FilesSettings(path=str(data))), 0, folder)
+    task: Any = folder.load_task()
+    assert tune_run(folder)["examples"] == len(task.parts[1].examples) == 2
