@@ -222,7 +222,7 @@ def test_a_class_that_is_defined_again_takes_the_place_of_its_former_self() -> N
 def test_only_what_no_family_knows_may_be_of_a_package_that_is_missing() -> None:
     with pytest.raises(SettingsError, match=r"sampler.kind must be one of \['edm'\], got 'langevin'\.$"):
         from_json(DenoisingSettings, {"sampler": {"kind": "langevin"}})
-    with pytest.raises(SettingsError, match="got 'unheard'. Is the package installed"):
+    with pytest.raises(SettingsError, match=r"got 'unheard'\. Is the package installed"):
         from_json(DenoisingSettings, {"sampler": {"kind": "unheard"}})
 
 
