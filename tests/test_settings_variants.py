@@ -31,6 +31,7 @@ from desp.settings import (
     PooledLayersSettings,
     RepresentationSettings,
     SamplerSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TaskSettings,
     TSPNSettings,
@@ -234,3 +235,10 @@ def test_packages_outside_find_the_recipes_of_this_one(monkeypatch: pytest.Monke
     monkeypatch.setattr(plugins, "entry_points", lambda **_: [outside])
     assert plugins.load_plugins() == ("own",)
     assert loaded == ["desp.paper", "own"]
+
+
+@pytest.mark.parametrize("kind", ["vector", "set", "image"])
+def test_both_encoders_of_a_set_encoder_energy_begin_alike(kind: InputKind) -> None:
+    energy = SetEncoderEnergySettings(hidden=8, latent=6, initialisation="xavier")
+    encoder = energy.default_encoder(kind)
+    assert (encoder.hidden, encoder.out, encoder.initialisation) == (8, 6, "xavier")
