@@ -250,6 +250,7 @@ REMOVED: dict[str, tuple[dict[str, Any], str]] = {
         "0.5",
     ),
     "estimator.replay": ({"predictor": {"estimator": {"kind": "contrastive", "replay": 0.9}}}, "0.9"),
+    "estimator.tame_runaways": (contrastive(tame_runaways=True), "True"),
     "estimator.size_head": ({"predictor": {"estimator": {"size_head": "ordered"}}}, "'ordered'"),
     "sampler.refinement": ({"predictor": {"sampler": {"kind": "solver", "refinement": 3}}}, "3"),
     "sampler.matching": ({"predictor": {"sampler": {"kind": "solver", "matching": 2}}}, "2"),

@@ -31,6 +31,7 @@ from desp.settings import (
     PooledLayersSettings,
     RepresentationSettings,
     SamplerSettings,
+    SetEncoderEnergySettings,
     SetRiskSettings,
     TaskSettings,
     TSPNSettings,
@@ -200,3 +201,44 @@ def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputK
     shape = DataShape(input_shape, 2, 3, input_kind=input_kind)
     with pytest.raises(SettingsError, match=f"^encoder must be one for inputs that are a {input_kind}, got"):
         build_method(settings, shape, Padding(RepresentationSettings("zero")))
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_class_that_is_defined_again_takes_the_place_of_its_former_self() -> None:
+    """As in a notebook, whose cell is run twice."""
+
+    def defined() -> type[EnergySettings]:
+        @EnergySettings.register("again", "own_package:OwnEnergy")
+        @dataclass(frozen=True)
+        class AgainSettings(EnergySettings):
+            pass
+
+        return AgainSettings
+
+    first, second = defined(), defined()
+    assert first is not second
+    assert EnergySettings.kinds()["again"] is second
+
+
+def test_only_what_no_family_knows_may_be_of_a_package_that_is_missing() -> None:
+    with pytest.raises(SettingsError, match=r"sampler.kind must be one of \['edm'\], got 'langevin'\.$"):
+        from_json(DenoisingSettings, {"sampler": {"kind": "langevin"}})
+    with pytest.raises(SettingsError, match=r"got 'unheard'\. Is the package installed"):
+        from_json(DenoisingSettings, {"sampler": {"kind": "unheard"}})
+
+
+@pytest.mark.usefixtures("registry")
+def test_packages_outside_find_the_recipes_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    outside = SimpleNamespace(name="own", load=lambda: loaded.append("own"))
+    monkeypatch.setattr(plugins, "import_module", loaded.append)
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: [outside])
+    assert plugins.load_plugins() == ("own",)
+    assert loaded == ["desp.paper", "own"]
+
+
+@pytest.mark.parametrize("kind", ["vector", "set", "image"])
+def test_both_encoders_of_a_set_encoder_energy_begin_alike(kind: InputKind) -> None:
+    energy = SetEncoderEnergySettings(hidden=8, latent=6, initialisation="xavier")
+    encoder = energy.default_encoder(kind)
+    assert (encoder.hidden, encoder.out, encoder.initialisation) == (8, 6, "xavier")

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
 from desp.data import GeneratedSource, draw_polygons
-from desp.data.base import Batch, DatasetSource, as_input, collate
+from desp.data.base import Batch, DatasetSource, as_input, collate, to_float
 from desp.errors import DataError
 from desp.randomness import derive_seed, make_generator
 
@@ -229,3 +229,17 @@ def test_inputs_that_are_floats_stay_as_they_are(dtype: torch.dtype) -> None:
 def test_complex_inputs_are_refused() -> None:
     with pytest.raises(DataError):
         as_input(1 + 2j)
+
+
+def test_whole_numbers_become_numbers_of_the_precision_that_is_set() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert as_input([2**40 + 1, 1]).tolist() == [2**40 + 1, 1]
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(("shape", "white"), [((2, 1, 4, 4), 1.0), ((2, 4, 4), 255.0), ((2, 4), 255.0)])
+def test_only_bytes_of_images_are_intensities(shape: tuple[int, ...], white: float) -> None:
+    """A batch of matrices has as many dimensions as an image."""
+    assert to_float(torch.full(shape, 255, dtype=torch.uint8), torch.float32).unique().tolist() == [white]

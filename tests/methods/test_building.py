@@ -195,3 +195,7 @@ def test_another_kind_of_sampler_is_refused(
     message = f"^sampler must be of kind '{wanted}' for this method, got '{sampler.kind}'.$"
     with pytest.raises(SettingsError, match=message):
         module.sample(module.encode(torch.rand(2, 3)), generator, sampler=sampler)
+
+
+def test_an_encoder_is_asked_for_its_codes_in_its_own_precision() -> None:
+    assert code_shape(nn.Linear(3, 5).double(), (3,)) == (5,)

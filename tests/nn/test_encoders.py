@@ -174,3 +174,9 @@ def test_fspool_encoder_with_presence_as_feature_divides_by_the_padded_size() ->
     encoder, x = settings.load()(settings, (5, 3)), torch.rand(2, 5, 3)
     scaling, sets = encoder
     torch.testing.assert_close(encoder(x), sets.pool(sets.mlp(scaling(x))) / 5)
+
+
+def test_inputs_that_differ_by_rounding_alone_keep_their_unit() -> None:
+    scaling = InputScaling((2,))
+    scaling.set_from(torch.tensor([5.0, 5.0]), torch.tensor([1e-9, 1e-7]))
+    assert scaling.deviation.tolist() == pytest.approx([1.0, 1e-7])

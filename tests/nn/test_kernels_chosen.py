@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from desp.nn import MLP, ranks
-from desp.nn.element_layers import MANY_ELEMENTS, SHARED_BYTES, kernel_weights
+from desp.nn.element_layers import MANY_ELEMENTS, SHARED_BYTES, element_layers, kernel_weights
 
 PACKED = 5
 
@@ -104,3 +104,16 @@ def test_ranks_are_counted_where_the_kernel_is_quicker(
     assert found.shape == values.shape
     assert found.device.type == device
     assert bool(counted) == expected
+
+
+@pytest.mark.parametrize(("half", "launched"), [(False, 1), (True, 0)])
+def test_layers_in_bfloat16_are_not_those_of_the_kernels(
+    half: bool, launched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(
+        "desp.nn.element_layers._by_kernels", lambda _, given, __: calls.append(1) or (given, Tensor.clone)
+    )
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+        element_layers(MLP([2, 4, 4]), torch.rand(1, 3, 2), torch.ones(1), fused=True)
+    assert len(calls) == launched

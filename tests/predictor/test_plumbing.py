@@ -1,5 +1,6 @@
 """Every option of a predictor arrives where it is meant to."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from desp.settings import (
     from_json,
     to_json,
 )
-from desp.training import TrainingCallback, TrainingOutcome
+from desp.training import Trainer, TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator
 
 
@@ -144,6 +145,30 @@ def test_a_fit_can_be_watched_resumed_and_validated(
     predictor.fit(pairs, longer, validation=validation, folder=tmp_path, resume=True, callback=Watching())
     assert seen == [(0, 3), (3, 5)]
     assert (tmp_path / "log.jsonl").exists()
+
+
+def test_a_training_is_told_engine_and_size(
+    settings: Parts, pairs: Pairs, short: TrainingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines, sizes = [], []
+
+    class Watched(Trainer):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            engines.append(options["engine"])
+            super().__init__(*given, **options)
+
+    def threads(*given: Any) -> Any:
+        sizes.append(given)
+        return nullcontext()
+
+    monkeypatch.setattr("desp.predictor.fitting.Trainer", Watched)
+    monkeypatch.setattr("desp.predictor.fitting.suitable_threads", threads)
+    predictor = predictor_of(settings, engine="eager")
+    predictor.fit(pairs, replace(short, batch_size=5))
+    assert engines == ["eager"]
+    largest, width = max(len(item) for _, item in pairs), settings.method.width
+    assert largest != width
+    assert sizes == [(torch.device("cpu"), 5, largest, width)]
 
 
 # -- predictions -----------------------------------------------------------------------------------------

@@ -166,3 +166,10 @@ def test_the_error_of_probes_is_that_of_their_mean(monkeypatch: pytest.MonkeyPat
     of_probes = probed.error.square().mean() - exact.error.square().mean()  # the rest is of the steps
     ratio = ((probed.value - exact.value).square().mean() / of_probes).sqrt()
     assert 0.5 < float(ratio) < 2
+
+
+def test_the_error_of_the_steps_is_that_of_the_mean_over_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What probes change by half the steps in opposite directions has no part in it."""
+    followed = iter([torch.tensor([[1.0], [3.0]]), torch.tensor([[3.0], [1.0]])])
+    monkeypatch.setattr(density, "_followed", lambda *_: next(followed))
+    assert follow(flat, sets(batch=1), FLOW, probes=2).error.tolist() == pytest.approx([1.0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,19 @@ from torch import Tensor
 from desp.energies import SetEnergy, SetField
 from desp.methods.denoising import _NetworkField
 from desp.nn import SetNetwork
-from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Record, Sampler, ValueAndGrad, gradient_of
+from desp.samplers import (
+    ChainEngine,
+    ChainInfo,
+    EDMSampler,
+    LangevinSampler,
+    Record,
+    Sampler,
+    ValueAndGrad,
+    gradient_of,
+)
 from desp.samplers.base import Chain
-from desp.samplers.engine import GRAPHS_KEPT, inline_chains
-from desp.settings import AttentionSettings, DeepSetsSettings, Engine, LangevinSettings
+from desp.samplers.engine import COMPILED_SHAPES, GRAPHS_KEPT, ROWS_COMPILED, inline_chains
+from desp.settings import AttentionSettings, DeepSetsSettings, EDMSettings, Engine, LangevinSettings
 from small_methods import with_energy
 
 SAMPLER = LangevinSampler(LangevinSettings(steps=2, stochastic_steps=2))
@@ -269,3 +279,54 @@ def test_a_large_batch_goes_in_parts_unless_it_is_trained_through(
         gradient_of(energy, codes(7), 3, rows=6)(torch.rand(7, 3, 2))
     assert len(seen) == parts
     assert sum(seen) == 7
+
+
+@pytest.mark.parametrize("sampler", [SAMPLER, EDMSampler(EDMSettings(steps=2, order=1), 0.5, False)])
+def test_a_probe_takes_one_gradient_like_those_of_the_chain(sampler: Sampler) -> None:
+    """Else compiling would begin, and might fail, in the middle of a chain."""
+    asked: list[tuple[torch.Size, torch.Size]] = []
+
+    def gradient(code: Tensor) -> ValueAndGrad:
+        def of(y: Tensor) -> tuple[Tensor, Tensor]:
+            asked.append((code.shape, y.shape))
+            return torch.zeros(len(y)), torch.zeros_like(y)
+
+        return of
+
+    start = torch.zeros(2, 3, 2)
+    sampler.probe(gradient, codes(2), start)
+    assert len(asked) == 1
+    sampler.sample(gradient, codes(2), start, torch.Generator().manual_seed(0))
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Compiles nothing, and remembers how it was asked."""
+    made = SimpleNamespace(config=SimpleNamespace(recompile_limit=8), options={})
+    monkeypatch.setattr("desp.samplers.engine.import_module", lambda _: made)
+    monkeypatch.setattr(torch, "compile", lambda function, **options: made.options.update(options) or function)
+    return made
+
+
+@pytest.mark.parametrize(("before", "after"), [(8, COMPILED_SHAPES), (10 * COMPILED_SHAPES, 10 * COMPILED_SHAPES)])
+def test_a_gradient_may_be_compiled_for_many_shapes(before: int, after: int, compiler: SimpleNamespace) -> None:
+    compiler.config.recompile_limit = before
+    ChainEngine(deep_sets()).compiled_gradient(codes(2), 3)
+    assert compiler.config.recompile_limit == after
+    assert compiler.options == {"fullgraph": True, "dynamic": False}
+
+
+@pytest.mark.usefixtures("compiler")
+def test_parts_of_a_batch_are_larger_where_the_gradient_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    energy, seen = deep_sets(), []
+    plain = type(energy).prepare
+    monkeypatch.setattr(
+        type(energy), "prepare", lambda self, code, size: seen.append(len(code)) or plain(self, code, size)
+    )
+    with torch.no_grad():
+        ChainEngine(energy).compiled_gradient(codes(4), ROWS_COMPILED // 4)
+        assert seen == [4]
+        ChainEngine(energy).compiled_gradient(codes(4), ROWS_COMPILED // 2)
+    assert seen == [4, 2, 2]

@@ -45,3 +45,23 @@ def test_elements_are_matched_with_the_lowest_set_and_once_more_with_the_mean() 
     torch.testing.assert_close(found, twice)
     for other in (once, mean_matched_with(twice, lower)):
         assert not torch.allclose(found, other)
+
+
+def test_where_the_lowest_end_is_lost_the_others_are_not_matched_with_it() -> None:
+    """Energies that overflowed are all infinite, so that the first of them counts as the lowest."""
+    ends = torch.rand(4, 2, 3, 2, generator=torch.Generator().manual_seed(0))
+    ends[0, 1, 2] = torch.inf
+    left = iter(ends)
+    padding = Padding(RepresentationSettings("zero"))
+    found, _ = sample_restarts(
+        lambda: (next(left), ChainInfo()), lambda sets: torch.full((len(sets),), torch.inf), 4, "mean", padding
+    )
+    assert found[0].isfinite().all()
+    assert not found[1].isfinite().all()
+
+
+def test_a_record_of_several_has_only_what_all_of_them_have() -> None:
+    energies, norms = torch.rand(3, 2), torch.rand(3, 2)
+    joined = ChainInfo.combined([ChainInfo(energies, norms), ChainInfo(energies)], torch.cat)
+    assert torch.equal(joined.energies, torch.cat([energies, energies]))
+    assert (joined.gradient_norms, joined.trajectory) == (None, None)

@@ -95,3 +95,10 @@ def test_a_resumed_run_looks_at_all_steps_since_the_checkpoint(
     callback = Recorder()
     diverging_trainer(fractions, settings, folder=tmp_path, callback=callback).fit(resume=True)
     assert callback.rollbacks == rollbacks
+
+
+def test_the_newest_checkpoint_is_the_last_good_one(tmp_path: Path) -> None:
+    trainer = diverging_trainer(at_first(s4=0.6, s5=0.6), SHORT, folder=tmp_path)
+    with pytest.raises(TrainingError, match=r"The last good checkpoint is .*step-00000004\.safetensors\."):
+        trainer.fit()
+    assert len(trainer.store.steps()) == 2

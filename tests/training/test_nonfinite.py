@@ -150,3 +150,10 @@ def test_an_interrupted_validation_is_made_up_for(tmp_path: Path) -> None:
     assert (outcome.steps, outcome.best_score, outcome.best_step) == (3, 1, 3)
     again = scored(Scores(), settings, folder=tmp_path).fit(resume=True)  # and not a second time
     assert again.best_step == 3
+
+
+def test_a_failure_names_the_step_that_was_bad_and_not_the_one_where_it_was_seen() -> None:
+    settings = replace(SHORT, log_every=4, checkpoint_every=4)
+    with pytest.raises(TrainingError, match="at step 1") as caught:
+        make_trainer(make_predictor(), settings, source=Poisoned((0, 1))).fit()
+    assert caught.value.step == 1

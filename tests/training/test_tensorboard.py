@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tiny_problem import SHORT, make_predictor, make_trainer
@@ -22,6 +23,13 @@ def test_event_files_appear(tmp_path: Path) -> None:
     reader.Reload()
     assert {"loss", "gradient_norm", "learning_rate"} <= set(reader.Tags()["scalars"])
     assert [event.step for event in reader.Scalars("loss")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_trackers_are_finished_and_the_processes_go_on() -> None:
+    accelerator, finished = make_accelerator("cpu", SHORT, None), []
+    accelerator.trackers = [SimpleNamespace(finish=lambda: finished.append("finished"))]
+    make_trainer(make_predictor(), replace(SHORT, steps=1), accelerator=accelerator).fit()
+    assert finished == ["finished"]
 
 
 def test_the_extra_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

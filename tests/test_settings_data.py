@@ -1,0 +1,32 @@
+"""What settings say of data: columns of one meaning each, and commands to fetch them."""
+
+from typing import Any
+
+import pytest
+
+from desp.errors import SettingsError
+from desp.settings import DataDescription, MnistSettings
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        ({"position": ((0, 2), (2, 4))}, "position must be one range"),
+        ({"position": ((0, 2),), "categories": ((1, 3),)}, "description must be columns of one meaning"),
+        ({"position": ((0, 2),), "boxes": ((1, 5),)}, "description must be columns of one meaning"),
+    ],
+)
+def test_a_position_is_one_and_nothing_else(columns: dict[str, Any], name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        DataDescription(**columns)
+
+
+@pytest.mark.parametrize("columns", [{"position": ((2, 4),)}, {"categories": ((1, 4),)}, {"boxes": ((0, 4),)}])
+def test_columns_lie_within_an_element(columns: dict[str, Any]) -> None:
+    DataDescription(**columns).check_features(4)
+    with pytest.raises(SettingsError, match=f"{next(iter(columns))} must be within the 3 features"):
+        DataDescription(**columns).check_features(3)
+
+
+def test_the_command_that_fetches_data_can_be_pasted() -> None:
+    assert MnistSettings().fetch_command("/my data") == "desp data mnist --data-dir '/my data'"
