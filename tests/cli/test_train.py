@@ -234,7 +234,7 @@ def test_a_damaged_checkpoint_is_not_resumed(desp: Desp, tiny: list[str], polygo
     checkpoint = polygons / "checkpoints" / "step-00000006.safetensors"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-10])
     finished = desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume")
-    assert_refused(finished, "step-00000006.safetensors", "damaged", "Delete it")
+    assert_refused(finished, "step-00000006.safetensors", "damaged", "delete it")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"settings": {"recipe": 3}, "seed": 0}'])
