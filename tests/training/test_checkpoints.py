@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_read_is_named(path: Path, monkeypatch: pytest.Mon
         raise PermissionError("Permission denied")
 
     monkeypatch.setattr("desp.training.checkpoints.safe_open", refuse)
-    with pytest.raises(CheckpointError, match=rf"{path.name} is damaged .*Permission denied"):
+    with pytest.raises(CheckpointError, match=rf"{path.name}.*Permission denied"):
         load_checkpoint(path)
 
 
