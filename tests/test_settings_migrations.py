@@ -127,6 +127,7 @@ METHODS: dict[str, tuple[dict[str, Any], MethodSettings]] = {
         {"energy": WAVES | {"field": True}, "estimator": EVERY_DENOISING, "sampler": EVERY_SOLVER},
         DenoiserSettings(**DIFFUSION, network=ATTENTION),
     ),
+    "denoiser, its kind not said": ({"energy": {"field": True}}, DenoiserSettings()),
     "set-risk": (
         {
             "energy": {"kind": "set-encoder", "hidden": 7},

@@ -99,7 +99,7 @@ def test_the_error_lists_what_was_tried(server: Server, tmp_path: Path) -> None:
     with socket.socket() as closed:  # bound and not listening: nobody answers there
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        places = (dead, *mirrors(server, "missing", "broken"), "file:///etc")
+        places = (dead, *mirrors(server, "missing/", "broken"), "file:///etc")
         with pytest.raises(DataError) as caught:
             download(tmp_path / "file.gz", MD5, places)
     message = str(caught.value)

@@ -61,6 +61,7 @@ def test_the_largest_set_may_be_in_either_part(
     monkeypatch.setattr("desp.data.mnist.read_idx", lambda path, _: arrays[path.name])
     data = load_mnist("mnist", tiny_mnist)
     assert data.test.points.shape[1] == data.training.points.shape[1] == 20
+    assert (len(data.training), len(data.validation)) == (2, 1)  # never none
 
 
 def test_images_at_once_do_not_matter(tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,14 @@ def test_missing_files_tell_how_to_get_them(tmp_path: Path) -> None:
         load_mnist("mnist", tmp_path)
 
 
+def test_missing_files_are_fetched_to_where_the_others_are(tiny_mnist: Path) -> None:
+    """Those in the folder itself are completed there, and not in the folder above."""
+    folder = (tiny_mnist / "mnist").rename(tiny_mnist / "downloads")
+    (folder / TEST_LABELS).unlink()
+    with pytest.raises(DataError, match=f"{TEST_LABELS} in {folder}. .* desp data mnist --data-dir {folder}. If"):
+        load_mnist("mnist", folder)
+
+
 def test_another_checksum_is_refused(tiny_mnist: Path) -> None:
     path = tiny_mnist / "mnist" / TRAIN_LABELS
     path.write_bytes(path.read_bytes() + b"x")

@@ -226,6 +226,15 @@ def test_inputs_that_are_floats_stay_as_they_are(dtype: torch.dtype) -> None:
     assert as_input(torch.ones(2, dtype=dtype)).dtype == dtype
 
 
+def test_inputs_that_must_not_be_written_to_are_copied() -> None:
+    """Torch warns about the rows of a memory map, and writing to them ends the program."""
+    row = np.ones(3, dtype=np.float32)
+    row.flags.writeable = False
+    x = as_input(row)
+    x[0] = 5.0
+    assert (x.tolist(), row.tolist()) == ([5.0, 1.0, 1.0], [1.0, 1.0, 1.0])
+
+
 def test_complex_inputs_are_refused() -> None:
     with pytest.raises(DataError):
         as_input(1 + 2j)

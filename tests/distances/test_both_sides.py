@@ -163,6 +163,14 @@ def test_aligned_sets_may_hold_anything_where_nothing_is() -> None:
     assert bool((aligned_distance(first[:, order], second, presence) != expected).all())
 
 
+def test_aligned_distance_is_a_mean_over_features_and_present_elements() -> None:
+    a = torch.zeros(2, 3, 2)
+    b = torch.tensor([[[0.5, 0.0], [3.0, 1.0], [9.0, 9.0]], [[9.0, 9.0]] * 3])
+    presence = torch.tensor([[True, True, False], [False] * 3])
+    each = [0.125 / 2, (2.5 + 0.5) / 2]
+    assert aligned_distance(a, b, presence).tolist() == pytest.approx([sum(each) / 2, 0.0])
+
+
 def test_no_comparison_is_left_out() -> None:
     """A new function of two sets belongs into one of the tables here."""
     elsewhere = {"huber_pairs", "aligned_distance"}

@@ -10,6 +10,7 @@ from desp.data.shape import DataShape
 from desp.errors import DataError, SettingsError
 from desp.methods import Method, MethodParts, build_method
 from desp.methods.base import code_shape, evaluating
+from desp.nn import InputScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import Padding
 from desp.settings import (
@@ -20,6 +21,7 @@ from desp.settings import (
     DescentSettings,
     EDMSettings,
     EnergySettings,
+    IdentityEncoderSettings,
     InputKind,
     LangevinSettings,
     MethodSettings,
@@ -107,6 +109,16 @@ def test_deep_sets_takes_the_code_length_from_the_encoder() -> None:
     assert method.energies(method.encode(torch.rand(4, 3)), torch.rand(4, 5, 2)).shape == (4,)
 
 
+def test_an_encoder_of_ones_own_keeps_its_scales() -> None:
+    shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings())
+    scaling, statistics = InputScaling((3,)), torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    scaling.set_from(torch.full((3,), 7.0), torch.full((3,), 8.0))
+    build_method(DenoisingSettings(), shape, padding, encoder=scaling, statistics=statistics)
+    assert (scaling.mean.tolist(), scaling.deviation.tolist()) == ([7.0] * 3, [8.0] * 3)
+    own = build_method(DenoisingSettings(encoder=IdentityEncoderSettings()), shape, padding, statistics=statistics)
+    assert own.encode(torch.tensor([[5.0, 7.0, 9.0]])).tolist() == [[1.0] * 3]
+
+
 def test_asking_an_encoder_for_its_codes_leaves_it_as_it_was() -> None:
     encoder = nn.Sequential(nn.Linear(3, 7), nn.BatchNorm1d(7), nn.Dropout())
     encoder[2].eval()
@@ -172,6 +184,7 @@ def test_a_method_without_an_energy_says_so(counting: Counting, generator: torch
     energies = counting.energies(code, y)
     assert energies.shape == (2300,)
     assert energies.isnan().all()
+    assert counting.energies(code.double(), y.double()).dtype == torch.float64
     with pytest.raises(SettingsError, match="A density over sets needs the method 'denoising'"):
         counting.log_prob(code, y, generator, 4, 1)
     assert counting.divergence_reason({"divergent": 1.0}) is None

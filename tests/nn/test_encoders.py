@@ -75,6 +75,8 @@ def test_pooled_set_encoder_sees_how_many_there_are() -> None:
     nobody = encoder(torch.zeros(1, 2, 3))[0]  # rows, but none that is present
     torch.testing.assert_close(encoder(torch.zeros(1, 0, 3))[0], nobody)
     assert not torch.allclose(nobody, one)
+    without_rows = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5), (0, 3))
+    assert without_rows(torch.zeros(2, 0, 3)).isfinite().all()
 
 
 @every_pooling

@@ -2,9 +2,10 @@
 
 import math
 
+import pytest
 import torch
 
-from desp.nn.fourier import fourier_length, with_fourier_features
+from desp.nn.fourier import SIGMA_FEATURES, fourier_length, with_fourier_features, with_sigma
 
 
 def test_fourier_features_of_two_numbers() -> None:
@@ -21,3 +22,11 @@ def test_no_fourier_features() -> None:
     values = torch.rand(3, 4)
     assert torch.equal(with_fourier_features(values, 0), values)
     assert fourier_length(4, 0) == 4
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 4, 3)], ids=["a set", "each element"])
+def test_codes_keep_their_precision_with_a_noise_level(shape: tuple[int, ...]) -> None:
+    code = torch.rand(shape).bfloat16()
+    joined = with_sigma(code, torch.tensor([0.1, 2.0], dtype=torch.float64))
+    assert (joined.dtype, joined.shape) == (torch.bfloat16, (*shape[:-1], 3 + SIGMA_FEATURES))
+    assert torch.equal(joined[..., :3], code)

@@ -165,3 +165,19 @@ def test_statistics_of_inputs_that_are_sets_count_present_elements() -> None:
     _, statistics = inspect_dataset([(x[0], [[0.5]])], description=DataDescription(input_kind="set"))
     assert statistics[0].tolist() == [2.0, 0.0]
     assert statistics[1].tolist() == [1.0, 1.0]
+
+
+def test_boxes_are_looked_for_in_their_own_columns() -> None:
+    described = DataDescription(boxes=((2, 6),))
+    fine = [[0.9, 0.1, 0.2, 0.3, 0.6, 0.8]]  # columns 0 to 3 would be a box that ends before it begins
+    assert inspect_dataset([(X, fine)], description=described)[0].features == 6
+    for broken in ([0.1, 0.2, 0.6, 0.3, 0.5, 0.8], [0.1, 0.2, 0.3, 0.9, 0.5, 0.8]):
+        with pytest.raises(DataError, match=r"The features in columns 2 to 5 \(boxes\) must be left, top, right"):
+            inspect_dataset([(X, [broken])], description=described)
+
+
+def test_inputs_that_are_all_alike_do_not_deviate() -> None:
+    """By rounding, the mean of their squares is less than the square of their mean."""
+    x = torch.tensor([0.1], dtype=torch.float64)
+    _, statistics = inspect_dataset([(x, [[0.5]])] * 3)
+    assert statistics.flatten().tolist() == pytest.approx([0.1, 0.0], abs=1e-7)

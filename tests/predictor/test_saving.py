@@ -101,8 +101,27 @@ def test_saving_again_replaces(saved: Path, settings: Parts, short: TrainingSett
     assert SetPredictor.from_pretrained(saved).shape == other.shape
 
 
-def test_loading_goes_to_the_device_that_is_asked_for(saved: Path) -> None:
+def test_loading_goes_to_the_device_that_is_asked_for(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert SetPredictor.from_pretrained(saved, device="cpu").device == torch.device("cpu")
+    asked: list[str] = []  # where there is no other device, nothing else shows it
+    monkeypatch.setattr(
+        "desp.predictor.saving.default_device", lambda choice: asked.append(choice) or torch.device("cpu")
+    )
+    for choice in ("cpu", "auto"):
+        SetPredictor.from_pretrained(saved, device=choice)
+    assert asked == ["cpu", "auto"]
+
+
+def test_weights_of_today_are_not_taken_for_older_ones(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, str]] = []
+
+    def migrate(weights: dict[str, Tensor], schema: int, kind: str) -> dict[str, Tensor]:
+        told.append((schema, kind))
+        return weights
+
+    monkeypatch.setattr("desp.predictor.saving.migrate_weights", migrate)
+    SetPredictor.from_pretrained(saved, device="cpu")
+    assert told == [(SCHEMA, "contrastive")]
 
 
 def test_a_loaded_predictor_can_be_fitted_again(
@@ -243,6 +262,10 @@ def test_a_missing_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("nothing/here", "nothing"):  # could be a name on the hub
         with pytest.raises(CheckpointError, match=f"no folder {name}.*hub"):
             SetPredictor.from_pretrained(name)
+    with pytest.raises(CheckpointError, match=r"no folder my model!.*hub"):  # no name the hub would take
+        SetPredictor.from_pretrained("my model!")
+    with pytest.raises(CheckpointError, match=r"no folder runs/mine/model\. Pass what"):
+        SetPredictor.from_pretrained("runs/mine/model")
 
 
 def test_a_predictor_on_the_hub_is_asked_for_with_the_hubs_options(

@@ -169,6 +169,15 @@ def test_not_safetensors_at_all(tmp_path: Path, content: bytes) -> None:
         load_checkpoint(path)
 
 
+def test_a_file_that_cannot_be_read_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("Permission denied")
+
+    monkeypatch.setattr("desp.training.checkpoints.safe_open", refuse)
+    with pytest.raises(CheckpointError, match=rf"{path.name}.*Permission denied"):
+        load_checkpoint(path)
+
+
 def at(step: int) -> Checkpoint:
     return Checkpoint({"weight": torch.full((2,), float(step))}, {"step": step})
 
