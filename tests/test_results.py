@@ -293,6 +293,18 @@ def test_metrics_of_older_results_are_known_by_name(metric: str, unit: float, di
     assert metric_facts(metric) == {"unit": unit, "direction": direction}
 
 
+def test_a_published_cell_names_the_recipe_that_was_there_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_RECIPES", dict(registry._RECIPES))
+
+    @registry.recipe(table="toy", task="polygons", system="desp", scored="raw")
+    def outside_recipe() -> RunSettings:
+        """Of another package."""
+        return replace(get_recipe("polygons-desp-paper").build(), recipe="outside-recipe")
+
+    cells = [row for row in table_rows([]) if (row["task"], row["system"]) == ("polygons", "desp")]
+    assert {row["recipe"] for row in cells} == {"polygons-desp-paper"}
+
+
 def test_a_recipe_may_belong_to_a_table_that_nobody_published(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_RECIPES", dict(registry._RECIPES))
 

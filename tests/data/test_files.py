@@ -101,6 +101,7 @@ def test_parts_keep_inputs_with_their_sets(write: WriteLines) -> None:
     assert inputs_of(part).tolist() == [[3], [1]]
     assert [len(item) for item in sets_of(part)] == [4, 2]
     assert part.input_kind == data.input_kind
+    assert inputs_of(part.part([0])).tolist() == [[3]]  # a part of a part counts from that part
 
 
 def test_a_file_feeds_a_source(write: WriteLines) -> None:

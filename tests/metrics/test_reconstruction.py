@@ -126,6 +126,7 @@ def test_parts_do_not_matter(generator: torch.Generator, monkeypatch: pytest.Mon
     predicted, true = random_sets(11, 6, generator), random_sets(11, 6, generator)
     whole, assigned = chamfer_each(predicted, true), scores(predicted, true)["hungarian"]
     monkeypatch.setattr(reconstruction, "PAIRS_AT_ONCE", 4 * 36)
+    assert [len(part) for part, _ in reconstruction._parts(predicted, true)] == [4, 4, 3]
     torch.testing.assert_close(chamfer_each(predicted, true), whole)
     assert scores(predicted, true)["hungarian"] == pytest.approx(assigned)
     monkeypatch.setattr(reconstruction, "PAIRS_AT_ONCE", 1)

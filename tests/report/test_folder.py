@@ -49,7 +49,9 @@ def test_settings_with_something_that_was_removed_are_shown_as_they_are(make_run
     record = read_run(folder)
     assert record.settings == settings
     assert record.method is None
-    assert '<section id="ablation"' in write_report(folder).read_text(encoding="utf-8")  # it was measured
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert '<section id="ablation"' in page  # it was measured
+    assert "E is the energy of a prediction" in page  # they are drawn
 
 
 def test_missing_optional_files_are_none(make_run: MakeRun) -> None:

@@ -70,6 +70,11 @@ def test_page_is_written_into_the_folder(make_run: MakeRun) -> None:
     assert not [item for item in folder.iterdir() if item.name.endswith(".tmp")]
 
 
+def test_page_names_its_folder_also_from_inside_of_it(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(make_run(samples=None, ablation=None, log=None))
+    assert "from the run folder run." in page_of(Path("."))
+
+
 def test_page_is_self_contained(make_run: MakeRun) -> None:
     page = page_of(make_run())
     assert "http://" not in page

@@ -151,6 +151,13 @@ def test_points_are_smaller_where_there_are_more() -> None:
     assert [point_size(count) for count in (0, 1, 10, 50, 1000)] == [18, 18, 13, 2.6, 1.6]
 
 
+def test_points_have_one_size_that_follows_the_largest_set(drawn: list[Figure]) -> None:
+    ten = [[0.1 * index, 0.5] for index in range(10)]
+    rows = [example("", [ten, dot(0.5, 0.5)], [(ten, None)])]
+    prediction_grid({"axes": PLANE, "examples": rows})
+    assert [panel.collections[0].get_sizes().tolist() for panel in drawn[0].axes] == [[13]] * 3
+
+
 # -- cases -----------------------------------------------------------------------------------------------
 
 

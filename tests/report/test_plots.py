@@ -133,7 +133,7 @@ def test_a_long_series_is_thinned_after_it_is_smoothed(
 
 
 def test_values_that_are_not_finite_are_left_out(drawn: list[Figure], make_run: MakeRun) -> None:
-    (line,) = curve_of(drawn, make_run, [1.0, None, float("nan"), 3.0, float("inf"), "x", 2.0], "loss")
+    (line,) = curve_of(drawn, make_run, [1.0, None, float("nan"), 3, float("inf"), "x", 2.0], "loss")
     assert points_of(line) == [(10, 1), (40, 3), (70, 2)]
 
 
@@ -170,6 +170,9 @@ def test_rare_extremes_are_cut_and_told(drawn: list[Figure], make_run: MakeRun) 
     curve_of(drawn, make_run, values, "loss")
     assert drawn[-1].axes[0].get_ylim()[1] < 10  # nothing to cut
     assert not drawn[-1].axes[0].texts
+    for highest, cut in ((53.0, False), (55.0, True)):  # from six times the usual range on
+        curve_of(drawn, make_run, [*values, highest], "loss")
+        assert bool(drawn[-1].axes[0].texts) == cut
     values[7], values[150] = -500.0, 1000.0
     curve_of(drawn, make_run, values, "loss")
     (axes,) = drawn[-1].axes

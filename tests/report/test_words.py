@@ -114,9 +114,15 @@ def test_the_top_says_what_was_run(make_run: MakeRun) -> None:
     assert "seed 3 · training is not finished at step 30" in top(page_of(folder))
 
 
-def test_a_run_that_is_not_scored_shows_its_best_validation(make_run: MakeRun) -> None:
-    text = top(page_of(make_run(evaluation=None)))
-    assert f"Best validation score 8.7e{MINUS}5 at step 20 Not scored yet. desp evaluate RUN scores" in text
+@pytest.mark.parametrize(
+    ("step", "told"), [({"best_step": 20}, "at step 20"), ({"best_step": 0}, "at step 0"), ({}, "during training")]
+)
+def test_a_run_that_is_not_scored_shows_its_best_validation(
+    make_run: MakeRun, step: dict[str, int], told: str
+) -> None:
+    absent = {"evaluation": None, "samples": None, "ablation": None, "log": None}
+    text = top(page_of(make_run(summary={"best_score": 8.7e-05, **step}, **absent)))
+    assert f"Best validation score 8.7e{MINUS}5 {told} Not scored yet. desp evaluate RUN scores" in text
 
 
 # -- sections --------------------------------------------------------------------------------------------

@@ -222,7 +222,8 @@ def test_an_ablation_scores_what_there_is(
     trained: RunFolder, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files have no raw scores, and digits were scored on fewer sets than the paper's."""
-    few = Evaluation(raw={}, returned={"score": 0.2, "size_rmse_first7": 0.5, "size_rmse_all": 0.6}, real_data={})
+    returned = {"score": 0.2, "size_rmse_pooled": 0.7, "size_rmse_first7": 0.5, "size_rmse_all": 0.6}
+    few = Evaluation(raw={}, returned=returned, real_data={})
     monkeypatch.setattr(PolygonsTask, "evaluate", lambda *_, **__: few)
     (row,) = ablate_run(trained, [0.0])["rows"]
     assert (row["score"], row["score_returned"], row["size_rmse"], row["hungarian"]) == (0.2, 0.2, 0.5, None)

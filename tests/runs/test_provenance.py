@@ -1,6 +1,7 @@
 """Where a number comes from: commit, machine, versions, command."""
 
 import json
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -71,6 +72,26 @@ def test_a_commit_that_was_changed_since_is_told(status: str, told: str, monkeyp
     monkeypatch.delenv("DESP_COMMIT", raising=False)
     monkeypatch.setattr(subprocess, "run", lambda command, **_: SimpleNamespace(stdout=answers[command[3]] + "\n"))
     assert commit() == told
+
+
+def test_files_that_git_does_not_know_change_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of runs beside the code is no change of it."""
+    code = tmp_path / "provenance.py"
+    code.write_text("1\n")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)  # inside a hook, they name another repository
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for command in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    monkeypatch.delenv("DESP_COMMIT", raising=False)
+    monkeypatch.setattr("desp.runs.provenance.__file__", str(code))
+    (tmp_path / "runs.json").write_text("{}")
+    clean = commit()
+    assert clean is not None
+    assert len(clean) == 40
+    code.write_text("2\n")
+    assert commit() == f"{clean}-dirty"
 
 
 def test_commit_can_be_given_or_is_asked_of_git(monkeypatch: pytest.MonkeyPatch) -> None:

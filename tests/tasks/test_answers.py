@@ -13,11 +13,19 @@ import desp.tasks.scoring
 from desp.data.base import Batch
 from desp.data.files import read_data_file
 from desp.errors import DataError
-from desp.predictor import SetPredictor
+from desp.predictor import DataShape, SetPredictor
 from desp.sets import SetBatch
-from desp.settings import DataDescription, FilesSettings, RepresentationSettings
+from desp.settings import (
+    ConvEncoderSettings,
+    DataDescription,
+    DeepSetsSettings,
+    DescentSettings,
+    FilesSettings,
+    RepresentationSettings,
+    SetRiskSettings,
+)
 from desp.tasks.files import FilesTask
-from desp.tasks.scoring import QUICK, EvaluationSetup
+from desp.tasks.scoring import QUICK, EvaluationSetup, score_examples
 
 PRESENCE = RepresentationSettings(padding="presence")
 ALIGNED = DataDescription(aligned=True)
@@ -133,6 +141,34 @@ def test_aligned_sets_are_compared_element_by_element(
 
     assert score(slice(0, 0, 1))["score"] == pytest.approx(0, abs=1e-9)
     assert score(slice(0, 1, 1))["score"] > 0.01
+
+
+def test_all_predictions_for_an_input_have_its_elements() -> None:
+    shape = DataShape((3, 3), features=1, max_size=3, input_kind="set", description=ALIGNED)
+    method = SetRiskSettings(energy=DeepSetsSettings(hidden=8), descent=DescentSettings(steps=2))
+    predictor = SetPredictor(method, device="cpu")
+    predictor.build(shape, seed=0)
+    x = SetBatch.from_ragged([torch.ones(count, 2) for count in (1, 3, 2)], 3, 2).with_presence()
+    _, raw = EvaluationSetup(predictor, seed=0, samples=2, protocol=QUICK).sample([x[:1], x[1:]], 2, "chains")
+    assert predictor.decode_sets(raw).sizes.tolist() == [1, 1, 3, 3, 2, 2]
+
+
+def test_images_are_scored_as_they_are_trained_on() -> None:
+    """As bytes, which an encoder reads as intensities: as numbers up to 255 they would be other images."""
+    method = SetRiskSettings(
+        encoder=ConvEncoderSettings(hidden=8, out=4),
+        energy=DeepSetsSettings(hidden=8),
+        descent=DescentSettings(steps=2),
+    )
+    predictor = SetPredictor(method, device="cpu")
+    predictor.build(DataShape((3, 8, 8), features=1, max_size=2, input_kind="image"), seed=0)
+    images = torch.randint(256, (4, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    setup = EvaluationSetup(predictor, seed=0, samples=1, protocol=QUICK)
+    as_bytes, as_intensities = (
+        score_examples(setup, [(x, (torch.ones(1, 1),)) for x in inputs]) for inputs in (images, images / 255)
+    )
+    assert as_bytes.energy == as_intensities.energy
+    assert as_bytes.returned == as_intensities.returned
 
 
 def test_lines_that_are_not_aligned(tmp_path: Path) -> None:

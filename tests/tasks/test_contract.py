@@ -4,12 +4,16 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+import torch
 
+from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.metrics.base import describe, find_metric
+from desp.sets import SetBatch
 from desp.settings import LangevinSettings
 from desp.tasks import EvaluationSetup, Task
+from desp.tasks.base import GeneratedTask
 
 every_task = pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist"], indirect=True)
 
@@ -47,6 +51,21 @@ def test_protocols_are_asked_for_by_name(problem: Any) -> None:
     assert problem.task.protocols.keys() == {"full", "quick"}
     with pytest.raises(SettingsError, match=r"has no protocol 'slow'. Known are: full, quick"):
         problem.task.protocol("slow")
+
+
+class Pairs(GeneratedTask):
+    """Two points for a number."""
+
+    name = "pairs"
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
+        x = torch.rand(batch_size, 1, generator=generator)
+        return Batch(x, SetBatch.from_ragged([torch.stack([row, -row]) for row in x]))
+
+
+def test_sets_that_are_drawn_have_as_many_rows_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.tasks.base.DRAWN", 10)
+    assert [Pairs().shape(asked, True)[0].max_size for asked in (None, 2, 5)] == [2, 2, 5]
 
 
 def test_keys_find_their_metric() -> None:
