@@ -164,3 +164,11 @@ def test_loading_writes_nothing(tiny_mnist: Path) -> None:
     before = everything_in(tiny_mnist)
     load_mnist("mnist", tiny_mnist)
     assert everything_in(tiny_mnist) == before
+
+
+def test_an_empty_folder_of_a_variant_hides_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / TRAIN_LABELS).write_bytes(b"labels")
+    sums = {"mnist": {TRAIN_LABELS: desp.data.mnist_files.file_md5(tmp_path / TRAIN_LABELS)}}
+    monkeypatch.setattr(desp.data.mnist_files, "CHECKSUMS", sums)
+    assert files_folder("mnist", tmp_path) == tmp_path

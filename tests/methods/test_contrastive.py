@@ -250,5 +250,6 @@ def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None
     assert method.training_engine.gradients == 4000
     method.resume_engine("graph")  # what a CPU has not
     assert method.training_engine.resumed_engine is None
-    method.resume_engine("compiled")
-    assert method.training_engine.resumed_engine == "compiled"
+    for engine in ("compiled", "eager"):
+        method.resume_engine(engine)
+        assert method.training_engine.resumed_engine == engine

@@ -286,6 +286,13 @@ def test_an_endless_dataset_is_read_as_far_as_is_said(monkeypatch: pytest.Monkey
     assert statistics[0].tolist() == [4.0]
 
 
+def test_a_dataset_with_an_end_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_module, "ITERABLE_EXAMPLES", 7)
+    pairs = [(torch.tensor([float(size)]), torch.full((size, 1), float(size))) for size in range(1, 10)]
+    shape, statistics = inspect_dataset(pairs)
+    assert (shape.max_size, statistics[0].tolist()) == (9, [5.0])
+
+
 @pytest.mark.parametrize(
     ("x", "kind"), [(torch.zeros(3), "vector"), (torch.zeros(1, 4, 4), "image"), (torch.zeros(4, 3), "vector")]
 )
