@@ -6,16 +6,14 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from desp.cli import main
-from desp.tasks import Protocol
-from desp.tasks.digits import DigitsTask
-from desp.tasks.polygons import PolygonsTask
+from few_tests import score_few
 
 # Every setting that makes a run long, made short.
 TINY = [
@@ -64,21 +62,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A folder of its own for every test, few test sets, and a commit also where there is no repository."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DESP_COMMIT", "0" * 40)
-    shrink(monkeypatch)
-
-
-def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Score few sets."""
-    few = Protocol(
-        test_examples=(20,),
-        predictions_per_input=10,
-        sets_per_collection=6,
-        sets_per_collection_hungarian=6,
-        calibration_examples=50,
-    )
-    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few})
-    fewer = replace(few, test_examples=(12,), predictions_per_input=4)
-    monkeypatch.setattr(DigitsTask, "protocols", {"full": fewer, "quick": fewer})
+    score_few(monkeypatch)
 
 
 @pytest.fixture(name="desp")

@@ -117,6 +117,12 @@ def system(steps: int, **settings: Any) -> SetRisk:
     return make(risk, 4, padding=Padding(RepresentationSettings())).double()
 
 
+def assert_same_gradients(method: nn.Module, loss: Tensor, expected: Tensor) -> None:
+    """Every part of a loss trains all that it depends on, the encoder too."""
+    weights = [*method.parameters()]
+    torch.testing.assert_close(torch.autograd.grad(loss, weights), torch.autograd.grad(expected, weights))
+
+
 @every_distance
 @pytest.mark.parametrize("supervise", ["last", "all"])
 def test_the_loss_of_dspn(distance: Distance, supervise: Literal["last", "all"]) -> None:
@@ -132,6 +138,9 @@ def test_the_loss_of_dspn(distance: Distance, supervise: Literal["last", "all"])
     torch.testing.assert_close(statistics["risk"], mean)
     torch.testing.assert_close(statistics["representation_loss"], true.detach())
     torch.testing.assert_close(loss, mean + 0.1 * true)
+    iterates = method.descent.all_sets(method.energy, code, DescentSettings(3, 25.0))[-len(sets) :]
+    differentiable = sum(SET_DISTANCES[distance](item, y).mean() for item in iterates) / len(sets)
+    assert_same_gradients(method, loss, differentiable + 0.1 * true)
 
 
 def test_the_loss_of_c_dspn() -> None:
@@ -150,6 +159,7 @@ def test_the_loss_of_c_dspn() -> None:
     torch.testing.assert_close(statistics["risk"], torch.stack(distances).mean().detach())
     torch.testing.assert_close(statistics["cardinality_loss"], -log_p.mean().detach())
     torch.testing.assert_close(loss, torch.stack(distances).mean() - 0.5 * log_p.mean())
+    assert_same_gradients(method, loss, torch.stack(distances).mean() - 0.5 * log_p.mean())
 
 
 @pytest.mark.parametrize("cardinality", ["clamped", "predicted"])

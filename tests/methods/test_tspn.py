@@ -39,7 +39,10 @@ def test_loss_is_that_of_ragged_sets() -> None:
     log_p = method.cardinality(code)[torch.arange(5), torch.arange(5)]
     torch.testing.assert_close(statistics["risk"], torch.stack(distances).mean().detach())
     torch.testing.assert_close(statistics["cardinality_loss"], -log_p.mean().detach())
-    torch.testing.assert_close(loss, torch.stack(distances).mean() - 0.5 * log_p.mean())
+    expected = torch.stack(distances).mean() - 0.5 * log_p.mean()
+    torch.testing.assert_close(loss, expected)
+    weights = [*method.parameters()]  # all are trained, the encoder also by p(n | x)
+    torch.testing.assert_close(torch.autograd.grad(loss, weights), torch.autograd.grad(expected, weights))
     assert method.capturable
 
 

@@ -43,6 +43,9 @@ METHODS: dict[str, MethodSettings] = {
         sampler=LangevinSettings(steps=20, stochastic_steps=10),
     ),
     "denoising": DenoisingSettings(energy=PooledLayersSettings(hidden=32), sampler=EDMSettings(steps=8)),
+    "denoised cardinality": DenoisingSettings(
+        energy=PooledLayersSettings(hidden=32), cardinality="denoised", sampler=EDMSettings(steps=8)
+    ),
     "attention": DenoisingSettings(energy=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
     "denoiser": DenoiserSettings(network=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
     "set-risk": SetRiskSettings(energy=DeepSetsSettings(hidden=32), descent=DescentSettings(steps=5)),

@@ -1,29 +1,20 @@
 """Runs that take no time; lets tests here import `tiny_runs`."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
-from desp.tasks import Protocol
-from desp.tasks.polygons import PolygonsTask
+from few_tests import score_few
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
 def _few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = Protocol(
-        test_examples=(20,),
-        predictions_per_input=10,
-        sets_per_collection=6,
-        sets_per_collection_hungarian=6,
-        calibration_examples=50,
-    )
-    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few})
+    score_few(monkeypatch)
 
 
 @pytest.fixture

@@ -17,7 +17,15 @@ from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler
 from desp.samplers.base import gradient_of
-from desp.settings import DeepSetsSettings, EnergySettings, Engine, LangevinSettings, SetEncoderEnergySettings
+from desp.settings import (
+    AttentionSettings,
+    DeepSetsSettings,
+    EnergySettings,
+    Engine,
+    LangevinSettings,
+    PooledLayersSettings,
+    SetEncoderEnergySettings,
+)
 from small_methods import with_energy
 
 CASES: dict[str, EnergySettings] = {
@@ -207,6 +215,16 @@ def test_layers_in_bfloat16_are_near_and_not_the_same(settings: EnergySettings) 
     assert not torch.equal(slope, exact_slope)
     torch.testing.assert_close(values, exact_values, rtol=0.1, atol=0.02)
     assert (slope - exact_slope).norm() < 0.3 * exact_slope.norm()
+
+
+@pytest.mark.parametrize("settings", [PooledLayersSettings(hidden=8), AttentionSettings(hidden=8)])
+@pytest.mark.usefixtures("medium_precision")
+def test_chains_through_layers_in_bfloat16_keep_their_precision(settings: EnergySettings) -> None:
+    """Also where the last operation of an energy is one of these layers."""
+    method = with_energy(settings, size=6)
+    code, start = method.encode(torch.randn(9, 3)).detach(), torch.rand(9, 6, 2)
+    sets, info = ChainEngine(method.energy).run(SAMPLER, code, start, seeded(), "trace")
+    assert sets.dtype == info.energies.dtype == info.gradient_norms.dtype == torch.float32
 
 
 @every_energy

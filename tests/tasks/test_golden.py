@@ -85,7 +85,7 @@ def numbers(problem: Any) -> dict[str, Any]:
     )
 
 
-def compare(name: str, found: dict[str, Any]) -> None:
+def assert_as_on_file(name: str, found: dict[str, Any]) -> None:
     """Numbers to three digits and words as they are; or write them, if that is asked for."""
     file = GOLDEN / f"{name}.json"
     if os.environ.get("DESP_GOLDEN") == "write":
@@ -99,7 +99,7 @@ def compare(name: str, found: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist"], indirect=True)
 def test_numbers_are_those_on_file(problem: Any) -> None:
-    compare(f"task-{problem.task.name}", numbers(problem))
+    assert_as_on_file(f"task-{problem.task.name}", numbers(problem))
 
 
 @pytest.mark.parametrize("problem", ["polygons", "digits"], indirect=True)
@@ -108,7 +108,7 @@ def test_distributions_by_assignment_are_those_on_file(problem: Any) -> None:
     protocol = task.protocol("quick")
     evaluation = task.evaluate(EvaluationSetup(predictor, SEED, 1, protocol, distance="hungarian"))
     found = {name: value for name, value in evaluation.returned.items() if name.endswith("_hungarian")}
-    compare(f"task-{task.name}-hungarian", flat([found, evaluation.details["distribution"]]))
+    assert_as_on_file(f"task-{task.name}-hungarian", flat([found, evaluation.details["distribution"]]))
 
 
 @pytest.mark.parametrize("problem", ["mnist"], indirect=True)

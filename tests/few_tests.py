@@ -1,0 +1,23 @@
+"""Protocols that score next to nothing, for tests of what comes around the scores."""
+
+from dataclasses import replace
+
+import pytest
+
+from desp.tasks import Protocol
+from desp.tasks.digits import DigitsTask
+from desp.tasks.polygons import PolygonsTask
+
+
+def score_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Score few sets of Polygons and fewer of Digits."""
+    few = Protocol(
+        test_examples=(20,),
+        predictions_per_input=10,
+        sets_per_collection=6,
+        sets_per_collection_hungarian=6,
+        calibration_examples=50,
+    )
+    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few})
+    fewer = replace(few, test_examples=(12,), predictions_per_input=4)
+    monkeypatch.setattr(DigitsTask, "protocols", {"full": fewer, "quick": fewer})
