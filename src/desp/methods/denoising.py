@@ -25,7 +25,9 @@ from desp.samplers import (
 )
 from desp.samplers.diffusion import add_noise, noise_mask, to_symmetric
 from desp.sets import present
-from desp.settings import DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
+from desp.nn.box_network import BoxNetwork
+from desp.nn.pyramid import level_shapes
+from desp.settings import BoxAttentionSettings, DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
 from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as second derivatives keep the autograd graph.
@@ -63,16 +65,25 @@ class _Diffusion(Method):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean squared error of the network over all that carries noise, and -log p(n | x)."""
-        code, sigma, clean = self.encode(x), self._sigmas(y, generator), to_symmetric(y)
-        flow = self._flow(code, y)
+        code, sizes = self.encode(x), present(y).sum(dim=1)
+        draws = self.settings.noise_draws
+        copies = code.repeat_interleave(draws, dim=0) if draws > 1 else code
+        y = y.repeat_interleave(draws, dim=0) if draws > 1 else y
+        sigma, clean = self._sigmas(y, generator), to_symmetric(y)
+        flow = self._flow(copies, y)
         mask, u = flow.mask, add_noise(clean, flow.mask, sigma, generator)
         _, network = flow.network(u, sigma)
         c_skip, c_out = flow.c_skip_out(sigma)
         errors = (network - (clean - c_skip * u) / c_out).square() * mask
         loss = errors.sum() / mask.sum().clamp(min=1)
         statistics = {"denoising_loss": loss.detach()}
+        if hasattr(self, "centres"):
+            first = y[::draws]
+            a, b = self.centres.loss(code, self.shape.scaling.unscale(first[..., :-1]), present(first))
+            statistics["centre_loss"] = (a + b).detach()
+            loss = loss + self.settings.network.centre_weight * (a + b)
         if self.cardinality is not None:
-            cardinality_loss = self.cardinality.loss(code, present(y).sum(dim=1))
+            cardinality_loss = self.cardinality.loss(code, sizes)
             statistics["cardinality_loss"] = cardinality_loss.detach()
             loss = loss + self.settings.cardinality_weight * cardinality_loss
         return loss, statistics
@@ -186,6 +197,13 @@ class Denoiser(_Diffusion):
 
     def _make_field(self, parts: MethodParts) -> None:
         settings, channels = self.settings.network, parts.set_shape[1]
+        if isinstance(settings, BoxAttentionSettings):
+            frame = torch.tensor([parts.shape.scaling.offset[:4], parts.shape.scaling.span[:4]])
+            shapes = level_shapes(*parts.shape.input_shape[1:])
+            from desp.nn.centre_head import CentreHead
+            self.centres = CentreHead(parts.code_shape[1] - SIGMA_FEATURES, settings.hidden, shapes)
+            self.field = _NetworkField(BoxNetwork(settings, channels, parts.code_shape, shapes, frame, self.settings.sigma_data))
+            return
         network = SetNetwork(
             settings, channels, parts.code_shape, known_presence=self.known_presence, outputs=channels
         )

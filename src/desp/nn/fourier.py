@@ -40,3 +40,8 @@ def with_sigma(code: Float[Tensor, "b *code"], sigma: Float[Tensor, " b"]) -> Fl
     if code.dim() == 3:
         features = features.unsqueeze(1).expand(-1, code.shape[1], -1)
     return torch.cat([code, features.to(code.dtype)], dim=-1)
+
+
+def sigma_of(code: Float[Tensor, "b places h"]) -> Float[Tensor, " b"]:
+    """The noise level that `with_sigma` appended to codes."""
+    return (4 * code[:, 0, -SIGMA_FEATURES]).exp()

@@ -23,8 +23,10 @@ from desp.settings.encoders import FSPoolSetEncoderSettings as FSPoolSetEncoderS
 from desp.settings.encoders import IdentityEncoderSettings as IdentityEncoderSettings
 from desp.settings.encoders import LayeredEncoderSettings as LayeredEncoderSettings
 from desp.settings.encoders import MLPEncoderSettings as MLPEncoderSettings
+from desp.settings.encoders import PyramidEncoderSettings as PyramidEncoderSettings
 from desp.settings.encoders import SumPooledSetEncoderSettings as SumPooledSetEncoderSettings
 from desp.settings.energies import AttentionSettings as AttentionSettings
+from desp.settings.energies import BoxAttentionSettings as BoxAttentionSettings
 from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
 from desp.settings.energies import EnergySettings as EnergySettings
 from desp.settings.energies import PooledLayersSettings as PooledLayersSettings
@@ -32,6 +34,7 @@ from desp.settings.energies import SetEncoderEnergySettings as SetEncoderEnergyS
 from desp.settings.methods import ContrastiveSettings as ContrastiveSettings
 from desp.settings.methods import DenoiserSettings as DenoiserSettings
 from desp.settings.methods import DenoisingSettings as DenoisingSettings
+from desp.settings.methods import DetectorSettings as DetectorSettings
 from desp.settings.methods import DiffusionSettings as DiffusionSettings
 from desp.settings.methods import MethodSettings as MethodSettings
 from desp.settings.methods import SetRiskSettings as SetRiskSettings

@@ -63,6 +63,22 @@ class ConvEncoderSettings(LayeredEncoderSettings):
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
 
 
+@EncoderSettings.register("pyramid", "desp.nn.pyramid:build_pyramid")
+@dataclass(frozen=True)
+class PyramidEncoderSettings(EncoderSettings):
+    """Images through a feature pyramid: a code for each place of three grids, at strides 4, 8 and 16, for networks
+    that read the image where their elements are."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
+    hidden: int = 64
+    """Channels of the trunk's first stage; the last has four times as many."""
+    out: int = 128
+    """Features of each place."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "out")
+
+
 @EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")
 @dataclass(frozen=True)
 class SumPooledSetEncoderSettings(LayeredEncoderSettings):

@@ -11,7 +11,12 @@ from desp.settings.base import (
     require_positive,
     require_setting,
 )
-from desp.settings.encoders import LAYERED_ENCODERS, EncoderSettings, FSPoolSetEncoderSettings
+from desp.settings.encoders import (
+    LAYERED_ENCODERS,
+    EncoderSettings,
+    FSPoolSetEncoderSettings,
+    PyramidEncoderSettings,
+)
 from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
 from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
 
@@ -149,11 +154,13 @@ class DiffusionSettings(MethodSettings):
     """Standard deviation of log sigma in training."""
     sigma_data: float = 0.5
     """Standard deviation of the data, roughly."""
+    noise_draws: int = 1
+    """Noisy copies of each set in a training step: worth more than 1 where encoding the input costs most."""
     sampler: EDMSettings = field(default_factory=EDMSettings)
     """How sets are sampled."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "p_std", "sigma_data")
+        require_positive(self, "p_std", "sigma_data", "noise_draws")
         require_not_negative(self, "cardinality_weight")
         drawn = self.cardinality == "predicted" or self.sampler.cardinality == "sampled"
         wanted = "sampled where the cardinality is denoised"
@@ -305,3 +312,33 @@ class TSPNSettings(MethodSettings):
         if kind == "set":
             return FSPoolSetEncoderSettings(self.hidden, self.latent, presence_as_feature=True, standardise=True)
         return LAYERED_ENCODERS[kind](self.hidden, self.latent, standardise=True)
+
+
+@MethodSettings.register("detector", "desp.methods.detector:Detector")
+@dataclass(frozen=True)
+class DetectorSettings(MethodSettings):
+    """A plain detector of boxes in images: a heat map of centres, with an offset and a size at each; no energy."""
+
+    deterministic: ClassVar[bool] = True
+    hidden: int = 128
+    """Width of its heads."""
+    box_weight: float = 1.0
+    """Weight of the error of offsets and sizes in the loss."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden")
+        require_not_negative(self, "box_weight")
+
+    @property
+    def width(self) -> int:
+        """Of the heads."""
+        return self.hidden
+
+    @property
+    def needs_presence(self) -> bool:
+        """A detection's confidence is its presence."""
+        return True
+
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
+        """A pyramid of features."""
+        return PyramidEncoderSettings() if kind == "image" else LAYERED_ENCODERS[kind](self.hidden, self.hidden)

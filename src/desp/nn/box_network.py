@@ -1,0 +1,159 @@
+"""A denoiser of boxes that reads an image's features inside and around every noisy box."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from desp.nn.attention import SelfAttention
+from desp.nn.fourier import SIGMA_FEATURES, fourier_length, sigma_of, with_fourier_features
+from desp.nn.pooling import Cache
+from desp.nn.pyramid import split_levels
+from desp.settings import BoxAttentionSettings
+
+# Each element reads a grid of points inside its box from the finest level, and twice as far from the next one.
+EXTENTS = (1.0, 2.0)
+# Where noisy boxes are read: no further outside the image, no smaller, no larger than this, as shares of the image.
+OUTSIDE, SMALLEST, LARGEST = 0.5, 0.02, 1.0
+
+
+def read_boxes(
+    level: Float[Tensor, "b rows columns c"], boxes: Float[Tensor, "b n 4"], points: int, extent: float
+) -> Float[Tensor, "b n features"]:
+    """A grid of points x points features inside each box, interpolated bilinearly.
+
+    The points of a box lie on rows and columns, so that their weights are products of a row's and a column's: two
+    matrix products, whose gradients are added up in one order and exist twice, unlike those of `grid_sample`.
+
+    Args:
+        level: features at the places of a grid over the image.
+        boxes: centre x, centre y, width, height, as shares of the image.
+        points: in each direction.
+        extent: factor on the sizes of the boxes.
+    """
+    batch, rows, columns, features = level.shape
+    across = _weights(boxes[..., 0], boxes[..., 2] * extent, columns, points)
+    down = _weights(boxes[..., 1], boxes[..., 3] * extent, rows, points)
+    of_rows = down.flatten(1, 2) @ level.reshape(batch, rows, columns * features)  # (B, N P, W C)
+    of_rows = of_rows.view(batch, -1, points, columns, features).transpose(2, 3).flatten(3)  # (B, N, W, P C)
+    return (across @ of_rows).flatten(2)
+
+
+def _weights(
+    centres: Float[Tensor, "b n"], lengths: Float[Tensor, "b n"], places: int, points: int
+) -> Float[Tensor, "b n points places"]:
+    """Linear interpolation weights of `points` places along each length, on a grid of `places` cells over [0, 1]."""
+    steps = (torch.arange(points, device=centres.device, dtype=centres.dtype) + 0.5) / points - 0.5
+    where = (centres.unsqueeze(-1) + lengths.unsqueeze(-1) * steps) * places - 0.5
+    where = where.clamp(0, places - 1)
+    cells = torch.arange(places, device=centres.device, dtype=centres.dtype)
+    return (1 - (where.unsqueeze(-1) - cells).abs()).clamp(min=0)
+
+
+class BoxNetwork(nn.Module):
+    """Layers of self-attention among boxes and cross-attention to the image, with a head on every box.
+
+    Args:
+        settings: widths, depth, points that each box reads.
+        channels: features of one row of a padded set, presence included.
+        code_shape: (places, features) of a pyramid's code, noise level included.
+        shapes: rows and columns of the pyramid's levels.
+        frame: offset and span (2, 4) of scaled centre x, centre y, width, height.
+        sigma_data: standard deviation of the data, by which rows were scaled.
+    """
+
+    frame: Tensor
+
+    def __init__(
+        self,
+        settings: BoxAttentionSettings,
+        channels: int,
+        code_shape: tuple[int, ...],
+        shapes: list[tuple[int, int]],
+        frame: Tensor,
+        sigma_data: float,
+    ) -> None:
+        super().__init__()
+        hidden, features, self.points = settings.hidden, code_shape[-1] - SIGMA_FEATURES, settings.points
+        self.shapes, self.sigma_data, self.frequencies = shapes, sigma_data, settings.fourier_features
+        self.register_buffer("frame", frame, persistent=False)
+        self.from_sigma = nn.Sequential(nn.Linear(SIGMA_FEATURES, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
+        self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
+        self.from_box = nn.Linear(fourier_length(4, self.frequencies), hidden)
+        self.readers = nn.ModuleList(nn.Linear(features * self.points**2, hidden) for _ in EXTENTS)
+        rows, columns = shapes[-1]
+        self.places = nn.Parameter(0.02 * torch.randn(rows * columns, hidden))
+        self.from_image = nn.Linear(features, hidden)
+        self.layers = nn.ModuleList(_BoxLayer(hidden, settings.heads) for _ in range(settings.layers))
+        self.head = nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, channels))
+        nn.init.zeros_(self.head[-1].weight)
+        nn.init.zeros_(self.head[-1].bias)
+
+    def forward(
+        self, code: Float[Tensor, "b places h"], y: Float[Tensor, "b n c"], cache: Cache = ()
+    ) -> Float[Tensor, "b n c"]:
+        """The head's output for each box."""
+        del cache
+        mask = y[..., -1] > 0
+        levels = split_levels(code[..., :-SIGMA_FEATURES], self.shapes)
+        condition = self.from_sigma(code[:, 0, -SIGMA_FEATURES:]).unsqueeze(1)
+        boxes = self.boxes(y, sigma_of(code))
+        values = self.from_element(with_fourier_features(y, self.frequencies)) + condition
+        values = values + self.from_box(with_fourier_features(4 * boxes - 2, self.frequencies))
+        for level, reader, extent in zip(levels, self.readers, EXTENTS, strict=False):
+            values = values + reader(read_boxes(level, boxes, self.points, extent))
+        image = self.from_image(levels[-1].flatten(1, 2)) + self.places
+        attended = mask | ~mask.any(dim=1, keepdim=True)  # a softmax over nothing is NaN
+        for layer in self.layers:
+            values = layer(values, condition, image, attended)
+        return self.head(values).masked_fill(~mask.unsqueeze(-1), 0.0)
+
+    def boxes(self, y: Float[Tensor, "b n c"], sigma: Float[Tensor, " b"]) -> Float[Tensor, "b n 4"]:
+        """Where noisy boxes are in the image: centre x, centre y, width, height, within bounds."""
+        total = (sigma.square() + self.sigma_data**2).sqrt().view(-1, 1, 1)  # 1 / c_in
+        scaled = (y[..., :4] * total + 1) / 2
+        boxes = scaled * self.frame[1] + self.frame[0]
+        centres = boxes[..., :2].clamp(-OUTSIDE, 1 + OUTSIDE)
+        return torch.cat([centres, boxes[..., 2:].clamp(SMALLEST, LARGEST)], dim=-1)
+
+    def cache(self, size: int) -> Cache:
+        """Nothing follows from the weights alone."""
+        del size
+        return ()
+
+
+class _BoxLayer(nn.Module):
+    """Self-attention among boxes, cross-attention to the image, a feed-forward layer; modulated by the noise level."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden, elementwise_affine=False) for _ in range(3))
+        self.attention = SelfAttention(hidden, heads)
+        self.heads = heads
+        self.queries, self.keys_values = nn.Linear(hidden, hidden), nn.Linear(hidden, 2 * hidden)
+        self.from_heads = nn.Linear(hidden, hidden)
+        self.step_in, self.step_out = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+        self.modulation = nn.Linear(hidden, 6 * hidden)
+        nn.init.zeros_(self.modulation.weight)
+        nn.init.zeros_(self.modulation.bias)
+
+    def forward(
+        self,
+        values: Float[Tensor, "b n h"],
+        condition: Float[Tensor, "b 1 h"],
+        image: Float[Tensor, "b places h"],
+        mask: Bool[Tensor, "b n"],
+    ) -> Float[Tensor, "b n h"]:
+        """The elements' new features."""
+        scales = self.modulation(F.silu(condition)).chunk(6, dim=-1)
+        looking = [norm for norm in self.norms]
+        values = values + self.attention(torch.addcmul(scales[1], looking[0](values), 1 + scales[0]), mask)
+        values = values + self._read(torch.addcmul(scales[3], looking[1](values), 1 + scales[2]), image)
+        step = torch.addcmul(scales[5], looking[2](values), 1 + scales[4])
+        return values + self.step_out(F.silu(self.step_in(step)))
+
+    def _read(self, values: Tensor, image: Tensor) -> Tensor:
+        queries = self.queries(values).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        keys, contents = self.keys_values(image).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        weights = (queries @ keys.transpose(2, 3) / queries.shape[-1] ** 0.5).softmax(dim=-1)
+        return self.from_heads((weights @ contents).transpose(1, 2).flatten(2))

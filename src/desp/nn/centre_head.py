@@ -1,0 +1,113 @@
+"""Centres of boxes as peaks of a heat map, with an offset and a size at each (CenterNet, Zhou et al. 2019)."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from desp.constants import constant
+from desp.nn.pyramid import split_levels
+
+# The standard deviation of a peak is this share of the size of its box, and at least so many cells.
+PEAK_SHARE, NARROWEST = 1 / 6, 0.7
+# Exponents of the focal loss of CornerNet and CenterNet: how much less places count that are sure, or near a centre.
+FOCUS, NEARNESS = 2, 4
+# The logit of a hundredth: how many places are centres before anything is learned.
+RARE = -4.6
+
+
+class CentreHead(nn.Module):
+    """A detector's head on the finest level of a pyramid.
+
+    Args:
+        features: of one place.
+        hidden: width of its hidden layers.
+        shapes: rows and columns of the pyramid's levels.
+    """
+
+    def __init__(self, features: int, hidden: int, shapes: list[tuple[int, int]]) -> None:
+        super().__init__()
+        self.shapes = shapes
+        self.heat, self.geometry = _layers(features, hidden, 1), _layers(features, hidden, 4)
+        nn.init.constant_(self.heat[-1].bias, RARE)  # type: ignore[arg-type]
+
+    def loss(
+        self, code: Float[Tensor, "b places c"], boxes: Float[Tensor, "b n 4"], mask: Bool[Tensor, "b n"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Focal loss of the heat map, and the error of offset and logarithmic size at true centres; mean over boxes.
+
+        Args:
+            code: of a pyramid.
+            boxes: centre x, centre y, width, height, as shares of the image.
+            mask: which of them there are.
+        """
+        heat, geometry = self._maps(code)
+        cells, count = boxes * self._grid_size(boxes), mask.sum().clamp(min=1)
+        places = self._places(cells)
+        focal = focal_loss(heat, *self._targets(cells, places, mask)) / count
+        found = geometry.gather(1, places.unsqueeze(-1).expand(-1, -1, 4))
+        errors = (found - _geometry(cells)).abs().sum(dim=-1)
+        return focal, torch.where(mask, errors, 0.0).sum() / count
+
+    def peaks(self, code: Float[Tensor, "b places c"], count: int) -> tuple[Float[Tensor, "b n 4"], Float[Tensor, "b n"]]:
+        """The boxes at the `count` highest peaks, as shares of the image, and the peaks' values, from 0 to 1."""
+        heat, geometry = self._maps(code)
+        rows, columns = self.shapes[0]
+        grid = heat.sigmoid().unflatten(1, (1, rows, columns))
+        peak = grid == F.max_pool2d(grid, 3, stride=1, padding=1)
+        scores, places = torch.where(peak, grid, 0.0).flatten(1).topk(count, dim=1)
+        found = geometry.gather(1, places.unsqueeze(-1).expand(-1, -1, 4))
+        centres = self._corners(places) + 0.5 + found[..., :2]
+        cells = torch.cat([centres, found[..., 2:].exp()], dim=-1)
+        return cells / self._grid_size(cells), scores
+
+    def _maps(self, code: Tensor) -> tuple[Float[Tensor, "b places"], Float[Tensor, "b places 4"]]:
+        """Logits of the heat map, and offset and logarithmic size, at all places."""
+        finest = split_levels(code, self.shapes)[0].permute(0, 3, 1, 2)
+        return self.heat(finest).flatten(1), self.geometry(finest).flatten(2).transpose(1, 2)
+
+    def _grid_size(self, like: Tensor) -> Float[Tensor, " 4"]:
+        rows, columns = self.shapes[0]
+        return constant((columns, rows, columns, rows), like.device, like.dtype)
+
+    def _places(self, cells: Float[Tensor, "b n 4"]) -> Int[Tensor, "b n"]:
+        """The place of each centre."""
+        rows, columns = self.shapes[0]
+        column, row = (cells[..., axis].floor().clamp(0, end - 1).long() for axis, end in ((0, columns), (1, rows)))
+        return row * columns + column
+
+    def _corners(self, places: Int[Tensor, "*b"]) -> Int[Tensor, "*b 2"]:
+        """Column and row of places."""
+        columns = self.shapes[0][1]
+        return torch.stack([places % columns, places // columns], dim=-1)
+
+    def _targets(
+        self, cells: Float[Tensor, "b n 4"], places: Int[Tensor, "b n"], mask: Bool[Tensor, "b n"]
+    ) -> tuple[Float[Tensor, "b places"], Float[Tensor, "b places"]]:
+        """Which places are centres, and how near all are to one, from 0 to 1."""
+        rows, columns = self.shapes[0]
+        grid = self._corners(torch.arange(rows * columns, device=cells.device))
+        width = (cells[..., 2:] * PEAK_SHARE).clamp(min=NARROWEST)
+        far = ((grid - self._corners(places).unsqueeze(2)) / width.unsqueeze(2)).square().sum(dim=-1)  # (B, N, places)
+        near = torch.where(mask.unsqueeze(-1), (-far / 2).exp(), 0.0).amax(dim=1)
+        return (near == 1).to(cells.dtype), near
+
+
+def focal_loss(
+    logits: Float[Tensor, "b places"], centre: Float[Tensor, "b places"], near: Float[Tensor, "b places"]
+) -> Float[Tensor, ""]:
+    """The sum over places; those near a centre count less as background."""
+    probability = logits.sigmoid()
+    found = centre * (1 - probability) ** FOCUS * F.logsigmoid(logits)
+    background = (1 - centre) * (1 - near) ** NEARNESS * probability**FOCUS * F.logsigmoid(-logits)
+    return -(found + background).sum()
+
+
+def _geometry(cells: Float[Tensor, "b n 4"]) -> Float[Tensor, "b n 4"]:
+    """What is learned at a centre: where it lies in its cell, and the logarithm of the size."""
+    inside = cells[..., :2] - cells[..., :2].floor() - 0.5
+    return torch.cat([inside, cells[..., 2:].clamp(min=1e-3).log()], dim=-1)
+
+
+def _layers(features: int, hidden: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(features, hidden, 3, padding=1), nn.ReLU(), nn.Conv2d(hidden, outputs, 1))
