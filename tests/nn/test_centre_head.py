@@ -1,0 +1,91 @@
+"""The detector's head: targets by a reference, and boxes found again from a perfect heat map."""
+
+import math
+
+import pytest
+import torch
+
+from desp.nn.centre_head import CentreHead, focal_loss
+from desp.nn.pyramid import level_shapes
+
+SHAPES = level_shapes(32, 48)  # a heat map of 8 x 12
+PLACES = sum(rows * columns for rows, columns in SHAPES)
+
+
+class Maps(CentreHead):
+    """A head whose maps are given."""
+
+    def __init__(self, heat: torch.Tensor, geometry: torch.Tensor) -> None:
+        super().__init__(2, 4, SHAPES)
+        self.given = heat, geometry
+
+    def _maps(self, code: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.given
+
+
+BOXES = torch.tensor([[[0.26, 0.3, 0.2, 0.3], [0.71, 0.62, 0.4, 0.2], [0.5, 0.5, 0.1, 0.1]]], dtype=torch.float64)
+MASK = torch.tensor([[True, True, False]])
+
+
+def perfect_maps() -> tuple[torch.Tensor, torch.Tensor]:
+    """Peaks at the two centres, written by hand: columns 12 x = 3.12 and 8.52, rows 8 y = 2.4 and 4.96."""
+    heat = torch.full((1, 96), -20.0, dtype=torch.float64)
+    geometry = torch.zeros(1, 96, 4, dtype=torch.float64)
+    for place, logit, inside, size in (
+        (2 * 12 + 3, 20.0, (0.12, 0.4), (2.4, 2.4)),
+        (4 * 12 + 8, 18.0, (0.52, 0.96), (4.8, 1.6)),
+    ):
+        heat[0, place] = logit
+        numbers = (inside[0] - 0.5, inside[1] - 0.5, math.log(size[0]), math.log(size[1]))
+        geometry[0, place] = torch.tensor(numbers, dtype=torch.float64)
+    return heat, geometry
+
+
+def test_boxes_are_found_at_peaks_the_highest_first() -> None:
+    boxes, scores = Maps(*perfect_maps()).peaks(torch.zeros(1, PLACES, 2), 3)
+    torch.testing.assert_close(boxes[:, :2], BOXES[:, :2])
+    assert scores[0, 0] > scores[0, 1] > 0.99
+    assert scores[0, 2] < 1e-6
+
+
+def test_a_perfect_head_has_no_loss() -> None:
+    focal, error = Maps(*perfect_maps()).loss(torch.zeros(1, PLACES, 2), BOXES, MASK)
+    assert float(focal) == pytest.approx(0.0, abs=1e-6)
+    assert float(error) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_error_of_boxes_is_the_mean_over_those_there_are() -> None:
+    heat, geometry = perfect_maps()
+    geometry[0, 2 * 12 + 3, 2] += 0.5
+    _, error = Maps(heat, geometry).loss(torch.zeros(1, PLACES, 2), BOXES, MASK)
+    assert float(error) == pytest.approx(0.25)
+
+
+def test_neighbours_of_a_higher_place_are_no_peaks() -> None:
+    heat, geometry = perfect_maps()
+    heat[0, 2 * 12 + 4] = 19.0  # beside the first, higher than the second
+    boxes, scores = Maps(heat, geometry).peaks(torch.zeros(1, PLACES, 2), 2)
+    torch.testing.assert_close(boxes, BOXES[:, :2])
+
+
+def test_background_counts_less_near_a_centre() -> None:
+    logits = torch.zeros(1, 3, dtype=torch.float64)
+    centre = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    near = torch.tensor([[1.0, 0.5, 0.0]], dtype=torch.float64)
+    # A logit of 0 is one half: (1/2)^2 log 2 for the centre and far away, (1/2)^4 of that where near is one half.
+    wanted = 0.25 * math.log(2) * (1 + 0.5**4 + 1)
+    assert float(focal_loss(logits, centre, near)) == pytest.approx(wanted)
+
+
+def test_a_box_outside_the_image_is_taken_to_its_border() -> None:
+    head = CentreHead(2, 4, SHAPES).double()
+    outside = torch.tensor([[[1.3, -0.2, 0.2, 0.2]]], dtype=torch.float64)
+    losses = head.loss(torch.randn(1, PLACES, 2, dtype=torch.float64), outside, torch.tensor([[True]]))
+    assert all(torch.isfinite(item) for item in losses)
+
+
+def test_images_without_boxes_have_a_loss_of_background_alone() -> None:
+    head = CentreHead(2, 4, SHAPES).double()
+    focal, error = head.loss(torch.randn(1, PLACES, 2, dtype=torch.float64), BOXES, torch.zeros(1, 3, dtype=torch.bool))
+    assert float(focal.detach()) > 0
+    assert float(error.detach()) == 0
