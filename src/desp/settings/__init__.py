@@ -23,6 +23,7 @@ from desp.settings.encoders import FSPoolSetEncoderSettings as FSPoolSetEncoderS
 from desp.settings.encoders import IdentityEncoderSettings as IdentityEncoderSettings
 from desp.settings.encoders import LayeredEncoderSettings as LayeredEncoderSettings
 from desp.settings.encoders import MLPEncoderSettings as MLPEncoderSettings
+from desp.settings.encoders import ResNet34EncoderSettings as ResNet34EncoderSettings
 from desp.settings.encoders import SumPooledSetEncoderSettings as SumPooledSetEncoderSettings
 from desp.settings.energies import AttentionSettings as AttentionSettings
 from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
