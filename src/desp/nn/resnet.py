@@ -65,7 +65,7 @@ class ResNet34(nn.Module):
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 512 p q"]:
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o p q"]:
         """Features of images, at a 32nd of their height and width, rounded up: (512, 4, 4) for 128 x 128."""
         values = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), kernel_size=3, stride=2, padding=1)
         return self.layer4(self.layer3(self.layer2(self.layer1(values))))

@@ -45,9 +45,9 @@ def desp_method(pairs: bool) -> ContrastiveSettings:
 
 
 def dspn_method(distance: Distance) -> SetRiskSettings:
-    """DSPN with a relation network as set encoder: Adam at 3e-4, batches of 32; the Hungarian distance as released.
+    """DSPN with a relation network as set encoder: Adam at 3e-4, batches of 32; released with Hungarian.
 
-    More steps in prediction than the ten of training are `sampler=DescentSettings(steps=30, step_size=STEP_SIZE)`.
+    Ten steps in training and in prediction; `sampler` takes more of them.
     """
     return dspn(distance, _DSPN_BOXES, _DSPN_IMAGES, REPRESENTATION_WEIGHT)
 
