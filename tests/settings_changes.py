@@ -1,8 +1,13 @@
 """Every setting of every method, energy, sampler and encoder, with another value and what it changes."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import save_file
+
+from desp.nn.resnet import ResNet34
 from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
@@ -19,6 +24,7 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     PooledLayersSettings,
+    ResNet34EncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
@@ -30,7 +36,10 @@ Changes = dict[str, tuple[Any, str]]
 
 @dataclass(frozen=True)
 class Case:
-    """Settings, and for each of them, named by its path, another value and what it changes."""
+    """Settings, and for each of them, named by its path, another value and what it changes.
+
+    A value that is a file is a function that writes it into a folder.
+    """
 
     settings: MethodSettings
     changes: Changes
@@ -74,6 +83,13 @@ OF_CONV: Changes = {
 SET_ENCODER = SetEncoderEnergySettings(hidden=8, latent=6)
 DESCENT = DescentSettings(steps=2)
 TSPN = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=12, latent=6, cardinality_hidden=10)
+
+
+def written_weights(folder: Path) -> str:
+    """A file with other weights of ResNet-34 than any that are drawn, for images of one channel."""
+    path = folder / "resnet34.safetensors"
+    save_file({name: torch.ones_like(value) for name, value in ResNet34(1).state_dict().items()}, path)
+    return str(path)
 
 
 def within(part: str, changes: Changes) -> Changes:
@@ -176,6 +192,7 @@ CASES = {
             "energy.divide_by_size": (True, "energies loss sets"),
             "energy.negative_slope": (0.3, "energies loss sets"),
             "energy.initialisation": ("xavier", "weights"),
+            "energy.pairs": (True, "energy.set_encoder"),
         },
     ),
     "set-risk with one descent": Case(
@@ -205,6 +222,16 @@ CASES = {
     ),
     "mlp": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "vector"),
     "conv": with_encoder(ConvEncoderSettings(8, 5), OF_CONV, "image"),
+    "resnet34": with_encoder(
+        ResNet34EncoderSettings(5),
+        {
+            "out": (6, "encoder.end energy.element_mlp"),
+            "standardise": (True, "encoder.0 encoder.1 encoder.end encoder.trunk"),
+            "initialisation": ("xavier", "weights"),
+            "weights": (written_weights, "weights"),
+        },
+        "image",
+    ),
     "fspool-set": with_encoder(
         FSPoolSetEncoderSettings(8, 5), {**OF_LAYERED, "presence_as_feature": (True, "encoder.1")}, "set"
     ),

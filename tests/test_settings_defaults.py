@@ -27,6 +27,7 @@ from desp.settings import (
     PolygonsSettings,
     PooledLayersSettings,
     RepresentationSettings,
+    ResNet34EncoderSettings,
     RunSettings,
     SamplerSettings,
     SetEncoderEnergySettings,
@@ -130,6 +131,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "shared": False,
         "negative_slope": 0.01,
         "initialisation": "default",
+        "pairs": False,
     },
     TSPNSettings: {
         "kind": "tspn",
@@ -179,6 +181,13 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "out": 128,
         "standardise": False,
         "initialisation": "default",
+    },
+    ResNet34EncoderSettings: {
+        "kind": "resnet34",
+        "out": 512,
+        "standardise": False,
+        "initialisation": "default",
+        "weights": "",
     },
     SumPooledSetEncoderSettings: {
         "kind": "sum-pooled-set",

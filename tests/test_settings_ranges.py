@@ -21,6 +21,7 @@ from desp.settings import (
     PolygonsSettings,
     PooledLayersSettings,
     RepresentationSettings,
+    ResNet34EncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
@@ -77,6 +78,13 @@ NAN = float("nan")
         (MLPEncoderSettings, {"hidden": 0}, "hidden must be positive"),
         (MLPEncoderSettings, {"out": 0}, "out must be positive"),
         (ConvEncoderSettings, {"out": 0}, "out must be positive"),
+        (ResNet34EncoderSettings, {"out": 0}, "out must be positive"),
+        (
+            ResNet34EncoderSettings,
+            {"weights": "resnet34.pth"},
+            r"weights must be a \.safetensors file, as pickles are not read \(to convert one: .*save_file.*"
+            r"weights_only=True.*, got 'resnet34\.pth'",
+        ),
         (FSPoolSetEncoderSettings, {"out": 0}, "out must be positive"),
         (SumPooledSetEncoderSettings, {"hidden": 0}, "hidden must be positive"),
         (SumPooledSetEncoderSettings, {"fourier_features": -1}, "fourier_features must be at least 0"),

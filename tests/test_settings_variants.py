@@ -45,7 +45,7 @@ FAMILIES: dict[type[Variant], set[str]] = {
     MethodSettings: {"contrastive", "denoising", "denoiser", "set-risk", "tspn"},
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent"},
-    EncoderSettings: {"identity", "mlp", "conv", "sum-pooled-set", "fspool-set"},
+    EncoderSettings: {"identity", "mlp", "conv", "resnet34", "sum-pooled-set", "fspool-set"},
     TaskSettings: {"polygons", "digits", "files", "mnist"},
 }
 
@@ -194,7 +194,9 @@ def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKi
     assert input_kind in settings.default_encoder(input_kind).input_kinds
 
 
-@pytest.mark.parametrize(("encoder", "input_kind"), [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector")])
+@pytest.mark.parametrize(
+    ("encoder", "input_kind"), [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector"), ("resnet34", "set")]
+)
 def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputKind) -> None:
     settings = ContrastiveSettings(encoder=EncoderSettings.kinds()[encoder]())
     input_shape = {"vector": (3,), "set": (4, 3), "image": (3, 8, 8)}[input_kind]

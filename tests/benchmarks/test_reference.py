@@ -57,6 +57,12 @@ def test_reference_energy_is_the_energy(case: ChainCase) -> None:
         torch.testing.assert_close(reference_energy(energy, code, sets), expected, rtol=1e-10, atol=1e-10)
 
 
+def test_reference_energy_of_pairs() -> None:
+    (clevr,) = (case for case in SMALL if case.task == "clevr")
+    energy, code, y = problem(replace(clevr, energy=replace(clevr.energy, pairs=True)), torch.float64)
+    torch.testing.assert_close(reference_energy(energy, code, y), energy.energy(code, y), rtol=1e-10, atol=1e-10)
+
+
 def test_reference_energy_of_single_elements() -> None:
     case = replace(SMALL[0], size=1)
     energy, code, y = problem(case, torch.float64)

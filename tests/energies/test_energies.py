@@ -26,6 +26,8 @@ CASES: dict[str, EnergySettings] = {
     "set-encoder, divided": SetEncoderEnergySettings(hidden=8, latent=6, layers=2, divide_by_size=True),
     "set-encoder, ReLU": SetEncoderEnergySettings(hidden=8, latent=6, negative_slope=0.0, initialisation="xavier"),
     "set-encoder, sum": SetEncoderEnergySettings(hidden=8, latent=6, pooling="sum"),
+    "set-encoder, pairs": SetEncoderEnergySettings(hidden=8, latent=6, layers=2, divide_by_size=True, pairs=True),
+    "set-encoder, pairs, sum": SetEncoderEnergySettings(hidden=8, latent=6, pooling="sum", pairs=True),
     "pooled-layers": PooledLayersSettings(hidden=8, pooling="fspool"),
     "deep-sets, softmax": DeepSetsSettings(hidden=8, pooling="softmax"),
     "set-encoder, softmax": SetEncoderEnergySettings(hidden=8, latent=6, pooling="softmax"),

@@ -7,6 +7,7 @@ sampled sets, energies, densities, or when training has diverged.
 
 from dataclasses import fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,13 @@ from desp.settings.base import Variant
 from settings_changes import CASES
 
 SIZE, FEATURES, BATCH = 4, 2, 3
-INPUTS: dict[InputKind, tuple[int, ...]] = {"vector": (3,), "set": (SIZE, FEATURES + 1), "image": (1, 8, 8)}
+INPUTS: dict[InputKind, tuple[int, ...]] = {"vector": (3,), "set": (SIZE, FEATURES + 1), "image": (1, 65, 65)}
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few channels, as there are no settings for that."""
+    monkeypatch.setattr("desp.nn.resnet.CHANNELS", (4, 4, 6, 8))
 
 
 def build(settings: MethodSettings, kind: InputKind, aligned: bool) -> Method:
@@ -117,9 +124,10 @@ ROWS = [(name, path) for name, case in CASES.items() for path in case.changes]
 
 
 @pytest.mark.parametrize(("name", "path"), ROWS)
-def test_a_setting_changes_what_it_is_for(name: str, path: str) -> None:
+def test_a_setting_changes_what_it_is_for(name: str, path: str, tmp_path: Path) -> None:
     case = CASES[name]
     value, expected = case.changes[path]
+    value = value(tmp_path) if callable(value) else value
     usual = observed(case.settings, case.kind, case.aligned)
     other = observed(changed(case.settings, path, value), case.kind, case.aligned)
     assert differences(usual, other) == expected

@@ -117,9 +117,15 @@ def dspn_inner_loop(
     return sets
 
 
-def dspn(presence: SetRiskCardinality) -> tuple[SetEncoderEnergy, UnrolledDescent]:
+def dspn(presence: SetRiskCardinality, *, pairs: bool = False) -> tuple[SetEncoderEnergy, UnrolledDescent]:
     settings = SetEncoderEnergySettings(
-        hidden=8, latent=6, divide_by_size=True, shared=True, negative_slope=0.0, initialisation="xavier"
+        hidden=8,
+        latent=6,
+        divide_by_size=True,
+        shared=True,
+        negative_slope=0.0,
+        initialisation="xavier",
+        pairs=pairs,
     )
     energy = SetEncoderEnergy(settings, 3, (4, 3)).double()
     return energy, UnrolledDescent(4, 3, presence).double()
@@ -131,8 +137,9 @@ def padded_sets(batch: int = 7) -> Tensor:
     return torch.cat([torch.rand(batch, 4, 2), torch.ones(batch, 4, 1)], dim=-1).double() * there.unsqueeze(-1)
 
 
-def test_it_is_the_inner_loop_of_dspn() -> None:
-    energy, descent = dspn("clamped")
+@pytest.mark.parametrize("pairs", [False, True])
+def test_it_is_the_inner_loop_of_dspn(pairs: bool) -> None:
+    energy, descent = dspn("clamped", pairs=pairs)
     with torch.no_grad():
         descent.start[:2, -1] = torch.tensor([0.0, 1.2])  # a learned start may leave the range
     data = padded_sets()

@@ -43,10 +43,16 @@ def _deep_sets(energy: DeepSetsEnergy, code: Tensor, y: Tensor) -> Tensor:
 
 def _set_encoder(energy: SetEncoderEnergy, code: Tensor, y: Tensor) -> Tensor:
     encoder = energy.set_encoder
-    values = encoder.mlp.layers(y)
+    values = encoder.mlp.layers(_pairs(y) if encoder.pairs else y)
     if encoder.divide_by_size:
-        values = values / y.shape[1]
+        values = values / values.shape[1]
     return F.smooth_l1_loss(_fspool(encoder.pool, values), code, reduction="none").mean(dim=1)
+
+
+def _pairs(y: Float[Tensor, "b n c"]) -> Float[Tensor, "b pairs joined"]:
+    """Every element joined with every element."""
+    size = y.shape[1]
+    return torch.cat([y.repeat_interleave(size, dim=1), y.repeat(1, size, 1)], dim=2)
 
 
 def _fspool(pool: Pool, values: Float[Tensor, "b n h"]) -> Float[Tensor, "b h"]:

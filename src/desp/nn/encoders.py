@@ -1,6 +1,7 @@
 """Encoders: of sets into one vector, and of inputs."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -11,7 +12,9 @@ from torch import Tensor, nn
 from desp.nn.element_layers import element_layers, kernel_weights
 from desp.nn.fourier import fourier_length, with_fourier_features
 from desp.nn.mlp import MLP, Pullback, initialise
+from desp.nn.pairs import ordered_pairs, pairs_with_pullback
 from desp.nn.pooling import Cache, FSPool, make_pool
+from desp.nn.resnet import ResNet34Encoder, check_image, load_trunk
 from desp.sets import present
 from desp.settings import (
     ConvEncoderSettings,
@@ -19,6 +22,7 @@ from desp.settings import (
     IdentityEncoderSettings,
     LayeredEncoderSettings,
     MLPEncoderSettings,
+    ResNet34EncoderSettings,
     SetEncoderEnergySettings,
     SumPooledSetEncoderSettings,
 )
@@ -27,14 +31,19 @@ from desp.settings import (
 class SetEncoder(nn.Module):
     """g(Y): an MLP on every element, then a pooling (Zhang et al. 2019, used by E_SE).
 
+    With `pairs` it is a relation network, as for DSPN on CLEVR: the MLP is applied to all ordered pairs of
+    elements, which are then pooled together. Absent rows of padded sets take part like others.
+
     Args:
-        settings: widths, depth, length of the code, pooling.
+        settings: widths, depth, length of the code, pooling, pairs.
         features: features of one element.
     """
 
     def __init__(self, settings: SetEncoderEnergySettings, features: int) -> None:
         super().__init__()
-        widths = [features, *[settings.hidden] * (settings.layers - 1), settings.latent]
+        self.pairs = settings.pairs
+        joined = 2 * features if self.pairs else features
+        widths = [joined, *[settings.hidden] * (settings.layers - 1), settings.latent]
         self.mlp = MLP(widths, settings.negative_slope)
         self.pool = make_pool(settings.pooling, settings.latent)
         self.divide_by_size = settings.divide_by_size
@@ -42,25 +51,37 @@ class SetEncoder(nn.Module):
 
     def forward(self, sets: Float[Tensor, "b n d"]) -> Float[Tensor, "b o"]:
         """Encode (B, N, D) sets as (B, O) codes."""
-        return self.pool(self.mlp(sets)) / self.divisor(sets.shape[1])
+        rows = ordered_pairs(sets) if self.pairs else sets
+        return self.pool(self.mlp(rows)) / self.divisor(sets.shape[1])
+
+    def pooled_rows(self, size: int) -> int:
+        """How many rows of features a set of `size` elements has: one for each element, or each pair."""
+        return size * size if self.pairs else size
 
     def divisor(self, size: int) -> int:
         """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
-        return max(size, 1) if self.divide_by_size else 1
+        return max(self.pooled_rows(size), 1) if self.divide_by_size else 1
 
     def prepare(self, batch: int, size: int) -> Cache:
         """What `with_pullback` takes for `batch` sets of `size` elements, from the weights alone."""
-        return (kernel_weights(self.mlp, batch * size), *self.pool.cache(size))
+        rows = self.pooled_rows(size)
+        return (kernel_weights(self.mlp, batch * rows), *self.pool.cache(rows))
 
     def with_pullback(
         self, sets: Float[Tensor, "b n d"], prepared: Cache, *, fused: bool = False
     ) -> tuple[Float[Tensor, "b o"], Pullback]:
         """The code of full sets, and the pullback from gradients in it to gradients in `sets`."""
         packed, *cache = prepared
-        values, pull_values = element_layers(self.mlp, sets, packed, fused=fused)
+        rows, pull_rows = pairs_with_pullback(sets) if self.pairs else (sets, None)
+        values, pull_values = element_layers(self.mlp, rows, packed, fused=fused)
         pooled, pull_pooled = self.pool.with_pullback(values, tuple(cache))
         divisor = self.divisor(sets.shape[1])
-        return pooled / divisor, lambda gradient: pull_values(pull_pooled(gradient / divisor))
+
+        def pull(gradient: Tensor) -> Tensor:
+            of_rows = pull_values(pull_pooled(gradient / divisor))
+            return of_rows if pull_rows is None else pull_rows(of_rows)
+
+        return pooled / divisor, pull
 
 
 class _PresenceSetEncoder(nn.Module):
@@ -198,6 +219,16 @@ def build_conv(settings: ConvEncoderSettings, input_shape: tuple[int, ...]) -> n
     return _finished(settings, _ImageEncoder(settings, input_shape[0]))
 
 
+def build_resnet34(settings: ResNet34EncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+    """Images through ResNet-34; its weights may come from a file."""
+    check_image(input_shape)
+    encoder = ResNet34Encoder(settings.out, input_shape[0])
+    finished = _finished(settings, encoder)
+    if settings.weights:  # after first weights are drawn, which they take the place of
+        load_trunk(encoder.trunk, Path(settings.weights))
+    return finished
+
+
 def build_sum_pooled_set(settings: SumPooledSetEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """Sets through a sum over present elements."""
     return _finished(settings, InputScaling(input_shape[1:]), _PooledSetEncoder(settings, input_shape))
@@ -211,7 +242,7 @@ def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int,
     return _finished(settings, InputScaling((channels,), masked=as_feature), encoder)
 
 
-def _finished(settings: LayeredEncoderSettings, *parts: nn.Module) -> nn.Module:
+def _finished(settings: LayeredEncoderSettings | ResNet34EncoderSettings, *parts: nn.Module) -> nn.Module:
     """The parts one after the other, first weights drawn and codes standardised as settings say."""
     for part in parts:
         initialise(part, settings.initialisation)

@@ -1,5 +1,5 @@
 """The baselines that the paper compares with beyond the toys, as method settings for any task with presence
-padding.
+padding: by default for auto-encoding sets, with an encoder and the energy or code that suits it for other inputs.
 
 What their descriptions leave open is decided in ``docs/deviations.md``.
 """
@@ -7,6 +7,7 @@ What their descriptions leave open is decided in ``docs/deviations.md``.
 from desp.settings import (
     DescentSettings,
     Distance,
+    EncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
     TrainingSettings,
@@ -34,39 +35,67 @@ _DSPN_ENERGY = SetEncoderEnergySettings(
 )
 
 
-def dspn(distance: Distance) -> SetRiskSettings:
+def dspn(
+    distance: Distance,
+    energy: SetEncoderEnergySettings = _DSPN_ENERGY,
+    encoder: EncoderSettings | None = None,
+    representation_weight: float = 0.0,
+) -> SetRiskSettings:
     """DSPN (Zhang et al. 2019): ten steps down E_SE from a learned set, presence among what is descended.
 
     The Chamfer distance is taken of all iterates, the Hungarian distance of the last one.
+
+    Args:
+        distance: what is minimised.
+        energy: the set encoder, which also encodes inputs unless there is an encoder.
+        encoder: h(x); None: inputs are sets like those to predict.
+        representation_weight: of Huber(g(Y), h(x)) in the loss, which is zero where one encoder gives both.
     """
     return SetRiskSettings(
-        energy=_DSPN_ENERGY,
+        encoder=encoder,
+        energy=energy,
         distance=distance,
         descent=DescentSettings(steps=10, step_size=STEP_SIZE),
         supervise="all" if distance == "chamfer" else "last",
         cardinality="clamped",
+        representation_weight=representation_weight,
     )
 
 
-def c_dspn() -> SetRiskSettings:
-    """C-DSPN (Kosiorek et al. 2020): DSPN on as many elements as are most probable for the input."""
+def c_dspn(
+    energy: SetEncoderEnergySettings = _DSPN_ENERGY,
+    encoder: EncoderSettings | None = None,
+    representation_weight: float = 0.0,
+) -> SetRiskSettings:
+    """C-DSPN (Kosiorek et al. 2020): DSPN on as many elements as are most probable for the input.
+
+    The arguments are those of `dspn`.
+    """
     return SetRiskSettings(
-        energy=_DSPN_ENERGY,
+        encoder=encoder,
+        energy=energy,
         descent=DescentSettings(steps=10, step_size=STEP_SIZE),
         supervise="all",
         cardinality="predicted",
         cardinality_hidden=128,
         cardinality_weight=CARDINALITY_WEIGHT,
+        representation_weight=representation_weight,
     )
 
 
-def tspn() -> TSPNSettings:
-    """TSPN (Kosiorek et al. 2020): as many random points as are most probable, through a transformer."""
+def tspn(latent: int = 64, encoder: EncoderSettings | None = None) -> TSPNSettings:
+    """TSPN (Kosiorek et al. 2020): as many random points as are most probable, through a transformer.
+
+    Args:
+        latent: length of the code.
+        encoder: h(x), to standardised codes of that length; None: one for input sets.
+    """
     return TSPNSettings(
+        encoder=encoder,
         hidden=256,
         layers=3,
         heads=4,
-        latent=64,
+        latent=latent,
         cardinality_hidden=128,
         cardinality_weight=STANDARDISED_CARDINALITY_WEIGHT,
     )

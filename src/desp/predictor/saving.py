@@ -79,7 +79,7 @@ def load_predictor(make: "Callable[..., SetPredictor]", name: str | Path, **opti
             values = migrate_predictor(config)
         except SettingsError as error:  # of another version, and not damaged
             raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
-        method = from_json(MethodSettings, values["method"])
+        method = from_json(MethodSettings, values["method"]).without_files()
         representation = from_json(RepresentationSettings, values["representation"])
         shape = from_json(DataShape, values["shape"])
     except (KeyError, TypeError, AttributeError, SettingsError) as error:

@@ -24,6 +24,7 @@ from desp.settings.encoders import IdentityEncoderSettings as IdentityEncoderSet
 from desp.settings.encoders import LayeredEncoderSettings as LayeredEncoderSettings
 from desp.settings.encoders import MLPEncoderSettings as MLPEncoderSettings
 from desp.settings.encoders import PyramidEncoderSettings as PyramidEncoderSettings
+from desp.settings.encoders import ResNet34EncoderSettings as ResNet34EncoderSettings
 from desp.settings.encoders import SumPooledSetEncoderSettings as SumPooledSetEncoderSettings
 from desp.settings.energies import AttentionSettings as AttentionSettings
 from desp.settings.energies import BoxAttentionSettings as BoxAttentionSettings

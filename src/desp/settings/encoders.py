@@ -1,7 +1,7 @@
 """Settings of encoders h(x): from an input to its code, the embedding that conditions the energy."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from desp.settings.base import (
     Initialisation,
@@ -9,6 +9,7 @@ from desp.settings.base import (
     Variant,
     require_not_negative,
     require_positive,
+    require_setting,
 )
 
 
@@ -18,6 +19,10 @@ class EncoderSettings(Variant):
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ()
     """What inputs it can take."""
+
+    def without_files(self) -> Self:
+        """The same encoder, built without reading files: for saved weights, which replace its first ones."""
+        return self
 
 
 @EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
@@ -77,6 +82,37 @@ class PyramidEncoderSettings(EncoderSettings):
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "out")
+
+
+@EncoderSettings.register("resnet34", "desp.nn.encoders:build_resnet34")
+@dataclass(frozen=True)
+class ResNet34EncoderSettings(EncoderSettings):
+    """Images of 65 x 65 pixels or more, made for 128 x 128, through ResNet-34 and two more convolutions to one
+    vector: the image encoder of DSPN on CLEVR, as released."""
+
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
+    out: int = 512
+    """Length H of the code."""
+    standardise: bool = False
+    """Batch norm without scale and shift on the codes."""
+    initialisation: Initialisation = "default"
+    """Initial weights: torchvision's and torch's default, or Xavier-uniform with zero biases."""
+    weights: str = ""
+    """Path of a safetensors file with the first weights of ResNet-34, in torchvision's names; empty: random ones.
+    Once a predictor is saved, the file is not needed any more."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "out")
+        safe = not self.weights or self.weights.endswith(".safetensors")
+        wanted = (
+            "a .safetensors file, as pickles are not read (to convert one: "
+            "safetensors.torch.save_file(torch.load('resnet34.pth', weights_only=True), 'resnet34.safetensors'))"
+        )
+        require_setting(safe, "weights", wanted, self.weights)
+
+    def without_files(self) -> Self:
+        """With random first weights."""
+        return replace(self, weights="")
 
 
 @EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")

@@ -102,6 +102,8 @@ class SetEncoderEnergySettings(EnergySettings):
     """Slope of the set encoder's activations below zero; 0: ReLU."""
     initialisation: Initialisation = "default"
     """Initial weights: torch's default, or Xavier-uniform with zero biases."""
+    pairs: bool = False
+    """Elements are encoded as all ordered pairs (relation network); divide_by_size divides by their number."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "latent")

@@ -74,6 +74,10 @@ class MethodSettings(Variant):
         require_setting(has, f"method.{name}", f"left out: the method {self.kind} has none", part.kind)
         return replace(self, **{name: part})  # type: ignore[arg-type] # which field it is is checked above
 
+    def without_files(self) -> Self:
+        """The same method, built without reading files: for saved weights, which replace its first ones."""
+        return self if self.encoder is None else replace(self, encoder=self.encoder.without_files())
+
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind."""
         return self.backbone.default_encoder(kind)
