@@ -13,8 +13,8 @@ def box_iou(a: Float[Tensor, "*#batch n 4"], b: Float[Tensor, "*#batch m 4"]) ->
     box: a negative width or height, or NaN. Gradients are finite there.
     """
     first, second = a.unsqueeze(-2), b.unsqueeze(-3)
-    corners = torch.maximum(first[..., :2], second[..., :2]), torch.minimum(first[..., 2:], second[..., 2:])
-    shared = (corners[1] - corners[0]).clamp(min=0).prod(dim=-1)
+    width, height = (_shared_length(first, second, axis) for axis in (0, 1))
+    shared = width * height
     union = _area(first) + _area(second) - shared
     counted = _is_box(first) & _is_box(second) & (union > 0) & torch.isfinite(union)
     # Not only the quotient: the gradient of what is left out must be zero, not NaN.
@@ -33,8 +33,13 @@ def centres_to_corners(boxes: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batc
     return torch.cat([centre - half, centre + half], dim=-1)
 
 
+def _shared_length(first: Tensor, second: Tensor, axis: int) -> Tensor:
+    low = torch.maximum(first[..., axis], second[..., axis])
+    return (torch.minimum(first[..., axis + 2], second[..., axis + 2]) - low).clamp(min=0)
+
+
 def _area(boxes: Tensor) -> Tensor:
-    return (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1)
+    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
 
 
 def _is_box(boxes: Tensor) -> Tensor:

@@ -168,9 +168,16 @@ def mean_over_ties(
         confidence: gives the shape of the ties, and their device.
         generator: draws the orders.
         orders: how many are drawn.
+
+    Raises:
+        SettingsError: no orders.
     """
-    drawn = [torch.randperm(confidence.numel(), generator=generator, device=generator.device) for _ in range(orders)]
-    results = [score(order.view(confidence.shape).to(confidence.device)) for order in drawn]
+    if orders < 1:
+        raise SettingsError(f"orders must be 1 or more, got {orders}.")
+    results = []
+    for _ in range(orders):
+        order = torch.randperm(confidence.numel(), generator=generator, device=generator.device)
+        results.append(score(order.view(confidence.shape).to(confidence.device)))
     return {threshold: math.fsum(item[threshold] for item in results) / orders for threshold in results[0]}
 
 
@@ -233,7 +240,11 @@ def _check_shapes(
     quality: Tensor, confidence: Tensor, detected: Tensor, truth_mask: Tensor, ties: Tensor | None
 ) -> None:
     images, slots, truths = quality.shape
-    expected = {"confidence": (confidence, slots), "detected": (detected, slots), "truth_mask": (truth_mask, truths)}
+    expected = {
+        "confidence": (confidence, slots),
+        "detected": (detected, slots),
+        "truth_mask": (truth_mask, truths),
+    }
     if ties is not None:
         expected["ties"] = (ties, slots)
     for name, (values, size) in expected.items():

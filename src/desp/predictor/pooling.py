@@ -86,18 +86,14 @@ def pool_batch(
     values, rows = elements.detach().cpu().double(), mask.cpu()
     if values.shape[2] == 0:  # at least one row, so that every maximum has something to be taken of
         values, rows = F.pad(values, (0, 0, 0, 1)), F.pad(rows, (0, 1))
-    values, rows = _canonical(argmax_one_hot(values.masked_fill(~rows.unsqueeze(-1), 0.0), categories), rows, columns)
+    values = argmax_one_hot(values.masked_fill(~rows.unsqueeze(-1), 0.0), categories)
+    values, rows = _canonical(values, rows, columns)
     labels = _grouped(values[..., slice(*columns)], rows, iou)
-    members = _members(values, labels, int(labels.max()) + 1)
-    pooled = _medians(members)
-    for first, behind in categories:
-        pooled[..., first:behind] = argmax_one_hot(members[..., first:behind].nansum(dim=1), [(0, behind - first)])
-    confidence = (~members[..., 0].isnan()).double().mean(dim=1)
-    order = _lexicographic(torch.cat([-confidence.unsqueeze(-1), pooled], dim=-1))
-    confidence = confidence.gather(1, order)
+    members = _members(values, labels, int(labels.max()) + 1 if len(labels) else 0)
+    boxes, confidence = _summarised(members, categories)
     present = confidence > 0
-    boxes = _rows(pooled, order).masked_fill(~present.unsqueeze(-1), 0.0).to(elements)
-    return SetBatch(boxes, present.to(elements.device)), confidence.to(elements)
+    boxes = boxes.masked_fill(~present.unsqueeze(-1), 0.0)
+    return SetBatch(boxes.to(elements), present.to(elements.device)), confidence.to(elements)
 
 
 def best(
@@ -143,6 +139,18 @@ def _assigned(
     return found[:, : boxes.shape[1]], gained[:, : boxes.shape[1]] > 0
 
 
+def _summarised(
+    members: Float[Tensor, "b k g d"], categories: Sequence[tuple[int, int]]
+) -> tuple[Float[Tensor, "b g d"], Float[Tensor, "b g"]]:
+    """One element for each group, and the share of samples in it, largest first."""
+    pooled, votes = _medians(members), members.nansum(dim=1)
+    for first, behind in categories:
+        pooled[..., first:behind] = argmax_one_hot(votes[..., first:behind], [(0, behind - first)])
+    confidence = (~members[..., 0].isnan()).double().mean(dim=1)
+    order = _lexicographic(torch.cat([-confidence.unsqueeze(-1), pooled], dim=-1))
+    return _rows(pooled, order), confidence.gather(1, order)
+
+
 def _members(
     values: Float[Tensor, "b s n d"], labels: Int[Tensor, "b s n"], groups: int
 ) -> Float[Tensor, "b s g d"]:
@@ -175,7 +183,7 @@ def _canonical(values: Tensor, mask: Tensor, columns: tuple[int, int]) -> tuple[
 
 
 def _agreement(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"]) -> Float[Tensor, "b k"]:
-    """How well each sample agrees with the others: the mean best IoU of boxes both ways, summed over the others."""
+    """How well each sample agrees with the others: the sum of mean best IoUs of boxes, both ways."""
     # Best IoUs of the boxes of one sample with each other sample, added up: (b, k, k).
     sums = torch.stack([_best_overlaps(boxes, mask, sample) for sample in range(boxes.shape[1])], dim=1)
     sizes = mask.sum(dim=2)
@@ -205,7 +213,7 @@ def _check(elements: Tensor, mask: Tensor, columns: tuple[int, int], iou: float)
     first, behind = columns
     if first < 0 or behind - first != 4 or behind > elements.shape[-1]:
         raise SettingsError(
-            f"columns must be four that lie within the {elements.shape[-1]} features, first and one behind the last, "
+            f"columns must be the first of four within the {elements.shape[-1]} features and one behind the last, "
             f"e.g. (0, 4), got {columns}."
         )
     if elements.dim() != 4 or elements.shape[1] == 0 or mask.shape != elements.shape[:3]:
