@@ -16,7 +16,8 @@ def box_iou(a: Float[Tensor, "*#batch n 4"], b: Float[Tensor, "*#batch m 4"]) ->
     width, height = (_shared_length(first, second, axis) for axis in (0, 1))
     shared = width * height
     union = _area(first) + _area(second) - shared
-    counted = _is_box(first) & _is_box(second) & (union > 0) & torch.isfinite(union)
+    # A box of negative size shares nothing, as the clamp sees to; with NaN the union is NaN, which is not above 0.
+    counted = (union > 0) & torch.isfinite(union)
     # Not only the quotient: the gradient of what is left out must be zero, not NaN.
     return torch.where(counted, shared, 0.0) / torch.where(counted, union, 1.0)
 
@@ -40,7 +41,3 @@ def _shared_length(first: Tensor, second: Tensor, axis: int) -> Tensor:
 
 def _area(boxes: Tensor) -> Tensor:
     return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
-
-
-def _is_box(boxes: Tensor) -> Tensor:
-    return (boxes[..., 2:] >= boxes[..., :2]).all(dim=-1)  # false for NaN

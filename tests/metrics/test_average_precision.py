@@ -191,7 +191,7 @@ def test_a_truth_is_matched_once() -> None:
 
 
 def test_a_detection_looks_at_its_best_truth_only() -> None:
-    """The second box overlaps the second truth by 80/120 as well, but the first by more, and that is taken."""
+    """The second box overlaps the second truth enough as well, but the first by more, and that is taken."""
     first, second = [0, 0, 10, 10], [4, 0, 14, 10]
     between = [1, 0, 11, 10]  # 90/110 with the first, 70/130 with the second
     assert plain_iou(between, second) >= 0.5
@@ -206,6 +206,15 @@ def test_thresholds_are_reached_by_equality() -> None:
     case = {name: torch.cat([item[name] for item in cases]) for name in names}
     case |= {name: case[name].float() for name in ("predicted", "confidence", "truth")}
     assert of_boxes(case) == pytest.approx({0.5: 1.0, 0.6: 0.8, 0.7: 0.6, 0.8: 0.4, 0.9: 0.2})
+
+
+def test_the_iou_is_not_rounded_to_single_precision() -> None:
+    """The threshold is what double precision gives for corners of single precision."""
+    boxes = torch.rand(40, 2, 4, generator=torch.Generator().manual_seed(0)) / 4 + torch.tensor([0, 0, 0.5, 0.5])
+    one = torch.ones(1, 1)
+    for a, b in boxes:
+        iou = plain_iou(a.tolist(), b.tolist())
+        assert average_precision(a.view(1, 1, 4), one, one.bool(), b.view(1, 1, 4), one.bool(), [iou]) == {iou: 1}
 
 
 def test_the_ranking_is_one_for_all_images() -> None:
@@ -395,7 +404,7 @@ def test_nan_never_matches() -> None:
     case = image([A, B], [0.9, 0.8], [A, B])
     case["predicted"][0, 0, 2] = math.nan
     assert of_boxes(case)[0.5] == pytest.approx(1 / 2 / 2)
-    for column in (0, 4):  # a coordinate, and a number of an attribute
+    for column in (0, 3, 4):  # a coordinate, and the numbers of an attribute
         states = image([state(0), state(5)], [0.9, 0.8], [state(0), state(5)])
         states["predicted"][0, 0, column] = math.nan
         assert of_states(states)[math.inf] == pytest.approx(1 / 2 / 2)

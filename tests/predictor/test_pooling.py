@@ -1,6 +1,7 @@
 """Samples of boxes pooled into one set, on objects made by hand."""
 
 import math
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -136,14 +137,43 @@ def test_the_sum_of_overlaps_decides() -> None:
     assert as_rows(boxes) == [[0.25, 0, 10.25, 10], [2, 0, 12, 10]]
 
 
+ENDS = torch.tensor([[[0.0, 0, 10, 10]], [[0, 4, 10, 14]]])
+MIDDLE = torch.tensor([[0.5, 2, 10.5, 12]])
+
+
 def test_the_sample_that_agrees_best_begins() -> None:
-    """The middle one of three boxes in a row holds both others; with both ends first there would be two groups."""
-    row = [torch.tensor([[left, 0.0, left + 10, 10]]) for left in (0.0, 2.0, 4.0)]
-    assert float(box_iou(row[0], row[2])) < 0.5 < float(box_iou(row[0], row[1]))
-    for order in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 0, 1], [2, 1, 0]):
-        boxes, confidence = pool_boxes([row[index] for index in order])
-        assert boxes.tolist() == [[2, 0, 12, 10]]
+    """A box between two others holds both of them; if these came first, there would be two groups."""
+    assert float(box_iou(*ENDS)) < 0.5 < min(float(box_iou(MIDDLE, end)) for end in ENDS)
+    for order in permutations([*ENDS, MIDDLE]):
+        boxes, confidence = pool_boxes(order)
+        assert boxes.tolist() == [[0, 2, 10, 12]]
         assert confidence.tolist() == [1.0]
+
+
+def test_boxes_that_no_other_sample_has_lower_the_agreement() -> None:
+    """With some of them the one in the middle begins no longer."""
+    alone = torch.tensor([[100.0, 0, 110, 10], [200, 0, 210, 10], [300, 0, 310, 10]])
+    boxes, confidence = pool_boxes([ENDS[0], torch.cat([MIDDLE, alone]), ENDS[1]])
+    assert confidence.tolist() == pytest.approx([2 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3])
+    assert boxes[boxes[:, 0] < 50].tolist() == [[0.25, 1, 10.25, 11], [0, 4, 10, 14]]
+
+
+def test_elements_that_overlap_equally_in_any_order() -> None:
+    """Both lie as near to the only box of the other sample; the left one takes it, wherever it is listed."""
+    both, between = torch.tensor([[0.0, 0, 10, 10], [4, 0, 14, 10]]), torch.tensor([[2.0, 0, 12, 10]])
+    for sets in ([both, between], [both.flip(0), between], [between, both], [between, both.flip(0)]):
+        boxes, confidence = pool_boxes(sets)
+        assert boxes.tolist() == [[1, 0, 11, 10], [4, 0, 14, 10]]
+        assert confidence.tolist() == [1.0, 0.5]
+
+
+def test_samples_that_agree_equally_in_any_order() -> None:
+    """Four corners of a square: neighbours overlap enough, in pairs along either side, and all agree equally."""
+    corners = [torch.tensor([[x, y, x + 10, y + 10]]) for x in (0.0, 2.5) for y in (0.0, 2.5)]
+    expected = pool_boxes(corners)
+    assert expected[1].tolist() == [0.5, 0.5]
+    for order in permutations(corners):
+        assert torch.equal(pool_boxes(order)[0], expected[0])
 
 
 def test_other_columns() -> None:
@@ -259,6 +289,7 @@ def test_a_batch_is_many_single_images(seed: int) -> None:
     assert torch.equal(sets.mask, confidence > 0)
     assert not sets.elements[~sets.mask].any()
     assert not kept.elements[~kept.mask].any()
+    assert torch.equal(best_of_batch(sets, confidence, above=-1.0).mask, sets.mask)
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def pool_batch(
 ) -> tuple[SetBatch, Float[Tensor, "b g"]]:
     """Pool K predicted sets of boxes for each of B images.
 
-    1. Samples are ordered by how well they agree with the others: the mean best IoU of their boxes, both ways.
+    1. Samples are ordered by how well they agree with the others: the mean best IoU of the boxes of both.
     2. The boxes of the first sample begin one group each. The boxes of every further sample are assigned to the
        groups so far: one to one, with the largest sum of IoUs with the groups' medians, each at least `iou`.
        Boxes that are left begin groups of their own.
@@ -117,7 +117,7 @@ def _grouped(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"], iou: 
     for sample in range(boxes.shape[1]):
         groups = int(counts.max()) if len(counts) else 0
         medians = _medians(_members(boxes[:, :sample], labels[:, :sample], groups))
-        found, joined = _assigned(boxes[:, sample], mask[:, sample], medians, iou)
+        found, joined = _assigned(boxes[:, sample], medians, iou)
         new = mask[:, sample] & ~joined
         fresh = counts.unsqueeze(1) + new.cumsum(dim=1) - 1
         labels[:, sample] = torch.where(joined, found, fresh.masked_fill(~new, -1))
@@ -126,10 +126,11 @@ def _grouped(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"], iou: 
 
 
 def _assigned(
-    boxes: Float[Tensor, "b n 4"], mask: Bool[Tensor, "b n"], medians: Float[Tensor, "b g 4"], iou: float
+    boxes: Float[Tensor, "b n 4"], medians: Float[Tensor, "b g 4"], iou: float
 ) -> tuple[Int[Tensor, "b n"], Bool[Tensor, "b n"]]:
     """The group of every box in the assignment with the largest sum of IoUs, and whether it has one."""
-    overlaps = box_iou(boxes, medians) * mask.unsqueeze(-1)  # 0 with the NaN of groups that an image does not have
+    # Rows of absent boxes are zero, and groups that an image does not have are NaN: both overlap with nothing.
+    overlaps = box_iou(boxes, medians)
     gains = overlaps.masked_fill(overlaps < iou, 0.0)
     # What gains nothing is no match, so that boxes and groups may stay alone, and a square is filled up with it.
     size = max(gains.shape[1:])
@@ -147,7 +148,7 @@ def _summarised(
     for first, behind in categories:
         pooled[..., first:behind] = argmax_one_hot(votes[..., first:behind], [(0, behind - first)])
     confidence = (~members[..., 0].isnan()).double().mean(dim=1)
-    order = _lexicographic(torch.cat([-confidence.unsqueeze(-1), pooled], dim=-1))
+    order = confidence.argsort(dim=1, descending=True, stable=True)
     return _rows(pooled, order), confidence.gather(1, order)
 
 
@@ -183,19 +184,17 @@ def _canonical(values: Tensor, mask: Tensor, columns: tuple[int, int]) -> tuple[
 
 
 def _agreement(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"]) -> Float[Tensor, "b k"]:
-    """How well each sample agrees with the others: the sum of mean best IoUs of boxes, both ways."""
-    # Best IoUs of the boxes of one sample with each other sample, added up: (b, k, k).
-    sums = torch.stack([_best_overlaps(boxes, mask, sample) for sample in range(boxes.shape[1])], dim=1)
+    """How well each sample agrees with all of them: the sum of mean best IoUs of boxes, both ways.
+
+    Rows of absent boxes are zero and overlap with nothing.
+    """
+    best_ious = (
+        box_iou(sample.unsqueeze(1), boxes).amax(dim=-1) for sample in boxes.unbind(dim=1)
+    )  # (b, k, n) each
+    sums = torch.stack([item.sum(dim=-1) for item in best_ious], dim=1)
     sizes = mask.sum(dim=2)
     together = sizes.unsqueeze(1) + sizes.unsqueeze(2)
-    shares = torch.where(together == 0, 1.0, (sums + sums.mT) / together.clamp(min=1))
-    itself = torch.eye(boxes.shape[1], dtype=torch.bool)
-    return shares.masked_fill(itself, 0.0).sort(dim=2).values.sum(dim=2)
-
-
-def _best_overlaps(boxes: Tensor, mask: Tensor, sample: int) -> Float[Tensor, "b k"]:
-    pairs = mask[:, sample, None, :, None] & mask.unsqueeze(2)
-    return (box_iou(boxes[:, sample].unsqueeze(1), boxes) * pairs).amax(dim=-1).sum(dim=-1)
+    return torch.where(together == 0, 1.0, (sums + sums.mT) / together.clamp(min=1)).sum(dim=2)
 
 
 def _lexicographic(keys: Float[Tensor, "*batch n c"]) -> Int[Tensor, "*batch n"]:
