@@ -68,7 +68,9 @@ class ImageTable:
         training step. Absent rows stay behind the elements.
         """
         chosen = torch.randint(len(self), (batch_size,), generator=generator, device=self.sizes.device)
-        images, elements, sizes = self.images[chosen], self.elements[chosen], self.sizes[chosen]
+        images, elements, sizes = (
+            item.index_select(0, chosen) for item in (self.images, self.elements, self.sizes)
+        )
         order = random_order(sizes, elements.shape[1], generator)
         elements = elements.gather(1, order.unsqueeze(-1).expand_as(elements))
         return ImageTable(images, elements, sizes).batch()
