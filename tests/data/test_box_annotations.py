@@ -272,7 +272,7 @@ def test_copies_have_one_size(images: Path, tmp_path: Path) -> None:
     data = read_data_file(tmp_path / "boxes.jsonl")
     assert [tuple(x.shape) for x, _ in data] == [(3, 16, 16)] * 3
     assert np.array_equal(data[2][0].numpy(), read_image(images / "below" / "a.png", 16))
-    names = sorted(path.name for path in (tmp_path / "boxes").iterdir())
+    names = sorted(path.name for path in (tmp_path / "boxes-images").iterdir())
     assert names == ["000000-a.png", "000001-c.png", "000003-a.png"]
     assert found.skips.counts == {"the image is broken": 1}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from desp.cli.common import parse
+from desp.cli.common import busy, parse
 from desp.errors import SettingsError
 from desp.settings import MnistVariant
 
@@ -167,8 +167,9 @@ def _boxes(options: _BoxesArguments) -> None:
 
     if options.size is not None and options.size < 1:
         raise SettingsError(f"--size must be at least 1, got {options.size}.")
-    annotations = read_annotations(options.annotations, options.images)
-    beside = write_boxes(annotations, options.output, options.size)
+    with busy("converting"):
+        annotations = read_annotations(options.annotations, options.images)
+        beside = write_boxes(annotations, options.output, options.size)
     boxes = [len(image.boxes) for image in annotations.images]
     print(f"{options.output}: {len(boxes)} images, {sum(boxes)} boxes, {min(boxes)} to {max(boxes)} an image")
     print(f"{beside}: {len(annotations.classes)} classes: {', '.join(annotations.classes)}")

@@ -300,7 +300,7 @@ def _copied(path: Path, number: int, output: Path, size: int, skips: Skips) -> P
     except UnusableImage as error:
         skips.add(error.reason, f"{path.name} ({error.detail})")
         return None
-    copy = output.with_suffix("") / f"{number:06d}-{path.stem}.png"
+    copy = output.with_name(f"{output.stem}-images") / f"{number:06d}-{path.stem}.png"
     write_atomically(
         copy, lambda temporary: image_module.fromarray(pixels.transpose(1, 2, 0)).save(temporary, "PNG")
     )
