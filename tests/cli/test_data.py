@@ -1,4 +1,4 @@
-"""`desp data`, and training, scoring and reporting on a tiny MNIST."""
+"""`desp data`, and training, scoring and reporting on what it prepares."""
 
 import json
 import re
@@ -18,6 +18,7 @@ from desp.recipes import registry
 from desp.recipes.registry import Recipe
 from desp.settings import ContrastiveSettings, DenoisingSettings, MnistSettings, RunSettings, TrainingSettings
 from desp.tasks import mnist as mnist_task
+from tiny_clevr import write_tiny_clevr
 
 Desp = Callable[..., Any]
 RECIPES = ("tiny-mnist", "tiny-mnist-contrastive")
@@ -94,6 +95,35 @@ def test_a_damaged_file_is_named(desp: Desp, tiny_mnist: Path) -> None:
 
 def test_an_unknown_dataset_is_refused(desp: Desp) -> None:
     assert desp("data", "cifar").status == 2
+
+
+# -- CLEVR -----------------------------------------------------------------------------------------------
+
+
+def test_clevr_is_checked_cached_and_described(
+    desp: Desp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_tiny_clevr(tmp_path / "data" / "CLEVR_v1.0", 22, 4)
+    (folder / "images" / "val" / "CLEVR_val_000001.png").write_bytes(b"broken")
+    (folder / "images" / "train" / "CLEVR_train_000003.png").unlink()
+    finished = desp("data", "clevr", "--data-dir", tmp_path / "data")
+    assert finished.status == 0, finished.err
+    assert f"{folder}: CLEVR v1.0, images are cached" in finished.message
+    assert (
+        "20 images for training, 1 for validation, 3 for test; 0 to 10 objects, 4.7 on average" in finished.message
+    )
+    assert "train: 1 left out, 0 boxes clipped to their image" in finished.message
+    assert "1 x the image of a scene is missing: scene 3 (CLEVR_train_000003.png)" in finished.message
+    assert "1 x the image is broken: CLEVR_val_000001.png" in finished.message
+    monkeypatch.setenv("DESP_DATA", str(tmp_path / "data"))
+    assert desp("data", "clevr").out == finished.out
+
+
+def test_missing_clevr_cannot_be_fetched(desp: Desp, tmp_path: Path) -> None:
+    finished = desp("data", "clevr", "--data-dir", tmp_path)
+    assert finished.status == 2
+    assert "error: The data of CLEVR are not there: expected the folders images and scenes" in finished.message
+    assert "must be downloaded by hand from its official page" in finished.message
 
 
 # -- training --------------------------------------------------------------------------------------------

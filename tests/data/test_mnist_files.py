@@ -13,7 +13,6 @@ from desp.data.mnist_files import (
     TRAIN_IMAGES,
     TRAIN_LABELS,
     check_files,
-    data_folder,
     fetch_files,
     files_folder,
 )
@@ -22,26 +21,6 @@ from desp.errors import DataError
 
 def everything_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
-# -- where data are --------------------------------------------------------------------------------------
-
-
-def test_where_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("DESP_DATA", raising=False)
-    assert data_folder() == tmp_path / "home" / "desp"
-    monkeypatch.setenv("DESP_DATA", str(tmp_path / "variable"))
-    assert data_folder("") == tmp_path / "variable"
-    assert data_folder(tmp_path / "given") == tmp_path / "given"
-
-
-def test_where_data_are_without_any_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_DATA_HOME", "DESP_DATA"):
-        monkeypatch.delenv(name, raising=False)
-    assert data_folder() == tmp_path / ".local" / "share" / "desp"
-    assert data_folder("~/mine") == tmp_path / "mine"
 
 
 def test_files_may_lie_in_the_folder_itself(tiny_mnist: Path) -> None:

@@ -1,28 +1,36 @@
 """``desp data``"""
 
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from desp.cli.common import parse
+from desp.cli.common import busy, parse
+from desp.errors import SettingsError
 from desp.settings import MnistVariant
+
+if TYPE_CHECKING:
+    from desp.data.box_annotations import BoxAnnotations
 
 EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data mnist --data-dir ~/data --no-download
-  DESP_DATA=~/data desp data fashion"""
+  DESP_DATA=~/data desp data fashion
+  desp data clevr --data-dir ~/data
+  desp data boxes instances.json --images photos --output boxes.jsonl --size 128
+  desp data boxes Annotations --images JPEGImages --output boxes.jsonl --size 128"""
+
+FETCHED = "Files that are missing are downloaded, and all are compared with their published checksums."
 
 
 @dataclass(frozen=True)
-class _DataArguments:
-    """Fetch and check a dataset.
+class _MnistArguments:
+    """Fetch and check MNIST or Fashion-MNIST."""
 
-    Files that are missing are downloaded, and all are compared with their published checksums.
-    """
-
-    dataset: Annotated[MnistVariant, tyro.conf.Positional]
-    """Which dataset: MNIST or Fashion-MNIST, as sets of points."""
+    variant: Annotated[MnistVariant, tyro.conf.Suppress]
     data_dir: Path | None = None
     """Folder of the data, whose files are in it or in DATASET below it; DESP_DATA if not given, else
     ~/.local/share/desp."""
@@ -30,16 +38,96 @@ class _DataArguments:
     """Fetch files that are missing."""
 
 
+@dataclass(frozen=True)
+class _ClevrArguments:
+    """Check CLEVR and decode its images once.
+
+    Expected is the official layout, images/{train,val} and scenes. It is downloaded by hand, as it takes 18 GB.
+    Images are kept as 128 x 128 bytes in a folder beside them, 4.2 GB for all; what was interrupted goes on.
+    """
+
+    data_dir: Path | None = None
+    """Folder of the data, which are in it, or in clevr or CLEVR_v1.0 below it; DESP_DATA if not given, else
+    ~/.local/share/desp."""
+
+
+@dataclass(frozen=True)
+class _BoxesArguments:
+    """Convert box annotations to JSON lines for `desp train custom`.
+
+    They are a COCO JSON file, or a folder of Pascal VOC XML files. Sets hold the corners of boxes in parts of the
+    image, and the class as one-hot columns if there are several.
+    """
+
+    annotations: Annotated[Path, tyro.conf.Positional]
+    """COCO JSON file, or folder of Pascal VOC XML files."""
+    images: Path
+    """Folder of the images that they name."""
+    output: Path
+    """JSON lines file to write."""
+    size: int | None = None
+    """Copy images to a folder beside the output, squeezed to this width and height; training needs images of one
+    size. Without it the output names the images where they are."""
+
+
+def _subcommand(variant: MnistVariant, name: str) -> Any:
+    about = f"Fetch and check {name} as sets of points.\n\n{FETCHED}"
+    return tyro.conf.subcommand(variant, default=_MnistArguments(variant), description=about)
+
+
+_Command = (
+    Annotated[_MnistArguments, _subcommand("mnist", "MNIST: digits")]
+    | Annotated[_MnistArguments, _subcommand("fashion", "Fashion-MNIST: clothes")]
+    | Annotated[_ClevrArguments, tyro.conf.subcommand("clevr")]
+    | Annotated[_BoxesArguments, tyro.conf.subcommand("boxes")]
+)
+
+
+@dataclass(frozen=True)
+class _DataArguments:
+    """Fetch and check a dataset, or convert annotations."""
+
+    command: Annotated[_Command, tyro.conf.arg(name="")]
+
+
 def run(arguments: list[str]) -> None:
-    """Fetch and check a dataset."""
-    options = parse(_DataArguments, arguments, "data", EXAMPLES)
+    """Fetch, check or convert data."""
+    command = parse(_DataArguments, arguments, "data", EXAMPLES).command
+    if isinstance(command, _MnistArguments):
+        _mnist(command)
+    elif isinstance(command, _ClevrArguments):
+        _clevr(command)
+    else:
+        _boxes(command)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar on standard error that vanishes when it is done; told a name, how much is done, and of how much."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=None)
+
+        def tell(name: str, done: int, total: int | None) -> None:
+            progress.update(bar, description=name, completed=done, total=total)
+
+        yield tell
+
+
+# -- MNIST -----------------------------------------------------------------------------------------------
+
+
+def _mnist(options: _MnistArguments) -> None:
     from desp.data.mnist import load_mnist
-    from desp.data.mnist_files import files_folder
+    from desp.data.mnist_files import fetch_files, files_folder
 
     if options.download:
-        _fetch(options)
-    data = load_mnist(options.dataset, options.data_dir)
-    folder = files_folder(options.dataset, options.data_dir)
+        with _bar() as tell:
+            fetch_files(options.variant, options.data_dir, tell)
+    data = load_mnist(options.variant, options.data_dir)
+    folder = files_folder(options.variant, options.data_dir)
     print(f"{folder}: all files are there, and their checksums are right")
     sizes = [size for part in (data.training, data.validation, data.test) for size in part.sizes.tolist()]
     print(
@@ -49,17 +137,55 @@ def run(arguments: list[str]) -> None:
     )
 
 
-def _fetch(options: _DataArguments) -> None:
-    """Download what is missing, behind a bar on standard error that vanishes when it is done."""
-    from rich.console import Console
-    from rich.progress import Progress
+# -- CLEVR -----------------------------------------------------------------------------------------------
 
-    from desp.data.mnist_files import fetch_files
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("bytes", total=None)
+def _clevr(options: _ClevrArguments) -> None:
+    from desp.data.clevr import load_clevr
 
-        def tell(name: str, done: int, total: int | None) -> None:
-            progress.update(bar, description=name, completed=done, total=total)
+    with _bar() as tell:
+        data = load_clevr(options.data_dir, tell)
+    print(f"{data.folder}: {data.data_label}, images are cached")
+    parts = (data.training, data.validation, data.test)
+    sizes = [size for part in parts for size in part.sizes.tolist()]
+    print(
+        f"{len(data.training)} images for training, {len(data.validation)} for validation, "
+        f"{len(data.test)} for test; "
+        f"{min(sizes)} to {max(sizes)} objects, {sum(sizes) / len(sizes):.1f} on average"
+    )
+    for split, skips in data.skips.items():
+        print(f"{split}: {skips.total} left out, {data.clipped[split]} boxes clipped to their image")
+        for line in skips.lines():
+            print(f"  {line}")
 
-        fetch_files(options.dataset, options.data_dir, tell)
+
+# -- boxes -----------------------------------------------------------------------------------------------
+
+
+def _boxes(options: _BoxesArguments) -> None:
+    from desp.data.box_annotations import read_annotations, write_boxes
+
+    if options.size is not None and options.size < 1:
+        raise SettingsError(f"--size must be at least 1, got {options.size}.")
+    with busy("converting"):
+        annotations = read_annotations(options.annotations, options.images)
+        beside = write_boxes(annotations, options.output, options.size)
+    boxes = [len(image.boxes) for image in annotations.images]
+    print(f"{options.output}: {len(boxes)} images, {sum(boxes)} boxes, {min(boxes)} to {max(boxes)} an image")
+    print(f"{beside}: {len(annotations.classes)} classes: {', '.join(annotations.classes)}")
+    print(f"{annotations.skips.total} left out, {annotations.clipped} boxes clipped to their image")
+    for line in annotations.skips.lines():
+        print(f"  {line}")
+    shapes = annotations.shapes()
+    if options.size is None and len(shapes) > 1:
+        print(f"Images have {len(shapes)} different sizes, and training needs one: give --size 128, say.")
+    print(f"To train: {_train_command(options.output, annotations)}")
+
+
+def _train_command(output: Path, annotations: "BoxAnnotations") -> str:
+    words = ["desp", "train", "custom", "--data", shlex.quote(str(output)), "--run", f"runs/{output.stem}"]
+    description = annotations.description()
+    for name in ("boxes", "categories"):
+        for first, end in getattr(description, name):
+            words += [f"--task.description.{name}", str(first), str(end)]
+    return " ".join(words)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -175,6 +175,21 @@ class DatasetSource(BatchSource):
 
     def _collate(self, items: Sequence[Any]) -> Batch:
         return collate(items, self.max_size, self.features)
+
+
+def random_order(sizes: Int[Tensor, " b"], rows: int, generator: torch.Generator) -> Int[Tensor, "b n"]:
+    """A random order of the elements of each set, as places (B, N) to gather; absent rows stay behind them.
+
+    Nothing waits for the device, and no shape depends on values, so it can be captured.
+
+    Args:
+        sizes: (B,) how many rows of each set are elements; they come first.
+        rows: N.
+        generator: on the device of `sizes`.
+    """
+    keys = torch.rand((len(sizes), rows), generator=generator, device=sizes.device)
+    absent = torch.arange(rows, device=sizes.device) >= sizes.unsqueeze(1)
+    return keys.masked_fill(absent, 2.0).argsort(dim=1)
 
 
 def dataset_items(dataset: "Dataset[Any] | Sequence[Any]") -> Iterator[Any]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from desp.data.base import Augmentation, Batch
+from desp.data.base import Augmentation, Batch, random_order
 from desp.data.mnist_files import (
     TEST_IMAGES,
     TEST_LABELS,
@@ -68,9 +68,7 @@ class PointTable:
         device = self.points.device
         chosen = torch.randint(len(self), (batch_size,), generator=generator, device=device)
         points, sizes = self.points[chosen], self.sizes[chosen]
-        keys = torch.rand(points.shape[:2], generator=generator, device=device)
-        absent = torch.arange(points.shape[1], device=device) >= sizes.unsqueeze(1)
-        order = keys.masked_fill(absent, 2.0).argsort(dim=1)
+        order = random_order(sizes, points.shape[1], generator)
         points = points.gather(1, order.unsqueeze(-1).expand_as(points))
         return PointTable(points, sizes).batch()
 

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import os
 import ssl
 import urllib.error
 import urllib.request
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from desp.data.folders import data_folder
 from desp.errors import DataError
 from desp.settings import MnistVariant
 from desp.storage import write_atomically
@@ -65,14 +65,6 @@ _START = b"\x00\x00\x08"
 
 
 # -- where they are --------------------------------------------------------------------------------------
-
-
-def data_folder(data_dir: str | Path | None = None) -> Path:
-    """Where data are: `data_dir`, else the variable DESP_DATA, else the user's own data folder (XDG standard)."""
-    given = str(data_dir or "") or os.environ.get("DESP_DATA", "")
-    if given:
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "desp"
 
 
 def files_folder(variant: MnistVariant, data_dir: str | Path | None = None) -> Path:
