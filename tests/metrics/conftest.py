@@ -1,4 +1,4 @@
-"""Lets tests here import `set_examples`, which two of them share."""
+"""Lets tests here import `set_examples` and `detection_examples`."""
 
 import sys
 from pathlib import Path
