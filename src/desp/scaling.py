@@ -1,12 +1,15 @@
 """Features brought near [0, 1], where the paper's noise and step sizes are right, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.boxes import centres_to_corners, corners_to_centres
 from desp.constants import constant
+from desp.settings import Columns
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
@@ -14,10 +17,17 @@ LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
 
 @dataclass(frozen=True)
 class FeatureScaling:
-    """An affine map for each feature: scaled = (value - offset) / span."""
+    """An affine map for each feature: scaled = (value - offset) / span.
+
+    Attributes:
+        offset, span: of each feature.
+        boxes: columns of boxes, which are scaled as centre, width and height instead of corners: those of one box
+            vary on their own, and a width has its own range.
+    """
 
     offset: tuple[float, ...]
     span: tuple[float, ...]
+    boxes: Columns = ()
 
     @classmethod
     def identity(cls, features: int) -> "FeatureScaling":
@@ -25,29 +35,42 @@ class FeatureScaling:
         return cls((0.0,) * features, (1.0,) * features)
 
     @classmethod
-    def from_range(cls, low: Sequence[float], high: Sequence[float]) -> "FeatureScaling":
+    def from_range(cls, low: Sequence[float], high: Sequence[float], boxes: Columns = ()) -> "FeatureScaling":
         """Map features that leave [0, 1], or fill little of it, from [low, high] to [0, 1].
 
-        A feature that never changes is moved to 1/2, keeping its unit.
+        A feature that never changes is moved to 1/2, keeping its unit. Ranges of `boxes` are those of centre, width
+        and height (`box_centres`), and are always mapped.
         """
         offset, span = [], []
-        for lowest, highest in zip(low, high, strict=True):
+        of_boxes = {column for first, end in boxes for column in range(first, end)}
+        for column, (lowest, highest) in enumerate(zip(low, high, strict=True)):
             width = highest - lowest
-            near = lowest >= LOWEST and highest <= HIGHEST and width >= NARROWEST
+            near = lowest >= LOWEST and highest <= HIGHEST and width >= NARROWEST and column not in of_boxes
             unchanging = width <= 1e-12 * max(abs(lowest), abs(highest), 1.0)
             offset.append(0.0 if near else lowest - 0.5 if unchanging else lowest)
             span.append(1.0 if near or unchanging else width)
-        return cls(tuple(offset), tuple(span))
+        return cls(tuple(offset), tuple(span), boxes)
 
     def scale(self, values: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """From the user's units to about [0, 1]."""
         offset, span = self._tensors(values)
-        return (values - offset) / span
+        return (box_centres(values, self.boxes) - offset) / span
 
     def unscale(self, values: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """From about [0, 1] to the user's units."""
         offset, span = self._tensors(values)
-        return values * span + offset
+        return _converted(values * span + offset, self.boxes, centres_to_corners)
 
     def _tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
         return constant(self.offset, like.device, like.dtype), constant(self.span, like.device, like.dtype)
+
+
+def box_centres(values: Float[Tensor, "*batch d"], boxes: Columns) -> Float[Tensor, "*batch d"]:
+    """The features with centre x, centre y, width, height in the columns of boxes, in place of corners."""
+    return _converted(values, boxes, corners_to_centres)
+
+
+def _converted(values: Tensor, boxes: Columns, convert: Callable[[Tensor], Tensor]) -> Tensor:
+    for first, end in boxes:
+        values = torch.cat([values[..., :first], convert(values[..., first:end]), values[..., end:]], dim=-1)
+    return values

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from desp.nn.box_network import BoxNetwork, read_boxes
 from desp.nn.fourier import sigma_of, with_sigma
 from desp.nn.pyramid import level_shapes
-from desp.settings import BoxAttentionSettings
+from desp.scaling import FeatureScaling
+from desp.settings import BoxDenoiserSettings
 
 SHAPES = level_shapes(32, 48)
 PLACES = sum(rows * columns for rows, columns in SHAPES)
@@ -15,9 +16,9 @@ PLACES = sum(rows * columns for rows, columns in SHAPES)
 
 def network(**changes: int) -> BoxNetwork:
     torch.manual_seed(0)
-    settings = BoxAttentionSettings(**{"hidden": 16, "layers": 2, "heads": 2, "points": 3, **changes})
-    frame = torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
-    made = BoxNetwork(settings, 5, (PLACES, 6 + 7), SHAPES, frame, sigma_data=0.5).double()
+    settings = BoxDenoiserSettings(**{"hidden": 16, "layers": 2, "heads": 2, "points": 3, **changes})
+    scaling = FeatureScaling((0.0,) * 4, (1.0,) * 4, boxes=((0, 4),))
+    made = BoxNetwork(settings, 5, (PLACES, 6 + 7), SHAPES, scaling).double()
     for parameter in made.parameters():  # some begin at zero
         torch.nn.init.normal_(parameter, std=0.3)
     return made

@@ -86,6 +86,8 @@ def test_a_box_outside_the_image_is_taken_to_its_border() -> None:
 
 def test_images_without_boxes_have_a_loss_of_background_alone() -> None:
     head = CentreHead(2, 4, SHAPES).double()
-    focal, error = head.loss(torch.randn(1, PLACES, 2, dtype=torch.float64), BOXES, torch.zeros(1, 3, dtype=torch.bool))
+    focal, error = head.loss(
+        torch.randn(1, PLACES, 2, dtype=torch.float64), BOXES, torch.zeros(1, 3, dtype=torch.bool)
+    )
     assert float(focal.detach()) > 0
     assert float(error.detach()) == 0

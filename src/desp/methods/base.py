@@ -18,6 +18,7 @@ from desp.nn import InputScaling, SetScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import (
+    DataDescription,
     EnergySettings,
     Engine,
     MethodSettings,
@@ -245,6 +246,16 @@ def build_method(
     if encoder is None:
         _set_scales(used, shape, statistics)
     return module
+
+
+def require_boxes(description: DataDescription) -> None:
+    """Check that the first features of elements are one box.
+
+    Raises:
+        SettingsError: they are not.
+    """
+    wanted = "((0, 4),) for methods that read an image at boxes: left, top, right, bottom as shares of the image"
+    require_setting(description.boxes == ((0, 4),), "description.boxes", wanted, description.boxes)
 
 
 def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:

@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.energies import SetEnergy, SetField
 from desp.errors import SettingsError
 from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
-from desp.nn import SIGMA_FEATURES, Cache, CardinalityHead, SetNetwork, prefix_mask
+from desp.nn import SIGMA_FEATURES, Cache, CardinalityHead, ElementNetwork, SetNetwork, prefix_mask
 from desp.samplers import (
     CHAINS_AT_ONCE,
     ChainEngine,
@@ -25,16 +25,20 @@ from desp.samplers import (
 )
 from desp.samplers.diffusion import add_noise, noise_mask, to_symmetric
 from desp.sets import present
-from desp.nn.box_network import BoxNetwork
-from desp.nn.pyramid import level_shapes
-from desp.settings import BoxAttentionSettings, DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
+from desp.settings import (
+    DenoiserSettings,
+    DenoisingSettings,
+    DiffusionSettings,
+    EDMSettings,
+    SamplerSettings,
+)
 from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as second derivatives keep the autograd graph.
 DENSITIES_AT_ONCE = 200
 
 
-class _Diffusion(Method):
+class Diffusion(Method):
     """What both denoising methods share: noise levels, the loss, p(n | x), the sampler.
 
     The loss is weighted by 1 / c_out^2, so that the network's targets have unit variance at every sigma (Karras et
@@ -65,28 +69,33 @@ class _Diffusion(Method):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean squared error of the network over all that carries noise, and -log p(n | x)."""
-        code, sizes = self.encode(x), present(y).sum(dim=1)
-        draws = self.settings.noise_draws
-        copies = code.repeat_interleave(draws, dim=0) if draws > 1 else code
-        y = y.repeat_interleave(draws, dim=0) if draws > 1 else y
+        code = self.encode(x)
+        loss = self._denoising_loss(code, y, generator)
+        statistics = {"denoising_loss": loss.detach()}
+        if self.cardinality is not None:
+            cardinality_loss = self.cardinality.loss(code, present(y).sum(dim=1))
+            statistics["cardinality_loss"] = cardinality_loss.detach()
+            loss = loss + self.settings.cardinality_weight * cardinality_loss
+        for name, value in self.auxiliary_losses(code, y).items():
+            statistics[name], loss = value.detach(), loss + value
+        return loss, statistics
+
+    def auxiliary_losses(self, code: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Further losses of the encoder's codes, weighted, by their names in the log; none, unless overridden."""
+        del code, y
+        return {}
+
+    def _denoising_loss(self, code: Tensor, y: Tensor, generator: torch.Generator) -> Float[Tensor, ""]:
+        """Mean squared error of the network, weighted by 1 / c_out^2, over several noisy copies of each set."""
+        if self.settings.noise_draws > 1:
+            code, y = (item.repeat_interleave(self.settings.noise_draws, dim=0) for item in (code, y))
         sigma, clean = self._sigmas(y, generator), to_symmetric(y)
-        flow = self._flow(copies, y)
+        flow = self._flow(code, y)
         mask, u = flow.mask, add_noise(clean, flow.mask, sigma, generator)
         _, network = flow.network(u, sigma)
         c_skip, c_out = flow.c_skip_out(sigma)
         errors = (network - (clean - c_skip * u) / c_out).square() * mask
-        loss = errors.sum() / mask.sum().clamp(min=1)
-        statistics = {"denoising_loss": loss.detach()}
-        if hasattr(self, "centres"):
-            first = y[::draws]
-            a, b = self.centres.loss(code, self.shape.scaling.unscale(first[..., :-1]), present(first))
-            statistics["centre_loss"] = (a + b).detach()
-            loss = loss + self.settings.network.centre_weight * (a + b)
-        if self.cardinality is not None:
-            cardinality_loss = self.cardinality.loss(code, sizes)
-            statistics["cardinality_loss"] = cardinality_loss.detach()
-            loss = loss + self.settings.cardinality_weight * cardinality_loss
-        return loss, statistics
+        return errors.sum() / mask.sum().clamp(min=1)
 
     def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
         """That of sets with the presence of `y`."""
@@ -133,7 +142,7 @@ class _Diffusion(Method):
         return prefix_mask(sizes, self.shape.max_size)
 
 
-class EnergyDenoising(_Diffusion):
+class EnergyDenoising(Diffusion):
     """The gradient of a noise-conditional energy learns to remove noise of every level from real sets.
 
     At each sigma the gradient then is that of -log p of the noised data (Vincent 2011), with no partition function
@@ -187,7 +196,7 @@ class EnergyDenoising(_Diffusion):
         return torch.lgamma(sizes.to(y.dtype) + 1) + of_size
 
 
-class Denoiser(_Diffusion):
+class Denoiser(Diffusion):
     """A network outputs F of every element itself, which need not be the gradient of anything.
 
     A gradient costs a backward pass, and in training a pass through that one; here it is the network's output.
@@ -197,20 +206,13 @@ class Denoiser(_Diffusion):
 
     def _make_field(self, parts: MethodParts) -> None:
         settings, channels = self.settings.network, parts.set_shape[1]
-        if isinstance(settings, BoxAttentionSettings):
-            frame = torch.tensor([parts.shape.scaling.offset[:4], parts.shape.scaling.span[:4]])
-            shapes = level_shapes(*parts.shape.input_shape[1:])
-            from desp.nn.centre_head import CentreHead
-            self.centres = CentreHead(parts.code_shape[1] - SIGMA_FEATURES, settings.hidden, shapes)
-            self.field = _NetworkField(BoxNetwork(settings, channels, parts.code_shape, shapes, frame, self.settings.sigma_data))
-            return
         network = SetNetwork(
             settings, channels, parts.code_shape, known_presence=self.known_presence, outputs=channels
         )
-        self.field = _NetworkField(network)
+        self.field = NetworkField(network)
 
 
-class _NetworkField(SetField):
+class NetworkField(SetField):
     """A network's output in the place of an energy's gradient.
 
     Args:
@@ -219,7 +221,7 @@ class _NetworkField(SetField):
 
     conservative = False
 
-    def __init__(self, network: SetNetwork) -> None:
+    def __init__(self, network: ElementNetwork) -> None:
         super().__init__()
         self.network = network
 

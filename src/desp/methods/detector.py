@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.errors import SettingsError
-from desp.methods.base import Method, MethodParts
+from desp.boxes import centres_to_corners, corners_to_centres
+from desp.methods.base import Method, MethodParts, require_boxes
 from desp.nn.centre_head import CentreHead
-from desp.nn.pyramid import level_shapes
+from desp.nn.pyramid import require_pyramid
 from desp.samplers import ChainInfo, Record
 from desp.sets import present
 from desp.settings import DetectorSettings, SamplerSettings
@@ -19,19 +19,14 @@ class Detector(Method):
     The value of a peak is the presence of its box, so all `max_size` highest peaks are detections, ranked by it.
 
     Raises:
-        SettingsError: the encoder is no pyramid.
+        SettingsError: the encoder is no pyramid, or elements are no boxes.
     """
 
     def __init__(self, settings: DetectorSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings = settings
-        shapes = level_shapes(*parts.shape.input_shape[1:])
-        places = sum(rows * columns for rows, columns in shapes)
-        if len(parts.code_shape) != 2 or parts.code_shape[0] != places:
-            raise SettingsError(
-                f"The detector needs the encoder 'pyramid', which gives {places} places; this one gives shape "
-                f"{parts.code_shape} for one input."
-            )
+        shapes = require_pyramid(parts.code_shape, parts.shape.input_shape, settings.kind)
+        require_boxes(parts.shape.description)
         self.head = CentreHead(parts.code_shape[1], settings.hidden, shapes)
 
     def forward(
@@ -39,7 +34,7 @@ class Detector(Method):
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Loss of the heat map, and of the boxes at true centres."""
         del generator
-        boxes = self.shape.scaling.unscale(y[..., :-1])
+        boxes = corners_to_centres(self.shape.scaling.unscale(y[..., :-1]))
         focal, error = self.head.loss(self.encode(x), boxes, present(y))
         return focal + self.settings.box_weight * error, {"focal_loss": focal.detach(), "box_loss": error.detach()}
 
@@ -54,4 +49,6 @@ class Detector(Method):
         """The boxes at the highest peaks, whose values are their presence."""
         del generator, sampler, record, presence
         boxes, scores = self.head.peaks(code, self.shape.max_size)
-        return torch.cat([self.shape.scaling.scale(boxes), scores.unsqueeze(-1)], dim=-1), ChainInfo()
+        return torch.cat(
+            [self.shape.scaling.scale(centres_to_corners(boxes)), scores.unsqueeze(-1)], dim=-1
+        ), ChainInfo()

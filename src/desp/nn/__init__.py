@@ -15,5 +15,6 @@ from desp.nn.pooling import Cache as Cache
 from desp.nn.pooling import FSPool as FSPool
 from desp.nn.pooling import Pool as Pool
 from desp.nn.pooling import make_pool as make_pool
+from desp.nn.set_network import ElementNetwork as ElementNetwork
 from desp.nn.set_network import SetNetwork as SetNetwork
 from desp.nn.transformer import TransformerDecoder as TransformerDecoder

@@ -5,15 +5,18 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from desp.boxes import corners_to_centres
 from desp.nn.attention import SelfAttention
 from desp.nn.fourier import SIGMA_FEATURES, fourier_length, sigma_of, with_fourier_features
 from desp.nn.pooling import Cache
 from desp.nn.pyramid import split_levels
-from desp.settings import BoxAttentionSettings
+from desp.nn.set_network import ElementNetwork
+from desp.scaling import FeatureScaling
+from desp.settings import BoxDenoiserSettings
 
 # Each element reads a grid of points inside its box from the finest level, and twice as far from the next one.
 EXTENTS = (1.0, 2.0)
-# Where noisy boxes are read: no further outside the image, no smaller, no larger than this, as shares of the image.
+# Bounds of where noisy boxes are read, as shares of the image: how far outside it, how small, how large.
 OUTSIDE, SMALLEST, LARGEST = 0.5, 0.02, 1.0
 
 
@@ -42,7 +45,7 @@ def read_boxes(
 def _weights(
     centres: Float[Tensor, "b n"], lengths: Float[Tensor, "b n"], places: int, points: int
 ) -> Float[Tensor, "b n points places"]:
-    """Linear interpolation weights of `points` places along each length, on a grid of `places` cells over [0, 1]."""
+    """Weights of linear interpolation at `points` along each length, on a grid of `places` cells over [0, 1]."""
     steps = (torch.arange(points, device=centres.device, dtype=centres.dtype) + 0.5) / points - 0.5
     where = (centres.unsqueeze(-1) + lengths.unsqueeze(-1) * steps) * places - 0.5
     where = where.clamp(0, places - 1)
@@ -50,7 +53,7 @@ def _weights(
     return (1 - (where.unsqueeze(-1) - cells).abs()).clamp(min=0)
 
 
-class BoxNetwork(nn.Module):
+class BoxNetwork(ElementNetwork):
     """Layers of self-attention among boxes and cross-attention to the image, with a head on every box.
 
     Args:
@@ -58,25 +61,21 @@ class BoxNetwork(nn.Module):
         channels: features of one row of a padded set, presence included.
         code_shape: (places, features) of a pyramid's code, noise level included.
         shapes: rows and columns of the pyramid's levels.
-        frame: offset and span (2, 4) of scaled centre x, centre y, width, height.
-        sigma_data: standard deviation of the data, by which rows were scaled.
+        scaling: of the rows' features; the first four are boxes, as shares of the image.
     """
-
-    frame: Tensor
 
     def __init__(
         self,
-        settings: BoxAttentionSettings,
+        settings: BoxDenoiserSettings,
         channels: int,
         code_shape: tuple[int, ...],
         shapes: list[tuple[int, int]],
-        frame: Tensor,
-        sigma_data: float,
+        scaling: FeatureScaling,
     ) -> None:
         super().__init__()
         hidden, features, self.points = settings.hidden, code_shape[-1] - SIGMA_FEATURES, settings.points
-        self.shapes, self.sigma_data, self.frequencies = shapes, sigma_data, settings.fourier_features
-        self.register_buffer("frame", frame, persistent=False)
+        self.shapes, self.scaling, self.sigma_data = shapes, scaling, settings.sigma_data
+        self.frequencies = settings.fourier_features
         self.from_sigma = nn.Sequential(nn.Linear(SIGMA_FEATURES, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
         self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
         self.from_box = nn.Linear(fourier_length(4, self.frequencies), hidden)
@@ -85,9 +84,10 @@ class BoxNetwork(nn.Module):
         self.places = nn.Parameter(0.02 * torch.randn(rows * columns, hidden))
         self.from_image = nn.Linear(features, hidden)
         self.layers = nn.ModuleList(_BoxLayer(hidden, settings.heads) for _ in range(settings.layers))
-        self.head = nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, channels))
-        nn.init.zeros_(self.head[-1].weight)
-        nn.init.zeros_(self.head[-1].bias)
+        last = nn.Linear(hidden, channels)
+        self.head = nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.SiLU(), last)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
 
     def forward(
         self, code: Float[Tensor, "b places h"], y: Float[Tensor, "b n c"], cache: Cache = ()
@@ -111,19 +111,13 @@ class BoxNetwork(nn.Module):
     def boxes(self, y: Float[Tensor, "b n c"], sigma: Float[Tensor, " b"]) -> Float[Tensor, "b n 4"]:
         """Where noisy boxes are in the image: centre x, centre y, width, height, within bounds."""
         total = (sigma.square() + self.sigma_data**2).sqrt().view(-1, 1, 1)  # 1 / c_in
-        scaled = (y[..., :4] * total + 1) / 2
-        boxes = scaled * self.frame[1] + self.frame[0]
+        boxes = corners_to_centres(self.scaling.unscale((y[..., :-1] * total + 1) / 2)[..., :4])
         centres = boxes[..., :2].clamp(-OUTSIDE, 1 + OUTSIDE)
         return torch.cat([centres, boxes[..., 2:].clamp(SMALLEST, LARGEST)], dim=-1)
 
-    def cache(self, size: int) -> Cache:
-        """Nothing follows from the weights alone."""
-        del size
-        return ()
-
 
 class _BoxLayer(nn.Module):
-    """Self-attention among boxes, cross-attention to the image, a feed-forward layer; modulated by the noise level."""
+    """Self-attention among boxes, cross-attention to the image, a feed-forward layer; all modulated by sigma."""
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
@@ -146,10 +140,9 @@ class _BoxLayer(nn.Module):
     ) -> Float[Tensor, "b n h"]:
         """The elements' new features."""
         scales = self.modulation(F.silu(condition)).chunk(6, dim=-1)
-        looking = [norm for norm in self.norms]
-        values = values + self.attention(torch.addcmul(scales[1], looking[0](values), 1 + scales[0]), mask)
-        values = values + self._read(torch.addcmul(scales[3], looking[1](values), 1 + scales[2]), image)
-        step = torch.addcmul(scales[5], looking[2](values), 1 + scales[4])
+        values = values + self.attention(torch.addcmul(scales[1], self.norms[0](values), 1 + scales[0]), mask)
+        values = values + self._read(torch.addcmul(scales[3], self.norms[1](values), 1 + scales[2]), image)
+        step = torch.addcmul(scales[5], self.norms[2](values), 1 + scales[4])
         return values + self.step_out(F.silu(self.step_in(step)))
 
     def _read(self, values: Tensor, image: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from desp.nn.pyramid import split_levels
 
 # The standard deviation of a peak is this share of the size of its box, and at least so many cells.
 PEAK_SHARE, NARROWEST = 1 / 6, 0.7
-# Exponents of the focal loss of CornerNet and CenterNet: how much less places count that are sure, or near a centre.
+# Exponents of CenterNet's focal loss: how much less places count that are sure, or near a centre.
 FOCUS, NEARNESS = 2, 4
 # The logit of a hundredth: how many places are centres before anything is learned.
 RARE = -4.6
@@ -34,7 +34,7 @@ class CentreHead(nn.Module):
     def loss(
         self, code: Float[Tensor, "b places c"], boxes: Float[Tensor, "b n 4"], mask: Bool[Tensor, "b n"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Focal loss of the heat map, and the error of offset and logarithmic size at true centres; mean over boxes.
+        """Focal loss of the heat map, and the error of offset and log size at true centres; means over boxes.
 
         Args:
             code: of a pyramid.
@@ -49,7 +49,9 @@ class CentreHead(nn.Module):
         errors = (found - _geometry(cells)).abs().sum(dim=-1)
         return focal, torch.where(mask, errors, 0.0).sum() / count
 
-    def peaks(self, code: Float[Tensor, "b places c"], count: int) -> tuple[Float[Tensor, "b n 4"], Float[Tensor, "b n"]]:
+    def peaks(
+        self, code: Float[Tensor, "b places c"], count: int
+    ) -> tuple[Float[Tensor, "b n 4"], Float[Tensor, "b n"]]:
         """The boxes at the `count` highest peaks, as shares of the image, and the peaks' values, from 0 to 1."""
         heat, geometry = self._maps(code)
         rows, columns = self.shapes[0]
@@ -73,7 +75,9 @@ class CentreHead(nn.Module):
     def _places(self, cells: Float[Tensor, "b n 4"]) -> Int[Tensor, "b n"]:
         """The place of each centre."""
         rows, columns = self.shapes[0]
-        column, row = (cells[..., axis].floor().clamp(0, end - 1).long() for axis, end in ((0, columns), (1, rows)))
+        column, row = (
+            cells[..., axis].floor().clamp(0, end - 1).long() for axis, end in ((0, columns), (1, rows))
+        )
         return row * columns + column
 
     def _corners(self, places: Int[Tensor, "*b"]) -> Int[Tensor, "*b 2"]:
@@ -88,7 +92,9 @@ class CentreHead(nn.Module):
         rows, columns = self.shapes[0]
         grid = self._corners(torch.arange(rows * columns, device=cells.device))
         width = (cells[..., 2:] * PEAK_SHARE).clamp(min=NARROWEST)
-        far = ((grid - self._corners(places).unsqueeze(2)) / width.unsqueeze(2)).square().sum(dim=-1)  # (B, N, places)
+        far = (
+            ((grid - self._corners(places).unsqueeze(2)) / width.unsqueeze(2)).square().sum(dim=-1)
+        )  # (B, N, places)
         near = torch.where(mask.unsqueeze(-1), (-far / 2).exp(), 0.0).amax(dim=1)
         return (near == 1).to(cells.dtype), near
 

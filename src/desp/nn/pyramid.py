@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from desp.errors import SettingsError
 from desp.settings import PyramidEncoderSettings
 
 # Strides of the levels, and blocks and channels (as multiples of the settings' width) of the trunk's stages.
@@ -42,7 +43,10 @@ class FeaturePyramid(nn.Module):
         super().__init__()
         width = settings.hidden
         self.stem = nn.Sequential(
-            _convolution(channels, width // 2, stride=2), nn.ReLU(), _convolution(width // 2, width, stride=2), nn.ReLU()
+            _convolution(channels, width // 2, stride=2),
+            nn.ReLU(),
+            _convolution(width // 2, width, stride=2),
+            nn.ReLU(),
         )
         widths = [width, *(width * factor for _, factor in STAGES)]
         self.stages = nn.ModuleList(
@@ -51,7 +55,7 @@ class FeaturePyramid(nn.Module):
         )
         self.lateral = nn.ModuleList(nn.Conv2d(each, settings.out, 1) for each in widths[1:])
         self.smooth = nn.ModuleList(_convolution(settings.out, settings.out) for _ in STRIDES)
-        self.to(memory_format=torch.channels_last)  # tensor cores read features of one place together
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # tensor cores read features of one place together
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b places o"]:
         """Encode images with intensities in [0, 1]."""
@@ -93,3 +97,21 @@ def _convolution(before: int, after: int, *, stride: int = 1, size: int = 3) -> 
 def build_pyramid(settings: PyramidEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """The pyramid of images of a shape."""
     return FeaturePyramid(settings, input_shape[0])
+
+
+def require_pyramid(
+    code_shape: tuple[int, ...], image_shape: tuple[int, ...], method: str
+) -> list[tuple[int, int]]:
+    """Rows and columns of the levels, if codes are those of a pyramid for images (C, H, W).
+
+    Raises:
+        SettingsError: the encoder is another one.
+    """
+    shapes = level_shapes(*image_shape[1:]) if len(image_shape) == 3 else []
+    places = sum(rows * columns for rows, columns in shapes)
+    if len(code_shape) != 2 or code_shape[0] != places:
+        raise SettingsError(
+            f"The method {method} needs images and the encoder 'pyramid', which gives a code for each of {places} "
+            f"places; this one gives shape {code_shape} for one input."
+        )
+    return shapes

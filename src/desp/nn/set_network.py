@@ -1,5 +1,6 @@
 """Networks from a set and a condition to an output for every element: the layers of energies and denoisers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -16,7 +17,22 @@ from desp.settings import AttentionSettings, PooledLayersSettings, Pooling
 LOG_CARDINALITY_SCALE = 4
 
 
-class SetNetwork(nn.Module):
+class ElementNetwork(nn.Module, ABC):
+    """From codes and padded sets to numbers for every element, which follow a permutation of the elements."""
+
+    @abstractmethod
+    def forward(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache = ()
+    ) -> Float[Tensor, "b n o"]:
+        """The numbers; zero for elements that are masked."""
+
+    def cache(self, size: int) -> Cache:
+        """What follows from the weights alone, for sets of `size` rows; nothing, unless overridden."""
+        del size
+        return ()
+
+
+class SetNetwork(ElementNetwork):
     """An embedding of every element, layers in which elements exchange information, and a head on every element.
 
     Denoising trains the gradient of an energy, so second derivatives count, of which a LeakyReLU has none:

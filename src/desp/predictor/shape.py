@@ -12,9 +12,9 @@ from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
 from desp.data.shape import DataShape
 from desp.errors import DataError
-from desp.scaling import FeatureScaling
+from desp.scaling import FeatureScaling, box_centres
 from desp.sets import SetBatch, as_set, present
-from desp.settings import DataDescription, InputKind
+from desp.settings import Columns, DataDescription, InputKind
 
 # An iterable dataset may have no end; this many of its examples must do.
 ITERABLE_EXAMPLES = 10_000
@@ -50,18 +50,24 @@ def inspect_dataset(
     items = islice(dataset_items(dataset), limit)
     summary: _Summary | None = None
     while part := list(islice(items, ITEMS_AT_ONCE)):
-        summary = summary or _Summary(part, max_size, features, description or DataDescription())
+        summary = summary or _Summary(part, max_size, features, description or DataDescription(), scaling=scaling)
         summary.add(part)
     if summary is None:
         raise DataError(EMPTY)
-    return summary.shape(scaling), summary.statistics()
+    return summary.shape(), summary.statistics()
 
 
 class _Summary:
     """Sizes, ranges and moments of examples, gathered part by part."""
 
     def __init__(
-        self, first: list[Any], max_size: int | None, features: int | None, description: DataDescription
+        self,
+        first: list[Any],
+        max_size: int | None,
+        features: int | None,
+        description: DataDescription,
+        *,
+        scaling: bool,
     ) -> None:
         probe = collate(first, max_size, features or _features_of(first))
         self.max_size, self.features, self.description = max_size, probe.sets.features, description
@@ -69,6 +75,8 @@ class _Summary:
         self.input_shape = tuple(probe.x.shape[1:])
         by_shape: InputKind = "image" if len(self.input_shape) == 3 else "vector"
         self.kind: InputKind = "set" if description.aligned else description.input_kind or by_shape
+        self.scaling = scaling
+        self.scaled_boxes: Columns = description.boxes if scaling else ()
         self.largest = self.examples = 0
         self.low = torch.full((self.features,), torch.inf, dtype=torch.float64)
         self.high = -self.low
@@ -87,6 +95,7 @@ class _Summary:
         self.largest = max(self.largest, batch.sets.max_size)
         elements = batch.sets.elements[batch.sets.mask].double().cpu()
         _check_elements(elements, self.description)
+        elements = box_centres(elements, self.scaled_boxes)
         if len(elements):
             self.low = torch.minimum(self.low, elements.amin(dim=0))
             self.high = torch.maximum(self.high, elements.amax(dim=0))
@@ -96,16 +105,18 @@ class _Summary:
             self.count += len(rows)
             self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
 
-    def shape(self, scaling: bool) -> DataShape:
+    def shape(self) -> DataShape:
         """The shapes of all examples."""
         if not torch.isfinite(self.low).all():
             raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
-        ranges = self.low.tolist(), self.high.tolist()
+        scaling = FeatureScaling.identity(self.features)
+        if self.scaling:
+            scaling = FeatureScaling.from_range(self.low.tolist(), self.high.tolist(), self.scaled_boxes)
         return DataShape(
             input_shape=self.input_shape or (1,),
             features=self.features,
             max_size=self.input_shape[0] if self.description.aligned else self.largest,
-            scaling=FeatureScaling.from_range(*ranges) if scaling else FeatureScaling.identity(self.features),
+            scaling=scaling,
             input_kind=self.kind,
             description=self.description,
         )

@@ -27,11 +27,11 @@ from desp.settings.encoders import PyramidEncoderSettings as PyramidEncoderSetti
 from desp.settings.encoders import ResNet34EncoderSettings as ResNet34EncoderSettings
 from desp.settings.encoders import SumPooledSetEncoderSettings as SumPooledSetEncoderSettings
 from desp.settings.energies import AttentionSettings as AttentionSettings
-from desp.settings.energies import BoxAttentionSettings as BoxAttentionSettings
 from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
 from desp.settings.energies import EnergySettings as EnergySettings
 from desp.settings.energies import PooledLayersSettings as PooledLayersSettings
 from desp.settings.energies import SetEncoderEnergySettings as SetEncoderEnergySettings
+from desp.settings.methods import BoxDenoiserSettings as BoxDenoiserSettings
 from desp.settings.methods import ContrastiveSettings as ContrastiveSettings
 from desp.settings.methods import DenoiserSettings as DenoiserSettings
 from desp.settings.methods import DenoisingSettings as DenoisingSettings

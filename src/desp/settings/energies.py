@@ -18,7 +18,6 @@ from desp.settings.encoders import (
     ConvEncoderSettings,
     EncoderSettings,
     IdentityEncoderSettings,
-    PyramidEncoderSettings,
     SumPooledSetEncoderSettings,
 )
 
@@ -189,31 +188,3 @@ class AttentionSettings(EnergySettings):
         if kind == "set":
             return SumPooledSetEncoderSettings(self.hidden, self.hidden, fourier_features=self.fourier_features)
         return super().default_encoder(kind)
-
-
-@EnergySettings.register("box-attention", "desp.energies.network:NetworkEnergy")
-@dataclass(frozen=True)
-class BoxAttentionSettings(AttentionSettings):
-    """Self-attention among boxes, cross-attention to an image, and the image's features inside and around every box:
-    for sets of boxes in images."""
-
-    hidden: int = 256
-    """Width of all layers."""
-    layers: int = 4
-    """Layers of self-attention and cross-attention."""
-    heads: int = 8
-    """Attention heads; a divisor of the width."""
-    points: int = 6
-    """Points that each box reads in each direction, inside it at stride 4 and around it at stride 8."""
-
-    centre_weight: float = 0.1
-    """Weight of a detector's loss on the encoder's features, which learn faster with it."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "points")
-        require_not_negative(self, "centre_weight")
-
-    def default_encoder(self, kind: InputKind) -> EncoderSettings:
-        """A pyramid of features for images."""
-        return PyramidEncoderSettings() if kind == "image" else super().default_encoder(kind)

@@ -19,7 +19,8 @@ class RepresentationSettings:
     max_size: int | None = None
     """Largest set; that of the data if None."""
     scaling: Literal["auto", "none"] = "auto"
-    """auto: element features that are not near [0, 1] are scaled to it, and back in predictions."""
+    """auto: element features that are not near [0, 1] are scaled to it, and back in predictions; boxes as centre,
+    width and height."""
 
     def __post_init__(self) -> None:
         valid = self.threshold is None or 0 <= self.threshold < 1
