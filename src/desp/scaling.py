@@ -38,8 +38,8 @@ class FeatureScaling:
     def from_range(cls, low: Sequence[float], high: Sequence[float], boxes: Columns = ()) -> "FeatureScaling":
         """Map features that leave [0, 1], or fill little of it, from [low, high] to [0, 1].
 
-        A feature that never changes is moved to 1/2, keeping its unit. Ranges of `boxes` are those of centre, width
-        and height (`box_centres`), and are always mapped.
+        A feature that never changes is moved to 1/2, keeping its unit. Ranges in columns of `boxes` are those of
+        centre, width and height (`box_centres`), and are always mapped.
         """
         offset, span = [], []
         of_boxes = {column for first, end in boxes for column in range(first, end)}

@@ -221,8 +221,8 @@ class DenoiserSettings(DiffusionSettings):
 @MethodSettings.register("box-denoiser", "desp.methods.box_denoiser:BoxDenoiser")
 @dataclass(frozen=True)
 class BoxDenoiserSettings(DiffusionSettings):
-    """EDM diffusion of boxes in an image, without an energy: noisy boxes attend to each other and to the image, and
-    read its features inside and around themselves."""
+    """EDM diffusion of boxes in an image, without an energy: noisy boxes attend to each other and to the image,
+    and read its features inside and around themselves."""
 
     can_align: ClassVar[bool] = False
     p_mean: float = -2.0
