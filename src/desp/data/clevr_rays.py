@@ -1,7 +1,7 @@
 """Rays against the objects of CLEVR-like scenes, in closed form.
 
 In its own coordinates an object lies in the cube [-1, 1]³, and is the part of it inside a quadric: a sphere, an
-endless cylinder, or for a cube a sphere that cuts off its corners. One formula therefore serves all shapes, and no
+endless cylinder, or for a cube a sphere around it, which changes nothing. One formula therefore serves all shapes, and no
 work depends on which they are. Objects are taken one after the other, each in all scenes of the batch: what is kept
 for a ray then stays small, in the caches of a CPU and in the memory of a GPU. There are no matrix products, whose
 precision on a GPU may be set lower than geometry needs.
@@ -22,7 +22,7 @@ Triple = tuple[Tensor, Tensor, Tensor]
 
 # For each shape x² + y² + k z² <= s: k, and s.
 QUADRIC_Z = (1.0, 1.0, 0.0)
-QUADRIC_SIZE = (2.6, 1.0, 1.0)
+QUADRIC_SIZE = (3.01, 1.0, 1.0)
 FAR = 1e4
 """The distance to what is not there."""
 
@@ -33,7 +33,7 @@ class Solid:
 
     Attributes:
         centre: of the object; far below the ground where a scene does not have it.
-        scale: one divided by half its extent.
+        scale: one divided by half its extent, see `Scenes.extents`.
         cosine, sine: of its rotation, times `scale`.
         quadric_z, quadric_size: its quadric.
     """
@@ -58,7 +58,7 @@ class Solid:
 
 def solids_of(scenes: Scenes) -> tuple[Solid, ...]:
     """The N objects of scenes."""
-    scale = 1 / scenes.radii()
+    scale = 1 / scenes.extents()
     quadric = [constant(each, scenes.device, torch.float32)[scenes.shapes] for each in (QUADRIC_Z, QUADRIC_SIZE)]
     numbers = [scale, scale * scenes.rotations.cos(), scale * scenes.rotations.sin(), *quadric]
     centres = torch.where(scenes.mask.unsqueeze(-1), scenes.positions, -FAR)
@@ -163,9 +163,11 @@ def exposure(
         for light in range(lights.shape[1]):
             x, y, z = (each[:, light : light + 1] for each in starts)
             crossing = cross(solid, (x, y, z), (places[0] - x, places[1] - y, places[2] - z))
-            visible[light] *= 1 - _covered(crossing, radius * solid.scale) * (other & (crossing.enter < 1))
+            visible[light] = visible[light] * (
+                1 - _covered(crossing, radius * solid.scale) * (other & (crossing.enter < 1))
+            )
         squared = torch.addcmul(torch.addcmul(places[0] * places[0], places[1], places[1]), places[2], places[2])
-        visible[-1] *= 1 - squared.clamp(min=1).pow(-1.5) * other
+        visible[-1] = visible[-1] * (1 - squared.clamp(min=1).pow(-1.5) * other)
     return torch.stack(visible, dim=1)
 
 

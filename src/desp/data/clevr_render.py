@@ -1,6 +1,7 @@
 """Images of CLEVR-like scenes: drawn without end, with a ray caster, on any device."""
 
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -8,17 +9,21 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from desp.data.clevr_rays import exposure
-from desp.data.clevr_scenes import Scenes, draw_alternatives, fullest
+from desp.data.clevr_scenes import MOST, Scenes, draw_alternatives, fullest
 from desp.data.clevr_shading import LIGHT_RADIUS, World, encode, meet, radiance
 from desp.data.clevr_silhouettes import keep_visible, view_directions, visibility
 
-CHOICE_GRID, BOX_GRID = 16, 32
+CHOICE_GRID, BOX_GRID = 12, 24
 """Rays a side into the box of each object: to choose scenes, and for what is returned."""
+SOFTNESS = 0.12
+"""Share of a pixel that goes to each neighbour in a row, and to each in a column."""
 NOISE = 0.002
 """Standard deviation of the noise of images, whose colours go from 0 to 1."""
-SCENES_AT_ONCE = {"cpu": 1}
-"""By type of device: what stays in a CPU's caches; elsewhere `MOST_AT_ONCE`."""
-MOST_AT_ONCE = 256
+RAYS_AT_ONCE = {"cpu": 2**15}
+"""By type of device: what stays in a CPU's caches; elsewhere `MOST_RAYS`, for the memory."""
+MOST_RAYS = 2**23
+
+Part = TypeVar("Part", "Scenes", "Rendering")
 
 
 @dataclass(frozen=True)
@@ -44,17 +49,28 @@ def generate(count: int, generator: torch.Generator, size: int = 128) -> tuple[S
     Of each scene some alternatives are drawn, and the first is taken in which all objects found a place and are
     visible. Where none is complete, objects that break a rule are left out of the best one.
     """
-    scenes = fullest(keep_visible(draw_alternatives(count, generator), CHOICE_GRID))
+    drawn = draw_alternatives(count, generator)
+    alternatives = [keep_visible(some, CHOICE_GRID) for some in _parts(drawn, MOST * CHOICE_GRID**2)]
+    scenes = fullest(_joined(alternatives))
     return scenes, render(scenes, generator, size)
 
 
 @torch.no_grad()
 def render(scenes: Scenes, generator: torch.Generator, size: int = 128) -> Rendering:
     """Render scenes as square images, in which 480 x 320 is squeezed to `size` x `size`."""
-    step = SCENES_AT_ONCE.get(scenes.device.type, MOST_AT_ONCE)
-    rows = torch.arange(len(scenes), device=scenes.device).split(step)
-    parts = [_render(scenes.scenes(some), generator, size) for some in rows]
-    return Rendering(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(Rendering)))
+    return _joined([_render(some, generator, size) for some in _parts(scenes, 2 * size * size)])
+
+
+def _parts(scenes: Scenes, rays: int) -> list[Scenes]:
+    """The scenes, as many at once as suits the device, when each needs so many rays."""
+    step = max(1, RAYS_AT_ONCE.get(scenes.device.type, MOST_RAYS) // rays)
+    return [scenes.scenes(rows) for rows in torch.arange(len(scenes), device=scenes.device).split(step)]
+
+
+def _joined(parts: list[Part]) -> Part:
+    """Batches of tensors as one."""
+    kind = type(parts[0])
+    return kind(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(kind)))
 
 
 def _render(scenes: Scenes, generator: torch.Generator, size: int) -> Rendering:
@@ -76,12 +92,25 @@ def trace(scenes: Scenes, size: int) -> Float[Tensor, "b 3 h w"]:
     middles = size * size
     points, index = surface.points[..., :middles].contiguous(), surface.index[:, :middles]
     visible = exposure(world.solids, scenes.lights, LIGHT_RADIUS, points, index).unflatten(-1, (size, size))
-    corners = F.avg_pool2d(F.pad(visible, (1, 1, 1, 1), mode="replicate"), 2, stride=1)
+    corners = _means(F.pad(visible, (1, 1, 1, 1), mode="replicate"))
     visible = torch.cat([visible.flatten(2), corners.flatten(2)], dim=-1)
     colours = radiance(world, surface, directions, visible).clamp(0, 1)
     middle = colours[..., :middles].unflatten(-1, (size, size))
     corner = colours[..., middles:].unflatten(-1, (size + 1, size + 1))
-    return 0.5 * middle + 0.5 * F.avg_pool2d(corner, 2, stride=1)
+    return _soften(0.5 * middle + 0.5 * _means(corner))
+
+
+def _means(corners: Float[Tensor, "b c h1 w1"]) -> Float[Tensor, "b c h w"]:
+    """Means of the four corners of each pixel."""
+    rows = corners[..., 1:, :] + corners[..., :-1, :]
+    return 0.25 * (rows[..., 1:] + rows[..., :-1])
+
+
+def _soften(colours: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
+    """Share colours with neighbours, as a camera's filter does."""
+    padded = F.pad(colours, (1, 1, 1, 1), mode="replicate")
+    rows = torch.lerp(padded[..., 1:-1, :], 0.5 * (padded[..., 2:, :] + padded[..., :-2, :]), 2 * SOFTNESS)
+    return torch.lerp(rows[..., 1:-1], 0.5 * (rows[..., 2:] + rows[..., :-2]), 2 * SOFTNESS)
 
 
 def _places(size: int, device: torch.device) -> Float[Tensor, "p 2"]:

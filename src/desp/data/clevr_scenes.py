@@ -21,7 +21,10 @@ SIZES = ("small", "large")
 COLOURS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
 
 RADII = (0.35, 0.7)
-"""Half the extent of small and large objects, of all shapes; also the height of their centres."""
+"""Of small and large objects, of all shapes, in the rules for places; also the height of their centres."""
+EXTENTS = (0.965, 1.0, 0.985)
+"""Half the extent of cubes, spheres and cylinders with sharp edges that look as large as CLEVR's with round edges, as a
+share of their radii."""
 FEWEST, MOST = 3, 10
 REACH = 3.0
 """Centres lie within this distance of the middle, in x and in y."""
@@ -79,8 +82,12 @@ class Scenes:
         return self.mask.device
 
     def radii(self) -> Float[Tensor, "b n"]:
-        """Half the extents of the objects."""
+        """Radii of the objects, in the rules for places."""
         return constant(RADII, self.device, torch.float32)[self.sizes]
+
+    def extents(self) -> Float[Tensor, "b n"]:
+        """Half the extents of the objects, along each of their axes."""
+        return constant(EXTENTS, self.device, torch.float32)[self.shapes] * self.radii()
 
     def right(self) -> Float[Tensor, "b 2"]:
         """The horizontal direction to the right of the image, as (x, y)."""

@@ -12,36 +12,37 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.constants import constant
-from desp.data.clevr_rays import FAR, Hits, Numbers, Solid, Vectors, exposure, first_hits, solids_of
+from desp.data.clevr_rays import FAR, Numbers, Solid, Vectors, first_hits, solids_of
 from desp.data.clevr_scenes import LIGHTS, SHAPES, Scenes
 
-# Share of light that is returned, of objects in the order of `COLOURS`, and of the ground at the end.
 ALBEDO = (
-    (0.34, 0.34, 0.34),
-    (0.68, 0.14, 0.14),
-    (0.16, 0.29, 0.84),
-    (0.11, 0.41, 0.08),
-    (0.51, 0.29, 0.10),
-    (0.51, 0.15, 0.75),
-    (0.16, 0.82, 0.82),
-    (1.00, 0.93, 0.20),
+    (0.21, 0.21, 0.21),
+    (0.46, 0.082, 0.082),
+    (0.10, 0.19, 0.58),
+    (0.064, 0.26, 0.040),
+    (0.33, 0.18, 0.053),
+    (0.34, 0.090, 0.52),
+    (0.10, 0.54, 0.54),
+    (0.69, 0.64, 0.12),
 )
-GROUND = (0.5, 0.5, 0.5)
-POWER = ((9.0, 8.4, 7.6), (3.6, 3.8, 4.2), (6.0, 6.0, 6.0))
+"""Share of light that objects return, in the order of `COLOURS`."""
+GROUND = (0.523, 0.520, 0.535)
+"""Share of light that the ground returns."""
+POWER = ((10.6, 9.8, 8.4), (2.2, 2.4, 3.0), (5.0, 5.0, 4.8))
 """Of the key, fill and back light."""
 LIGHT_RADIUS = 0.5
-SKY, BOUNCE = (0.28, 0.28, 0.28), (0.15, 0.15, 0.15)
-"""Light from everywhere above, and what the ground returns of it from below."""
-MIRRORED_SKY = (0.05, 0.05, 0.05)
-"""What metal shows where it mirrors neither the ground nor an object."""
-GLOSS, SHARPNESS = (0.02, 0.6), (12.0, 60.0)
-"""Strength and exponent of highlights, of rubber and of metal."""
-DIFFUSE = (1.0, 0.1)
-"""Share of colour that is scattered, of rubber and of metal."""
-MIRROR = 0.9
-"""Share of colour that metal mirrors."""
-OCCLUSION = 0.7
-"""How much of the light from everywhere a nearby object takes away."""
+SKY, BOUNCE = (0.255, 0.256, 0.251), (0.24, 0.23, 0.24)
+"""Light from everywhere above, and from the ground."""
+OCCLUSION = 0.32
+"""How much of the light from everywhere is taken away by objects that cover the sky."""
+RUBBER, METAL = 0.93, 0.22
+"""Share of an object's colour in light that is scattered."""
+MIRROR = 0.89
+"""Share of its colour in what metal mirrors."""
+MIRRORED_SKY = (0.046, 0.049, 0.046)
+"""What metal mirrors where there is neither the ground nor an object."""
+GLINT, SHARPNESS = (4.3, 0.75, 2.9), 86.0
+"""How bright the lights are in metal, and how the brightness falls around them, as a power of the cosine."""
 BEVEL = 0.12
 """How far from an edge normals begin to turn, as a share of half the extent."""
 
@@ -117,51 +118,65 @@ def _normals(offsets: Vectors, solid: Float[Tensor, "b 4 p"], ground: Bool[Tenso
         for each, round_ in ((x, x * outer), (y, y * outer), (z, F.softshrink(z, 1 - BEVEL)))
     )
     x, y, z = x * cosine - y * sine, x * sine + y * cosine, z * scale
-    normals = torch.stack([x.masked_fill(ground, 0.0), y.masked_fill(ground, 0.0), z.masked_fill(ground, 1.0)], dim=1)
-    return F.normalize(normals, dim=1)
+    normals = torch.stack(
+        [x.masked_fill(ground, 0.0), y.masked_fill(ground, 0.0), z.masked_fill(ground, 1.0)], dim=1
+    )
+    return unit(normals)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Vectors of length 1."""
+    return vectors * (dot(vectors, vectors) + 1e-12).rsqrt().unsqueeze(1)
+
+
+def dot(a: Vectors, b: Float[Tensor, "c 3 q"]) -> Numbers:
+    """Products of vectors."""
+    # Faster than a reduction, as each coordinate is contiguous.
+    return torch.addcmul(torch.addcmul(a[:, 0] * b[:, 0], a[:, 1], b[:, 1]), a[:, 2], b[:, 2])
 
 
 def reflected(directions: Vectors, normals: Vectors) -> Vectors:
     """Directions after a mirror with these normals."""
-    return torch.addcmul(directions, 2 * (directions * normals).sum(1, keepdim=True), normals, value=-1)
+    return torch.addcmul(directions, 2 * dot(directions, normals).unsqueeze(1), normals, value=-1)
 
 
-def irradiance(
-    world: World, surface: Surface, visible: Float[Tensor, "b k p"] | None, mirrored: Vectors | None
-) -> tuple[Vectors, Vectors]:
-    """Light that falls on a surface, and highlights that the lights make in mirrored directions."""
-    power, lights = _numbers(POWER, surface.points.device), world.scenes.lights
-    facing = F.normalize(-_numbers(LIGHTS, surface.points.device), dim=-1)
+def irradiance(world: World, surface: Surface, visible: Float[Tensor, "b k p"] | None = None) -> Vectors:
+    """Light that falls on a surface; all of the lights and of the sky is visible if nothing else is said."""
+    power, facing = _numbers(POWER, surface.points.device), _facing(surface.points.device)
     up = surface.normals[:, 2:]
     open_sky = 1.0 if visible is None else 1 - OCCLUSION * (1 - visible[:, -1:])
     total = _column(SKY, up.device) * ((0.5 + 0.5 * up) * open_sky) + _column(BOUNCE, up.device) * (0.5 - 0.5 * up)
-    highlight = torch.zeros_like(total)
-    exponent = SHARPNESS[0] + (SHARPNESS[1] - SHARPNESS[0]) * surface.metal
-    for row in range(lights.shape[1]):
-        towards = lights[:, row].unsqueeze(-1) - surface.points
-        inverse = (towards * towards).sum(1).rsqrt()
-        shine = F.relu(-(towards * facing[row].view(1, 3, 1)).sum(1)) * inverse
-        shine = shine if visible is None else shine * visible[:, row]
-        colour = power[row].view(1, 3, 1)
-        cosine = F.relu((towards * surface.normals).sum(1)) * inverse
-        total = total + colour * (shine * cosine * inverse * inverse).unsqueeze(1)
-        if mirrored is not None:
-            lobe = (F.relu((towards * mirrored).sum(1)) * inverse + 1e-6).pow(exponent)
-            highlight = highlight + colour * (shine * lobe).unsqueeze(1)
-    return total, highlight
+    for row in range(len(POWER)):
+        towards = world.scenes.lights[:, row].unsqueeze(-1) - surface.points
+        inverse = dot(towards, towards).rsqrt()
+        cosines = F.relu(dot(towards, surface.normals)) * F.relu(-dot(towards, facing[row].view(1, 3, 1)))
+        share = cosines * inverse.square().square()
+        share = share if visible is None else share * visible[:, row]
+        total = torch.addcmul(total, power[row].view(1, 3, 1), share.unsqueeze(1))
+    return total
+
+
+def glints(world: World, surface: Surface, mirrored: Vectors, visible: Float[Tensor, "b k p"]) -> Vectors:
+    """The lights themselves, as metal mirrors them in these directions of length 1."""
+    power, facing = _numbers(POWER, mirrored.device), _facing(mirrored.device)
+    total = torch.zeros_like(mirrored)
+    for row, strength in enumerate(GLINT):
+        towards = unit(world.scenes.lights[:, row].unsqueeze(-1) - surface.points)
+        # Not below 0.5, whose powers are still normal numbers: others are slow.
+        lobe = dot(towards, mirrored).clamp(min=0.5).pow(SHARPNESS)
+        lobe = lobe * F.relu(-dot(towards, facing[row].view(1, 3, 1))) * visible[:, row]
+        total = torch.addcmul(total, strength / power[row].amax() * power[row].view(1, 3, 1), lobe.unsqueeze(1))
+    return total
 
 
 def radiance(world: World, surface: Surface, directions: Vectors, visible: Float[Tensor, "b k p"]) -> Vectors:
     """What a surface sends against the directions that it was seen in; metal mirrors the world around it once."""
-    mirrored = F.normalize(reflected(directions, surface.normals), dim=1)
-    light, highlight = irradiance(world, surface, visible, mirrored)
     metal = surface.metal.unsqueeze(1)
     ground = (surface.index == len(world.solids)).unsqueeze(1)
-    scattered = surface.albedo * light * (DIFFUSE[0] + (DIFFUSE[1] - DIFFUSE[0]) * metal)
-    tint = 1 + (surface.albedo - 1) * metal
-    gloss = (GLOSS[0] + (GLOSS[1] - GLOSS[0]) * metal).masked_fill(ground, 0.0)
-    mirror = metal * MIRROR * tint * _around(world, surface, mirrored)
-    return scattered + gloss * tint * highlight + mirror
+    share = (RUBBER + (METAL - RUBBER) * metal).masked_fill(ground, 1.0)
+    mirrored = unit(reflected(directions, surface.normals))
+    mirror = MIRROR * _around(world, surface, mirrored) + glints(world, surface, mirrored, visible)
+    return surface.albedo * (share * irradiance(world, surface, visible) + metal * mirror)
 
 
 def _around(world: World, surface: Surface, mirrored: Vectors) -> Vectors:
@@ -174,9 +189,8 @@ def _around(world: World, surface: Surface, mirrored: Vectors) -> Vectors:
     chosen = torch.zeros_like(slot[:, : most + 1]).scatter_(1, slot, source)[:, None, :most].expand(-1, 3, -1)
     origins = torch.gather(surface.points + 1e-3 * surface.normals, 2, chosen)
     seen = meet(world, origins, torch.gather(mirrored, 2, chosen))
-    light, _ = irradiance(world, seen, None, None)
     sky = _column(MIRRORED_SKY, metal.device)
-    colours = torch.where(seen.away.unsqueeze(1), sky, seen.albedo * light)
+    colours = torch.where(seen.away.unsqueeze(1), sky, seen.albedo * irradiance(world, seen))
     colours = torch.cat([colours, sky.expand(len(colours), -1, 1)], dim=2)
     return torch.gather(colours, 2, slot.unsqueeze(1).expand(-1, 3, -1))
 
@@ -184,6 +198,11 @@ def _around(world: World, surface: Surface, mirrored: Vectors) -> Vectors:
 def encode(colours: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
     """From linear colours to those of image files, both from 0 to 1."""
     return colours.clamp(1e-6, 1).pow(1 / 2.2)
+
+
+def _facing(device: torch.device) -> Float[Tensor, "l 3"]:
+    """Where lights shine: from their middle positions to the middle of the ground, wherever they are moved."""
+    return F.normalize(-_numbers(LIGHTS, device), dim=-1)
 
 
 def _numbers(numbers: Any, device: torch.device) -> Float[Tensor, "..."]:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.constants import constant
 from desp.data.clevr_rays import FAR, Vectors, entry, solids_of
 from desp.data.clevr_scenes import FOCAL_LENGTH, HEIGHT, SHAPES, WIDTH, Scenes, camera_axes, project
 
@@ -24,9 +24,9 @@ def view_directions(scenes: Scenes, places: Float[Tensor, "b p 2"]) -> Vectors:
 
 def whole_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
     """Boxes x1 y1 x2 y2 of whole objects in the image, from 0 to 1, as if nothing hid them; zeros for no object."""
-    radii = scenes.radii()
-    low, high = scenes.positions.clone(), scenes.positions.clone()
-    low[..., 2], high[..., 2] = 0.0, 2 * radii
+    radii = scenes.extents()
+    height = F.pad(radii.unsqueeze(-1), (2, 0))
+    low, high = scenes.positions - height, scenes.positions + height
     circles = torch.stack([_extremes(scenes, each, radii, flat=True) for each in (low, high)])
     cylinder = torch.cat([circles[..., :2].amin(0), circles[..., 2:].amax(0)], dim=-1)
     sphere = _extremes(scenes, scenes.positions, radii, flat=False)
@@ -42,7 +42,7 @@ def _cube_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
     cosine, sine = scenes.rotations.cos().unsqueeze(-1), scenes.rotations.sin().unsqueeze(-1)
     x, y, z = corners.unbind(-1)
     offsets = torch.stack([cosine * x - sine * y, sine * x + cosine * y, z.expand_as(cosine * x)], dim=-1)
-    points = scenes.positions.unsqueeze(2) + scenes.radii()[..., None, None] * offsets
+    points = scenes.positions.unsqueeze(2) + scenes.extents()[..., None, None] * offsets
     seen = project(points.flatten(1, 2), scenes.camera).unflatten(1, points.shape[1:3])
     return torch.cat([seen.amin(2), seen.amax(2)], dim=-1)
 
@@ -64,7 +64,8 @@ def _extremes(
     ends = []
     for axis, focal in ((0, FOCAL_LENGTH), (1, FOCAL_LENGTH * WIDTH / HEIGHT)):
         of_axis, both, of_forward = (
-            (a * b).sum(-1, keepdim=True) for a, b in ((part[:, axis], part[:, axis]), (part[:, axis], forward), (forward, forward))
+            (a * b).sum(-1, keepdim=True)
+            for a, b in ((part[:, axis], part[:, axis]), (part[:, axis], forward), (forward, forward))
         )
         place = offset[:, :, axis].sum(-1)
         two = depth * depth - squared * of_forward
