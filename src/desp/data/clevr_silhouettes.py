@@ -1,0 +1,130 @@
+"""Where the objects of CLEVR-like scenes appear in the image, and how much of them is visible."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.data.clevr_rays import FAR, Vectors, entry, solids_of
+from desp.data.clevr_scenes import FOCAL_LENGTH, HEIGHT, SHAPES, WIDTH, Scenes, camera_axes, project
+
+MIN_PIXELS = 200
+"""Visible pixels that every object needs, in an image of 480 x 320."""
+
+
+def view_directions(scenes: Scenes, places: Float[Tensor, "b p 2"]) -> Vectors:
+    """Directions from the camera through places of the image, which go from (0, 0) to (1, 1)."""
+    right, up, forward = camera_axes(scenes.camera).unsqueeze(-1).unbind(1)
+    across = (places[..., 0] - 0.5) / FOCAL_LENGTH
+    down = (places[..., 1] - 0.5) * (HEIGHT / WIDTH / FOCAL_LENGTH)
+    return forward + across.unsqueeze(1) * right - down.unsqueeze(1) * up
+
+
+def whole_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
+    """Boxes x1 y1 x2 y2 of whole objects in the image, from 0 to 1, as if nothing hid them; zeros for no object."""
+    radii = scenes.extents()
+    height = F.pad(radii.unsqueeze(-1), (2, 0))
+    low, high = scenes.positions - height, scenes.positions + height
+    circles = torch.stack([_extremes(scenes, each, radii, flat=True) for each in (low, high)])
+    cylinder = torch.cat([circles[..., :2].amin(0), circles[..., 2:].amax(0)], dim=-1)
+    sphere = _extremes(scenes, scenes.positions, radii, flat=False)
+    shape = scenes.shapes.unsqueeze(-1)
+    boxes = torch.where(shape == SHAPES.index("sphere"), sphere, cylinder)
+    boxes = torch.where(shape == SHAPES.index("cube"), _cube_boxes(scenes), boxes)
+    return boxes.clamp(0, 1) * scenes.mask.unsqueeze(-1)
+
+
+def _cube_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
+    """Boxes of cubes: those of their corners."""
+    corners = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], device=scenes.device)] * 3)
+    cosine, sine = scenes.rotations.cos().unsqueeze(-1), scenes.rotations.sin().unsqueeze(-1)
+    x, y, z = corners.unbind(-1)
+    offsets = torch.stack([cosine * x - sine * y, sine * x + cosine * y, z.expand_as(cosine * x)], dim=-1)
+    points = scenes.positions.unsqueeze(2) + scenes.extents()[..., None, None] * offsets
+    seen = project(points.flatten(1, 2), scenes.camera).unflatten(1, points.shape[1:3])
+    return torch.cat([seen.amin(2), seen.amax(2)], dim=-1)
+
+
+def _extremes(
+    scenes: Scenes, centres: Float[Tensor, "b n 3"], radii: Float[Tensor, "b n"], flat: bool
+) -> Float[Tensor, "b n 4"]:
+    """Boxes of spheres, or of level circles if `flat`.
+
+    A column u of the image is a plane through the camera with the normal f · axis - u · forward. At the ends of the
+    box the plane touches: the square of its distance from the centre, times that of the normal (of its level part
+    for a circle), is the squared radius. That is a quadratic equation in u. So it is with rows.
+    """
+    axes = camera_axes(scenes.camera)
+    offset = (centres - scenes.camera.unsqueeze(1)).unsqueeze(2) * axes.unsqueeze(1)
+    depth, squared = offset[:, :, 2].sum(-1), radii * radii
+    part = axes[..., :2] if flat else axes
+    forward = part[:, 2]
+    ends = []
+    for axis, focal in ((0, FOCAL_LENGTH), (1, FOCAL_LENGTH * WIDTH / HEIGHT)):
+        of_axis, both, of_forward = (
+            (a * b).sum(-1, keepdim=True)
+            for a, b in ((part[:, axis], part[:, axis]), (part[:, axis], forward), (forward, forward))
+        )
+        place = offset[:, :, axis].sum(-1)
+        two = depth * depth - squared * of_forward
+        one = place * depth - squared * both
+        none = place * place - squared * of_axis
+        root = (one * one - two * none).clamp(min=0).sqrt()
+        ends.append((focal * (one - root) / two, focal * (one + root) / two))
+    (left, right), (bottom, top) = ends
+    return torch.stack([0.5 + left, 0.5 - top, 0.5 + right, 0.5 - bottom], dim=-1)
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """What is visible of objects.
+
+    Attributes:
+        boxes: of the whole object, clipped to the image.
+        visible_boxes: of its visible part; zeros where nothing is visible.
+        share: visible area divided by the area that it would cover alone.
+        pixels: visible area, in pixels of an image of 480 x 320.
+    """
+
+    boxes: Float[Tensor, "b n 4"]
+    visible_boxes: Float[Tensor, "b n 4"]
+    share: Float[Tensor, "b n"]
+    pixels: Float[Tensor, "b n"]
+
+
+def visibility(scenes: Scenes, grid: int) -> Visibility:
+    """See what is visible, by `grid` x `grid` rays into the box of each object."""
+    boxes = whole_boxes(scenes)
+    count = boxes.shape[1]
+    marks = (torch.arange(grid, device=scenes.device) + 0.5) / grid
+    cells = torch.stack(torch.meshgrid(marks, marks, indexing="xy"), dim=-1).view(-1, 2)
+    size = boxes[..., 2:] - boxes[..., :2]
+    places = boxes[..., None, :2] + cells * size.unsqueeze(2)
+    directions, camera = view_directions(scenes, places.flatten(1, 2)), scenes.camera.unsqueeze(-1)
+    distance = torch.stack([entry(s, s.locate(camera), s.turn(directions)) for s in solids_of(scenes)], dim=1)
+    distance = distance.unflatten(2, (count, grid * grid))
+    own = distance.diagonal(dim1=1, dim2=2).transpose(1, 2)
+    alone = own < FAR
+    visible = alone & (own <= distance.amin(1))
+    share = visible.sum(-1) / alone.sum(-1).clamp(min=1)
+    pixels = visible.float().mean(-1) * size.prod(-1) * (WIDTH * HEIGHT)
+    inside = _cell_box(visible.unflatten(-1, (grid, grid)))
+    visible_boxes = boxes[..., :2].repeat(1, 1, 2) + inside * size.repeat(1, 1, 2)
+    return Visibility(boxes, visible_boxes * visible.any(-1, keepdim=True), share, pixels)
+
+
+def _cell_box(visible: Tensor) -> Float[Tensor, "b n 4"]:
+    """Boxes around cells (B, N, G, G), from 0 to 1."""
+    grid = visible.shape[-1]
+    index = torch.arange(grid, device=visible.device)
+    lines = torch.stack([visible.any(-2), visible.any(-1)], dim=2)
+    first = torch.where(lines, index, grid).amin(-1)
+    last = torch.where(lines, index + 1, 0).amax(-1)
+    return torch.cat([first, last], dim=-1) / grid
+
+
+def keep_visible(scenes: Scenes, grid: int) -> Scenes:
+    """The scenes without objects that have fewer than `MIN_PIXELS` visible pixels."""
+    return scenes.keep(scenes.mask & (visibility(scenes, grid).pixels >= MIN_PIXELS))
