@@ -190,6 +190,17 @@ def test_a_damaged_cache_is_built_anew(folder: Path, name: str, content: bytes |
     check(build(folder), folder)
 
 
+def test_a_cache_that_is_built_anew_is_not_complete_meanwhile(folder: Path) -> None:
+    build(folder)
+    (cache,) = (folder / "cache").glob("train-*")
+    (cache / "boxes.npy").unlink()
+
+    def look(*_: object) -> None:
+        assert not (cache / "complete.json").exists()
+
+    check(build(folder, look), folder)
+
+
 def test_arrays_of_another_length_are_not_taken(folder: Path) -> None:
     build(folder)
     (path,) = (folder / "cache").glob("train-*/sizes.npy")
