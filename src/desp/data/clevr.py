@@ -4,7 +4,6 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -20,9 +19,7 @@ from desp.data.skips import Skips
 from desp.errors import DataError
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-
-ClevrTarget = Literal["boxes", "state"]
-"""What is predicted of an object: 4 corners of its box, or the 18 features of its state."""
+from desp.settings import ClevrTarget
 
 VALIDATION_SHARE = 0.05
 

@@ -14,11 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.constants import constant
-
-SHAPES = ("cube", "sphere", "cylinder")
-MATERIALS = ("rubber", "metal")
-SIZES = ("small", "large")
-COLOURS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
+from desp.data.clevr_boxes import COLOURS, HEIGHT, MATERIALS, SHAPES, SIZES, WIDTH
 
 RADII = (0.35, 0.7)
 """Of small and large objects, of all shapes, in the rules for places; also the height of their centres."""
@@ -43,8 +39,6 @@ TARGET = (0.00886, -0.00746, 0.00596)
 """The camera looks here."""
 FOCAL_LENGTH = 1.09375
 """In widths of the image."""
-WIDTH, HEIGHT = 480, 320
-"""The published size of an image, in pixels."""
 LIGHTS = ((6.44671, -2.90517, 4.2584), (-4.67112, -4.0136, 3.01122), (-1.1685, 2.64602, 5.81574))
 """Key, fill and back light."""
 LIGHT_JITTER = 1.0

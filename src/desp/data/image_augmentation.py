@@ -27,6 +27,7 @@ class BoxAugmentation:
         stretch: the same for each axis by itself.
         shift: largest shift, as a share of the image.
         colour: strength of changes of brightness, contrast and of each channel; 0: none.
+        moves_boxes: whether the first four features are a box; else images stay in place.
     """
 
     flip: float = 0.5
@@ -34,10 +35,13 @@ class BoxAugmentation:
     stretch: float = 0.05
     shift: float = 0.1
     colour: float = 1.0
+    moves_boxes: bool = True
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> Batch:
         """Images of intensities in [0, 1], and their boxes; columns behind the first four stay as they are."""
         images = to_float(batch.x, torch.float32)
+        if not self.moves_boxes:
+            return Batch(self._coloured(images, generator), batch.sets)
         boxes, mask = batch.sets.elements[..., :4], batch.sets.mask
         images, boxes = self._flipped(images, boxes, generator)
         scale, offset = self._placement(boxes, mask, generator)

@@ -8,8 +8,9 @@ from typing import Any, Literal
 Direction = Literal["lower", "higher"]
 
 # What may follow a metric's name in the key of a score: that codes were rounded to bfloat16; how many tests were
-# scored, where it is not the usual number; the distance between sets of collections, where it is not Chamfer's.
-SUFFIXES = r"(_bfloat16_code)?(_all|_first\d+)?|_hungarian"
+# scored, where it is not the usual number; the distance between sets of collections, where it is not Chamfer's;
+# that boxes were compared with exact ones.
+SUFFIXES = r"(_bfloat16_code)?(_all|_first\d+)?|_hungarian|_exact"
 
 
 @dataclass(frozen=True)

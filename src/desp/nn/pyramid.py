@@ -1,4 +1,4 @@
-"""A feature pyramid: an image as feature vectors at the places of three grids, which elements of a set can read."""
+"""A feature pyramid: an image as feature vectors at the places of three grids, to be read by elements of sets."""
 
 from itertools import pairwise
 
@@ -31,8 +31,8 @@ def split_levels(
 class FeaturePyramid(nn.Module):
     """h(x) that keeps where things are: the places of all levels, one after the other, as rows of one code.
 
-    A residual trunk (He et al. 2016) and a top-down path (Lin et al. 2017). One tensor, so that codes are repeated,
-    split and captured like all others; `split_levels` gives the grids back.
+    A residual trunk (He et al. 2016) and a top-down path (Lin et al. 2017). It is one tensor, so that codes are
+    repeated, split and captured like all others; `split_levels` gives the grids back.
 
     Args:
         settings: width of the trunk, features of a place.

@@ -51,6 +51,9 @@ from desp.settings.samplers import DescentSettings as DescentSettings
 from desp.settings.samplers import EDMSettings as EDMSettings
 from desp.settings.samplers import LangevinSettings as LangevinSettings
 from desp.settings.samplers import SamplerSettings as SamplerSettings
+from desp.settings.tasks import ClevrSettings as ClevrSettings
+from desp.settings.tasks import ClevrSource as ClevrSource
+from desp.settings.tasks import ClevrTarget as ClevrTarget
 from desp.settings.tasks import DigitsSettings as DigitsSettings
 from desp.settings.tasks import FilesSettings as FilesSettings
 from desp.settings.tasks import MnistSettings as MnistSettings

@@ -9,6 +9,8 @@ from desp.settings.base import Variant, require_setting
 from desp.settings.data import DataDescription
 
 MnistVariant = Literal["mnist", "fashion"]
+ClevrSource = Literal["files", "generated"]
+ClevrTarget = Literal["boxes", "state"]
 
 
 @dataclass(frozen=True)
@@ -122,3 +124,36 @@ class MnistSettings(TaskSettings):
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the files come from."""
         return f"desp data {self.variant} --data-dir {shlex.quote(location)}"
+
+
+@TaskSettings.register("clevr", "desp.tasks.clevr:ClevrTask")
+@dataclass(frozen=True)
+class ClevrSettings(TaskSettings):
+    """Images of up to ten objects; the set has the box of each, or its state."""
+
+    location_field: ClassVar[str | None] = "data_dir"
+    location_flag: ClassVar[str | None] = "--data-dir"
+    source: ClevrSource = "files"
+    """files: the official layout, CLEVR v1.0 or re-rendered. generated: scenes by the same rules, drawn and
+    rendered here, without an end."""
+    predict: ClevrTarget = "boxes"
+    """boxes: left, top, right, bottom by the published formula, as shares of the image. state: x, y, z divided by
+    3, and one-hot material, colour, shape and size."""
+    data_dir: str = ""
+    """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
+    augment: bool = True
+    """Zoom, shift and flip training images with their boxes, and change colours; for states, brightness alone."""
+
+    @property
+    def location(self) -> str | None:
+        """Where the files are; None where scenes are generated."""
+        return None if self.source == "generated" else self.data_dir
+
+    @property
+    def data_name(self) -> str:
+        """Generated scenes have their own results."""
+        return "generated" if self.source == "generated" else ""
+
+    def with_data_of(self, other: Self) -> Self:
+        """Of the same source, in the same folder."""
+        return replace(self.at(other.location), source=other.source)

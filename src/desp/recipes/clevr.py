@@ -1,0 +1,41 @@
+"""Boxes in images, with features that keep where things are; not in the paper."""
+
+from desp.recipes.registry import recipe
+from desp.settings import BoxDenoiserSettings, ClevrSettings, DetectorSettings, RunSettings, TrainingSettings
+
+
+@recipe(table="clevr", task="clevr-boxes", system="detector", scored="raw", minutes=4)
+def clevr_detector() -> RunSettings:
+    """CLEVR boxes, a plain detector: a heat map of centres on a feature pyramid."""
+    return RunSettings(
+        recipe="clevr-detector",
+        task=ClevrSettings(),
+        method=DetectorSettings(),
+        training=_training(30_000, 1e-3),
+        matmul_precision="high",
+    )
+
+
+@recipe(table="clevr", task="clevr-boxes", system="box-denoiser", scored="returned", minutes=9)
+def clevr_denoiser() -> RunSettings:
+    """CLEVR boxes, denoised by a network that reads the image inside and around every box."""
+    return RunSettings(
+        recipe="clevr-denoiser",
+        task=ClevrSettings(),
+        method=BoxDenoiserSettings(),
+        training=_training(34_000, 5e-4),
+        matmul_precision="high",
+    )
+
+
+def _training(steps: int, learning_rate: float) -> TrainingSettings:
+    return TrainingSettings(
+        steps=steps,
+        batch_size=64,
+        learning_rate=learning_rate,
+        betas=(0.9, 0.99),
+        warmup_steps=200,
+        ema_decay=0.999,
+        checkpoint_every=5000,
+        log_every=50,
+    )
