@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-Numbers = tuple[int, ...] | tuple[float, ...] | tuple[tuple[int, ...], ...]
+Numbers = tuple[int, ...] | tuple[float, ...] | tuple[tuple[int, ...], ...] | tuple[tuple[float, ...], ...]
 
 
 @cache  # never evicted: captured CUDA graphs hold their addresses

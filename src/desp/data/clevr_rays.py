@@ -1,10 +1,10 @@
 """Rays against the objects of CLEVR-like scenes, in closed form.
 
 In its own coordinates an object lies in the cube [-1, 1]³, and is the part of it inside a quadric: a sphere, an
-endless cylinder, or for a cube a sphere around it, which changes nothing. One formula therefore serves all shapes, and no
-work depends on which they are. Objects are taken one after the other, each in all scenes of the batch: what is kept
-for a ray then stays small, in the caches of a CPU and in the memory of a GPU. There are no matrix products, whose
-precision on a GPU may be set lower than geometry needs.
+endless cylinder, or for a cube a sphere around it, which changes nothing. One formula therefore serves all shapes,
+and no work depends on which they are. Objects are taken one after the other, each in all scenes of the batch:
+what is kept for a ray stays small, in the caches of a CPU and in the memory of a GPU. No matrix products are used:
+their precision on a GPU may be set lower than geometry needs.
 """
 
 from dataclasses import dataclass
@@ -131,7 +131,7 @@ class Hits:
 
 
 def first_hits(solids: tuple[Solid, ...], origins: Float[Tensor, "b 3 q"], directions: Vectors) -> Hits:
-    """The first object, or else the ground, that rays meet; `origins` are one for all rays (Q = 1), or for each."""
+    """The first object, or else the ground, that rays meet; Q is 1 if all rays of a scene have one origin."""
     fall = directions[:, 2]
     nearest = torch.where(fall < 0, -origins[:, 2] / fall, FAR).clamp(max=FAR)
     index = torch.full_like(fall, len(solids), dtype=torch.int64)
@@ -149,12 +149,14 @@ def exposure(
     points: Vectors,
     index: Int[Tensor, "b p"],
 ) -> Float[Tensor, "b k p"]:
-    """The share of each light, and at the end K = L + 1 of the open sky, that is visible from points on objects `index`.
+    """The share of each light that is visible from points on the objects `index`, and last of the open sky.
 
-    Lights are spheres of some radius. How deep the ray from a light's middle goes into an object, against the light's
-    width as it is seen through it, tells how much is covered. Rays that miss an object have negative depth. Objects
-    are convex, and never cover a light where their own surface faces it. Of the sky, each covers as much as a sphere
-    in its place covers above level ground.
+    Lights are spheres of some radius. How deep the ray from a light's middle goes into an object, against the
+    light's width as it is seen through it, tells how much is covered. Rays that miss an object have negative
+    depth. Objects are convex, and never cover a light where their own surface faces it. Of the sky, each covers as
+    much as a sphere in its place covers above level ground.
+
+    Returns: K = L + 1 shares a point.
     """
     visible = [torch.ones_like(points[:, 0]) for _ in range(lights.shape[1] + 1)]
     for row, solid in enumerate(solids):

@@ -1,12 +1,12 @@
 """Scenes of a few objects on a table, drawn by the published rules of CLEVR (Johnson et al., 2017).
 
-Everything is a batch of tensors with fixed shapes, on the device of the generator. Rejection works by a surplus: more
-is drawn than needed, and what keeps the rules is chosen by index. Nothing depends on values on the host, so drawing
-can be a part of a captured CUDA graph.
+Everything is a batch of tensors with fixed shapes, on the device of the generator. Rejection works by a surplus:
+more is drawn than needed, and what keeps the rules is chosen by index. Nothing on the host depends on values, so
+drawing can be a part of a captured CUDA graph.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
@@ -19,8 +19,8 @@ from desp.data.clevr_boxes import COLOURS, HEIGHT, MATERIALS, SHAPES, SIZES, WID
 RADII = (0.35, 0.7)
 """Of small and large objects, of all shapes, in the rules for places; also the height of their centres."""
 EXTENTS = (0.965, 1.0, 0.985)
-"""Half the extent of cubes, spheres and cylinders with sharp edges that look as large as CLEVR's with round edges, as a
-share of their radii."""
+"""Half the extents of cubes, spheres and cylinders, as a share of their radii: those with sharp edges that look as
+large as CLEVR's with round edges."""
 FEWEST, MOST = 3, 10
 REACH = 3.0
 """Centres lie within this distance of the middle, in x and in y."""
@@ -98,12 +98,10 @@ class Scenes:
     def keep(self, mask: Bool[Tensor, "b n"]) -> "Scenes":
         """The same scenes with no objects but these, moved to the front."""
         order = (~mask).to(torch.uint8).sort(dim=1, stable=True).indices
-        rows = [torch.take_along_dim(getattr(self, name), order, 1) for name in _OF_OBJECTS]
+        names = ("rotations", "shapes", "materials", "colours", "sizes")
+        rows = {name: torch.take_along_dim(getattr(self, name), order, 1) for name in names}
         positions = torch.take_along_dim(self.positions, order.unsqueeze(-1), 1)
-        return Scenes(positions, *rows, torch.take_along_dim(mask, order, 1), self.camera, self.lights)
-
-
-_OF_OBJECTS = ("rotations", "shapes", "materials", "colours", "sizes")
+        return replace(self, positions=positions, mask=torch.take_along_dim(mask, order, 1), **rows)
 
 
 def camera_axes(camera: Float[Tensor, "b 3"]) -> Float[Tensor, "b 3 3"]:
@@ -141,7 +139,8 @@ def draw_alternatives(count: int, generator: torch.Generator) -> Scenes:
     size = torch.randint(FEWEST, MOST + 1, (count,), generator=generator, device=generator.device)
     camera = _jitter((CAMERA,), CAMERA_JITTER, count, generator)[:, 0]
     lights = _jitter(LIGHTS, LIGHT_JITTER, count, generator)
-    return _draw_objects(*(each.repeat_interleave(ALTERNATIVES, 0) for each in (size, camera, lights)), generator)
+    size, camera, lights = (each.repeat_interleave(ALTERNATIVES, 0) for each in (size, camera, lights))
+    return _draw_objects(size, camera, lights, generator)
 
 
 def fullest(scenes: Scenes) -> Scenes:
@@ -211,7 +210,7 @@ def _place(
 
 
 def _between(others: Float[Tensor, "b 2 i"], unit: Float[Tensor, "b 2 t"]) -> Float[Tensor, "b 2 t"]:
-    """Map [0, 1] uniformly to the coordinates that are outside the margins of the others; infinity where none are."""
+    """Map [0, 1] uniformly to coordinates outside the margins of the others; infinity where there are none."""
     margin = MARGIN + 1e-5  # more than rounding takes away
     end = math.sqrt(2) * REACH + margin
     # What is not there keeps its margin at the end, where it changes nothing.

@@ -4,13 +4,13 @@ Colours are linear until `encode`. The numbers are calibrated on pictures that B
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from desp.constants import Numbers as Constants
 from desp.constants import constant
 from desp.data.clevr_rays import FAR, Numbers, Solid, Vectors, first_hits, solids_of
 from desp.data.clevr_scenes import LIGHTS, SHAPES, Scenes
@@ -35,14 +35,16 @@ SKY, BOUNCE = (0.255, 0.256, 0.251), (0.24, 0.23, 0.24)
 """Light from everywhere above, and from the ground."""
 OCCLUSION = 0.32
 """How much of the light from everywhere is taken away by objects that cover the sky."""
-RUBBER, METAL = 0.93, 0.22
+RUBBER, METAL = 0.93, 0.08
 """Share of an object's colour in light that is scattered."""
-MIRROR = 0.89
-"""Share of its colour in what metal mirrors."""
-MIRRORED_SKY = (0.046, 0.049, 0.046)
-"""What metal mirrors where there is neither the ground nor an object."""
-GLINT, SHARPNESS = (4.3, 0.75, 2.9), 86.0
-"""How bright the lights are in metal, and how the brightness falls around them, as a power of the cosine."""
+MIRROR, NEAR = 1.08, 0.06
+"""Share of its colour in what metal mirrors, half as much at the distance `NEAR`, where its own shadow is."""
+HORIZON, FADE = (0.10, 0.10, 0.095), 1.5
+"""What metal mirrors where there is neither the ground nor an object, and how that fades upwards."""
+GLINT, SHARPNESS = (5.0, 1.5, 4.1, 6.0), 80.0
+"""How bright lights are in metal, the sun last, and how that falls around them, as a power of the cosine."""
+SUN = (0.412, -0.206, 0.888)
+"""Direction of the sun. What it adds to other surfaces is part of `SKY`."""
 BEVEL = 0.12
 """How far from an edge normals begin to turn, as a share of half the extent."""
 
@@ -95,7 +97,7 @@ class Surface:
 
 
 def meet(world: World, origins: Float[Tensor, "b 3 q"], directions: Vectors) -> Surface:
-    """What rays meet first; `origins` are one for all rays (Q = 1), or one for each."""
+    """What rays meet first; Q is 1 if all rays of a scene have one origin."""
     hits = first_hits(world.solids, origins, directions)
     points = torch.addcmul(origins, hits.distance.unsqueeze(1), directions)
     row = hits.index.unsqueeze(1).expand(-1, world.table.shape[1], -1)
@@ -156,43 +158,61 @@ def irradiance(world: World, surface: Surface, visible: Float[Tensor, "b k p"] |
     return total
 
 
-def glints(world: World, surface: Surface, mirrored: Vectors, visible: Float[Tensor, "b k p"]) -> Vectors:
-    """The lights themselves, as metal mirrors them in these directions of length 1."""
+def glints(world: World, points: Vectors, mirrored: Vectors, visible: Float[Tensor, "b k p"]) -> Vectors:
+    """The lights themselves, as metal at these points mirrors them, in directions of length 1."""
     power, facing = _numbers(POWER, mirrored.device), _facing(mirrored.device)
-    total = torch.zeros_like(mirrored)
-    for row, strength in enumerate(GLINT):
-        towards = unit(world.scenes.lights[:, row].unsqueeze(-1) - surface.points)
-        # Not below 0.5, whose powers are still normal numbers: others are slow.
-        lobe = dot(towards, mirrored).clamp(min=0.5).pow(SHARPNESS)
-        lobe = lobe * F.relu(-dot(towards, facing[row].view(1, 3, 1))) * visible[:, row]
-        total = torch.addcmul(total, strength / power[row].amax() * power[row].view(1, 3, 1), lobe.unsqueeze(1))
+    total = _glint(dot(mirrored, _column(SUN, mirrored.device)), GLINT[-1]).unsqueeze(1).expand_as(mirrored)
+    for row, strength in enumerate(GLINT[:-1]):
+        towards = unit(world.scenes.lights[:, row].unsqueeze(-1) - points)
+        shine = F.relu(-dot(towards, facing[row].view(1, 3, 1))) * visible[:, row]
+        glint = _glint(dot(towards, mirrored), strength) * shine
+        total = torch.addcmul(total, power[row].view(1, 3, 1) / power[row].amax(), glint.unsqueeze(1))
     return total
+
+
+def _glint(cosine: Numbers, strength: float) -> Numbers:
+    """The brightness of a light at an angle from the mirrored direction."""
+    # Not below 0.5, whose powers are still normal numbers: others are slow.
+    return strength * cosine.clamp(min=0.5).pow(SHARPNESS)
 
 
 def radiance(world: World, surface: Surface, directions: Vectors, visible: Float[Tensor, "b k p"]) -> Vectors:
     """What a surface sends against the directions that it was seen in; metal mirrors the world around it once."""
-    metal = surface.metal.unsqueeze(1)
-    ground = (surface.index == len(world.solids)).unsqueeze(1)
-    share = (RUBBER + (METAL - RUBBER) * metal).masked_fill(ground, 1.0)
-    mirrored = unit(reflected(directions, surface.normals))
-    mirror = MIRROR * _around(world, surface, mirrored) + glints(world, surface, mirrored, visible)
-    return surface.albedo * (share * irradiance(world, surface, visible) + metal * mirror)
+    ground = surface.index == len(world.solids)
+    share = (RUBBER + (METAL - RUBBER) * surface.metal).masked_fill(ground, 1.0).unsqueeze(1)
+    light = share * irradiance(world, surface, visible)
+    return surface.albedo * (light + _mirrored(world, surface, directions, visible))
 
 
-def _around(world: World, surface: Surface, mirrored: Vectors) -> Vectors:
-    """What metal mirrors. Rays start from at most a quarter of the points, as few are metal; others see the sky."""
+def _mirrored(world: World, surface: Surface, directions: Vectors, visible: Float[Tensor, "b k p"]) -> Vectors:
+    """What metal mirrors; zero elsewhere.
+
+    At most a quarter of the points is metal, nearly always, and no more are followed: others mirror nothing.
+    """
     metal = surface.metal > 0.5
     most = metal.shape[1] // 4
     slot = metal.cumsum(1) - 1
     slot = torch.where(metal & (slot < most), slot, most)
     source = torch.arange(metal.shape[1], device=metal.device).expand_as(slot)
-    chosen = torch.zeros_like(slot[:, : most + 1]).scatter_(1, slot, source)[:, None, :most].expand(-1, 3, -1)
-    origins = torch.gather(surface.points + 1e-3 * surface.normals, 2, chosen)
-    seen = meet(world, origins, torch.gather(mirrored, 2, chosen))
-    sky = _column(MIRRORED_SKY, metal.device)
-    colours = torch.where(seen.away.unsqueeze(1), sky, seen.albedo * irradiance(world, seen))
-    colours = torch.cat([colours, sky.expand(len(colours), -1, 1)], dim=2)
-    return torch.gather(colours, 2, slot.unsqueeze(1).expand(-1, 3, -1))
+    chosen = torch.zeros_like(slot[:, : most + 1]).scatter_(1, slot, source)[:, None, :most]
+    points, normals, incoming, seen = (
+        torch.gather(each, 2, chosen.expand(-1, each.shape[1], -1))
+        for each in (surface.points, surface.normals, directions, visible)
+    )
+    mirrored = unit(reflected(incoming, normals))
+    colours = MIRROR * _around(world, points + 1e-3 * normals, mirrored) + glints(world, points, mirrored, seen)
+    return torch.gather(F.pad(colours, (0, 1)), 2, slot.unsqueeze(1).expand(-1, 3, -1))
+
+
+def _around(world: World, origins: Vectors, directions: Vectors) -> Vectors:
+    """What is seen from metal in mirrored directions of length 1: objects, the ground or the sky."""
+    seen = meet(world, origins, directions)
+    way = seen.points - origins
+    distance = dot(way, way).sqrt().unsqueeze(1)
+    sky = _column(HORIZON, way.device) * (1 - directions[:, 2:]).clamp(1e-3, 1).pow(FADE)
+    return torch.where(
+        seen.away.unsqueeze(1), sky, seen.albedo * irradiance(world, seen) * (distance / (distance + NEAR))
+    )
 
 
 def encode(colours: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
@@ -205,7 +225,7 @@ def _facing(device: torch.device) -> Float[Tensor, "l 3"]:
     return F.normalize(-_numbers(LIGHTS, device), dim=-1)
 
 
-def _numbers(numbers: Any, device: torch.device) -> Float[Tensor, "..."]:
+def _numbers(numbers: Constants, device: torch.device) -> Float[Tensor, "..."]:
     return constant(numbers, device, torch.float32)
 
 

@@ -23,7 +23,7 @@ def view_directions(scenes: Scenes, places: Float[Tensor, "b p 2"]) -> Vectors:
 
 
 def whole_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
-    """Boxes x1 y1 x2 y2 of whole objects in the image, from 0 to 1, as if nothing hid them; zeros for no object."""
+    """Boxes x1 y1 x2 y2 of whole objects in the image, from 0 to 1, hidden parts included; zeros for no object."""
     radii = scenes.extents()
     height = F.pad(radii.unsqueeze(-1), (2, 0))
     low, high = scenes.positions - height, scenes.positions + height
@@ -52,9 +52,9 @@ def _extremes(
 ) -> Float[Tensor, "b n 4"]:
     """Boxes of spheres, or of level circles if `flat`.
 
-    A column u of the image is a plane through the camera with the normal f · axis - u · forward. At the ends of the
-    box the plane touches: the square of its distance from the centre, times that of the normal (of its level part
-    for a circle), is the squared radius. That is a quadratic equation in u. So it is with rows.
+    A column u of the image is a plane through the camera with the normal f · axis - u · forward. At the ends of a
+    box that plane touches: the squared product of its normal and the centre is the squared radius times the
+    squared length of the normal, or of its level part for a circle. This is quadratic in u; so it is with rows.
     """
     axes = camera_axes(scenes.camera)
     offset = (centres - scenes.camera.unsqueeze(1)).unsqueeze(2) * axes.unsqueeze(1)
