@@ -174,7 +174,7 @@ def test_data_are_no_change_and_what_is_done_to_them_is(tmp_path: Path) -> None:
     assert isinstance(settings.task, MnistSettings)
     for name, task, changes in (
         ("there", replace(settings.task, data_dir="/there"), []),
-        ("fashion", replace(settings.task, variant="fashion"), []),  # names of results tell it
+        ("fashion", replace(settings.task, dataset="fashion"), []),  # names of results tell it
         (
             "still",
             replace(settings.task, translate_fraction=0.0),
