@@ -80,6 +80,7 @@ def test_several_seeds_have_a_spread(make_run: MakeRun) -> None:
         ("accuracy", "higher is better"),
         ("AP@0.5", "higher is better"),
         ("AP", "higher is better"),
+        ("nearest_neighbour_accuracy", "near 0.5 is better"),
         ("mAP", "higher is better"),
         ("maple", None),
     ],
