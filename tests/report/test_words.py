@@ -216,7 +216,7 @@ def test_the_ablation_says_how_long_a_chain_is_and_lists_its_numbers(make_run: M
     part = section(page_of(make_run()), "ablation")
     assert "The first S of T = 4 steps of a chain add noise" in words(part)
     head, *rows = table(part)
-    assert head == ["ratio", "stochastic_steps", "score", "energy"]
+    assert head == ["ratio", "stochastic_steps", "score (raw)", "energy (raw)"]
     assert [row[:2] for row in rows] == [["0", "0"], ["0.5", "2"], ["1", "4"]]
 
 
