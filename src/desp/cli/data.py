@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import parse
-from desp.settings import MnistVariant
+from desp.settings import MnistDataset
 
 EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data mnist --data-dir ~/data --no-download
@@ -21,7 +21,7 @@ class _DataArguments:
     Files that are missing are downloaded, and all are compared with their published checksums.
     """
 
-    dataset: Annotated[MnistVariant, tyro.conf.Positional]
+    dataset: Annotated[MnistDataset, tyro.conf.Positional]
     """Which dataset: MNIST or Fashion-MNIST, as sets of points."""
     data_dir: Path | None = None
     """Folder of the data, whose files are in it or in DATASET below it; DESP_DATA if not given, else

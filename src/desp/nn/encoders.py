@@ -12,7 +12,7 @@ from desp.nn.element_layers import element_layers, kernel_weights
 from desp.nn.fourier import fourier_length, with_fourier_features
 from desp.nn.mlp import MLP, Pullback, initialise
 from desp.nn.pooling import Cache, FSPool, make_pool
-from desp.sets import present
+from desp.sets import presence_mask
 from desp.settings import (
     ConvEncoderSettings,
     FSPoolSetEncoderSettings,
@@ -29,7 +29,7 @@ class SetEncoder(nn.Module):
 
     Args:
         settings: widths, depth, length of the code, pooling.
-        features: features of one element.
+        features: features of one row of a padded set.
     """
 
     def __init__(self, settings: SetEncoderEnergySettings, features: int) -> None:
@@ -45,7 +45,7 @@ class SetEncoder(nn.Module):
         return self.pool(self.mlp(sets)) / self.divisor(sets.shape[1])
 
     def divisor(self, size: int) -> int:
-        """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
+        """What pooled features of padded size N are divided by. All poolings are linear in a positive factor."""
         return max(size, 1) if self.divide_by_size else 1
 
     def prepare(self, batch: int, size: int) -> Cache:
@@ -72,7 +72,7 @@ class _PresenceSetEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode the present elements; absent ones do not count."""
-        return cast(FSPool, self.encoder.pool).masked(self.encoder.mlp(x[..., :-1]), present(x))
+        return cast(FSPool, self.encoder.pool).masked(self.encoder.mlp(x[..., :-1]), presence_mask(x))
 
 
 class _PooledSetEncoder(nn.Module):
@@ -83,7 +83,7 @@ class _PooledSetEncoder(nn.Module):
 
     def __init__(self, settings: SumPooledSetEncoderSettings, input_shape: tuple[int, ...]) -> None:
         super().__init__()
-        hidden, self.size, self.frequencies = settings.hidden, max(input_shape[0], 1), settings.fourier_features
+        hidden, self.size, self.frequencies = settings.hidden, max(input_shape[0], 1), settings.fourier_frequencies
         first = nn.Linear(fourier_length(input_shape[1] - 1, self.frequencies), hidden)
         self.of_elements = nn.Sequential(first, nn.SiLU(), nn.Linear(hidden, hidden))
         layers = nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU()
@@ -91,7 +91,7 @@ class _PooledSetEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode sets (B, N, D + 1) with presence as last feature; absent elements do not count."""
-        elements, presence = x[..., :-1], present(x).unsqueeze(-1)
+        elements, presence = x[..., :-1], presence_mask(x).unsqueeze(-1)
         values = self.of_elements(with_fourier_features(elements, self.frequencies))
         # By the same number for all sets: how many elements there are shall be seen.
         return self.of_set(torch.where(presence, values, 0.0).sum(dim=1) / self.size)
@@ -215,6 +215,6 @@ def _finished(settings: LayeredEncoderSettings, *parts: nn.Module) -> nn.Module:
     """The parts one after the other, first weights drawn and codes standardised as settings say."""
     for part in parts:
         initialise(part, settings.initialisation)
-    if settings.standardise:
+    if settings.standardise_codes:
         return nn.Sequential(*parts, _StandardCodes(settings.out))
     return nn.Sequential(*parts) if len(parts) > 1 else parts[0]
