@@ -31,7 +31,7 @@ def _row(recipe: str, options: BenchOptions) -> Row:
     generator = make_generator(options.seed, "bench", recipe, device=options.device)
     with matmul_precision(OUR_PRECISION):
         ours = measure(
-            lambda: predictor.decode_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
+            lambda: predictor.unpad_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
             options.device,
             options.repeats,
         )

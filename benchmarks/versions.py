@@ -8,6 +8,7 @@ those of `desp bench train`, one process after the other.
 """
 
 import argparse
+import inspect
 import json
 import os
 import statistics
@@ -32,10 +33,13 @@ def serve(tasks: Sequence[str], repeats: int) -> None:
 
     torch.set_float32_matmul_precision("high")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # Older trees call it by another name.
+    names = inspect.signature(ChainEngine).parameters
+    expected = "expected_gradients" if "expected_gradients" in names else "gradients"
     chains = {}
     for case in CHAINS:
         if case.task in tasks:
-            engine = ChainEngine(case.build(device), "auto", gradients=GRADIENTS_OF_A_TRAINING)
+            engine = ChainEngine(case.build(device), "auto", **{expected: GRADIENTS_OF_A_TRAINING})
             sampler, noise = LangevinSampler(case.chain()), make_generator("noise", device=device)
             chains[case.task] = (
                 engine,

@@ -48,7 +48,7 @@ class Case:
 
 
 LANGEVIN = LangevinSettings(
-    steps=4, stochastic_steps=2, noise_scale=0.1, max_step=0.003, momentum=0.2, restarts=4, aggregate="mean"
+    steps=4, stochastic_steps=2, noise_scale=0.1, max_step_norm=0.003, momentum=0.2, restarts=4, aggregate="mean"
 )
 CHAIN = replace(LANGEVIN, restarts=1)
 OF_CHAINS: dict[str, Any] = {
@@ -59,7 +59,7 @@ OF_CHAINS: dict[str, Any] = {
     "step_size": 0.01,
     "noise_first": False,
     "momentum": 0.6,
-    "max_step": 0.001,
+    "max_step_norm": 0.001,
 }
 OF_DIFFUSION: Changes = {
     "cardinality_weight": (0.5, "loss"),
@@ -67,17 +67,17 @@ OF_DIFFUSION: Changes = {
     "p_std": (1.0, "loss"),
     "cardinality": ("denoised", "cardinality.logits"),
 }
-ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=2)
+ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=2)
 OF_LAYERED: Changes = {
     "hidden": (12, "encoder.1"),
     "out": (6, "encoder.1 energy.element_mlp"),
-    "standardise": (True, "encoder.2"),
+    "standardise_codes": (True, "encoder.2"),
     "initialisation": ("xavier", "weights"),
 }
 OF_CONV: Changes = {
     "hidden": (12, "encoder.layers encoder.out"),
     "out": (6, "encoder.out energy.element_mlp"),
-    "standardise": (True, "encoder.0 encoder.1 encoder.layers encoder.out"),  # becomes a part of a sequence
+    "standardise_codes": (True, "encoder.0 encoder.1 encoder.layers encoder.out"),  # becomes a part of a sequence
     "initialisation": ("xavier", "weights"),
 }
 SET_ENCODER = SetEncoderEnergySettings(hidden=8, latent=6)
@@ -116,7 +116,7 @@ def of_attention(part: str, network: str, encoder: str = "") -> Changes:
         f"{part}.hidden": (6, f"cardinality.logits {encoder}{network}"),
         f"{part}.layers": (2, network),
         f"{part}.heads": (4, network),
-        f"{part}.fourier_features": (3, f"{encoder}{network}"),
+        f"{part}.fourier_frequencies": (3, f"{encoder}{network}"),
     }
 
 
@@ -226,7 +226,7 @@ CASES = {
         ResNet34EncoderSettings(5),
         {
             "out": (6, "encoder.end energy.element_mlp"),
-            "standardise": (True, "encoder.0 encoder.1 encoder.end encoder.trunk"),
+            "standardise_codes": (True, "encoder.0 encoder.1 encoder.end encoder.trunk"),
             "initialisation": ("xavier", "weights"),
             "weights": (written_weights, "weights"),
         },
@@ -236,8 +236,8 @@ CASES = {
         FSPoolSetEncoderSettings(8, 5), {**OF_LAYERED, "presence_as_feature": (True, "encoder.1")}, "set"
     ),
     "sum-pooled-set": with_encoder(
-        SumPooledSetEncoderSettings(8, 5, fourier_features=2),
-        {**OF_LAYERED, "fourier_features": (3, "encoder.1")},
+        SumPooledSetEncoderSettings(8, 5, fourier_frequencies=2),
+        {**OF_LAYERED, "fourier_frequencies": (3, "encoder.1")},
         "set",
     ),
     "mlp of each element": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "set", True),

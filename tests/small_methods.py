@@ -35,7 +35,7 @@ def with_energy(
 class Given(EnergySettings):
     """Settings that stand for an energy made by hand."""
 
-    noise_conditional: ClassVar[bool] = True
+    supports_noise_conditioning: ClassVar[bool] = True
     supports_mask_divergent: ClassVar[bool] = True
     hidden: int = 4
     energy: SetEnergy = field(kw_only=True)

@@ -101,7 +101,7 @@ def test_the_slug_of_data_is_for_other_data_than_the_recipes() -> None:
     assert data_slug(replace(own, task=FilesSettings(path="/there/My sets_2.jsonl"))) == "my-sets-2"
     assert data_slug(replace(own, task=FilesSettings(path="/there/??.jsonl"))) == "other-data"
     assert data_slug(replace(mnist, task=MnistSettings(data_dir="/there"))) is None
-    assert data_slug(replace(mnist, task=MnistSettings(variant="fashion"))) == "fashion"
+    assert data_slug(replace(mnist, task=MnistSettings(dataset="fashion"))) == "fashion"
     assert data_slug(get_recipe("polygons-desp").build()) is None
 
 

@@ -10,6 +10,7 @@ from desp.paper import PUBLISHED
 from desp.paper.tables import markdown_table, table_rows
 from desp.recipes import get_recipe, get_table, registry
 from desp.results import (
+    ablation_headings,
     metric_facts,
     rows_of,
 )
@@ -263,7 +264,7 @@ def test_units_and_directions_are_those_of_the_result() -> None:
         ("chamfer", 1e-5, "lower"),
         ("chamfer_all", 1.0, "lower"),
         ("right_size_bfloat16_code", 1.0, "higher"),
-        ("nearest_neighbour_accuracy", 1.0, "lower"),
+        ("nearest_neighbour_accuracy", 1.0, "near 0.5"),
         ("coverage_hungarian", 1.0, "higher"),
         ("rarest_style", 1.0, "higher"),
         ("ap50", 1.0, "higher"),
@@ -272,6 +273,24 @@ def test_units_and_directions_are_those_of_the_result() -> None:
 )
 def test_metrics_of_older_results_are_known_by_name(metric: str, unit: float, direction: str | None) -> None:
     assert metric_facts(metric) == {"unit": unit, "direction": direction}
+
+
+def test_older_results_call_the_neighbour_accuracy_lower() -> None:
+    name = "nearest_neighbour_accuracy_hungarian"
+    described = {name: {"unit": 1.0, "direction": "lower", "text": "1-NN"}}
+    assert metric_facts(name, described) == {"unit": 1.0, "direction": "near 0.5", "text": "1-NN"}
+
+
+@pytest.mark.parametrize("scored", ["raw", "returned"])
+def test_columns_of_an_ablation_say_what_they_are_of(scored: str) -> None:
+    assert ablation_headings({"scored": scored}) == {
+        "score": f"score ({scored})",
+        "hungarian": f"hungarian ({scored})",
+        "energy": "energy (raw)",
+        "score_returned": "score (returned)",
+        "size_rmse": "size_rmse (returned)",
+    }
+    assert ablation_headings({})["score"] == "score (raw)"  # as older files are
 
 
 def test_a_published_cell_names_the_recipe_that_was_there_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from desp.settings import RepresentationSettings
 SHOWN = st.floats(0.125, 1.0, width=32)  # far enough from zero to count as present with zero padding
 
 ZERO, PRESENCE = Padding(RepresentationSettings("zero")), Padding(RepresentationSettings())
-ANY = Padding(RepresentationSettings("zero", zero_rule="any"))
+ANY = Padding(RepresentationSettings("zero", presence_rule="any_beyond"))
 
 
 @st.composite
@@ -60,9 +60,9 @@ def test_ragged_survives_padding(sets: list[torch.Tensor], spare: int) -> None:
 def test_sets_survive_both_paddings(padding: Any, sets: list[torch.Tensor]) -> None:
     features = sets[0].shape[1]
     batch = SetBatch.from_ragged(sets, features=features)
-    values = padding.encode(batch)
+    values = padding.pad(batch)
     assert values.shape == (*batch.elements.shape[:2], padding.channels(features))
-    decoded = padding.decode(values)
+    decoded = padding.unpad(values)
     assert torch.equal(decoded.mask, batch.mask)
     assert torch.equal(decoded.elements, batch.elements)
 
@@ -84,23 +84,23 @@ def test_packed_moves_present_elements_to_the_front(sets: list[torch.Tensor], se
 
 def test_zero_sets_elements_that_are_absent() -> None:
     batch = SetBatch(torch.full((1, 2, 2), 5.0), torch.tensor([[True, False]]))
-    assert ZERO.encode(batch).tolist() == [[[5, 5], [0, 0]]]
-    assert PRESENCE.encode(batch).tolist() == [[[5, 5, 1], [0, 0, 0]]]
+    assert ZERO.pad(batch).tolist() == [[[5, 5], [0, 0]]]
+    assert PRESENCE.pad(batch).tolist() == [[[5, 5, 1], [0, 0, 0]]]
 
 
 @pytest.mark.parametrize(
     ("rule", "threshold", "expected"),
     [
-        ("every", 0.015, [True, False, False, False]),
-        ("any", 0.015, [True, True, False, True]),
-        ("every", 0.3, [True, False, False, False]),
-        ("any", 0.3, [True, True, False, False]),
+        ("all_above", 0.015, [True, False, False, False]),
+        ("any_beyond", 0.015, [True, True, False, True]),
+        ("all_above", 0.3, [True, False, False, False]),
+        ("any_beyond", 0.3, [True, True, False, False]),
     ],
 )
 def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[bool]) -> None:
     values = torch.tensor([[[0.5, 0.5], [0.5, 0.01], [0.01, -0.01], [-0.2, 0.2]]])
-    padding = Padding(RepresentationSettings(padding="zero", threshold=threshold, zero_rule=rule))
-    decoded = padding.decode(values)
+    padding = Padding(RepresentationSettings(padding="zero", threshold=threshold, presence_rule=rule))
+    decoded = padding.unpad(values)
     assert decoded.mask.tolist() == [expected]
     assert torch.equal(decoded.elements[decoded.mask], values[decoded.mask])
     assert not decoded.elements[~decoded.mask].any()
@@ -108,10 +108,10 @@ def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[boo
 
 def test_presence_padding_threshold_is_exclusive_and_drops_the_column() -> None:
     values = torch.tensor([[[1.0, 0.6], [2.0, 0.5], [3.0, 0.2]]])
-    decoded = Padding(RepresentationSettings(padding="presence", threshold=0.5)).decode(values)
+    decoded = Padding(RepresentationSettings(padding="presence", threshold=0.5)).unpad(values)
     assert decoded.mask.tolist() == [[True, False, False]]
     assert decoded.elements.tolist() == [[[1.0], [0.0], [0.0]]]
-    lower = Padding(RepresentationSettings(padding="presence", threshold=0.1)).decode(values)
+    lower = Padding(RepresentationSettings(padding="presence", threshold=0.1)).unpad(values)
     assert lower.mask.all()
 
 
@@ -128,17 +128,17 @@ def test_means_of_clearly_absent_rows_are_absent(padding: Padding) -> None:
     rows[..., -1] *= 25 if padding.with_presence else 1
     absent = padding.clearly_absent(rows)
     assert 0 < int(absent.sum()) < 4000
-    assert not padding.decode(rows).mask[absent].any()
+    assert not padding.unpad(rows).mask[absent].any()
     first, second = rows[:, absent[0]], rows[:, absent[0]].flip(1)
-    assert not padding.decode((first + second) / 2).mask.any()
-    zeros = padding.encode(SetBatch(torch.zeros(1, 2, 2), torch.tensor([[True, False]])))
+    assert not padding.unpad((first + second) / 2).mask.any()
+    zeros = padding.pad(SetBatch(torch.zeros(1, 2, 2), torch.tensor([[True, False]])))
     assert padding.clearly_absent(zeros)[0].tolist() == [not padding.with_presence, True]
 
 
 @pytest.mark.parametrize("padding", [ZERO, PRESENCE])
 def test_absent_rows_are_zero_even_where_a_chain_diverged(padding: Any) -> None:
     diverged = torch.tensor([[[torch.nan, torch.nan, 0.0], [torch.inf, 0.0, 0.0]]])
-    decoded = padding.decode(diverged)
+    decoded = padding.unpad(diverged)
     assert not decoded.mask.any()
     assert torch.equal(decoded.elements, torch.zeros_like(decoded.elements))
 
@@ -235,9 +235,9 @@ def test_the_default_thresholds_of_presence() -> None:
     """Zero padding keeps what exceeds 0.015, presence what exceeds one half."""
     zero, presence = (Padding(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
     values = torch.tensor([[[0.016, 0.016], [0.0149, 0.5], [0.5, 0.0149]]])
-    assert zero.decode(values).mask.tolist() == [[True, False, False]]
+    assert zero.unpad(values).mask.tolist() == [[True, False, False]]
     values = torch.tensor([[[9.0, 0.51], [9.0, 0.5], [9.0, 0.49]]])
-    assert presence.decode(values).mask.tolist() == [[True, False, False]]
+    assert presence.unpad(values).mask.tolist() == [[True, False, False]]
     assert presence.clearly_absent(torch.tensor([[[9.0, 0.126], [9.0, 0.125]]])).tolist() == [[False, True]]
     at_threshold = torch.tensor([[[0.015, -0.015], [0.0, -0.016], [0.016, 0.0]]])
     assert zero.clearly_absent(at_threshold).tolist() == [[True, False, False]]

@@ -52,7 +52,7 @@ LANGEVIN = LangevinSettings(
     step_size=2.0,
     noise_first=False,
     momentum=0.5,
-    max_step=0.1,
+    max_step_norm=0.1,
     final_noise_scale=0.2,
     restarts=3,
     aggregate="mean",
@@ -72,13 +72,17 @@ EXAMPLES: list[Any] = [
         pairs=True,
     ),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
-    AttentionSettings(hidden=6, layers=2, heads=3, fourier_features=1),
+    AttentionSettings(hidden=6, layers=2, heads=3, fourier_frequencies=1),
     IdentityEncoderSettings(),
-    MLPEncoderSettings(hidden=7, out=5, standardise=True, initialisation="xavier"),
-    ConvEncoderSettings(hidden=7, out=5, standardise=True, initialisation="xavier"),
-    ResNet34EncoderSettings(out=5, standardise=True, initialisation="xavier", weights="some.safetensors"),
-    SumPooledSetEncoderSettings(hidden=7, out=5, standardise=True, initialisation="xavier", fourier_features=2),
-    FSPoolSetEncoderSettings(hidden=7, out=5, presence_as_feature=True, standardise=True, initialisation="xavier"),
+    MLPEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
+    ConvEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
+    ResNet34EncoderSettings(out=5, standardise_codes=True, initialisation="xavier", weights="some.safetensors"),
+    SumPooledSetEncoderSettings(
+        hidden=7, out=5, standardise_codes=True, initialisation="xavier", fourier_frequencies=2
+    ),
+    FSPoolSetEncoderSettings(
+        hidden=7, out=5, presence_as_feature=True, standardise_codes=True, initialisation="xavier"
+    ),
     EDM,
     LANGEVIN,
     DescentSettings(steps=3, step_size=0.5),
@@ -106,7 +110,7 @@ EXAMPLES: list[Any] = [
     ContrastiveSettings(
         encoder=ConvEncoderSettings(),
         energy=SetEncoderEnergySettings(hidden=3),
-        training_sampler=LangevinSettings(steps=9, stochastic_steps=9, max_step=0.3),
+        training_sampler=LangevinSettings(steps=9, stochastic_steps=9, max_step_norm=0.3),
         sampler=LANGEVIN,
         data_noise=0.1,
         mask_divergent=True,
@@ -137,7 +141,7 @@ EXAMPLES: list[Any] = [
     RepresentationSettings(
         padding="zero",
         threshold=0.015,
-        zero_rule="any",
+        presence_rule="any_beyond",
         max_size=12,
         scaling="none",
     ),
@@ -165,7 +169,7 @@ EXAMPLES: list[Any] = [
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
     FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5),
-    MnistSettings(variant="fashion", data_dir="somewhere", translate_fraction=0.5),
+    MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),
@@ -290,7 +294,7 @@ def test_unknown_kinds(energy: dict[str, Any], unchecked: None) -> None:
         ({"kind": "set-risk", "representation_weight": 1.0}, "energy must be set-encoder where"),
         (
             {"kind": "denoising", "cardinality": "denoised", "sampler": {"cardinality": "mode"}},
-            "sampler.cardinality must be sampled where the cardinality is denoised, got 'mode'",
+            "sampler.cardinality must be left at 'sampled': with method.cardinality = 'denoised' there is no",
         ),
         ({"kind": "contrastive", "training_sampler": {"restarts": 2}}, "training_sampler.restarts must be 1"),
         ({"kind": "tspn", "energy": {"kind": "deep-sets"}}, "Unknown setting 'energy'"),

@@ -1,4 +1,4 @@
-"""What settings say of data: columns of one meaning each, and commands to fetch them."""
+"""What settings say of data: columns that are not shared, and commands to fetch them."""
 
 from typing import Any
 
@@ -12,8 +12,11 @@ from desp.settings import DataDescription, MnistSettings
     ("columns", "name"),
     [
         ({"position": ((0, 2), (2, 4))}, "position must be one range"),
-        ({"position": ((0, 2),), "categories": ((1, 3),)}, "description must be columns of one meaning"),
-        ({"position": ((0, 2),), "boxes": ((1, 5),)}, "description must be columns of one meaning"),
+        (
+            {"position": ((0, 2),), "categories": ((1, 3),)},
+            "categories, boxes and position must not share columns",
+        ),
+        ({"position": ((0, 2),), "boxes": ((1, 5),)}, "categories, boxes and position must not share columns"),
     ],
 )
 def test_a_position_is_one_and_nothing_else(columns: dict[str, Any], name: str) -> None:

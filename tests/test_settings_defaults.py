@@ -48,7 +48,7 @@ LANGEVIN = {
     "step_size": 1.0,
     "noise_first": True,
     "momentum": 0.0,
-    "max_step": None,
+    "max_step_norm": None,
     "restarts": 1,
     "aggregate": "lowest",
     "kind": "langevin",
@@ -77,7 +77,7 @@ DENOISING = {"kind": "denoising", **DIFFUSION, "energy": POOLED_LAYERS, "energy_
 REPRESENTATION = {
     "padding": "presence",
     "threshold": None,
-    "zero_rule": "every",
+    "presence_rule": "all_above",
     "max_size": None,
     "scaling": "auto",
 }
@@ -91,7 +91,7 @@ DEEP_SETS = {
     "pooling": "fspool",
     "divide_by_size": True,
 }
-ATTENTION = {"kind": "attention", "hidden": 128, "layers": 3, "heads": 4, "fourier_features": 8}
+ATTENTION = {"kind": "attention", "hidden": 128, "layers": 3, "heads": 4, "fourier_frequencies": 8}
 TRAINING = {
     "steps": 2000,
     "batch_size": 64,
@@ -172,20 +172,20 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "kind": "mlp",
         "hidden": 128,
         "out": 128,
-        "standardise": False,
+        "standardise_codes": False,
         "initialisation": "default",
     },
     ConvEncoderSettings: {
         "kind": "conv",
         "hidden": 128,
         "out": 128,
-        "standardise": False,
+        "standardise_codes": False,
         "initialisation": "default",
     },
     ResNet34EncoderSettings: {
         "kind": "resnet34",
         "out": 512,
-        "standardise": False,
+        "standardise_codes": False,
         "initialisation": "default",
         "weights": "",
     },
@@ -193,23 +193,23 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "kind": "sum-pooled-set",
         "hidden": 128,
         "out": 128,
-        "standardise": False,
+        "standardise_codes": False,
         "initialisation": "default",
-        "fourier_features": 8,
+        "fourier_frequencies": 8,
     },
     FSPoolSetEncoderSettings: {
         "kind": "fspool-set",
         "hidden": 256,
         "out": 64,
         "presence_as_feature": False,
-        "standardise": False,
+        "standardise_codes": False,
         "initialisation": "default",
     },
     PolygonsSettings: {"kind": "polygons", "corners": (4, 5, 6, 7, 8)},
     DigitsSettings: {"kind": "digits"},
     FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1},
     DataDescription: DESCRIPTION,
-    MnistSettings: {"kind": "mnist", "variant": "mnist", "data_dir": "", "translate_fraction": 0.0},
+    MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
 }
 
 

@@ -19,14 +19,17 @@ from desp.settings import (
     EDMSettings,
     EncoderSettings,
     FilesSettings,
+    FSPoolSetEncoderSettings,
     LangevinSettings,
     MethodSettings,
+    MLPEncoderSettings,
     MnistSettings,
     PooledLayersSettings,
     RepresentationSettings,
     RunSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
+    SumPooledSetEncoderSettings,
     TSPNSettings,
     from_json,
     migrate_predictor,
@@ -193,7 +196,7 @@ def test_padding_and_what_belongs_to_it_become_the_representation() -> None:
     }
     task = {"kind": "files", "path": "mine.jsonl"}
     run = from_json(RunSettings, migrate_run({"recipe": "r", "task": task, "predictor": predictor}))
-    assert run.representation == RepresentationSettings("zero", 0.1, "any", 12, "none")
+    assert run.representation == RepresentationSettings("zero", 0.1, "any_beyond", 12, "none")
     described = DataDescription(categories=((0, 2), (3, 5)))
     assert run.task == FilesSettings("mine.jsonl", described)
     saved = migrate_predictor({"settings": predictor, "shape": {"features": 5}})
@@ -231,6 +234,74 @@ def test_names_of_the_training_loop(schema: dict[str, int], old: str, new: str) 
     wanted = {"lr_schedule": "constant", "validation_mode": new, "on_divergence": "stop", "steps": 7}
     assert {name: getattr(run.training, name) for name in wanted} == wanted
     assert saved == before
+
+
+BEFORE_5: dict[str, tuple[dict[str, Any], Any]] = {
+    "longest step": (
+        {"sampler": {"kind": "langevin", "max_step": 0.2}},
+        {"sampler": LangevinSettings(max_step_norm=0.2)},
+    ),
+    "longest step in training": (
+        {"training_sampler": {"kind": "langevin", "max_step": 0.2}},
+        {"training_sampler": LangevinSettings(max_step_norm=0.2)},
+    ),
+    "energy": (
+        {"energy": {"kind": "attention", "fourier_features": 3}},
+        {"energy": AttentionSettings(fourier_frequencies=3)},
+    ),
+    "encoder of sets": (
+        {"encoder": {"kind": "sum-pooled-set", "standardise": True, "fourier_features": 3}},
+        {"encoder": SumPooledSetEncoderSettings(standardise_codes=True, fourier_frequencies=3)},
+    ),
+    "encoder of images": (
+        {"encoder": {"kind": "conv", "standardise": True}},
+        {"encoder": ConvEncoderSettings(standardise_codes=True)},
+    ),
+    "encoder by FSPool": (
+        {"encoder": {"kind": "fspool-set", "standardise": True}},
+        {"encoder": FSPoolSetEncoderSettings(standardise_codes=True)},
+    ),
+    "encoder of vectors": (
+        {"encoder": {"kind": "mlp", "standardise": True}},
+        {"encoder": MLPEncoderSettings(standardise_codes=True)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_5)
+def test_settings_of_schema_4_have_their_new_names(name: str) -> None:
+    old, new = BEFORE_5[name]
+    saved = {"schema": 4, "method": {"kind": "contrastive", **old}}
+    before = copy.deepcopy(saved)
+    for migrate in (migrate_run, migrate_predictor):
+        assert from_json(MethodSettings, migrate(saved)["method"]) == ContrastiveSettings(**new)
+    assert saved == before
+
+
+def test_the_network_of_a_denoiser_of_schema_4() -> None:
+    saved = {"schema": 4, "method": {"kind": "denoiser", "network": {"kind": "attention", "fourier_features": 2}}}
+    wanted = DenoiserSettings(network=AttentionSettings(fourier_frequencies=2))
+    assert from_json(MethodSettings, migrate_run(saved)["method"]) == wanted
+
+
+@pytest.mark.parametrize("schema", [3, 4])
+@pytest.mark.parametrize(("old", "new"), [("every", "all_above"), ("any", "any_beyond")])
+def test_rules_of_presence_and_datasets_of_schema_4(schema: int, old: str, new: Any) -> None:
+    task = {"kind": "mnist", "variant": "fashion", "data_dir": "here"}
+    saved = {
+        "schema": schema,
+        "recipe": "r",
+        "task": task,
+        "representation": {"zero_rule": old, "padding": "zero"},
+    }
+    run = from_json(RunSettings, migrate_run(saved))
+    assert run.task == MnistSettings("fashion", "here")
+    assert run.representation == RepresentationSettings("zero", presence_rule=new)
+
+
+def test_settings_of_other_packages_keep_their_names() -> None:
+    part = {"kind": "theirs", "max_step": 1, "fourier_features": 2, "standardise": True, "variant": "large"}
+    assert migrate_run({"schema": 4, "method": part, "task": part}) == {"method": part, "task": part}
 
 
 def test_the_chain_of_training_of_schema_3() -> None:
@@ -279,7 +350,7 @@ def test_what_was_removed_is_named(name: str) -> None:
 @pytest.mark.parametrize("migrate", [migrate_run, migrate_predictor])
 @pytest.mark.parametrize("schema", [SCHEMA + 1, 0])
 def test_other_schemas_are_refused(migrate: Any, schema: int) -> None:
-    known = rf"have schema {schema}; this version of desp reads \[1, 3, {SCHEMA}\]"
+    known = rf"have schema {schema}; this version of desp reads \[1, 3, 4, {SCHEMA}\]"
     with pytest.raises(SettingsError, match=known):
         migrate({"schema": schema, "recipe": "r", "task": {"kind": "digits"}})
 

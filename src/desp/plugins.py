@@ -1,4 +1,4 @@
-"""Packages that add methods, energies, encoders, samplers, tasks and recipes."""
+"""Packages that add methods, energies, encoders, tasks and recipes, and samplers with a method that uses them."""
 
 from functools import cache
 from importlib import import_module

@@ -22,7 +22,7 @@ RECORDED = "full"
 
 
 def data_slug(settings: RunSettings) -> str | None:
-    """The data of a run, as part of a file's name; None if they are those of its recipe."""
+    """The key `data_source` of results: which data, as part of a file's name; None if they are the recipe's."""
     name, usual = settings.task.data_name, get_recipe(settings.recipe).build().task.data_name
     return None if name == usual else re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "other-data"
 
@@ -48,8 +48,8 @@ def check_recordable(
     if changes and variant is None:
         raise RunError(
             f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Give the changed "
-            "settings a name: --variant NAME. Without one, only fewer steps are allowed, if the rate is "
-            "constant, in multiples of training.validate_every."
+            "settings a name: --variant NAME. Without a name only a shorter run is recorded: with a constant "
+            "learning rate, validation, and steps that are a multiple of training.validate_every."
         )
     if variant is None:
         return
@@ -117,12 +117,12 @@ def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[s
         described: what a result says of its metrics; older ones say nothing.
     """
     if described and metric in described:
-        return dict(described[metric])
+        return dict(described[metric]) | ({"direction": "near 0.5"} if "nearest_neighbour" in metric else {})
     name = metric.lower()
     higher = r"accuracy|precision|recall|f1|^m?ap(@|\d|$)|average precision|right_size|coverage|rarest_style"
     lower = r"score|chamfer|hungarian|distance|rmse|error|risk|kuiper|calibration"
-    is_higher = bool(re.search(higher, name)) and "nearest_neighbour" not in name  # which is best at 0.5
-    direction = "higher" if is_higher else "lower" if re.search(f"{lower}|nearest_neighbour", name) else None
+    patterns = {"near 0.5": "nearest_neighbour", "higher": higher, "lower": lower}
+    direction = next((word for word, pattern in patterns.items() if re.search(pattern, name)), None)
     return {"unit": 1e-5 if name in ("score", "chamfer", "hungarian") else 1.0, "direction": direction}
 
 
@@ -152,6 +152,14 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
         "data": None,
         **known,
     }
+
+
+def ablation_headings(ablation: dict[str, Any]) -> dict[str, str]:
+    """Names of an ablation's columns that say what each is of: the sampler's raw output, or returned sets."""
+    scored = ablation.get("scored", "raw")  # own data have returned scores alone
+    of = {"score": scored, "hungarian": scored, "energy": "raw"}
+    of |= {"score_returned": "returned", "size_rmse": "returned"}
+    return {name: f"{name.removesuffix('_returned')} ({which})" for name, which in of.items()}
 
 
 def variant_of(result: dict[str, Any]) -> str | None:

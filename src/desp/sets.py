@@ -152,14 +152,14 @@ def _common_features(tensors: Sequence[Tensor], features: int | None) -> int:
     return features
 
 
-def present(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n"]:
+def presence_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n"]:
     """Which rows of sets whose last feature is presence, 1 or 0, are elements."""
     return values[..., -1] > 0.5
 
 
-def features_of_present(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n c"]:
+def present_feature_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n c"]:
     """What may change where presence is known: the features of present rows, but not presence itself."""
-    rows = present(values).unsqueeze(-1)
+    rows = presence_mask(values).unsqueeze(-1)
     return torch.cat([rows.expand(*values.shape[:-1], values.shape[-1] - 1), torch.zeros_like(rows)], dim=-1)
 
 
@@ -178,25 +178,25 @@ class Padding:
         self.with_presence = settings.padding == "presence"
         default = 0.5 if self.with_presence else 0.015
         self.threshold = default if settings.threshold is None else settings.threshold
-        self.zero_rule = settings.zero_rule
+        self.presence_rule = settings.presence_rule
 
     def channels(self, features: int) -> int:
         """C for elements of D features: D + 1 with presence, else D."""
         return features + 1 if self.with_presence else features
 
-    def encode(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
+    def pad(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
         """The padded elements, with presence joined as last column where there is one."""
         return sets.with_presence() if self.with_presence else _zero_absent(sets.elements, sets.mask)
 
-    def decode(self, values: Float[Tensor, "b n c"]) -> SetBatch:
+    def unpad(self, values: Float[Tensor, "b n c"]) -> SetBatch:
         """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed.
 
-        Kept is what exceeds the threshold: the presence, which is dropped then; without it every coordinate (as
-        released), or the absolute value of any.
+        An element is present if its presence, which is dropped then, is above the threshold; without presence, by
+        `RepresentationSettings.presence_rule`.
         """
         if self.with_presence:
             values, presence = values[..., :-1], values[..., -1] > self.threshold
-        elif self.zero_rule == "every":
+        elif self.presence_rule == "all_above":
             presence = (values > self.threshold).all(dim=-1)
         else:
             presence = (values.abs() > self.threshold).any(dim=-1)
@@ -205,8 +205,8 @@ class Padding:
     def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
         """Which rows are so far from being present that all of them can be taken for the same.
 
-        Their presence is much smaller than the threshold; without it all coordinates are near zero, as the mean of
-        other rows may lie above the threshold.
+        Their presence is much smaller than the threshold. Without presence all their coordinates are within
+        +-threshold: of rows that are absent by one coordinate alone, the mean over restarts may be present.
         """
         if self.with_presence:
             return values[..., -1] <= CLEARLY * self.threshold

@@ -18,7 +18,7 @@ from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.methods import Contrastive, MethodParts
 from desp.samplers import LangevinSampler, langevin_step
-from desp.samplers.base import gradient_of
+from desp.samplers.base import value_and_grad_of
 from desp.sets import Padding
 from desp.settings import ContrastiveSettings, DeepSetsSettings, RepresentationSettings, SetEncoderEnergySettings
 
@@ -75,7 +75,7 @@ def test_a_step_from_equal_rows_is_the_same(case: ChainCase) -> None:
     case = replace(case, size=8)
     energy, code, y = problem(case, torch.float64)
     with torch.no_grad():
-        _, slope = gradient_of(energy, code, case.size)(torch.zeros_like(y))
+        _, slope = value_and_grad_of(energy, code, case.size)(torch.zeros_like(y))
     expected = reference_gradient(energy, code, torch.zeros_like(y))
     assert float((slope - expected).abs().max()) <= 1e-10 * float(expected.norm())
 
@@ -87,7 +87,7 @@ def test_one_step_is_the_same(case: ChainCase, dtype: torch.dtype, allowed: floa
     energy, code, y = problem(case, dtype)
     noise = case.noise_scale * torch.randn(y.shape, generator=torch.Generator().manual_seed(2), dtype=dtype)
     with torch.no_grad():
-        ours, _, _, _ = langevin_step(y, gradient_of(energy, code, case.size), noise, case.chain())
+        ours, _, _, _ = langevin_step(y, value_and_grad_of(energy, code, case.size), noise, case.chain())
     gradient = reference_gradient(energy, code, y + noise)
     difference = (ours - (y + noise - gradient)).abs().max()
     assert float(difference) <= allowed * float(gradient.norm())
@@ -97,7 +97,7 @@ def test_one_step_is_the_same(case: ChainCase, dtype: torch.dtype, allowed: floa
 def test_whole_chains_use_the_same_noise(case: ChainCase) -> None:
     energy, code, y = problem(case, torch.float64)
     with torch.no_grad():
-        gradient = partial(gradient_of, energy, size=case.size)
+        gradient = partial(value_and_grad_of, energy, size=case.size)
         ours, _ = LangevinSampler(case.chain(5)).sample(
             gradient, code, torch.zeros_like(y), torch.Generator().manual_seed(3)
         )

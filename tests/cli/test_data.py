@@ -142,7 +142,7 @@ def test_from_files_to_a_report(
     assert finished.status == 0, finished.err
     assert "trained 3 steps" in finished.message
     saved = json.loads(Path("run/settings.json").read_text())
-    wanted = {"kind": "mnist", "variant": "mnist", "data_dir": str(tiny_mnist), "translate_fraction": 0.5}
+    wanted = {"kind": "mnist", "dataset": "mnist", "data_dir": str(tiny_mnist), "translate_fraction": 0.5}
     assert saved["settings"]["task"] == wanted
     assert len(saved["data"]) == 32
 

@@ -266,7 +266,7 @@ def test_misspelt_settings_are_suggested(desp: Desp) -> None:
         ("--training.steps", "many", "many"),
         ("--method.sampler.stochastic-steps", "200", "between 0 and the steps of the same chain (100)"),
         ("--device", "tpu", "tpu"),
-        ("--task.corners", "2", "3 or more"),
+        ("--task.corners", "2", "each at least 3"),
     ],
 )
 def test_settings_out_of_range_are_named(desp: Desp, option: str, value: str, words: str) -> None:

@@ -33,8 +33,8 @@ CASES: dict[str, EnergySettings] = {
     "set-encoder, softmax": SetEncoderEnergySettings(hidden=8, latent=6, pooling="softmax"),
     "pooled-layers, softmax": PooledLayersSettings(hidden=8, pooling="softmax"),
     "pooled-layers, mean": PooledLayersSettings(hidden=8, layers=1, pooling="mean"),
-    "attention": AttentionSettings(hidden=8, layers=2, heads=2, fourier_features=2),
-    "attention, no Fourier features": AttentionSettings(hidden=8, layers=1, heads=1, fourier_features=0),
+    "attention": AttentionSettings(hidden=8, layers=2, heads=2, fourier_frequencies=2),
+    "attention, no Fourier features": AttentionSettings(hidden=8, layers=1, heads=1, fourier_frequencies=0),
 }
 every_energy = pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
 

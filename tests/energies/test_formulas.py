@@ -122,7 +122,7 @@ def test_an_energy_that_encodes_inputs_itself_knows_how_long_codes_are(auto_enco
     ("settings", "layer"),
     [
         (PooledLayersSettings(hidden=8, pooling="fspool"), _PooledLayer),
-        (AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1), _AttentionLayer),
+        (AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=1), _AttentionLayer),
     ],
 )
 def test_an_energy_is_the_sum_of_its_networks_outputs(settings: Any, layer: type[nn.Module]) -> None:
@@ -147,7 +147,7 @@ def test_codes_for_all_elements_or_each_its_own(settings: Any) -> None:
 
 
 def field_with_known_presence(kind: str) -> tuple[SetField, SetNetwork]:
-    settings = AttentionSettings(hidden=8, layers=2, heads=2, fourier_features=2)
+    settings = AttentionSettings(hidden=8, layers=2, heads=2, fourier_frequencies=2)
     if kind == "energy":
         energy = settings.load()(settings, 3, (3,), known_presence=True).double()
         return energy, energy.network

@@ -113,9 +113,11 @@ def test_an_encoder_of_ones_own_keeps_its_scales() -> None:
     shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings())
     scaling, statistics = InputScaling((3,)), torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     scaling.set_from(torch.full((3,), 7.0), torch.full((3,), 8.0))
-    build_method(DenoisingSettings(), shape, padding, encoder=scaling, statistics=statistics)
+    build_method(DenoisingSettings(), shape, padding, encoder=scaling, input_statistics=statistics)
     assert (scaling.mean.tolist(), scaling.deviation.tolist()) == ([7.0] * 3, [8.0] * 3)
-    own = build_method(DenoisingSettings(encoder=IdentityEncoderSettings()), shape, padding, statistics=statistics)
+    own = build_method(
+        DenoisingSettings(encoder=IdentityEncoderSettings()), shape, padding, input_statistics=statistics
+    )
     assert own.encode(torch.tensor([[5.0, 7.0, 9.0]])).tolist() == [[1.0] * 3]
 
 
@@ -156,7 +158,7 @@ class Counting(Method):
         del generator, sampler, presence
         self.asked.append(len(code))
         values = code.unsqueeze(1).expand(-1, 2, -1)
-        return values, ChainInfo(energies=code.sum(dim=1).expand(3, -1)) if record == "trace" else ChainInfo()
+        return values, ChainInfo(energies=code.sum(dim=1).expand(3, -1)) if record == "energies" else ChainInfo()
 
 
 @pytest.fixture
@@ -172,7 +174,7 @@ def test_many_sets_are_sampled_in_parts_that_are_all_alike(
     count: int, asked: list[int], counting: Counting, generator: torch.Generator
 ) -> None:
     code = torch.rand(count, 2)
-    values, info = counting.sample(code, generator, record="trace")
+    values, info = counting.sample(code, generator, record="energies")
     assert counting.asked == asked
     assert torch.equal(values, code.unsqueeze(1).expand(-1, 2, -1))
     assert torch.equal(info.energies, code.sum(dim=1).expand(3, -1))

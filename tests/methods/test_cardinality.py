@@ -8,7 +8,7 @@ import torch
 from desp.data.polygons import draw_polygons
 from desp.data.shape import DataShape
 from desp.methods import Method, build_method
-from desp.sets import Padding, present
+from desp.sets import Padding, presence_mask
 from desp.settings import (
     AttentionSettings,
     DenoiserSettings,
@@ -46,14 +46,14 @@ def made(settings: MethodSettings) -> Method:
 def test_the_encoder_learns_from_the_cardinality(settings: MethodSettings) -> None:
     """With its weight 1 in place of 0, its gradients are larger by those of -log p(n | x)."""
     drawn = draw_polygons(16, torch.Generator().manual_seed(1))
-    x, y = drawn.x, Padding(RepresentationSettings()).encode(drawn.sets)
+    x, y = drawn.x, Padding(RepresentationSettings()).pad(drawn.sets)
     gradients = []
     for weight in (0.0, 1.0):
         method = made(replace(settings, cardinality_weight=weight))  # type: ignore[call-arg]
         method(x, y, torch.Generator().manual_seed(2))[0].backward()
         gradients.append([weight.grad for weight in method.encoder.parameters()])
     method = made(settings)
-    method.cardinality.loss(method.encode(x), present(y).sum(dim=1)).backward()
+    method.cardinality.loss(method.encode(x), presence_mask(y).sum(dim=1)).backward()
     assert gradients[0]
     for without, with_it, weight in zip(*gradients, method.encoder.parameters(), strict=True):
         torch.testing.assert_close(with_it - without, weight.grad, rtol=1e-3, atol=1e-6)

@@ -14,7 +14,7 @@ from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.methods import Contrastive, build_method
 from desp.samplers import LangevinSampler
-from desp.samplers.base import gradient_of
+from desp.samplers.base import value_and_grad_of
 from desp.sets import Padding
 from desp.settings import (
     ContrastiveSettings,
@@ -62,7 +62,7 @@ def by_hand(method: Contrastive, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The noised data and the samples that the method must have used."""
     generator, settings = seeded(), method.settings
     noised = y + settings.data_noise * torch.randn(y.shape, generator=generator)
-    gradient, code = partial(gradient_of, method.energy, size=y.shape[1]), method.encode(x).detach()
+    gradient, code = partial(value_and_grad_of, method.energy, size=y.shape[1]), method.encode(x).detach()
     sampled, _ = LangevinSampler(settings.training_sampler).sample(gradient, code, torch.zeros_like(y), generator)
     return noised, sampled
 
@@ -146,7 +146,9 @@ SLOPES = {
 }
 MASKED = ContrastiveSettings(
     energy=Given(energy=SlopedEnergy()),
-    training_sampler=LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.01, max_step=0.1, step_size=0.5),
+    training_sampler=LangevinSettings(
+        steps=3, stochastic_steps=3, noise_scale=0.01, max_step_norm=0.1, step_size=0.5
+    ),
     data_noise=0.02,
     mask_divergent=True,
 )
@@ -188,7 +190,7 @@ def test_the_fraction_that_may_diverge_is_checked(most: float) -> None:
 
 
 def test_masking_divergent_samples_needs_a_longest_step() -> None:
-    with pytest.raises(SettingsError, match="max_step"):
+    with pytest.raises(SettingsError, match="max_step_norm"):
         ContrastiveSettings(mask_divergent=True)
 
 
@@ -247,7 +249,7 @@ def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None
     method = build(ContrastiveSettings(energy=CASES["deep-sets"], training_sampler=CHAIN))
     assert method.training_engine_used == "eager"
     method.set_training_steps(1000)
-    assert method.training_engine.gradients == 4000
+    assert method.training_engine.expected_gradients == 4000
     method.resume_engine("graph")  # what a CPU has not
     assert method.training_engine.resumed_engine is None
     for engine in ("compiled", "eager"):

@@ -28,7 +28,7 @@ from desp.settings import (
 )
 from small_methods import Given
 
-ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1)
+ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=1)
 METHODS: dict[str, DiffusionSettings] = {
     "pooled-layers": DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="fspool")),
     "pooled-layers, softmax": DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="softmax")),
@@ -54,7 +54,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     drawn = draw_polygons(batch, seeded(seed))
-    return drawn.x, Padding(RepresentationSettings()).encode(drawn.sets)
+    return drawn.x, Padding(RepresentationSettings()).pad(drawn.sets)
 
 
 def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoising | Denoiser:

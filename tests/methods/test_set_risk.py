@@ -130,7 +130,7 @@ def test_the_loss_of_dspn(distance: Distance, supervise: Literal["last", "all"])
     x, y = torch.randn(5, 5).double(), padded_sets([0, 1, 2, 3, 4]).double()
     loss, statistics = method(x, y, torch.Generator())
     code = method.encode(x)
-    _, info = method.descent(method.energy, code, DescentSettings(3, 25.0), "trajectory")
+    _, info = method.descent(method.energy, code, DescentSettings(3, 25.0), "sets")
     sets = list(info.trajectory) if supervise == "all" else [info.trajectory[-1]]
     assert len(sets) == (4 if supervise == "all" else 1)
     mean = sum(SET_DISTANCES[distance](item, y).mean() for item in sets) / len(sets)
@@ -188,10 +188,10 @@ def test_prediction_may_descend_otherwise_than_training(cardinality: Literal["cl
     code, noise = method.encode(x), torch.Generator()
     mask = None if method.cardinality is None else prefix_mask(method.cardinality.mode(code), 4)
     for given, used in ((None, longer), (DescentSettings(2, 1.0), DescentSettings(2, 1.0))):
-        sets, info = method.sample(code, noise, given, "trajectory")
+        sets, info = method.sample(code, noise, given, "sets")
         with torch.no_grad():
             expected, _ = method.descent(method.energy, code, used, presence=mask)
         torch.testing.assert_close(sets, expected)
         assert len(info.trajectory) == used.steps + 1
     plain = system(3, cardinality=cardinality)
-    assert len(plain.sample(plain.encode(x), noise, record="trace")[1].energies) == 3
+    assert len(plain.sample(plain.encode(x), noise, record="energies")[1].energies) == 3

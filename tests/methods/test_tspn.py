@@ -70,7 +70,7 @@ def test_training_learns_elements_and_cardinalities() -> None:
 def test_sets_are_sampled_in_one_pass_with_the_most_probable_cardinality() -> None:
     method, (x, _) = build().eval(), batch()
     code = method.encode(x)
-    sets, info = method.sample(code, torch.Generator().manual_seed(3), record="trajectory")
+    sets, info = method.sample(code, torch.Generator().manual_seed(3), record="sets")
     noise = torch.randn(5, 4, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     mask = prefix_mask(method.cardinality.mode(code), 4)
     torch.testing.assert_close(sets[..., :2], method.decoder(code, noise, mask).detach())

@@ -7,21 +7,21 @@ from torch import Tensor
 from desp.nn.attention import SelfAttention, squared_distances
 
 
-def example(near: bool) -> tuple[SelfAttention, Tensor, Tensor]:
+def example(local_heads: bool) -> tuple[SelfAttention, Tensor, Tensor]:
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
     values, places = (torch.randn(3, 6, width, generator=generator).double() for width in (8, 2))
-    return SelfAttention(8, 2, near=near).double(), values, places
+    return SelfAttention(8, 2, local_heads=local_heads).double(), values, places
 
 
 def test_squared_distances() -> None:
-    _, _, places = example(near=False)
+    _, _, places = example(local_heads=False)
     expected = torch.stack([torch.cdist(some, some).square() for some in places])
     torch.testing.assert_close(squared_distances(places), expected)
 
 
 def test_distances_are_taken_off_the_scores() -> None:
-    attention, values, places = example(near=True)
+    attention, values, places = example(local_heads=True)
     apart = squared_distances(places)
     assert attention.nearness is not None
     assert attention.nearness.tolist() == [2.5]
@@ -33,7 +33,7 @@ def test_distances_are_taken_off_the_scores() -> None:
 
 
 def test_a_head_that_looks_near_does_not_see_what_is_far() -> None:
-    attention, values, places = example(near=True)
+    attention, values, places = example(local_heads=True)
     assert attention.nearness is not None
     attention.from_heads = torch.nn.Identity()  # the second half of what is seen is the second head's
     far = places.clone()
@@ -45,7 +45,7 @@ def test_a_head_that_looks_near_does_not_see_what_is_far() -> None:
 
 
 def test_how_near_to_look_is_learned() -> None:
-    attention, values, places = example(near=True)
+    attention, values, places = example(local_heads=True)
     apart, nearness = squared_distances(places), attention.nearness
     assert nearness is not None
 
@@ -60,4 +60,4 @@ def test_how_near_to_look_is_learned() -> None:
 
 
 def test_one_head_sees_all() -> None:
-    assert SelfAttention(8, 1, near=True).nearness is None
+    assert SelfAttention(8, 1, local_heads=True).nearness is None

@@ -57,7 +57,7 @@ def test_set_encoder_ignores_order(pooling: Pooling, divide: bool, assert_invari
 
 
 def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Callable[..., None]) -> None:
-    encoder = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5, fourier_features=3), (4, 3))
+    encoder = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5, fourier_frequencies=3), (4, 3))
 
     def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
         return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))
@@ -67,7 +67,7 @@ def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Call
 
 
 def test_pooled_set_encoder_sees_how_many_there_are() -> None:
-    encoder = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5, fourier_features=3), (4, 3))
+    encoder = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5, fourier_frequencies=3), (4, 3))
     twice = torch.tensor([[0.3, 0.7, 1.0], [0.3, 0.7, 1.0]])
     once = torch.tensor([[0.3, 0.7, 1.0], [0.0, 0.0, 0.0]])
     one, two = encoder(torch.stack([once, twice]))

@@ -167,7 +167,7 @@ def test_xavier_reaches_every_convolution() -> None:
 
 @pytest.mark.usefixtures("narrow")
 def test_codes_may_be_standardised() -> None:
-    encoder = build(ResNet34EncoderSettings(5, standardise=True), (3, 65, 65)).train()
+    encoder = build(ResNet34EncoderSettings(5, standardise_codes=True), (3, 65, 65)).train()
     codes = encoder(torch.rand(8, 3, 65, 65)).detach()
     torch.testing.assert_close(codes.mean(dim=0), torch.zeros(5), atol=1e-4, rtol=0)
     torch.testing.assert_close(codes.std(dim=0, correction=0), torch.ones(5), atol=1e-3, rtol=0)
@@ -195,10 +195,10 @@ def with_classifier(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("change", [dict, without_counts, with_classifier])
-@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("standardise_codes", [False, True])
 def test_the_trunk_begins_with_weights_of_a_file(change: Change, standardise: bool, tmp_path: Path) -> None:
     path, expected = written(tmp_path, change)
-    settings = ResNet34EncoderSettings(5, standardise=standardise, initialisation="xavier", weights=path)
+    settings = ResNet34EncoderSettings(5, standardise_codes=standardise, initialisation="xavier", weights=path)
     built = build(settings)
     (encoder,) = (item for item in built.modules() if isinstance(item, ResNet34Encoder))
     found = encoder.trunk.state_dict()

@@ -51,7 +51,7 @@ ENERGIES: dict[str, EnergySettings] = {
     "set-encoder": SetEncoderEnergySettings(hidden=8, latent=6),
 }
 # Nothing is ever exactly zero after a noisy step, so with this padding every row of a chain is an element.
-KEEP_ALL = RepresentationSettings(padding="zero", threshold=0.0, zero_rule="any")
+KEEP_ALL = RepresentationSettings(padding="zero", threshold=0.0, presence_rule="any_beyond")
 VARIANTS: dict[str, Parts] = {}
 for name, energy in ENERGIES.items():
     VARIANTS[f"contrastive-{name}"] = Parts(
@@ -71,7 +71,7 @@ for energy in (DeepSetsSettings(hidden=8), PooledLayersSettings(hidden=8)):
     )
 # The library's own choice, and the other networks it goes with: the cardinality is predicted, then its elements.
 DEFAULT = DenoisingSettings()
-ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=2)
+ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=2)
 FEW_STEPS = replace(DEFAULT.sampler, steps=3)
 VARIANTS |= {
     "default": Parts(replace(DEFAULT, energy=PooledLayersSettings(hidden=8), sampler=FEW_STEPS)),

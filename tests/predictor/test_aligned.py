@@ -11,8 +11,8 @@ from desp import SetPredictor
 from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape
 from desp.randomness import make_generator
-from desp.samplers import LangevinSampler, gradient_of
-from desp.sets import Padding, SetBatch, present
+from desp.samplers import LangevinSampler, value_and_grad_of
+from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
@@ -54,7 +54,7 @@ each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.ke
 
 
 def as_input(elements: Tensor) -> Tensor:
-    return Padding(RepresentationSettings()).encode(SetBatch.from_ragged([elements], SIZE, 2))[0]
+    return Padding(RepresentationSettings()).pad(SetBatch.from_ragged([elements], SIZE, 2))[0]
 
 
 def half_of_each(count: int = 64) -> list[tuple[Tensor, Tensor]]:
@@ -86,15 +86,17 @@ def test_the_contrastive_loss_masks_noise_and_chain() -> None:
     method = built(METHODS["contrastive"]).method
     pairs = half_of_each(5)
     x = torch.stack([x for x, _ in pairs])
-    y = Padding(RepresentationSettings()).encode(SetBatch.from_ragged([item for _, item in pairs], SIZE))
+    y = Padding(RepresentationSettings()).pad(SetBatch.from_ragged([item for _, item in pairs], SIZE))
     loss, _ = method(x, y, make_generator(4))
-    generator, mask = make_generator(4), present(y).unsqueeze(-1)
+    generator, mask = make_generator(4), presence_mask(y).unsqueeze(-1)
     real = y.clone()
     real[..., :1] += method.settings.data_noise * (torch.randn(y.shape, generator=generator)[..., :1] * mask)
     start = torch.cat([torch.zeros_like(y[..., :1]), y[..., 1:]], dim=-1)
     code = method.encode(x)
     sampler = LangevinSampler(method.settings.training_sampler, known_presence=True)
-    sampled, _ = sampler.sample(partial(gradient_of, method.energy, size=SIZE), code.detach(), start, generator)
+    sampled, _ = sampler.sample(
+        partial(value_and_grad_of, method.energy, size=SIZE), code.detach(), start, generator
+    )
     torch.testing.assert_close(loss, (method.energy(code, real) - method.energy(code, sampled)).mean())
 
 
@@ -104,7 +106,7 @@ def test_presence_is_that_of_the_input(method: MethodSettings) -> None:
     x = torch.stack([as_input(torch.rand(count, 2)) for count in (0, 1, 3, SIZE)])
     raw, _ = predictor.sample(predictor.encode(x), make_generator(0), presence=predictor.given_presence(x))
     assert torch.equal(raw[..., -1], x[..., -1])
-    assert torch.equal(present(raw), present(x))
+    assert torch.equal(presence_mask(raw), presence_mask(x))
     sets = [item for prediction in predictor.predict(x, samples=2) for item in prediction.sets]
     assert [len(item) for item in sets] == [0, 0, 1, 1, 3, 3, SIZE, SIZE]
 

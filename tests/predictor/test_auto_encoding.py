@@ -78,8 +78,8 @@ def test_absent_elements_are_marked_as_such(method: MethodSettings) -> None:
 
 
 DENOISING = DenoisingSettings(
-    encoder=SumPooledSetEncoderSettings(hidden=8, out=5, fourier_features=1),
-    energy=AttentionSettings(hidden=8, layers=1, heads=2, fourier_features=1),
+    encoder=SumPooledSetEncoderSettings(hidden=8, out=5, fourier_frequencies=1),
+    energy=AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=1),
     sampler=EDMSettings(steps=2, cardinality="mode"),
 )
 

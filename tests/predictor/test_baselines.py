@@ -36,7 +36,7 @@ def built(settings: MethodSettings, statistics: Tensor | None = None) -> SetPred
     """An auto-encoder of sets of two features."""
     predictor = SetPredictor(settings, device="cpu")
     shape = DataShape((ROWS, 3), features=2, max_size=ROWS, input_kind="set")
-    predictor.build(shape, statistics=statistics)
+    predictor.build(shape, input_statistics=statistics)
     return predictor
 
 

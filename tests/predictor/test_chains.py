@@ -24,7 +24,7 @@ ZERO = Padding(RepresentationSettings("zero"))
 def test_chains_beyond_a_thousand_run_in_parts(fitted: SetPredictor, pairs: Pairs) -> None:
     """The first thousand of 1,500 use the same noise as a run of exactly a thousand, and then it goes on."""
     code = fitted.encode(pairs[0][0].expand(1500, -1))
-    long, info = fitted.sample(code, make_generator(1), record="trace")
+    long, info = fitted.sample(code, make_generator(1), record="energies")
     short, _ = fitted.sample(code[:1000], make_generator(1))
     assert long.shape == (1500, 4, 2)
     assert info.energies is not None
@@ -47,11 +47,11 @@ def test_of_several_restarts_the_lowest_end_is_kept_with_its_record(fitted: SetP
     code = fitted.encode(torch.stack([x for x, _ in pairs]))
     once = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.3)
     generator = make_generator(4)
-    samples = [fitted.sample(code, generator, sampler=once, record="trajectory") for _ in range(3)]
+    samples = [fitted.sample(code, generator, sampler=once, record="sets") for _ in range(3)]
     energies = torch.stack([fitted.raw_energy(code, sets) for sets, _ in samples])
     lowest = energies.argmin(dim=0)
     assert len(lowest.unique()) > 1
-    sets, info = fitted.sample(code, make_generator(4), sampler=replace(once, restarts=3), record="trajectory")
+    sets, info = fitted.sample(code, make_generator(4), sampler=replace(once, restarts=3), record="sets")
     for row, index in enumerate(lowest.tolist()):
         torch.testing.assert_close(sets[row], samples[index][0][row])
         torch.testing.assert_close(info.trajectory[:, row], samples[index][1].trajectory[:, row])
@@ -166,7 +166,7 @@ def test_an_element_that_is_half_there_in_some_restarts_is_not_lost() -> None:
     ends = [torch.zeros(1, 3, 3) for _ in range(5)]
     for end, row, place in zip(ends, (half, half, there, there, there), (0, 1, 2, 0, 1), strict=True):
         end[0, place] = row
-    sets = Padding(RepresentationSettings()).decode(mean_of_ends(*ends, padding=Padding(RepresentationSettings())))
+    sets = Padding(RepresentationSettings()).unpad(mean_of_ends(*ends, padding=Padding(RepresentationSettings())))
     assert sets.sizes.tolist() == [1]
     torch.testing.assert_close(sets.packed().elements[0, :1], there[None, :2])
 
@@ -179,7 +179,7 @@ def test_the_mean_of_present_elements_does_not_depend_on_absent_rows() -> None:
 
     def mean(absent: Tensor) -> SetBatch:
         ends = torch.cat([present, absent], dim=2).gather(2, orders)
-        return Padding(RepresentationSettings()).decode(
+        return Padding(RepresentationSettings()).unpad(
             mean_of_ends(*ends, padding=Padding(RepresentationSettings()))
         )
 
@@ -230,7 +230,7 @@ def test_record_of_a_prediction_chain(variant: Parts, fitted_variant: SetPredict
     predictor = fitted_variant
     steps, channels = 4 if variant.method.kind == "contrastive" else 3, predictor.method.set_shape[1]
     code = predictor.encode(torch.stack([x for x, _ in pairs[:2]]))
-    raw, info = predictor.sample(code, make_generator(0), record="trajectory")
+    raw, info = predictor.sample(code, make_generator(0), record="sets")
     if variant.method.kind == "tspn":  # sets are made in one pass
         assert info == ChainInfo()
         return

@@ -146,7 +146,7 @@ def test_items_are_loaded_by_other_processes(workers: int) -> None:
 OF_REPRESENTATION: dict[str, tuple[Any, str]] = {
     "padding": ("presence", "sets weights"),
     "threshold": (0.4, "sets"),
-    "zero_rule": ("any", "sets"),
+    "presence_rule": ("any_beyond", "sets"),
     "max_size": (6, "max_size"),
     "scaling": ("none", "scaling sets"),
 }
@@ -187,7 +187,7 @@ def built(representation: RepresentationSettings, description: DataDescription) 
         "weights": {name: value.shape for name, value in predictor.method.state_dict().items()},
         "max_size": predictor.shape.max_size,
         "scaling": asdict(predictor.shape.scaling),
-        "sets": dict(enumerate(predictor.decode_sets(raw).to_ragged())),
+        "sets": dict(enumerate(predictor.unpad_sets(raw).to_ragged())),
         "presence": presence if presence is None else presence.tolist(),
         "refused": "",
     }

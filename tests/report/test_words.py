@@ -80,6 +80,7 @@ def test_several_seeds_have_a_spread(make_run: MakeRun) -> None:
         ("accuracy", "higher is better"),
         ("AP@0.5", "higher is better"),
         ("AP", "higher is better"),
+        ("nearest_neighbour_accuracy", "near 0.5 is better"),
         ("mAP", "higher is better"),
         ("maple", None),
     ],
@@ -215,7 +216,7 @@ def test_the_ablation_says_how_long_a_chain_is_and_lists_its_numbers(make_run: M
     part = section(page_of(make_run()), "ablation")
     assert "The first S of T = 4 steps of a chain add noise" in words(part)
     head, *rows = table(part)
-    assert head == ["ratio", "stochastic_steps", "score", "energy"]
+    assert head == ["ratio", "stochastic_steps", "score (raw)", "energy (raw)"]
     assert [row[:2] for row in rows] == [["0", "0"], ["0.5", "2"], ["1", "4"]]
 
 

@@ -118,7 +118,7 @@ def test_a_shown_chain_is_drawn_with_the_seed_of_the_run(
     chain = json.loads(trained.samples_file.read_text())["examples"][1]["chain"]
     assert chain["steps"] == [0, 3, 6, 8, 11, 14]
     code = predictor.encode(torch.eye(5)[1:2])
-    _, info = predictor.sample(code, make_generator(SEED, "shown chain"), record="trajectory")
+    _, info = predictor.sample(code, make_generator(SEED, "shown chain"), record="sets")
     assert info.trajectory is not None
     frames = info.trajectory[chain["steps"], 0]
     torch.testing.assert_close(torch.tensor(chain["frames"]), frames, rtol=1e-4, atol=1e-9)
@@ -219,7 +219,7 @@ def test_a_shown_chain_has_the_units_of_the_data(file: Path, folder: RunFolder) 
     chain = json.loads(folder.samples_file.read_text())["examples"][0]["chain"]
     predictor, example = folder.load_predictor(), folder.load_task().shown_examples(SEED)[0]
     generator = make_generator(SEED, "shown chain")
-    _, info = predictor.sample(predictor.encode(example.x.unsqueeze(0)), generator, record="trajectory")
+    _, info = predictor.sample(predictor.encode(example.x.unsqueeze(0)), generator, record="sets")
     assert info.trajectory is not None
     raw, scaling = info.trajectory[:, 0], predictor.shape.scaling
     assert (chain["steps"], raw.shape[-1]) == ([0, 1, 2, 3], 4)

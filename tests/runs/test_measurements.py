@@ -174,7 +174,7 @@ def test_data_are_no_change_and_what_is_done_to_them_is(tmp_path: Path) -> None:
     assert isinstance(settings.task, MnistSettings)
     for name, task, changes in (
         ("there", replace(settings.task, data_dir="/there"), []),
-        ("fashion", replace(settings.task, variant="fashion"), []),  # names of results tell it
+        ("fashion", replace(settings.task, dataset="fashion"), []),  # names of results tell it
         (
             "still",
             replace(settings.task, translate_fraction=0.0),
@@ -203,7 +203,7 @@ def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked)
     assert ablation["sampler"] == to_json(once)
     assert (ablation["recipe"], ablation["seed"], ablation["steps"]) == ("polygons-desp", 5, 10)
     assert (ablation["real_data"], ablation["data"]) == (0.01, "generated")
-    assert ablation["score_name"] == make_task(tiny().task).score_name
+    assert (ablation["score_name"], ablation["scored"]) == (make_task(tiny().task).score_name, "raw")
     assert ablation["rows"][1] == {
         "ratio": 0.25,
         "stochastic_steps": 2,
@@ -225,7 +225,9 @@ def test_an_ablation_scores_what_there_is(
     returned = {"score": 0.2, "size_rmse_pooled": 0.7, "size_rmse_first7": 0.5, "size_rmse_all": 0.6}
     few = Evaluation(raw={}, returned=returned, real_data={})
     monkeypatch.setattr(PolygonsTask, "evaluate", lambda *_, **__: few)
-    (row,) = ablate_run(trained, [0.0])["rows"]
+    ablation = ablate_run(trained, [0.0])
+    (row,) = ablation["rows"]
+    assert ablation["scored"] == "returned"
     assert (row["score"], row["score_returned"], row["size_rmse"], row["hungarian"]) == (0.2, 0.2, 0.5, None)
 
 

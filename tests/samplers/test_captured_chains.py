@@ -52,11 +52,11 @@ def test_every_replay_is_the_eager_chain_of_its_own_input_start_and_seed(
     energy = make(settings)
     graph, eager = ChainEngine(energy, "graph"), ChainEngine(energy, "eager")
     for inputs, noise in ((0, 0), (1, 0), (1, 1)):
-        found = graph.run(SAMPLER, *given(inputs), seeded(noise), "trajectory")
-        assert_same(found, eager.run(SAMPLER, *given(inputs), seeded(noise), "trajectory"))
+        found = graph.run(SAMPLER, *given(inputs), seeded(noise), "sets")
+        assert_same(found, eager.run(SAMPLER, *given(inputs), seeded(noise), "sets"))
     code, start = given(1)
-    found = graph.run(SAMPLER, code, 2 * start, seeded(1), "trajectory")  # a new start alone
-    assert_same(found, eager.run(SAMPLER, code, 2 * start, seeded(1), "trajectory"))
+    found = graph.run(SAMPLER, code, 2 * start, seeded(1), "sets")  # a new start alone
+    assert_same(found, eager.run(SAMPLER, code, 2 * start, seeded(1), "sets"))
     assert [item.replays for item in captured_graphs] == [4]
     assert graph.used == "graph"
 
@@ -77,9 +77,9 @@ def test_the_callers_tensors_are_not_kept() -> None:
 def test_what_one_run_returned_outlasts_the_next() -> None:
     energy = make()
     graph = ChainEngine(energy, "graph")
-    y, info = graph.run(SAMPLER, *given(0), seeded(0), "trajectory")
+    y, info = graph.run(SAMPLER, *given(0), seeded(0), "sets")
     before = y.clone(), ChainInfo(info.energies.clone(), info.gradient_norms.clone(), info.trajectory.clone())
-    graph.run(SAMPLER, *given(1), seeded(1), "trajectory")
+    graph.run(SAMPLER, *given(1), seeded(1), "sets")
     assert_same((y, info), before)
 
 
@@ -150,7 +150,7 @@ def test_another_record_or_precision_is_captured_anew(captured_graphs: list[Pret
     graph, what = ChainEngine(energy, "graph"), (SAMPLER, *given(0))
     _, plain = graph.run(*what, seeded(0))
     assert plain.trajectory is None
-    _, full = graph.run(*what, seeded(0), "trajectory")
+    _, full = graph.run(*what, seeded(0), "sets")
     assert full.trajectory is not None
     assert len(captured_graphs) == 2
     before = torch.get_float32_matmul_precision()
@@ -180,12 +180,12 @@ def test_captured_graphs_not_used_for_longest_are_dropped(
 
 def test_chains_inside_of_a_larger_capture_are_not_captured_alone(captured_graphs: list[PretendGraph]) -> None:
     energy = make()
-    expected = ChainEngine(energy, "eager").run(SAMPLER, *given(0), seeded(0), "trajectory")
+    expected = ChainEngine(energy, "eager").run(SAMPLER, *given(0), seeded(0), "sets")
     graph = ChainEngine(energy, "auto")
     with inline_chains():
-        assert_same(graph.run(SAMPLER, *given(0), seeded(0), "trajectory"), expected)
+        assert_same(graph.run(SAMPLER, *given(0), seeded(0), "sets"), expected)
     assert captured_graphs == []
-    assert_same(graph.run(SAMPLER, *given(0), seeded(0), "trajectory"), expected)
+    assert_same(graph.run(SAMPLER, *given(0), seeded(0), "sets"), expected)
     assert len(captured_graphs) == 1
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from desp.energies import SetEncoderEnergy
 from desp.methods import Contrastive
 from desp.samplers import LangevinSampler, UnrolledDescent
-from desp.samplers.base import gradient_of
+from desp.samplers.base import value_and_grad_of
 from desp.settings import (
     DeepSetsSettings,
     DescentSettings,
@@ -39,11 +39,11 @@ def test_without_autograd_it_is_the_plain_sampler(settings: EnergySettings) -> N
     method, descent, x = build(settings)
     energy, code = method.energy, method.encode(x).detach()
     with torch.no_grad():
-        y, info = descent(energy, code, DESCENT, "trajectory")
+        y, info = descent(energy, code, DESCENT, "sets")
     plain = LangevinSampler(LangevinSettings(steps=3, stochastic_steps=0, step_size=0.5))
     start = descent.start.detach().expand(5, 4, 2)
-    gradient = partial(gradient_of, energy, size=4)
-    expected, expected_info = plain.sample(gradient, code, start, torch.Generator(), "trajectory")
+    gradient = partial(value_and_grad_of, energy, size=4)
+    expected, expected_info = plain.sample(gradient, code, start, torch.Generator(), "sets")
     assert not y.requires_grad
     torch.testing.assert_close(y, expected)
     torch.testing.assert_close(info.energies, expected_info.energies)
@@ -54,7 +54,7 @@ def test_without_autograd_it_is_the_plain_sampler(settings: EnergySettings) -> N
 @every_energy
 def test_with_and_without_autograd_agree(settings: EnergySettings) -> None:
     method, descent, x = build(settings)
-    y, info = descent(method.energy, method.encode(x), DESCENT, "trajectory")
+    y, info = descent(method.energy, method.encode(x), DESCENT, "sets")
     with torch.no_grad():
         quiet, _ = descent(method.energy, method.encode(x), DESCENT)
     assert y.requires_grad
@@ -93,7 +93,7 @@ def test_gradients_reach_weights_through_the_descent(settings: EnergySettings) -
 
 def test_every_input_starts_at_the_learned_set() -> None:
     method, descent, x = build(CASES["deep-sets"])
-    _, info = descent(method.energy, method.encode(x), DESCENT, "trajectory")
+    _, info = descent(method.energy, method.encode(x), DESCENT, "sets")
     assert torch.equal(info.trajectory[0], descent.start.detach().expand(5, 4, 2))
     assert ((descent.start >= 0) & (descent.start <= 1)).all()
     assert descent.start.requires_grad
@@ -150,7 +150,7 @@ def test_it_is_the_inner_loop_of_dspn(pairs: bool) -> None:
     torch.testing.assert_close(torch.stack(found), torch.stack(expected))
     assert (torch.stack(found)[..., -1].detach().unique() == 1).any()
     with torch.no_grad():
-        end, info = descent(energy, code.detach(), DSPN, "trajectory")
+        end, info = descent(energy, code.detach(), DSPN, "sets")
     torch.testing.assert_close(info.trajectory, torch.stack(expected).detach())
     torch.testing.assert_close(end, expected[-1].detach())
 
@@ -203,7 +203,7 @@ def test_gradients_of_a_descent_with_given_presence() -> None:
 def test_records() -> None:
     method, descent, x = build(CASES["deep-sets"])
     _, nothing = descent(method.energy, method.encode(x), DESCENT)
-    _, trace = descent(method.energy, method.encode(x), DESCENT, "trace")
+    _, trace = descent(method.energy, method.encode(x), DESCENT, "energies")
     assert nothing.energies is None
     assert trace.energies.shape == trace.gradient_norms.shape == (3, 5)
     assert trace.trajectory is None

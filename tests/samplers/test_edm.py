@@ -29,7 +29,7 @@ def draw(batch: int = 50, **settings: object) -> tuple[Tensor, Tensor]:
     """The first noise and the sets that the sampler makes of it, both in [-1, 1]."""
     sampler = EDMSampler(EDMSettings(sigma_max=HIGH, **settings), SIGMA_DATA, known_presence=False)
     start = torch.zeros(batch, 6, 2, dtype=torch.float64)
-    sets, info = sampler.sample(flat, start[:, 0], start, seeded(), "trajectory")
+    sets, info = sampler.sample(flat, start[:, 0], start, seeded(), "sets")
     return 2 * info.trajectory[0] - 1, 2 * sets - 1
 
 
@@ -83,7 +83,7 @@ def test_churn_adds_noise_and_takes_off_as_much_and_the_last_step_adds_none() ->
     settings = EDMSettings(steps=3, order=1, sigma_max=3.0, sigma_min=1.0, rho=1.0, churn=share)
     start = torch.zeros(5, 4, 2, dtype=torch.float64)
     sampler = EDMSampler(settings, SIGMA_DATA, known_presence=False)
-    _, info = sampler.sample(flat, start[:, 0], start, seeded(), "trajectory")
+    _, info = sampler.sample(flat, start[:, 0], start, seeded(), "sets")
     generator, ends = seeded(), []
 
     def noise() -> Tensor:
@@ -116,7 +116,7 @@ def test_what_is_known_stays_as_it_is() -> None:
 def test_the_record_tells_every_step() -> None:
     sampler = EDMSampler(EDMSettings(steps=7), SIGMA_DATA, known_presence=False)
     start = torch.zeros(3, 4, 2)
-    sets, info = sampler.sample(flat, start[:, 0], start, seeded(), "trajectory")
+    sets, info = sampler.sample(flat, start[:, 0], start, seeded(), "sets")
     assert info.energies.shape == info.gradient_norms.shape == (7, 3)
     assert info.trajectory.shape == (8, 3, 4, 2)
     assert torch.equal(info.trajectory[-1], sets)

@@ -16,7 +16,7 @@ from torch import Tensor
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler
-from desp.samplers.base import gradient_of
+from desp.samplers.base import value_and_grad_of
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
@@ -55,9 +55,9 @@ def seeded(seed: int = 0, device: str = "cpu") -> torch.Generator:
 @every_energy
 def test_eager_is_the_sampler_itself(settings: EnergySettings) -> None:
     energy, code, start = build(settings)
-    y, info = ChainEngine(energy).run(SAMPLER, code, start, seeded(), "trajectory")
-    gradient = partial(gradient_of, energy, size=6)
-    expected, expected_info = LangevinSampler(CHAIN).sample(gradient, code, start, seeded(), "trajectory")
+    y, info = ChainEngine(energy).run(SAMPLER, code, start, seeded(), "sets")
+    gradient = partial(value_and_grad_of, energy, size=6)
+    expected, expected_info = LangevinSampler(CHAIN).sample(gradient, code, start, seeded(), "sets")
     assert torch.equal(y, expected)
     assert torch.equal(info.trajectory, expected_info.trajectory)
     assert torch.equal(info.energies, expected_info.energies)
@@ -68,7 +68,7 @@ def test_an_eager_gradient_is_that_of_the_energy(settings: EnergySettings) -> No
     energy, code, _ = build(settings)
     y = torch.rand(4, 6, 2, dtype=torch.float64)
     with torch.no_grad():
-        values, slope = gradient_of(energy, code, 6)(y)
+        values, slope = value_and_grad_of(energy, code, 6)(y)
     leaf = y.clone().requires_grad_()
     expected = energy.energy(code, leaf)
     torch.testing.assert_close(values, expected.detach())
@@ -111,7 +111,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 )
 def test_which_engine(requested: Engine, device: torch.device, gradients: int, expected: str) -> None:
     energy, _, _ = build(CASES["deep-sets"])
-    assert ChainEngine(energy, requested, gradients=gradients).name(device) == expected
+    assert ChainEngine(energy, requested, expected_gradients=gradients).name(device) == expected
 
 
 def test_one_line_says_which_engine_runs_and_why(caplog: pytest.LogCaptureFixture) -> None:
@@ -131,8 +131,8 @@ def test_parts_of_a_batch_give_what_the_whole_does(settings: EnergySettings) -> 
     energy, code, _ = build(settings, batch=7)
     y = torch.rand(7, 6, 2, dtype=torch.float64)
     with torch.no_grad():
-        whole = gradient_of(energy, code, 6)(y)
-        parts = gradient_of(energy, code, 6, rows=13)(y)
+        whole = value_and_grad_of(energy, code, 6)(y)
+        parts = value_and_grad_of(energy, code, 6, rows=13)(y)
     torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-14)
 
 
@@ -149,7 +149,7 @@ import torch
 from desp.data.shape import DataShape
 from desp.methods import build_method
 from desp.samplers import ChainEngine, LangevinSampler
-from desp.samplers.base import gradient_of
+from desp.samplers.base import value_and_grad_of
 from desp.sets import Padding
 from desp.settings import RepresentationSettings
 from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, SetEncoderEnergySettings
@@ -159,7 +159,7 @@ sampler = LangevinSampler(LangevinSettings(steps=5, stochastic_steps=5, noise_sc
 def made(settings):
     shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings("zero"))
     method = build_method(ContrastiveSettings(energy=settings), shape, padding).double()
-    return method, ChainEngine(method.energy, "auto", gradients=10**9)
+    return method, ChainEngine(method.energy, "auto", expected_gradients=10**9)
 
 def compare_chains(method, compiled, batch, size):
     code = method.encode(torch.randn(batch, 3, dtype=torch.float64)).detach()
@@ -176,7 +176,7 @@ compare_chains(method, compiled, 4, 5)  # ranks by comparing all pairs
 single = method.float().energy
 code, y = method.encode(torch.randn(2, 3)).detach(), torch.rand(2, 20, 2)  # by sorting
 with torch.no_grad():
-    found, expected = compiled.compiled_gradient(code, 20)(y), gradient_of(single, code, 20)(y)
+    found, expected = compiled.compiled_gradient(code, 20)(y), value_and_grad_of(single, code, 20)(y)
 torch.testing.assert_close(found, expected)
 compare_chains(*made(SetEncoderEnergySettings(hidden=8, latent=4, layers=2)), 2, 20)
 """
@@ -208,9 +208,9 @@ def test_layers_in_bfloat16_are_near_and_not_the_same(settings: EnergySettings) 
     method = with_energy(settings, size=6)
     energy, code, y = method.energy, method.encode(torch.randn(9, 3)).detach(), torch.rand(9, 6, 2)
     with torch.no_grad():
-        values, slope = gradient_of(energy, code, 6)(y)
+        values, slope = value_and_grad_of(energy, code, 6)(y)
         torch.set_float32_matmul_precision("highest")
-        exact_values, exact_slope = gradient_of(energy, code, 6)(y)
+        exact_values, exact_slope = value_and_grad_of(energy, code, 6)(y)
     assert values.dtype == slope.dtype == torch.float32
     assert not torch.equal(slope, exact_slope)
     torch.testing.assert_close(values, exact_values, rtol=0.1, atol=0.02)
@@ -223,7 +223,7 @@ def test_chains_through_layers_in_bfloat16_keep_their_precision(settings: Energy
     """Also where the last operation of an energy is one of these layers."""
     method = with_energy(settings, size=6)
     code, start = method.encode(torch.randn(9, 3)).detach(), torch.rand(9, 6, 2)
-    sets, info = ChainEngine(method.energy).run(SAMPLER, code, start, seeded(), "trace")
+    sets, info = ChainEngine(method.energy).run(SAMPLER, code, start, seeded(), "energies")
     assert sets.dtype == info.energies.dtype == info.gradient_norms.dtype == torch.float32
 
 
@@ -269,12 +269,12 @@ def test_what_fails_falls_back_and_says_so(
     name: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     energy, code, start = build(CASES["deep-sets"])
-    expected, way = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded(), "trajectory")
+    expected, way = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded(), "sets")
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "name", lambda self, *_: "eager" if self.requested == "eager" else name)
     monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
     monkeypatch.setattr(ChainEngine, "_compile", failing_capture)
-    found, info = engine.run(SAMPLER, code, start, seeded(), "trajectory")
+    found, info = engine.run(SAMPLER, code, start, seeded(), "sets")
     assert torch.equal(found, expected)
     assert info.trajectory is not None
     assert torch.equal(info.trajectory, way.trajectory)
@@ -293,8 +293,8 @@ class TestOnGpu:
 
     def both(self, settings: EnergySettings, batch: int) -> tuple[Tensor, Tensor, ChainInfo, ChainInfo]:
         energy, code, start = build(settings, batch, "cuda")
-        slow, slow_info = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded(0, "cuda"), "trajectory")
-        fast, fast_info = ChainEngine(energy, "graph").run(SAMPLER, code, start, seeded(0, "cuda"), "trajectory")
+        slow, slow_info = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded(0, "cuda"), "sets")
+        fast, fast_info = ChainEngine(energy, "graph").run(SAMPLER, code, start, seeded(0, "cuda"), "sets")
         return slow, fast, slow_info, fast_info
 
     def test_graph_equals_eager(self, settings: EnergySettings) -> None:

@@ -20,7 +20,7 @@ from desp.samplers import (
     Record,
     Sampler,
     ValueAndGrad,
-    gradient_of,
+    value_and_grad_of,
 )
 from desp.samplers.base import Chain
 from desp.samplers.engine import COMPILED_SHAPES, GRAPHS_KEPT, ROWS_COMPILED, inline_chains
@@ -57,7 +57,7 @@ def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEng
     monkeypatch.setattr("desp.samplers.engine.check_engine", lambda *_: None)
 
     def plain(self: ChainEngine, code: Tensor, size: int) -> ValueAndGrad:
-        return gradient_of(self.field, code, size)
+        return value_and_grad_of(self.field, code, size)
 
     monkeypatch.setattr(ChainEngine, "compiled_gradient", plain)
 
@@ -143,7 +143,7 @@ def test_another_sampler_is_another_capture(make_engine: Any) -> None:
 
 def test_another_record_is_another_capture(make_engine: Any) -> None:
     engine, _ = make_engine("graph")
-    for record in ("nothing", "trace", "trajectory", "trace"):
+    for record in ("nothing", "energies", "sets", "energies"):
         chain(engine, record=record)
     assert len(Graph.made) == 3
 
@@ -209,7 +209,7 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
 
 
 def denoiser() -> _NetworkField:
-    settings = AttentionSettings(hidden=16, layers=1, heads=2, fourier_features=1)
+    settings = AttentionSettings(hidden=16, layers=1, heads=2, fourier_frequencies=1)
     return _NetworkField(SetNetwork(settings, 2, (3,), outputs=2))
 
 
@@ -229,7 +229,7 @@ def test_layers_are_rounded_only_where_no_derivative_is_taken_of_a_derivative(
     for precision in ("highest", "medium"):
         torch.set_float32_matmul_precision(precision)
         with torch.set_grad_enabled(trained):
-            slopes.append(gradient_of(field, code, 4)(y)[1].detach())
+            slopes.append(value_and_grad_of(field, code, 4)(y)[1].detach())
     exact, found = slopes
     assert (float((found - exact).norm() / exact.norm()) > 1e-4) is rounded
 
@@ -276,7 +276,7 @@ def test_a_large_batch_goes_in_parts_unless_it_is_trained_through(
 
     monkeypatch.setattr(type(energy), "prepare", watched)
     with torch.set_grad_enabled(trained):
-        gradient_of(energy, codes(7), 3, rows=6)(torch.rand(7, 3, 2))
+        value_and_grad_of(energy, codes(7), 3, rows=6)(torch.rand(7, 3, 2))
     assert len(seen) == parts
     assert sum(seen) == 7
 
@@ -294,7 +294,7 @@ def test_a_probe_takes_one_gradient_like_those_of_the_chain(sampler: Sampler) ->
         return of
 
     start = torch.zeros(2, 3, 2)
-    sampler.probe(gradient, codes(2), start)
+    sampler.warm_up_gradient(gradient, codes(2), start)
     assert len(asked) == 1
     sampler.sample(gradient, codes(2), start, torch.Generator().manual_seed(0))
     assert len(asked) == 3

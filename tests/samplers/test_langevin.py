@@ -24,7 +24,7 @@ def sample(
     settings: LangevinSettings,
     start: Tensor,
     seed: int = 0,
-    record: Record = "trajectory",
+    record: Record = "sets",
     gradient: ValueAndGrad = quadratic,
 ) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
@@ -71,27 +71,27 @@ def test_noise_knows_no_momentum() -> None:
 
 def test_no_element_goes_farther_than_the_longest_step() -> None:
     start = torch.tensor([[[10.0, 0.0], [0.3, 0.4], [0.0, 0.0]]])
-    y, _ = sample(LangevinSettings(steps=1, stochastic_steps=0, max_step=0.5), start)
+    y, _ = sample(LangevinSettings(steps=1, stochastic_steps=0, max_step_norm=0.5), start)
     torch.testing.assert_close(y, torch.tensor([[[9.5, 0.0], [0.27, 0.36], [0.0, 0.0]]]))
 
 
 def test_the_longest_step_holds_for_the_whole_step_momentum_included() -> None:
     """The slope is 1 everywhere: without a limit the second step would be 1.5 long."""
     level: ValueAndGrad = lambda y: (y.sum(dim=(1, 2)), torch.ones_like(y))  # noqa: E731
-    settings = LangevinSettings(steps=3, stochastic_steps=0, momentum=0.5, max_step=1.2)
+    settings = LangevinSettings(steps=3, stochastic_steps=0, momentum=0.5, max_step_norm=1.2)
     _, trajectory = sample(settings, torch.zeros(1, 1, 1), gradient=level)
     # 1, then 1 + 0.5 * 1 held at 1.2, then 1 + 0.5 * 1.2, where 1.2 is the step that was taken, held again.
     torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -1.0, -2.2, -3.4]))
-    longer = dataclasses.replace(settings, max_step=1.55)
+    longer = dataclasses.replace(settings, max_step_norm=1.55)
     _, trajectory = sample(longer, torch.zeros(1, 1, 1), gradient=level)
     torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -1.0, -2.5, -4.05]))
-    shorter = dataclasses.replace(settings, steps=2, momentum=0.9, max_step=0.4)
+    shorter = dataclasses.replace(settings, steps=2, momentum=0.9, max_step_norm=0.4)
     _, trajectory = sample(shorter, torch.zeros(1, 1, 1), gradient=lambda y: (y.sum(dim=(1, 2)), 0.3 + 0 * y))
     torch.testing.assert_close(trajectory.flatten(), torch.tensor([0.0, -0.3, -0.7]))
 
 
 def test_the_longest_step_is_for_the_gradient_and_not_for_noise() -> None:
-    settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=50.0, max_step=0.1)
+    settings = LangevinSettings(steps=1, stochastic_steps=1, noise_scale=50.0, max_step_norm=0.1)
     start = torch.zeros(4, 3, 2)
     y, _ = sample(settings, start)
     noised = 50.0 * torch.randn(start.shape, generator=torch.Generator().manual_seed(0))
@@ -113,7 +113,7 @@ def test_momentum_begins_with_the_last_step_of_the_noisy_part() -> None:
 
 @pytest.mark.parametrize("slope", [1e30, float("inf")])
 def test_the_longest_step_holds_for_any_slope(slope: float) -> None:
-    settings = LangevinSettings(steps=1, stochastic_steps=0, max_step=0.5)
+    settings = LangevinSettings(steps=1, stochastic_steps=0, max_step_norm=0.5)
     y, _ = sample(
         settings, torch.zeros(1, 1, 2), gradient=lambda y: (y.sum(dim=(1, 2)), torch.full_like(y, slope))
     )
@@ -121,7 +121,7 @@ def test_the_longest_step_holds_for_any_slope(slope: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("momentum", -0.1), ("momentum", 1.0), ("max_step", 0.0), ("max_step", -1.0)]
+    ("name", "value"), [("momentum", -0.1), ("momentum", 1.0), ("max_step_norm", 0.0), ("max_step_norm", -1.0)]
 )
 def test_settings_of_steps_are_checked(name: str, value: float) -> None:
     with pytest.raises(SettingsError, match=f"{name} must be"):
@@ -214,7 +214,7 @@ def test_stochastic_steps_come_first() -> None:
 def test_records() -> None:
     settings, start = LangevinSettings(steps=5, stochastic_steps=3), torch.rand(3, 4, 2)
     sampler, results = LangevinSampler(settings), {}
-    for record in ("nothing", "trace", "trajectory"):
+    for record in ("nothing", "energies", "sets"):
         generator = torch.Generator().manual_seed(0)
         results[record] = sampler.sample(lambda _: quadratic, start, start, generator, record)
     ends = [y for y, _ in results.values()]
@@ -234,7 +234,7 @@ def test_records() -> None:
 def test_recorded_norms_are_displacements_and_energies_are_those_before() -> None:
     settings, start = LangevinSettings(steps=5, stochastic_steps=0), torch.rand(3, 4, 2)
     sampler, generator = LangevinSampler(settings), torch.Generator()
-    _, info = sampler.sample(lambda _: quadratic, start, start, generator, "trajectory")
+    _, info = sampler.sample(lambda _: quadratic, start, start, generator, "sets")
     moved = (info.trajectory[1:] - info.trajectory[:-1]).flatten(2).norm(dim=2)
     torch.testing.assert_close(info.gradient_norms, moved)
     expected = torch.stack([quadratic(sets)[0] for sets in info.trajectory[:-1]])

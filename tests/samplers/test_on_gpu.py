@@ -12,7 +12,7 @@ from desp.methods import build_method
 from desp.nn import element_layers
 from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, LangevinSampler, Sampler
-from desp.samplers.base import Chain, ValueAndGradFor, gradient_of
+from desp.samplers.base import Chain, ValueAndGradFor, value_and_grad_of
 from desp.sets import Padding
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderEnergySettings
 
@@ -50,10 +50,10 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_gradients_of_many_elements_go_through_the_kernels(launched: list[object]) -> None:
     energy, code, y = build(64, 300)
     with matmul_precision("highest"):
-        exact, slope = gradient_of(energy, code, 300)(y)
+        exact, slope = value_and_grad_of(energy, code, 300)(y)
     assert launched == []
     with matmul_precision("high"):
-        values, rounded = gradient_of(energy, code, 300)(y)
+        values, rounded = value_and_grad_of(energy, code, 300)(y)
     assert launched
     assert (values - exact).norm() < 2e-2 * exact.norm()
     assert (rounded - slope).norm() < 0.1 * slope.norm()
@@ -75,8 +75,10 @@ def test_a_chain_with_the_kernels_inside_can_be_captured() -> None:
 class Reading(Sampler):
     """Looks at a value on the host, which nothing that is recorded may do."""
 
-    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
-        del gradient, code
+    def chain(
+        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+    ) -> Chain:
+        del value_and_grad, code
         noise = torch.randn(start.shape, generator=generator, device=start.device)
         return start + noise * float(start.sum() > 0), iter(())
 

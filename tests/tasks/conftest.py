@@ -182,7 +182,7 @@ def remembering(path: Path) -> Problem:
 
     def draw(x: Tensor, _: torch.Generator) -> Tensor:
         sets = [rows[int(index)]["set"] for index in x[:, 0]]
-        return predictor.encode_sets(SetBatch.from_ragged(sets, 3, 2))
+        return predictor.pad_sets(SetBatch.from_ragged(sets, 3, 2))
 
     predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PRESENCE)
     return Problem(task, predictor)

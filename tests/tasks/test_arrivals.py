@@ -308,7 +308,7 @@ def test_each_variant_has_its_own_images(tiny_fashion: Path) -> None:
     """In one folder, and with caches that are not mistaken for each other."""
     for _ in range(2):
         numbers, clothes = (
-            SetMnistTask(MnistSettings(data_dir=str(tiny_fashion), variant=variant))
+            SetMnistTask(MnistSettings(data_dir=str(tiny_fashion), dataset=variant))
             for variant in ("mnist", "fashion")
         )
         assert [(len(task.data.training), len(task.data.test)) for task in (numbers, clothes)] == [

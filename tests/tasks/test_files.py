@@ -210,7 +210,7 @@ def predictor(task: FilesTask, knowing: Callable[..., SetPredictor]) -> Callable
     def make(wrong: int | None = None) -> SetPredictor:
         def draw(x: Tensor, generator: torch.Generator) -> Tensor:
             sets = [truth[float(row[0])].flip(0) for row in x]
-            values = made.encode_sets(SetBatch.from_ragged(sets, 3, 2))
+            values = made.pad_sets(SetBatch.from_ragged(sets, 3, 2))
             if wrong:
                 values[::wrong] = 0
             return values

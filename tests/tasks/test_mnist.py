@@ -62,7 +62,7 @@ def test_from_settings(tiny_mnist: Path) -> None:
     task = make_task(MnistSettings(data_dir=str(tiny_mnist)))
     assert isinstance(task, SetMnistTask)
     assert (task.name, task.data_label) == ("set-mnist", "MNIST")
-    assert make_task(MnistSettings(variant="fashion")).data_label == "Fashion-MNIST"
+    assert make_task(MnistSettings(dataset="fashion")).data_label == "Fashion-MNIST"
 
 
 def test_inputs_are_padded_sets(task: SetMnistTask) -> None:

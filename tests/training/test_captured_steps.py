@@ -40,8 +40,9 @@ def trainer_of(
     source: BatchSource | None = None,
     callback: Recorder | None = None,
 ) -> Trainer:
-    """A trainer that takes its CPU for a GPU."""
+    """A trainer that takes its CPU for a GPU, in double precision: Adam makes rounding errors as large as any."""
     predictor, accelerator = make_predictor(kind, engine=engine), PretendAccelerator()
+    predictor.method.double()
     return make_trainer(predictor, settings, accelerator=accelerator, source=source, callback=callback)
 
 

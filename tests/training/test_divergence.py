@@ -61,7 +61,12 @@ def test_it_stops_with_advice(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"By step 4, 60\.0% of the samples diverge") as caught:
         trainer.fit()
     assert caught.value.step == 4
-    for words in ("step-00000002", "max_step", "--training.learning-rate", "--training.on-divergence rollback"):
+    for words in (
+        "step-00000002",
+        "max_step_norm",
+        "--training.learning-rate",
+        "--training.on-divergence rollback",
+    ):
         assert words in str(caught.value)
 
 

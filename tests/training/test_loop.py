@@ -288,7 +288,7 @@ def test_resuming_with_other_settings(tmp_path: Path, other: Callable[[], object
 def test_a_run_made_longer_goes_on_with_its_engine(tmp_path: Path) -> None:
     make_trainer(make_predictor(), folder=tmp_path).fit()
     longer = make_trainer(make_predictor(), replace(SHORT, steps=8), folder=tmp_path)
-    longer.method.training_engine.gradients = 10**9  # enough to compile for, were it a new run
+    longer.method.training_engine.expected_gradients = 10**9  # enough to compile for, were it a new run
     assert longer.fit(resume=True).engine == "eager"
 
 

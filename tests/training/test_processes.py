@@ -28,7 +28,7 @@ from torch import Tensor
 
 from desp.errors import TrainingError, TrainingInterrupted
 from desp.training import Trainer
-from desp.training.processes import any_process, average_buffers, first_process, mean_of_processes
+from desp.training.processes import any_process, average_buffers, broadcast_from_first, mean_of_processes
 
 SELDOM = replace(SHORT, log_every=100, checkpoint_every=100)
 
@@ -162,12 +162,12 @@ def test_alone_every_question_answers_itself() -> None:
     alone = Accelerator(cpu=True)
     assert (any_process(alone, True), any_process(alone, False)) == (True, False)
     assert mean_of_processes(alone, {"a": 0.1}) == {"a": 0.1}
-    assert first_process(alone, 0.1) == 0.1
+    assert broadcast_from_first(alone, 0.1) == 0.1
 
 
 def test_scores_are_passed_on_as_they_are() -> None:
     """In double precision, or a score would be no improvement on itself."""
-    assert first_process(OneOfTwo(1), 0.1) == 0.1
+    assert broadcast_from_first(OneOfTwo(1), 0.1) == 0.1
     scores = Scores(0.3, 0.1, 0.2)
     scores.trainer = trainer_of(OneOfTwo(1), replace(SHORT, steps=3, validate_every=1), validate=scores)
     outcome = scores.trainer.fit()

@@ -196,7 +196,7 @@ def test_the_length_of_a_training_reaches_its_method(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(predictor.method, "set_training_steps", watched)
     train_predictor(predictor, polygons(), replace(SHORT, steps=2), Accelerator(cpu=True))
     assert planned == [2]
-    assert predictor.method.training_engine.gradients == 2 * 3  # chains of three steps
+    assert predictor.method.training_engine.expected_gradients == 2 * 3  # chains of three steps
 
 
 def test_what_an_old_checkpoint_does_not_say_begins_anew() -> None:

@@ -96,7 +96,7 @@ def method_settings(
     if kind == "masked":
         return ContrastiveSettings(
             energy=energy,
-            training_sampler=replace(chain, max_step=MASKING_STEP),
+            training_sampler=replace(chain, max_step_norm=MASKING_STEP),
             data_noise=noise,
             mask_divergent=True,
             max_divergent_fraction=max_divergent_fraction,
@@ -106,7 +106,7 @@ def method_settings(
 
 def denoising_settings(kind: Kind, hidden: int) -> DenoisingSettings | DenoiserSettings:
     """Those without chains in training."""
-    attention = AttentionSettings(hidden=hidden, layers=1, heads=2, fourier_features=2)
+    attention = AttentionSettings(hidden=hidden, layers=1, heads=2, fourier_frequencies=2)
     if kind == "denoiser":
         return DenoiserSettings(network=attention, sampler=EDMSettings(steps=2))
     energies = {

@@ -6,9 +6,6 @@ from desp.benchmarks.chains import sampler_rows
 from desp.benchmarks.measure import BenchOptions, Row, write_record
 from desp.benchmarks.recipes import train_rows
 
-BENCHMARKS: dict[str, Callable[[BenchOptions], list[Row]]] = {
-    "sampler": sampler_rows,
-    "train": train_rows,
-}
+BENCHMARKS: dict[str, Callable[[BenchOptions], list[Row]]] = {"sampler": sampler_rows, "train": train_rows}
 
 __all__ = ["BENCHMARKS", "BenchOptions", "Row", "sampler_rows", "train_rows", "write_record"]

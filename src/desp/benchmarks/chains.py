@@ -7,14 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.benchmarks.measure import (
-    OUR_PRECISION,
-    REFERENCE_PRECISION,
-    BenchOptions,
-    Row,
-    make_row,
-    measure,
-)
+from desp.benchmarks.measure import OUR_PRECISION, REFERENCE_PRECISION, BenchOptions, Row, make_row, measure
 from desp.benchmarks.reference import reference_chain
 from desp.energies import SetEnergy
 from desp.precision import matmul_precision
@@ -131,7 +124,7 @@ def _row(case: ChainCase, options: BenchOptions) -> Row:
 
 def time_our_chain(case: ChainCase, energy: SetEnergy, options: BenchOptions, steps: int) -> tuple[Row, str]:
     """The time of `steps` steps of our chain, and the engine that ran it."""
-    engine = ChainEngine(energy, options.engine, gradients=GRADIENTS_OF_A_TRAINING)
+    engine = ChainEngine(energy, options.engine, expected_gradients=GRADIENTS_OF_A_TRAINING)
     code, start = case.code(options.device, options.seed), case.start(options.device)
     generator, sampler = _generator(case, options), LangevinSampler(case.chain(steps))
     timing = measure(lambda: engine.run(sampler, code, start, generator), options.device, options.repeats)

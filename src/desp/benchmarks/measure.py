@@ -93,7 +93,7 @@ def timing(samples: list[float], first: float, peak_mb: float) -> Row:
 
     Args:
         samples: seconds of the warm runs, whose median counts.
-        first: seconds of the very first call, which may compile or capture.
+        first: seconds of the whole very first call (`compile_s`), compiling or capturing included.
         peak_mb: most memory by which the allocations on the GPU, or the process, grew.
     """
     return {"ms": 1e3 * statistics.median(samples), "compile_s": first, "peak_mb": round(peak_mb, 1)}
@@ -123,12 +123,7 @@ def watch_memory(device: torch.device) -> Callable[[], float]:
 
 
 def make_row(
-    task: str,
-    engine: str,
-    device: torch.device,
-    ours: Row,
-    reference: Row | None = None,
-    **sizes: int | None,
+    task: str, engine: str, device: torch.device, ours: Row, reference: Row | None = None, **sizes: int | None
 ) -> Row:
     """One measurement by `measure`, beside the reference's where there is one."""
     row: Row = {

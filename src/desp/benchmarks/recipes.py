@@ -86,7 +86,7 @@ def make_problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredi
     parts = settings.representation
     predictor = SetPredictor(settings.method, parts, engine=options.engine, device=device)
     shape, statistics = task.shape(parts.max_size, parts.scaling == "auto")
-    predictor.build(shape, seed=options.seed, statistics=statistics)
+    predictor.build(shape, seed=options.seed, input_statistics=statistics)
     predictor.method.to(options.device)
     generator = make_generator(options.seed, "bench", "data", device=options.device)
     return predictor, task.draw(settings.training.batch_size, generator)

@@ -108,12 +108,7 @@ def reference_training_step(
     """One whole step of contrastive training; returns the loss."""
     code, chain = energy.encode(x), settings.training_sampler
     sampled = reference_chain(
-        energy,
-        code.detach(),
-        torch.zeros_like(y),
-        generator,
-        steps=chain.steps,
-        noise_scale=chain.noise_scale,
+        energy, code.detach(), torch.zeros_like(y), generator, steps=chain.steps, noise_scale=chain.noise_scale
     )
     noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
     real = reference_energy(energy, code, y + settings.data_noise * noise).mean()

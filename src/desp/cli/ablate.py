@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from desp.cli.common import busy, number, parse, show_table
 from desp.cli.evaluate import shown_protocol
 from desp.cli.run_arguments import ScoreArguments
+from desp.results import ablation_headings
 from desp.storage import write_bytes
 
 EXAMPLES = """  desp ablate runs/polygons
@@ -16,7 +17,7 @@ EXAMPLES = """  desp ablate runs/polygons
 class _AblateArguments(ScoreArguments):
     """Score and energy against S/T, the fraction of prediction steps with noise, as table and picture.
 
-    The paper's figure "Effect of stochastic prediction". Needs the extra `viz`.
+    The paper's figure "Effect of stochastic prediction", of raw output as there. Needs the extra `viz`.
     """
 
     ratios: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -48,7 +49,8 @@ def run(arguments: list[str]) -> None:
     if any(row["hungarian"] is not None for row in ablation["rows"]):
         columns = (*columns, "hungarian")
     rows = [tuple(number(row[name]) for name in columns) for row in ablation["rows"]]
-    of = f"{ablation['recipe']}, seed {ablation['seed']}"
+    of, headings = f"{ablation['recipe']}, seed {ablation['seed']}", ablation_headings(ablation)
+    columns = tuple(headings.get(name, name) for name in columns)
     show_table(f"{of}: S/T of T = {ablation['steps']} ({ablation['data']})", columns, rows)
     print(shown_protocol(ablation["protocol"]))
     print(f"picture: {picture}")

@@ -33,8 +33,8 @@ FIELDS = (
 class _BenchArguments:
     """Measure this machine: ours against a plain reference.
 
-    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits.
-    Weights and inputs are random; no data are needed.
+    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. Weights and
+    inputs are random; no data are needed. compile_s is the whole first call, peak_mb the growth of memory.
     """
 
     what: Annotated[Literal["sampler", "train"], tyro.conf.Positional] = "sampler"

@@ -11,7 +11,7 @@ import tyro
 
 from desp.cli.common import busy, parse
 from desp.errors import SettingsError
-from desp.settings import MnistVariant
+from desp.settings import MnistDataset
 
 if TYPE_CHECKING:
     from desp.data.box_annotations import BoxAnnotations
@@ -30,7 +30,7 @@ FETCHED = "Files that are missing are downloaded, and all are compared with thei
 class _MnistArguments:
     """Fetch and check MNIST or Fashion-MNIST."""
 
-    variant: Annotated[MnistVariant, tyro.conf.Suppress]
+    dataset: Annotated[MnistDataset, tyro.conf.Suppress]
     data_dir: Path | None = None
     """Folder of the data, whose files are in it or in DATASET below it; DESP_DATA if not given, else
     ~/.local/share/desp."""
@@ -70,9 +70,9 @@ class _BoxesArguments:
     size. Without it the output names the images where they are."""
 
 
-def _subcommand(variant: MnistVariant, name: str) -> Any:
+def _subcommand(dataset: MnistDataset, name: str) -> Any:
     about = f"Fetch and check {name} as sets of points.\n\n{FETCHED}"
-    return tyro.conf.subcommand(variant, default=_MnistArguments(variant), description=about)
+    return tyro.conf.subcommand(dataset, default=_MnistArguments(dataset), description=about)
 
 
 _Command = (
@@ -125,9 +125,9 @@ def _mnist(options: _MnistArguments) -> None:
 
     if options.download:
         with _bar() as tell:
-            fetch_files(options.variant, options.data_dir, tell)
-    data = load_mnist(options.variant, options.data_dir)
-    folder = files_folder(options.variant, options.data_dir)
+            fetch_files(options.dataset, options.data_dir, tell)
+    data = load_mnist(options.dataset, options.data_dir)
+    folder = files_folder(options.dataset, options.data_dir)
     print(f"{folder}: all files are there, and their checksums are right")
     sizes = [size for part in (data.training, data.validation, data.test) for size in part.sizes.tolist()]
     print(

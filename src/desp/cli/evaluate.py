@@ -18,7 +18,8 @@ EXAMPLES = """  desp evaluate runs/polygons
 
 @dataclass(frozen=True)
 class _EvaluateArguments(ScoreArguments):
-    """Score a trained run, raw and as returned, beside real data and the paper's number."""
+    """Score a trained run: the sampler's padded output (raw) and the sets a user gets (returned), beside real data
+    and the paper's number."""
 
     samples: int = 10
     """K, predictions for each input, for metrics that use several (score_best_of_k, valid_set_recall)."""

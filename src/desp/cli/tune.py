@@ -18,14 +18,16 @@ class _TuneArguments(RunArguments):
     """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
 
     Varied are the fraction of stochastic steps S/T, the noise scale, the number of steps, momentum and restarts;
-    for denoising methods the number of noise levels and the churn. Minimised is the energy score: distance to the
-    truth less half the distance among predictions; on set-MNIST, which has one right answer, Chamfer.
+    for denoising methods the number of noise levels and the churn. Minimised is the energy score (a proper scoring
+    rule, Gneiting & Raftery 2007; not the model's energy): distance to the truth less half the distance among
+    predictions; on set-MNIST, which has one right answer, Chamfer.
     """
 
     reset: bool = False
     """Go back to the sampler that the run was begun with."""
     protocol: str = "full"
-    """How many examples are predicted for: full, or quick, which is enough for a first look on a CPU."""
+    """How many examples samplers are compared on, the protocol's `calibration_examples`: full, or quick for a look
+    on a CPU. Own data have at most 200."""
     json: bool = False
     """Print JSON."""
 

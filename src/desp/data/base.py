@@ -1,4 +1,4 @@
-"""Where batches come from: generated on the device, or collected from any torch dataset."""
+"""Where batches come from: drawn on the device, or collected from any torch dataset."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -49,7 +49,7 @@ class BatchSource(ABC):
 
 
 class GeneratedSource(BatchSource):
-    """Batches drawn whole, on the training device.
+    """Batches drawn whole on the training device: generated, or from a table that lies there.
 
     Args:
         draw: draws a batch of a size with a generator, on the generator's device.

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from desp.constants import Numbers as Constants
 from desp.constants import constant
+from desp.data.clevr_boxes import SHAPES
 from desp.data.clevr_rays import FAR, Numbers, Solid, Vectors, first_hits, solids_of
-from desp.data.clevr_scenes import LIGHTS, SHAPES, Scenes
+from desp.data.clevr_scenes import LIGHTS, Scenes
 
 ALBEDO = (
     (0.21, 0.21, 0.21),

@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.data.clevr_boxes import HEIGHT, SHAPES, WIDTH
 from desp.data.clevr_rays import FAR, Vectors, entry, solids_of
-from desp.data.clevr_scenes import FOCAL_LENGTH, HEIGHT, SHAPES, WIDTH, Scenes, camera_axes, project
+from desp.data.clevr_scenes import FOCAL_LENGTH, Scenes, camera_axes, project
 
 MIN_PIXELS = 200
 """Visible pixels that every object needs, in an image of 480 x 320."""

@@ -47,13 +47,13 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
 
     Args:
         examples: read when they are asked for.
-        answers: how many valid sets each of them has.
+        answer_counts: how many valid sets each of them has.
         input_kind: of the inputs.
     """
 
-    def __init__(self, examples: _Examples, answers: Sequence[int], input_kind: InputKind) -> None:
-        self.examples, self.answers, self.input_kind = examples, answers, input_kind
-        self._pairs = [(example, answer) for example, count in enumerate(answers) for answer in range(count)]
+    def __init__(self, examples: _Examples, answer_counts: Sequence[int], input_kind: InputKind) -> None:
+        self.examples, self.answer_counts, self.input_kind = examples, answer_counts, input_kind
+        self._pairs = [(example, answer) for example, count in enumerate(answer_counts) for answer in range(count)]
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -66,7 +66,7 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
     def part(self, places: Sequence[int]) -> "DataFile":
         """The examples at these places, with all their valid sets."""
         examples = _Examples(self.examples.read, [self.examples.places[place] for place in places])
-        return DataFile(examples, [self.answers[place] for place in places], self.input_kind)
+        return DataFile(examples, [self.answer_counts[place] for place in places], self.input_kind)
 
 
 def read_data_file(path: Path, description: DataDescription | None = None) -> DataFile:

@@ -21,7 +21,7 @@ from desp.data.mnist_files import (
 from desp.errors import DataError
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import MnistVariant
+from desp.settings import MnistDataset
 
 PIXELS = 28
 # The released code keeps what is above 0 after subtracting the mean, .1307 of full brightness.
@@ -119,18 +119,18 @@ class MnistData:
     checksum: str
 
 
-def load_mnist(variant: MnistVariant, data_dir: str | Path | None = None) -> MnistData:
+def load_mnist(dataset: MnistDataset, data_dir: str | Path | None = None) -> MnistData:
     """Check the files and read their images as point sets, which takes about a second.
 
     Args:
-        variant: which data.
+        dataset: which data.
         data_dir: where; see `data_folder`.
 
     Raises:
         DataError: files are missing, damaged or others.
     """
-    folder = files_folder(variant, data_dir)
-    checksum = check_files(folder, variant)
+    folder = files_folder(dataset, data_dir)
+    checksum = check_files(folder, dataset)
     training, test = (read_idx(folder / name, (None, PIXELS, PIXELS)) for name in (TRAIN_IMAGES, TEST_IMAGES))
     if len(training) == 0 or len(test) == 0:
         raise DataError(f"{folder / (TEST_IMAGES if len(training) else TRAIN_IMAGES)} holds no images.")

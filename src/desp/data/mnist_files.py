@@ -16,7 +16,7 @@ import numpy as np
 
 from desp.data.folders import data_folder
 from desp.errors import DataError
-from desp.settings import MnistVariant
+from desp.settings import MnistDataset
 from desp.storage import write_atomically
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -25,7 +25,7 @@ TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ub
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
 
 # MD5 sums as published; looked up when files are checked.
-CHECKSUMS: dict[MnistVariant, dict[str, str]] = {
+CHECKSUMS: dict[MnistDataset, dict[str, str]] = {
     "mnist": {
         TRAIN_IMAGES: "f68b3c2dcbeaaa9fbdd348bbdeb94873",
         TRAIN_LABELS: "d53e105ee54ea40749a09fcbcd1e9432",
@@ -40,7 +40,7 @@ CHECKSUMS: dict[MnistVariant, dict[str, str]] = {
     },
 }
 
-MIRRORS: dict[MnistVariant, tuple[str, ...]] = {
+MIRRORS: dict[MnistDataset, tuple[str, ...]] = {
     "mnist": (
         "https://ossci-datasets.s3.amazonaws.com/mnist",
         "https://storage.googleapis.com/cvdf-datasets/mnist",
@@ -67,14 +67,14 @@ _START = b"\x00\x00\x08"
 # -- where they are --------------------------------------------------------------------------------------
 
 
-def files_folder(variant: MnistVariant, data_dir: str | Path | None = None) -> Path:
-    """The folder of a variant's files: DIR/VARIANT, or DIR itself if they are there and not in the former.
+def files_folder(dataset: MnistDataset, data_dir: str | Path | None = None) -> Path:
+    """The folder of a dataset's files: DIR/DATASET, or DIR itself if they are there and not in the former.
 
-    The variants' files have the same names, so those in DIR itself must also have the right checksums.
+    The datasets' files have the same names, so those in DIR itself must also have the right checksums.
     """
-    checksums = CHECKSUMS[variant]
+    checksums = CHECKSUMS[dataset]
     base = data_folder(data_dir)
-    own = base / variant
+    own = base / dataset
     if any((own / name).is_file() for name in checksums):
         return own
     here = any((base / name).is_file() and file_md5(base / name) == md5 for name, md5 in checksums.items())
@@ -82,39 +82,39 @@ def files_folder(variant: MnistVariant, data_dir: str | Path | None = None) -> P
 
 
 def fetch_files(
-    variant: MnistVariant, data_dir: str | Path | None = None, progress: Callable[..., None] | None = None
+    dataset: MnistDataset, data_dir: str | Path | None = None, progress: Callable[..., None] | None = None
 ) -> Path:
     """Download what is missing, and return the folder; `progress` takes a file's name, then what `Progress` takes.
 
     Raises:
         DataError: a file that no mirror gave.
     """
-    folder = files_folder(variant, data_dir)
-    for name, md5 in CHECKSUMS[variant].items():
+    folder = files_folder(dataset, data_dir)
+    for name, md5 in CHECKSUMS[dataset].items():
         if not (folder / name).is_file():
             told = None if progress is None else partial(progress, name)
-            download(folder / name, md5, MIRRORS[variant], told)
+            download(folder / name, md5, MIRRORS[dataset], told)
     return folder
 
 
-def check_files(folder: Path, variant: MnistVariant) -> str:
+def check_files(folder: Path, dataset: MnistDataset) -> str:
     """Check that all files are there and are the official ones; returns one checksum for all of them.
 
     Args:
         folder: where they are.
-        variant: which they are.
+        dataset: which they are.
 
     Raises:
         DataError: one is missing or differs; the message says how to get it.
     """
-    checksums = CHECKSUMS[variant]
-    again = f"desp data {variant} --data-dir {folder.parent if folder.name == variant else folder}"
+    checksums = CHECKSUMS[dataset]
+    again = f"desp data {dataset} --data-dir {folder.parent if folder.name == dataset else folder}"
     missing = [name for name in checksums if not (folder / name).is_file()]
     if missing:
         raise DataError(
-            f"The data of '{variant}' are not there: expected {', '.join(missing)} in {folder}. "
+            f"The data of '{dataset}' are not there: expected {', '.join(missing)} in {folder}. "
             f"To fetch them: {again}. If you have them elsewhere, pass --data-dir DIR or set "
-            f"DESP_DATA=DIR; the files may be in DIR or in DIR/{variant}."
+            f"DESP_DATA=DIR; the files may be in DIR or in DIR/{dataset}."
         )
     for name, md5 in checksums.items():
         found = file_md5(folder / name)

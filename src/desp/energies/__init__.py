@@ -1,8 +1,8 @@
 """Set energies: (code, y) -> (B,), lower is more plausible, invariant to permutations of the elements."""
 
-from desp.energies.base import SetEnergy, SetField
+from desp.energies.base import Prepared, SetEnergy, SetField
 from desp.energies.deep_sets import DeepSetsEnergy
 from desp.energies.network import NetworkEnergy
 from desp.energies.set_encoder import SetEncoderEnergy
 
-__all__ = ["DeepSetsEnergy", "NetworkEnergy", "SetEncoderEnergy", "SetEnergy", "SetField"]
+__all__ = ["DeepSetsEnergy", "NetworkEnergy", "Prepared", "SetEncoderEnergy", "SetEnergy", "SetField"]

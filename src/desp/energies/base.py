@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from desp.nn.pooling import Cache
+Prepared = tuple[Tensor, ...]
+"""What `SetField.prepare` gives: the code, then tensors that follow from it and the weights."""
 
 
 class SetField(nn.Module, ABC):
@@ -19,12 +20,12 @@ class SetField(nn.Module, ABC):
     conservative: bool = True
 
     @abstractmethod
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """All that stays the same over a chain of sets of `size` rows: what `value_and_gradient` takes."""
 
     @abstractmethod
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Prepared, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy of each padded set, and its gradient in that set.
 
@@ -44,8 +45,8 @@ class SetEnergy(SetField):
 
     A new energy needs `energy` alone. One that overrides `prepare` and `value_and_gradient` with its analytic
     gradient makes chains faster. Its settings build it: ``Energy(settings, channels, code_shape)``, where
-    `channels` are the features of one row of a padded set and `code_shape` is that of h(x) for one input, (H,) or
-    (N, H).
+    `channels` are the features of one row of a padded set and `code_shape` that of what the encoder gives for one
+    input, (H,) or (N, H).
     """
 
     def encode(self, encoded: Float[Tensor, "b *code"]) -> Float[Tensor, "b *joined"]:
@@ -60,13 +61,14 @@ class SetEnergy(SetField):
     def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`."""
 
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
-        """The code; an energy that adds what follows from its weights takes it in `energy`, behind the sets."""
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
+        """The code. An energy may append tensors computed from its weights; `energy` then receives them as further
+        arguments after `y`."""
         del size
         return (code,)
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Prepared, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy and its gradient, by autograd."""
         del fused

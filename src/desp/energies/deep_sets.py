@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from desp.energies.base import SetEnergy
-from desp.nn import MLP, Cache, Pullback, make_pool, narrow_linear, narrow_linear_vjp
+from desp.energies.base import Prepared, SetEnergy
+from desp.nn import MLP, Pullback, make_pool, narrow_linear, narrow_linear_vjp
 from desp.settings import DeepSetsSettings
 
 
@@ -18,7 +18,7 @@ class DeepSetsEnergy(SetEnergy):
     Args:
         settings: widths, depths, pooling.
         channels: features of one row of a padded set.
-        code_shape: of one input's code; (H,) is joined to every element, (N, H) to each its own.
+        code_shape: of what the encoder gives for one input; (H,) joins every element, (N, H) each its own.
     """
 
     def __init__(self, settings: DeepSetsSettings, channels: int, code_shape: tuple[int, ...]) -> None:
@@ -36,7 +36,7 @@ class DeepSetsEnergy(SetEnergy):
         pooled = self.pool(self.element_mlp(self._joined(code, y))) / self._divisor(y.shape[1])
         return (self.set_mlp(pooled) @ self.lower.tril()).square().sum(dim=-1)
 
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """The code, the first layer's share of it, the quadratic form that ends the energy, pooling weights.
 
         With v the last hidden features, the energy is |v M + m|^2 for M = W L, m = b L, where W and b are the
@@ -49,7 +49,7 @@ class DeepSetsEnergy(SetEnergy):
         return (code, self._offset(code), quadratic, linear, constant, *self.pool.cache(size))
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Prepared, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy and its gradient, written out."""
         code, offset, quadratic, linear, constant, *pool_cache = prepared
@@ -89,5 +89,5 @@ class DeepSetsEnergy(SetEnergy):
         return hidden, lambda gradient: pull(gradient) @ first.weight
 
     def _divisor(self, size: int) -> int:
-        """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
+        """What pooled features of padded size N are divided by. All poolings are linear in a positive factor."""
         return max(size, 1) if self.divide_by_size else 1

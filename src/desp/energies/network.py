@@ -3,8 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.energies.base import SetEnergy
-from desp.nn import Cache, SetNetwork
+from desp.energies.base import Prepared, SetEnergy
+from desp.nn import SetNetwork
 from desp.settings import AttentionSettings, PooledLayersSettings
 
 
@@ -14,7 +14,7 @@ class NetworkEnergy(SetEnergy):
     Args:
         settings: of the network: pooled layers, or attention.
         channels: features of one row of a padded set.
-        code_shape: of one input's code.
+        code_shape: of what the encoder gives for one input, with sigma where it joins the code.
         known_presence: attention masks absent elements.
     """
 
@@ -29,7 +29,7 @@ class NetworkEnergy(SetEnergy):
         super().__init__()
         self.network = SetNetwork(settings, channels, code_shape, known_presence=known_presence)
 
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """The code, and what the network derives from its weights."""
         return (code, *self.network.cache(size))
 

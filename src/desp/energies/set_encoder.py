@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.energies.base import SetEnergy
-from desp.nn import Cache, SetEncoder
+from desp.energies.base import Prepared, SetEnergy
+from desp.nn import SetEncoder
 from desp.settings import SetEncoderEnergySettings
 
 
@@ -43,12 +43,12 @@ class SetEncoderEnergy(SetEnergy):
         """The energy of padded sets for encoded inputs."""
         return code_distance(self.set_encoder(y), code)
 
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """The code, and what the set encoder derives from its weights."""
         return (code, *self.set_encoder.prepare(len(code), size))
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Prepared, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy and its gradient, written out: the Huber distance has the clamped difference as gradient."""
         code, *of_encoder = prepared

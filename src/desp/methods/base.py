@@ -90,7 +90,7 @@ class Method(nn.Module, ABC):
     # -- training --------------------------------------------------------------------------------------
 
     def encode(self, x: Float[Tensor, "b *input"]) -> Float[Tensor, "b *code"]:
-        """h(x): the code of each input, once for all its samples; by the energy's own set encoder if shared."""
+        """The code of each input, once for all its samples: h(x), passed through `SetEnergy.encode`."""
         code: Tensor = self.encoder(x)
         return code if self.energy is None else self.energy.encode(code)
 
@@ -216,7 +216,7 @@ def build_method(
     padding: Padding,
     encoder: nn.Module | None = None,
     engine: Engine = "auto",
-    statistics: Tensor | None = None,
+    input_statistics: Tensor | None = None,
 ) -> Method:
     """The module that `settings` name, weights drawn from torch's global generator: encoder first.
 
@@ -226,7 +226,7 @@ def build_method(
         padding: how absence is written in a padded set.
         encoder: the user's own h(x), in place of the settings'.
         engine: how chains run.
-        statistics: (2, ...), mean and standard deviation of inputs, by which the settings' encoder scales them.
+        input_statistics: (2, ...), mean and standard deviation of inputs, by which the settings' encoder scales.
 
     Raises:
         SettingsError: parts do not fit each other or the data.
@@ -244,7 +244,7 @@ def build_method(
         )
     module: Method = settings.load()(settings, MethodParts(used, code, shape, padding, engine))
     if encoder is None:
-        _set_scales(used, shape, statistics)
+        _set_scales(used, shape, input_statistics)
     return module
 
 
@@ -281,17 +281,17 @@ def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
     return encoder
 
 
-def _set_scales(encoder: nn.Module, shape: DataShape, statistics: Tensor | None) -> None:
+def _set_scales(encoder: nn.Module, shape: DataShape, input_statistics: Tensor | None) -> None:
     """Tell an encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
     for part in encoder.modules():
         if isinstance(part, SetScaling):
             part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
-        elif isinstance(part, InputScaling) and statistics is not None:
-            part.set_from(*statistics)
+        elif isinstance(part, InputScaling) and input_statistics is not None:
+            part.set_from(*input_statistics)
 
 
 def build_energy(settings: EnergySettings, parts: MethodParts, **options: Any) -> SetEnergy:
-    """The energy that `settings` name, for codes of `parts.code_shape`.
+    """The energy that `settings` name, for an encoder that gives `parts.code_shape` for one input.
 
     Raises:
         SettingsError: it cannot use such codes.
@@ -302,7 +302,7 @@ def build_energy(settings: EnergySettings, parts: MethodParts, **options: Any) -
 
 
 def code_shape(encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the code that an encoder gives for one input, found by a forward pass of zeros.
+    """The shape of what an encoder gives for one input, found by a forward pass of zeros.
 
     Raises:
         SettingsError: it cannot take such an input.

@@ -9,7 +9,7 @@ from desp.nn import SIGMA_FEATURES
 from desp.nn.box_network import BoxNetwork
 from desp.nn.centre_head import CentreHead
 from desp.nn.pyramid import require_pyramid
-from desp.sets import present
+from desp.sets import presence_mask
 from desp.settings import BoxDenoiserSettings
 
 
@@ -36,5 +36,5 @@ class BoxDenoiser(Diffusion):
     def auxiliary_losses(self, code: Tensor, y: Tensor) -> dict[str, Tensor]:
         """A detector's loss."""
         boxes = corners_to_centres(self.shape.scaling.unscale(y[..., :-1])[..., :4])
-        focal, error = self.centres.loss(code, boxes, present(y))
+        focal, error = self.centres.loss(code, boxes, presence_mask(y))
         return {"centre_loss": self.settings.centre_weight * (focal + error)}

@@ -15,10 +15,10 @@ from desp.samplers import (
     ChainInfo,
     LangevinSampler,
     Record,
-    gradient_of,
     sample_restarts,
+    value_and_grad_of,
 )
-from desp.sets import features_of_present, present
+from desp.sets import presence_mask, present_feature_mask
 from desp.settings import ContrastiveSettings, LangevinSettings, SamplerSettings
 from desp.settings.base import require_variant
 
@@ -39,7 +39,7 @@ class Contrastive(Method):
         self.settings = settings
         self.energy = build_energy(settings.energy, parts)
         self.training_engine = ChainEngine(self.energy, parts.engine)
-        self.prediction_engine = ChainEngine(self.energy, parts.engine, fewest_chains=CHAINS_AT_ONCE)
+        self.prediction_engine = ChainEngine(self.energy, parts.engine, min_chains=CHAINS_AT_ONCE)
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -50,10 +50,10 @@ class Contrastive(Method):
         aligned = self.shape.aligned
         noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
         if aligned:
-            noise = noise * features_of_present(y)
+            noise = noise * present_feature_mask(y)
         real = y + self.settings.data_noise * noise
         code = self.encode(x)
-        start = self.start(code, present(y) if aligned else None)
+        start = self.start(code, presence_mask(y) if aligned else None)
         sampler = LangevinSampler(self.settings.training_sampler, aligned)
         sampled, _ = self.training_engine.run(sampler, code.detach(), start, generator)
         energies = self.energy(torch.cat([code, code]), torch.cat([real, sampled]))
@@ -69,13 +69,13 @@ class Contrastive(Method):
     def _divergent(self, code: Tensor, sampled: Tensor) -> Tensor:
         """Which samples (B,) have an element whose next step would be longer than the chain's longest."""
         chain = self.settings.training_sampler
-        _, gradients = gradient_of(self.energy, code, sampled.shape[1])(sampled)
+        _, gradients = value_and_grad_of(self.energy, code, sampled.shape[1])(sampled)
         longest = (chain.step_size * gradients).norm(dim=2).amax(dim=1)
-        return longest > cast(float, chain.max_step)
+        return longest > cast(float, chain.max_step_norm)
 
     def set_training_steps(self, steps: int) -> None:
         """Count the gradients to come."""
-        self.training_engine.gradients = steps * self.settings.training_sampler.steps
+        self.training_engine.expected_gradients = steps * self.settings.training_sampler.steps
 
     def divergence_reason(self, numbers: dict[str, float]) -> str | None:
         """Too many samples diverge: the energy is too steep for prediction, too, and masking does not mend it."""
@@ -84,7 +84,7 @@ class Contrastive(Method):
             return None
         return (
             f"{fraction:.1%} of the samples diverge and are masked, more than method.max_divergent_fraction: the "
-            "energy is too steep for the chains' steps. If method.training_sampler.max_step is "
+            "energy is too steep for the chains' steps. If method.training_sampler.max_step_norm is "
             "below method.data_noise, raise it."
         )
 

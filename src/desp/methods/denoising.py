@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.energies import SetEnergy, SetField
+from desp.energies import Prepared, SetEnergy, SetField
 from desp.errors import SettingsError
 from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
-from desp.nn import SIGMA_FEATURES, Cache, CardinalityHead, ElementNetwork, SetNetwork, prefix_mask
+from desp.nn import SIGMA_FEATURES, CardinalityHead, ElementNetwork, SetNetwork, prefix_mask
 from desp.samplers import (
     CHAINS_AT_ONCE,
     ChainEngine,
@@ -20,18 +20,12 @@ from desp.samplers import (
     LogDensity,
     ProbabilityFlow,
     Record,
-    gradient_of,
     log_density,
+    value_and_grad_of,
 )
 from desp.samplers.diffusion import add_noise, noise_mask, to_symmetric
-from desp.sets import present
-from desp.settings import (
-    DenoiserSettings,
-    DenoisingSettings,
-    DiffusionSettings,
-    EDMSettings,
-    SamplerSettings,
-)
+from desp.sets import presence_mask
+from desp.settings import DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
 from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as second derivatives keep the autograd graph.
@@ -54,7 +48,7 @@ class Diffusion(Method):
         self.known_presence = settings.predicts_cardinality or parts.shape.aligned
         features = parts.code_shape[-1]
         self._make_field(replace(parts, code_shape=(*parts.code_shape[:-1], features + SIGMA_FEATURES)))
-        self.prediction_engine = ChainEngine(self.field, parts.engine, fewest_chains=CHAINS_AT_ONCE)
+        self.prediction_engine = ChainEngine(self.field, parts.engine, min_chains=CHAINS_AT_ONCE)
         self.cardinality = None
         if settings.predicts_cardinality and not parts.shape.aligned:  # aligned outputs need none
             self.cardinality = CardinalityHead(features, parts.shape.max_size, settings.width)
@@ -73,7 +67,7 @@ class Diffusion(Method):
         loss = self._denoising_loss(code, y, generator)
         statistics = {"denoising_loss": loss.detach()}
         if self.cardinality is not None:
-            cardinality_loss = self.cardinality.loss(code, present(y).sum(dim=1))
+            cardinality_loss = self.cardinality.loss(code, presence_mask(y).sum(dim=1))
             statistics["cardinality_loss"] = cardinality_loss.detach()
             loss = loss + self.settings.cardinality_weight * cardinality_loss
         for name, value in self.auxiliary_losses(code, y).items():
@@ -99,8 +93,8 @@ class Diffusion(Method):
 
     def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
         """That of sets with the presence of `y`."""
-        gradient = partial(gradient_of, self.field, size=y.shape[1])
-        return ProbabilityFlow(gradient, code, noise_mask(y, self.known_presence), self.settings.sigma_data)
+        of_code = partial(value_and_grad_of, self.field, size=y.shape[1])
+        return ProbabilityFlow(of_code, code, noise_mask(y, self.known_presence), self.settings.sigma_data)
 
     def _sigmas(self, y: Tensor, generator: torch.Generator) -> Tensor:
         """One log-normal sigma for each set, stratified over the batch.
@@ -191,15 +185,15 @@ class EnergyDenoising(Diffusion):
         """log p(n | x) n!; aligned outputs have one cardinality and one order."""
         if self.cardinality is None:
             return 0.0
-        sizes = present(y).sum(dim=1)
+        sizes = presence_mask(y).sum(dim=1)
         of_size = self.cardinality(code).gather(1, sizes.unsqueeze(1)).squeeze(1).detach()
         return torch.lgamma(sizes.to(y.dtype) + 1) + of_size
 
 
 class Denoiser(Diffusion):
-    """A network outputs F of every element itself, which need not be the gradient of anything.
+    """A network's output takes the place of an energy's gradient: F is minus it, and need be no gradient.
 
-    A gradient costs a backward pass, and in training a pass through that one; here it is the network's output.
+    A gradient costs a backward pass, and in training a pass through that one; the output costs neither.
     """
 
     settings: DenoiserSettings
@@ -225,12 +219,12 @@ class NetworkField(SetField):
         super().__init__()
         self.network = network
 
-    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Cache:
+    def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """The code, and what the network derives from its weights."""
         return (code, *self.network.cache(size))
 
     def value_and_gradient(
-        self, y: Float[Tensor, "b n c"], prepared: Cache, *, fused: bool = False
+        self, y: Float[Tensor, "b n c"], prepared: Prepared, *, fused: bool = False
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """NaN for each set, as there is no energy, and the output."""
         del fused

@@ -9,7 +9,7 @@ from desp.methods.base import Method, MethodParts, require_boxes
 from desp.nn.centre_head import CentreHead
 from desp.nn.pyramid import require_pyramid
 from desp.samplers import ChainInfo, Record
-from desp.sets import present
+from desp.sets import presence_mask
 from desp.settings import DetectorSettings, SamplerSettings
 
 
@@ -35,7 +35,7 @@ class Detector(Method):
         """Loss of the heat map, and of the boxes at true centres."""
         del generator
         boxes = corners_to_centres(self.shape.scaling.unscale(y[..., :-1]))
-        focal, error = self.head.loss(self.encode(x), boxes, present(y))
+        focal, error = self.head.loss(self.encode(x), boxes, presence_mask(y))
         return focal + self.settings.box_weight * error, {"focal_loss": focal.detach(), "box_loss": error.detach()}
 
     def sample_batch(

@@ -9,7 +9,7 @@ from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
 from desp.nn import CardinalityHead, prefix_mask
 from desp.samplers import ChainInfo, Record, UnrolledDescent
-from desp.sets import present
+from desp.sets import presence_mask
 from desp.settings import DescentSettings, SamplerSettings, SetRiskSettings
 from desp.settings.base import require_variant
 
@@ -49,7 +49,7 @@ class SetRisk(Method):
         del generator
         code, settings = self.encode(x), self.settings
         known = self.cardinality is not None or self.shape.aligned
-        presence = present(y) if known else None
+        presence = presence_mask(y) if known else None
         mask = presence  # the true one is given; only where outputs are aligned, in the true order
         if presence is not None and not self.shape.aligned:
             mask = prefix_mask(presence.sum(dim=1), y.shape[1])

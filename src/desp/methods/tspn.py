@@ -9,7 +9,7 @@ from desp.errors import SettingsError
 from desp.methods.base import Method, MethodParts
 from desp.nn import CardinalityHead, TransformerDecoder, prefix_mask
 from desp.samplers import ChainInfo, Record
-from desp.sets import present
+from desp.sets import presence_mask
 from desp.settings import SamplerSettings, TSPNSettings
 
 
@@ -39,7 +39,7 @@ class TSPN(Method):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean distance of elements, presence left out, and the weighted loss of the cardinality."""
-        code, presence, elements = self.encode(x), present(y), y[..., :-1]
+        code, presence, elements = self.encode(x), presence_mask(y), y[..., :-1]
         sizes = presence.sum(dim=1)
         mask = prefix_mask(sizes, y.shape[1])  # the true cardinality is given
         noise = torch.randn(elements.shape, generator=generator, device=y.device, dtype=y.dtype)

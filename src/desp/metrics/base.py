@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Direction = Literal["lower", "higher"]
+Direction = Literal["lower", "higher", "near 0.5"]
 
 # What may follow a metric's name in the key of a score: that codes were rounded to bfloat16; how many tests were
 # scored, where it is not the usual number; the distance between sets of collections, where it is not Chamfer's;
@@ -19,8 +19,8 @@ class Metric:
 
     Attributes:
         name: its key among a task's scores.
-        unit: tables write values as multiples of it.
-        direction: which is better.
+        unit: the markdown table writes values as multiples of it.
+        direction: which values are better.
         text: what it is, in words.
     """
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from desp.errors import DataError
 from desp.metrics.base import Metric
 
-CALIBRATION = Metric("calibration", 1.0, "lower", "largest deviation of the true sets' ranks from uniform ones")
+_TEXT = "calibration error: Kolmogorov-Smirnov distance of true sets' ranks among predictions from uniform ones"
+CALIBRATION = Metric("calibration", 1.0, "lower", _TEXT)
 
 
 def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator) -> Int[Tensor, " t"]:

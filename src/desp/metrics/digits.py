@@ -14,7 +14,8 @@ from desp.randomness import make_generator
 DRAWS = 10
 SETS_AT_ONCE = 500
 DIGIT_SCORE = Metric("score", 1e-5, "lower", "Chamfer distance to the nearer style")
-RAREST_STYLE = Metric("rarest_style", 1.0, "higher", "smallest fraction of a style; 0.5: both are as frequent")
+_RAREST = "fraction of a digit's predictions in its rarer style, for the worse digit; 0.5: both are as frequent"
+RAREST_STYLE = Metric("rarest_style", 1.0, "higher", _RAREST)
 
 
 @cache

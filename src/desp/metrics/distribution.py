@@ -20,7 +20,7 @@ from desp.settings import Distance, require_setting
 VALUES_AT_ONCE = 2**22
 
 DISTRIBUTION_METRICS = (
-    Metric("nearest_neighbour_accuracy", 1.0, "lower", "1-NN accuracy, real against predicted; 0.5 is perfect"),
+    Metric("nearest_neighbour_accuracy", 1.0, "near 0.5", "1-NN accuracy, real against predicted; 0.5 is perfect"),
     Metric("coverage", 1.0, "higher", "fraction of real sets that are the nearest real set of a prediction"),
     Metric("minimum_matching_distance", 1e-5, "lower", "distance of real sets to the nearest prediction"),
 )

@@ -14,8 +14,9 @@ ROTATIONS = 256
 # (sets at once) x ROTATIONS x 8 x 8 pair distances stay within some 30 MB.
 SETS_AT_ONCE = 200
 
-POLYGON_SCORE = Metric("score", 1e-5, "lower", "Hungarian distance to the nearest true polygon")
-POLYGON_MEDIAN = Metric("score_median", 1e-5, "lower", "median of that distance")
+_SCORE = "Hungarian distance to the nearest true polygon"
+POLYGON_SCORE = Metric("score", 1e-5, "lower", _SCORE)
+POLYGON_MEDIAN = Metric("score_median", 1e-5, "lower", f"median over predictions of the {_SCORE}")
 KUIPER = Metric(
     "kuiper", 1.0, "lower", "Kuiper's statistic of rotations against uniform ones, for the worst number of corners"
 )

@@ -15,5 +15,5 @@ def size_rmse(predicted: Int[Tensor, " b"], true: Int[Tensor, " b"]) -> float:
 
 
 def right_size(predicted: Int[Tensor, " b"], true: Int[Tensor, " b"]) -> float:
-    """The share of sets that have exactly the right size."""
+    """Cardinality accuracy: the fraction of sets of exactly the right size."""
     return float((predicted == true).double().mean())

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 # With four heads the logits lose 0, 6, 25 and 56 times the squared distance: the last weight halves at 1 / 9.
-NEARNESS_STEP = 2.5
+LOCALITY_STEP = 2.5
 
 
 def squared_distances(places: Float[Tensor, "b n d"]) -> Float[Tensor, "b n n"]:
@@ -26,14 +26,15 @@ class SelfAttention(nn.Module):
     Args:
         hidden: features of an element, a multiple of `heads`.
         heads: attention heads.
-        near: all heads but the first subtract a learned multiple of the squared distance from the attention
-            logits, initially a larger one for each further head.
+        local_heads: all heads but the first subtract a learned multiple (`nearness`, by its name in saved weights)
+            of the squared distance from the attention logits, initially a larger one for each further head.
     """
 
-    def __init__(self, hidden: int, heads: int, *, near: bool = False) -> None:
+    def __init__(self, hidden: int, heads: int, *, local_heads: bool = False) -> None:
         super().__init__()
         self.heads = heads
-        self.nearness = nn.Parameter(NEARNESS_STEP * torch.arange(1, heads)) if near and heads > 1 else None
+        local = local_heads and heads > 1
+        self.nearness = nn.Parameter(LOCALITY_STEP * torch.arange(1, heads)) if local else None
         self.queries_keys_values = nn.Linear(hidden, 3 * hidden)
         self.from_heads = nn.Linear(hidden, hidden)
 

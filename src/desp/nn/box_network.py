@@ -75,7 +75,7 @@ class BoxNetwork(ElementNetwork):
         super().__init__()
         hidden, features, self.points = settings.hidden, code_shape[-1] - SIGMA_FEATURES, settings.points
         self.shapes, self.scaling, self.sigma_data = shapes, scaling, settings.sigma_data
-        self.frequencies = settings.fourier_features
+        self.frequencies = settings.fourier_frequencies
         self.from_sigma = nn.Sequential(nn.Linear(SIGMA_FEATURES, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
         self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
         self.from_box = nn.Linear(fourier_length(4, self.frequencies), hidden)

@@ -15,7 +15,7 @@ from desp.nn.mlp import MLP, Pullback, initialise
 from desp.nn.pairs import ordered_pairs, pairs_with_pullback
 from desp.nn.pooling import Cache, FSPool, make_pool
 from desp.nn.resnet import ResNet34Encoder, check_image, load_trunk
-from desp.sets import present
+from desp.sets import presence_mask
 from desp.settings import (
     ConvEncoderSettings,
     FSPoolSetEncoderSettings,
@@ -36,7 +36,7 @@ class SetEncoder(nn.Module):
 
     Args:
         settings: widths, depth, length of the code, pooling, pairs.
-        features: features of one element.
+        features: features of one row of a padded set.
     """
 
     def __init__(self, settings: SetEncoderEnergySettings, features: int) -> None:
@@ -59,7 +59,7 @@ class SetEncoder(nn.Module):
         return size * size if self.pairs else size
 
     def divisor(self, size: int) -> int:
-        """What pooled features of `size` elements are divided by. All poolings are linear in a positive factor."""
+        """What pooled features of padded size N are divided by. All poolings are linear in a positive factor."""
         return max(self.pooled_rows(size), 1) if self.divide_by_size else 1
 
     def prepare(self, batch: int, size: int) -> Cache:
@@ -93,7 +93,7 @@ class _PresenceSetEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode the present elements; absent ones do not count."""
-        return cast(FSPool, self.encoder.pool).masked(self.encoder.mlp(x[..., :-1]), present(x))
+        return cast(FSPool, self.encoder.pool).masked(self.encoder.mlp(x[..., :-1]), presence_mask(x))
 
 
 class _PooledSetEncoder(nn.Module):
@@ -104,7 +104,7 @@ class _PooledSetEncoder(nn.Module):
 
     def __init__(self, settings: SumPooledSetEncoderSettings, input_shape: tuple[int, ...]) -> None:
         super().__init__()
-        hidden, self.size, self.frequencies = settings.hidden, max(input_shape[0], 1), settings.fourier_features
+        hidden, self.size, self.frequencies = settings.hidden, max(input_shape[0], 1), settings.fourier_frequencies
         first = nn.Linear(fourier_length(input_shape[1] - 1, self.frequencies), hidden)
         self.of_elements = nn.Sequential(first, nn.SiLU(), nn.Linear(hidden, hidden))
         layers = nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU()
@@ -112,7 +112,7 @@ class _PooledSetEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
         """Encode sets (B, N, D + 1) with presence as last feature; absent elements do not count."""
-        elements, presence = x[..., :-1], present(x).unsqueeze(-1)
+        elements, presence = x[..., :-1], presence_mask(x).unsqueeze(-1)
         values = self.of_elements(with_fourier_features(elements, self.frequencies))
         # By the same number for all sets: how many elements there are shall be seen.
         return self.of_set(torch.where(presence, values, 0.0).sum(dim=1) / self.size)
@@ -246,6 +246,6 @@ def _finished(settings: LayeredEncoderSettings | ResNet34EncoderSettings, *parts
     """The parts one after the other, first weights drawn and codes standardised as settings say."""
     for part in parts:
         initialise(part, settings.initialisation)
-    if settings.standardise:
+    if settings.standardise_codes:
         return nn.Sequential(*parts, _StandardCodes(settings.out))
     return nn.Sequential(*parts) if len(parts) > 1 else parts[0]

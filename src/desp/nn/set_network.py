@@ -43,7 +43,8 @@ class SetNetwork(ElementNetwork):
             lets each look at its neighbours by self-attention. That is what large sets with much local structure
             need; its cost grows with the square of the set size.
         channels: features of one row of a padded set.
-        code_shape: of one input's code; codes (B, H) condition every element, (B, N, H) each its own.
+        code_shape: of what the encoder gives for one input, with sigma: (H,) conditions every element, (N, H) each
+            its own.
         known_presence: the last feature is presence, 1 or -1, and carries no noise. Absent elements are masked
             then. For attention only.
         outputs: numbers that the head gives for each element.
@@ -60,7 +61,7 @@ class SetNetwork(ElementNetwork):
     ) -> None:
         super().__init__()
         hidden, self.known_presence = settings.hidden, known_presence
-        self.frequencies = settings.fourier_features if isinstance(settings, AttentionSettings) else 0
+        self.frequencies = settings.fourier_frequencies if isinstance(settings, AttentionSettings) else 0
         from_code = nn.Linear(code_shape[-1], hidden), nn.SiLU(), nn.Linear(hidden, hidden)
         self.from_code = nn.Sequential(*from_code)
         self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
@@ -148,7 +149,7 @@ class _AttentionLayer(nn.Module):
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.attention = SelfAttention(hidden, heads, near=True)
+        self.attention = SelfAttention(hidden, heads, local_heads=True)
         # Scale and shift start at the identity.
         self.from_code = nn.Linear(hidden, 4 * hidden)
         nn.init.zeros_(self.from_code.weight)

@@ -42,13 +42,14 @@ def ablate_run(
     folder.check_data(task)
     counts = task.protocol(protocol)
     rows: dict[int, dict[str, Any]] = {}  # by S: of a short chain, several shares may be the same steps
-    real, data = None, task.data_label
+    real, data, scored = None, task.data_label, "raw"
     for ratio in ratios:
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
             evaluation = task.evaluate(EvaluationSetup(predictor, seed, 1, counts, changed))
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
+            scored = "raw" if evaluation.raw else "returned"
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
             rows[changed.stochastic_steps] = row
         if on_ratio:
@@ -60,6 +61,7 @@ def ablate_run(
         "sampler": to_json(replace(sampler, restarts=1)),
         "protocol": {"name": protocol, **asdict(counts)},
         "score_name": task.score_name,
+        "scored": scored,
         "metrics": describe(task.metrics, ("score", "size_rmse", "hungarian")),
         "real_data": real,
         "data": data,
@@ -82,6 +84,7 @@ def _check_ratios(ratios: Sequence[float]) -> None:
 
 
 def _row(evaluation: Evaluation) -> dict[str, Any]:
+    """Score and Hungarian distance of raw output, where the task scores that; what each is of, headings say."""
     scores = evaluation.raw or evaluation.returned
     return {
         "score": scores["score"],

@@ -1,5 +1,5 @@
-"""The baselines that the paper compares with beyond the toys, as method settings for any task with presence
-padding: by default for auto-encoding sets, with an encoder and the energy or code that suits it for other inputs.
+"""The paper's baselines but for those of Polygons and Digits, as method settings for tasks with presence padding:
+by default for auto-encoding sets, with an encoder and the energy or code that suits it for other inputs.
 
 What their descriptions leave open is decided in ``docs/deviations.md``.
 """
@@ -25,13 +25,7 @@ CARDINALITY_WEIGHT, STANDARDISED_CARDINALITY_WEIGHT = 1e-3, 1e-2
 
 # Inputs are sets like those to predict: auto-encoding.
 _DSPN_ENERGY = SetEncoderEnergySettings(
-    hidden=256,
-    layers=3,
-    latent=64,
-    divide_by_size=True,
-    shared=True,
-    negative_slope=0.0,
-    initialisation="xavier",
+    hidden=256, layers=3, latent=64, divide_by_size=True, shared=True, negative_slope=0.0, initialisation="xavier"
 )
 
 

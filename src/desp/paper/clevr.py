@@ -64,7 +64,7 @@ def c_dspn_method() -> SetRiskSettings:
 
 def tspn_method() -> TSPNSettings:
     """TSPN on standardised codes of images."""
-    return tspn(LATENT, replace(_IMAGES, standardise=True))
+    return tspn(LATENT, replace(_IMAGES, standardise_codes=True))
 
 
 # -- recipes -----------------------------------------------------------------------------------------------

@@ -59,13 +59,13 @@ def mnist_desp() -> RunSettings:
     around the right one, so the mean of the lower six of twelve restarts is predicted. Points at the border of the
     picture are too rare to be learned well, so a tenth of the digits is translated in training.
     """
-    chain = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01, max_step=0.05)
+    chain = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01, max_step_norm=0.05)
     sampler = LangevinSettings(
         steps=200,
         stochastic_steps=160,
         noise_scale=0.015,
         final_noise_scale=0.006,
-        max_step=0.05,
+        max_step_norm=0.05,
         momentum=0.8,
         restarts=12,
         aggregate="mean",

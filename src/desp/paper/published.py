@@ -1,4 +1,4 @@
-"""The paper's numbers, as data: tables 1 to 5, in raw units (8.8e-5, not 8.8)."""
+"""The paper's numbers, as data: tables 1 to 5, unscaled (8.8e-5, not 8.8)."""
 
 from desp.recipes import Published, Table, register_table
 

@@ -27,7 +27,7 @@ def recipes_of(table: str, only: tuple[str, ...] = ()) -> list[str]:
     """The names of a table's recipes, or those of them that are in `only`.
 
     Raises:
-        SettingsError: there is no such table or recipe, or the table has not those.
+        SettingsError: there is no such table or recipe, or a recipe is not in the table.
     """
     names = [item.name for item in all_recipes() if item.table == get_table(table).name]
     if not names:

@@ -14,7 +14,9 @@ class Prediction:
 
     Attributes:
         sets: K tensors (n_k, D), present elements only, in the units of the training data.
-        energies: (K,), lower is more plausible; NaN where the method has no energy.
+        energies: (K,), of the sampler's raw output that each set was read from (with categories: of the set
+            itself); lower is more plausible; NaN where the method has no energy. `SetPredictor.energy` of the same
+            set may differ where presence is sampled.
         comparable_across_cardinalities: whether energies of sets of different cardinality can be compared. Where
             the cardinality is predicted they cannot: each has an unknown constant of its own.
         has_energy: whether the method has an energy at all.

@@ -24,7 +24,7 @@ from desp.predictor.saving import MODEL_CARD, load_predictor, save_predictor
 from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
 from desp.randomness import derive_seed, make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
-from desp.sets import Padding, SetBatch, present
+from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
     DataDescription,
     DenoisingSettings,
@@ -45,8 +45,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
-        method: how the model is trained and how sets are sampled from it; by default `DenoisingSettings()`, which
-            suits small sets of a few features.
+        method: settings of how the model is trained and sampled; by default `DenoisingSettings()`, for small sets
+            of a few features. The module built from them is `predictor.method`.
         representation: how sets become tensors.
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
@@ -98,16 +98,16 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
     def _dtype(self) -> torch.dtype:
         return next(self.method.parameters()).dtype
 
-    def build(self, shape: DataShape, *, seed: int = 0, statistics: Tensor | None = None) -> None:
+    def build(self, shape: DataShape, *, seed: int = 0, input_statistics: Tensor | None = None) -> None:
         """Make the module for data of `shape`, with weights drawn from `seed`.
 
-        `statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
+        `input_statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
         """
         # Layers draw their first weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights"))
-            settings, padding = self.method_settings, Padding(self.representation)
-            self._method = build_method(settings, shape, padding, self.input_encoder, self.engine, statistics)
+            parts = self.method_settings, shape, Padding(self.representation), self.input_encoder, self.engine
+            self._method = build_method(*parts, input_statistics)
         self._method.eval()
 
     # -- units -------------------------------------------------------------------------------------------
@@ -115,20 +115,20 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
     def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
         """From a batch in the user's units to the tensors (x, y) that methods take."""
         x = batch.x.reshape(len(batch.x), *self.shape.input_shape).to(device)
-        return to_float(x, self._dtype), self.encode_sets(batch.sets.to(device))
+        return to_float(x, self._dtype), self.pad_sets(batch.sets.to(device))
 
     def given_presence(self, x: Tensor) -> Tensor | None:
         """Which elements (B, N) sets have, where inputs say it: outputs are aligned with them. Else None."""
-        return present(x) if self.shape.aligned else None
+        return presence_mask(x) if self.shape.aligned else None
 
-    def encode_sets(self, sets: SetBatch) -> Tensor:
+    def pad_sets(self, sets: SetBatch) -> Tensor:
         """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""
         scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
-        return self.method.padding.encode(SetBatch(scaled, sets.mask))
+        return self.method.padding.pad(SetBatch(scaled, sets.mask))
 
-    def decode_sets(self, values: Tensor) -> SetBatch:
-        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `encode_sets`."""
-        sets = self.method.padding.decode(values)
+    def unpad_sets(self, values: Tensor) -> SetBatch:
+        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `pad_sets`."""
+        sets = self.method.padding.unpad(values)
         elements = argmax_one_hot(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
         return SetBatch(elements * sets.mask.unsqueeze(-1), sets.mask)
 
@@ -179,13 +179,13 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         if training is not None and not isinstance(training, TrainingSettings):
             raise SettingsError(f"training must be TrainingSettings, got {type(training).__name__}.")
         training = training or TrainingSettings()
-        shape, statistics = inspect_dataset(
+        shape, input_statistics = inspect_dataset(
             dataset,
             max_size=self.representation.max_size,
             scaling=self.representation.scaling == "auto",
             description=description,
         )
-        self.build(shape, seed=seed, statistics=statistics)
+        self.build(shape, seed=seed, input_statistics=input_statistics)
         folder = Path(folder) if folder is not None else None
         accelerator = make_accelerator(self.device_choice, training, folder)
         return train_predictor(
@@ -225,9 +225,9 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         presence = None if given is None else given.repeat_interleave(samples, dim=0)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=presence)
-        returned = self.decode_sets(values)
+        returned = self.unpad_sets(values)
         # Decided categories are other numbers than those that were sampled.
-        scored = self.encode_sets(returned) if self.shape.description.categories else values
+        scored = self.pad_sets(returned) if self.shape.description.categories else values
         energies = self.raw_energy(code, scored).cpu().view(-1, samples)
         ragged = [item.cpu() for item in returned.to_ragged()]
         comparable = given is not None or not self.method_settings.predicts_cardinality
@@ -257,7 +257,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             SettingsError: the method has no energy.
         """
         batch, given = self._as_pairs(x, sets)
-        return self.raw_energy(self.encode(batch), self.encode_sets(given)).cpu()
+        return self.raw_energy(self.encode(batch), self.pad_sets(given)).cpu()
 
     def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
         """log p(set | x), p(n | x) included, of one set for each input of a batch.
@@ -281,7 +281,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         batch, given = self._as_pairs(x, sets)
         generator = make_generator(seed, "probes", device=self.device)
         with self._predicting():
-            density = self.method.log_prob(self.encode(batch), self.encode_sets(given), generator, steps, probes)
+            density = self.method.log_prob(self.encode(batch), self.pad_sets(given), generator, steps, probes)
         scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
         return LogDensity((density.value - scale).cpu(), density.error.cpu())
 
@@ -317,7 +317,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             code: from `encode`.
             generator: of all noise.
             sampler: sampler settings to use instead of the method's own.
-            record: what to keep of the chain.
+            record: what to keep of the chain: nothing, energies, or these and all sets.
             presence: (B, N), from `given_presence`, where outputs are aligned with inputs.
         """
         with self._predicting():

@@ -13,7 +13,7 @@ from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_fl
 from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling, box_centres
-from desp.sets import SetBatch, as_set, present
+from desp.sets import SetBatch, as_set, presence_mask
 from desp.settings import Columns, DataDescription, InputKind
 
 # An iterable dataset may have no end; this many of its examples must do.
@@ -101,7 +101,7 @@ class _Summary:
             self.high = torch.maximum(self.high, elements.amax(dim=0))
         for some in batch.x.cpu().split(max(1, NUMBERS_AT_ONCE // max(batch.x[0].numel(), 1))):
             values = to_float(some, torch.float64)
-            rows = values[present(values)] if self.kind == "set" else values
+            rows = values[presence_mask(values)] if self.kind == "set" else values
             self.count += len(rows)
             self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
 
@@ -150,7 +150,8 @@ def _check_aligned(batch: Batch, first: int) -> None:
             "Outputs can be aligned with inputs that are sets, padded (N, D + 1) with presence last; got inputs "
             f"of shape {tuple(batch.x.shape[1:])}."
         )
-    for index, (given, size) in enumerate(zip(present(batch.x), batch.sets.sizes.tolist(), strict=True), first):
+    pairs = zip(presence_mask(batch.x), batch.sets.sizes.tolist(), strict=True)
+    for index, (given, size) in enumerate(pairs, first):
         if int(given.sum()) != size or not bool(given[:size].all()):
             raise DataError(
                 f"Example {index}: its set has {size} elements and its input {int(given.sum())}. Where outputs "

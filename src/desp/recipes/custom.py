@@ -11,14 +11,10 @@ def custom() -> RunSettings:
     Command: ``desp train custom --data FILE``. Sizes and scaling are taken from the file and saved. All settings
     are the library's defaults, which hold up on small sets of few features.
     """
-    return RunSettings(
-        recipe="custom",
-        task=FilesSettings(),
-        training=TrainingSettings(validate_every=500),
-    )
+    return RunSettings(recipe="custom", task=FilesSettings(), training=TrainingSettings(validate_every=500))
 
 
-@recipe(table=None, task="files", system="desp", scored="returned", hardware="depends on the data")
+@recipe(table=None, task="files", system="contrastive", scored="returned", hardware="depends on the data")
 def custom_contrastive() -> RunSettings:
     """Your own inputs and sets, by the paper's method: chains in training.
 

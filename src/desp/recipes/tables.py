@@ -18,7 +18,7 @@ class Table:
         name: what recipes call it.
         title: what stands above it.
         metrics: its columns; the first is the number to compare recipes by.
-        published: what others reported, in raw units.
+        published: what others reported, unscaled (8.8e-5, not 8.8).
     """
 
     name: str

@@ -10,6 +10,7 @@ from desp.report.figures.points import Axes2D
 from desp.report.folder import RunRecord
 from desp.report.numbers import duration, is_number, readable
 from desp.report.tables import flatten, folded, names_table, rows_table, settings_tables
+from desp.results import ablation_headings
 from desp.runs.folder import WRITTEN_BY
 
 
@@ -195,12 +196,15 @@ def _ablation(record: RunRecord) -> str:
     count = f" of T = {readable(steps)}" if steps is not None else ""
     note = (
         f"The first S{count} steps of a chain add noise and sample, the rest descend. "
-        "At S/T = 0 a chain only descends; at S/T = 1 noise is added in every step, the last one included."
+        "At S/T = 0 a chain only descends; at S/T = 1 noise is added in every step, the last one included. "
+        "The picture shows the sampler's raw output, where that is scored; the table also has returned sets."
     )
     name = str(record.ablation.get("score_name") or "score")
     description = f"Energy on the left axis and {name} on the right axis against S/T."
     picture = _picture(ablation_picture(record.ablation), description, kind="ablation")
-    table = folded("Numbers", rows_table(record.ablation["rows"]))
+    headings = ablation_headings(record.ablation)
+    rows = [{headings.get(name, name): row[name] for name in row} for row in record.ablation["rows"]]
+    table = folded("Numbers", rows_table(rows))
     return f'<p class="note">{escape(note)}</p>{picture}{table}'
 
 
@@ -245,7 +249,8 @@ def _evaluation(record: RunRecord) -> str:
     rows, details = evaluation.get("rows") or [], evaluation.get("details") or {}
     if not rows and not details:
         return _missing("There are no scores yet.", "evaluation.json")
-    parts = ["<p class='note'>Raw units. A dash means unknown.</p>", rows_table(rows) if rows else ""]
+    note = "<p class='note'>Values are unscaled (8.8e-5, not 8.8). A dash means unknown.</p>"
+    parts = [note, rows_table(rows) if rows else ""]
     if details:
         parts.append(folded("Details", names_table(flatten(details))))
     return "".join(parts)

@@ -23,10 +23,7 @@ FRAMES = 60
 
 
 def evaluate_run(
-    folder: RunFolder,
-    samples: int = 10,
-    distance: Distance = "chamfer",
-    protocol: str = "quick",
+    folder: RunFolder, samples: int = 10, distance: Distance = "chamfer", protocol: str = "quick"
 ) -> tuple[dict[str, Any], list[Row]]:
     """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
 
@@ -45,7 +42,8 @@ def evaluate_run(
     settings, task, predictor = run.settings, run.task, run.predictor
     if distance != "chamfer" and not task.compares_collections:
         raise SettingsError(
-            f"The task '{task.name}' compares no collections of sets, so --distance has no use here."
+            f"The task '{task.name}' reports no coverage, minimum_matching_distance or "
+            "nearest_neighbour_accuracy, which --distance is for. Leave it out."
         )
     counts, began = task.protocol(protocol), time.monotonic()
     evaluation = task.evaluate(EvaluationSetup(predictor, run.seed, samples, counts, distance=distance))
@@ -122,8 +120,7 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
     columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
     axes = task.axes | {"names": [task.axes["names"][column] for column in columns]}
     write_json(
-        folder.samples_file,
-        {"task": task.name, "one_answer": task.one_answer, "axes": axes, "examples": examples},
+        folder.samples_file, {"task": task.name, "one_answer": task.one_answer, "axes": axes, "examples": examples}
     )
 
 
@@ -151,7 +148,7 @@ def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[st
     x = example.x.unsqueeze(0).to(predictor.device)
     code, presence = predictor.encode(x), predictor.given_presence(x)
     generator = make_generator(seed, "shown chain", device=predictor.device)
-    _, info = predictor.sample(code, generator, record="trajectory", presence=presence)
+    _, info = predictor.sample(code, generator, record="sets", presence=presence)
     if info.trajectory is None:
         return {"frames": [], "steps": [], "energies": []}
     last = len(info.trajectory) - 1
@@ -162,11 +159,7 @@ def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[st
     columns = predictor.shape.description.columns_to_draw(features)
     drawn = scaling.unscale(shown[..., :features])[..., columns]
     rows = torch.cat([drawn, shown[..., features:]], dim=-1).cpu()
-    return {
-        "frames": [_rounded(frame) for frame in rows],
-        "steps": kept,
-        "energies": energies.tolist(),
-    }
+    return {"frames": [_rounded(frame) for frame in rows], "steps": kept, "energies": energies.tolist()}
 
 
 def _rounded(values: Tensor) -> list[list[float]]:

@@ -135,7 +135,7 @@ class RunFolder:
         return task.location
 
     def add_part(self, provenance: dict[str, Any], steps: int) -> None:
-        """Note what trains this run from its newest checkpoint on to `steps`: a resumed run has several parts."""
+        """Note what trains this run from its newest checkpoint to `steps`: a resumed run has several `parts`."""
         saved = self.path.glob("checkpoints/step-*.safetensors")
         begins = max((int(path.stem.removeprefix("step-")) for path in saved), default=0)
         if begins >= steps:

@@ -42,7 +42,7 @@ def train_run(
     task = make_task(settings.task, seed)
     predictor, parts = _make_predictor(settings), settings.representation
     shape, statistics = task.shape(parts.max_size, parts.scaling == "auto")
-    predictor.build(shape, seed=seed, statistics=statistics)
+    predictor.build(shape, seed=seed, input_statistics=statistics)
     _check_machine(settings)
     state = PartialState(cpu=settings.device == "cpu")
     if state.is_main_process:

@@ -4,7 +4,7 @@ from desp.samplers.base import ChainInfo as ChainInfo
 from desp.samplers.base import Record as Record
 from desp.samplers.base import Sampler as Sampler
 from desp.samplers.base import ValueAndGrad as ValueAndGrad
-from desp.samplers.base import gradient_of as gradient_of
+from desp.samplers.base import value_and_grad_of as value_and_grad_of
 from desp.samplers.density import LogDensity as LogDensity
 from desp.samplers.density import log_density as log_density
 from desp.samplers.descent import UnrolledDescent as UnrolledDescent

@@ -11,14 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.energies import SetField
-from desp.nn import Cache
+from desp.energies import Prepared, SetField
 
 ValueAndGrad = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From sets (B, N, C) to their energies (B,) and the gradient of each energy in its set (B, N, C)."""
 
 ValueAndGradFor = Callable[[Tensor], ValueAndGrad]
-"""From codes (B, ...) to the gradient of sets for them. What depends on the code alone is computed once."""
+"""From codes (B, ...) to a ValueAndGrad for sets of these inputs. What depends on codes alone is computed once."""
 
 Step = tuple[Tensor, Tensor, Tensor]
 """The sets (B, N, C) that a step ended with, and the energies (B,) and gradients (B, N, C) it used."""
@@ -26,8 +25,8 @@ Step = tuple[Tensor, Tensor, Tensor]
 Chain = tuple[Tensor, Iterator[Step]]
 """The sets before the first step, and the steps."""
 
-Record = Literal["nothing", "trace", "trajectory"]
-"""How much of a chain to keep: only its end, energies and gradient norms too, or all its sets too."""
+Record = Literal["nothing", "energies", "sets"]
+"""What to keep of a chain beside its end: nothing; energies and gradient norms; or these and all sets."""
 
 # Elements whose hidden features, 256 numbers each, take about 2 MB.
 ROWS_AT_ONCE = 2048
@@ -38,8 +37,9 @@ class ChainInfo:
     """Diagnostics of a chain.
 
     Attributes:
-        energies: (T, B), the energy wherever a gradient was taken; None if nothing was recorded.
-        gradient_norms: (T, B), the norm of each of these gradients; None if nothing was recorded.
+        energies: (T, B), what the energy gave at the beginning of each step, after noise where that comes first;
+            for edm at that step's sigma, not comparable between steps. None if nothing was recorded.
+        gradient_norms: (T, B), the norms of the gradients there; for edm of du / dsigma. None alike.
         trajectory: (T + 1, B, N, C), start and result included; None unless asked for.
     """
 
@@ -68,23 +68,25 @@ class Sampler(ABC):
     @torch.no_grad()
     def sample(
         self,
-        gradient: ValueAndGradFor,
+        value_and_grad: ValueAndGradFor,
         code: Float[Tensor, "b *code"],
         start: Float[Tensor, "b n c"],
         generator: torch.Generator,
         record: Record = "nothing",
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """One set for each code, with the record of its chain; `start` is zeros, in the paper's code."""
-        first, steps = self.chain(gradient, code, start, generator)
+        """One set for each code, with the record of its chain; `start` is zeros in the paper's implementation."""
+        first, steps = self.chain(value_and_grad, code, start, generator)
         return record_chain(steps, first, record)
 
     @abstractmethod
-    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
-        """Where chains begin, and their steps."""
+    def chain(
+        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+    ) -> Chain:
+        """The sets before the first step, made from `start`, and the steps."""
 
-    def probe(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
+    def warm_up_gradient(self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
         """Take one gradient of the kind that `sample` takes, for whoever must compile it first."""
-        gradient(code)(start)
+        value_and_grad(code)(start)
 
 
 def record_chain(
@@ -103,11 +105,11 @@ def record_chain(
             continue
         energies.append(energy.detach())
         norms.append(gradient.detach().flatten(1).norm(dim=1))
-        if record == "trajectory":
+        if record == "sets":
             trajectory.append(y.detach())
     if not energies:
         return y, ChainInfo()
-    all_sets = torch.stack(trajectory) if record == "trajectory" else None
+    all_sets = torch.stack(trajectory) if record == "sets" else None
     return y, ChainInfo(torch.stack(energies), torch.stack(norms), all_sets)
 
 
@@ -123,32 +125,32 @@ def _keep_freed_memory() -> None:
 
 
 def value_and_gradient(
-    field: SetField, y: Tensor, prepared: Cache, *, fused: bool = False, half: bool = False
+    field: SetField, y: Tensor, prepared: Prepared, *, fused: bool = False, bfloat16: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Energies and gradients of sets; with `half`, the layers run in bfloat16 and all between them as before.
+    """Energies and gradients of sets; with `bfloat16`, the layers run in it and all between them as before.
 
     Args:
         field: whose.
         y: padded sets (B, N, C).
         prepared: from `field.prepare`.
         fused: see `SetField.value_and_gradient`.
-        half: bfloat16 layers. Values that are nearly equal become equal, so ranks change.
+        bfloat16: layers in bfloat16. Values that are nearly equal become equal, so ranks change.
     """
-    if not half:
+    if not bfloat16:
         return field.value_and_gradient(y, prepared, fused=fused)
     with torch.autocast(y.device.type, torch.bfloat16):
         values, gradients = field.value_and_gradient(y, prepared, fused=fused)
     return values.to(y.dtype), gradients.to(y.dtype)
 
 
-def gradient_of(
+def value_and_grad_of(
     field: SetField,
     code: Tensor,
     size: int,
     function: Callable[..., tuple[Tensor, Tensor]] = value_and_gradient,
     rows: int = ROWS_AT_ONCE,
 ) -> ValueAndGrad:
-    """The gradient of `field` in sets of `size` rows; what stays the same over a chain is computed once.
+    """Energies and gradients of sets of `size` rows; what stays the same over a chain is computed once.
 
     On the CPU a large batch goes in parts, whose features stay in the cache, unless autograd records it.
 
@@ -160,12 +162,12 @@ def gradient_of(
         rows: elements in a part, about.
     """
     precision = torch.get_float32_matmul_precision()
-    # Training an energy takes derivatives of its gradient, which are too coarse in half precision.
-    half = precision == "medium" and not (torch.is_grad_enabled() and field.conservative)
+    # Training an energy takes derivatives of its gradient, which are too coarse in bfloat16.
+    bfloat16 = precision == "medium" and not (torch.is_grad_enabled() and field.conservative)
     # Where products round their factors (to bfloat16 anywhere, to tf32 on GPUs), those with the few features of an
     # element lose more by it than they gain in time.
     rounded = precision == "medium" or (precision == "high" and code.is_cuda)
-    function = partial(function, field, fused=rounded and code.dtype == torch.float32, half=half)
+    function = partial(function, field, fused=rounded and code.dtype == torch.float32, bfloat16=bfloat16)
     on_cpu = code.device.type == "cpu"
     if on_cpu:
         _keep_freed_memory()
@@ -175,8 +177,8 @@ def gradient_of(
     each = math.ceil(len(code) / math.ceil(len(code) * size / rows))
     parts = [field.prepare(part, size) for part in code.split(each)]
 
-    def gradient(y: Tensor) -> tuple[Tensor, Tensor]:
+    def in_parts(y: Tensor) -> tuple[Tensor, Tensor]:
         values, gradients = zip(*map(function, y.split(each), parts), strict=True)
         return torch.cat(values), torch.cat(gradients)
 
-    return gradient
+    return in_parts

@@ -22,8 +22,8 @@ class LogDensity:
 
     Attributes:
         value: (B,), or a number for one set.
-        error: alike, one standard error: of the probes where the divergence is estimated, and of the steps, by
-            the difference to half as many.
+        error: same shape. Root sum of squares of the Hutchinson estimate's standard error (0 where the divergence
+            is exact) and of the difference to a solution with half as many steps.
     """
 
     value: Float[Tensor, "*b"]

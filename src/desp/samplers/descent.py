@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.energies import SetEnergy
-from desp.samplers.base import ChainInfo, Record, Step, gradient_of, record_chain
-from desp.sets import features_of_present
+from desp.samplers.base import ChainInfo, Record, Step, record_chain, value_and_grad_of
+from desp.sets import present_feature_mask
 from desp.settings import DescentSettings
 from desp.settings.methods import SetRiskCardinality
 
@@ -70,10 +70,10 @@ class UnrolledDescent(nn.Module):
     def _steps(
         self, y: Tensor, energy: SetEnergy, code: Tensor, settings: DescentSettings, presence: Tensor | None
     ) -> Iterator[Step]:
-        moving = None if presence is None else features_of_present(y)
-        gradient = gradient_of(energy, code, y.shape[1])
+        moving = None if presence is None else present_feature_mask(y)
+        value_and_grad = value_and_grad_of(energy, code, y.shape[1])
         for _ in range(settings.steps):
-            values, gradients = gradient(y)
+            values, gradients = value_and_grad(y)
             gradients = gradients if moving is None else gradients * moving
             y = self._within(y - settings.step_size * gradients)
             yield y, values, gradients

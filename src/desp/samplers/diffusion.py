@@ -1,7 +1,7 @@
 """Noising and denoising of sets with the preconditioning of Karras et al. (2022).
 
 u is a set scaled to [-1, 1] plus noise of standard deviation sigma. The denoiser is c_skip u + c_out F(c_in
-u), where F is minus the gradient of a noise-conditional energy, or the output of a network: inputs and targets of
+u), where F is minus the gradient of a noise-conditional energy, or minus a network's output: inputs and targets of
 F have unit variance at every sigma.
 """
 
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from desp.nn import with_sigma
 from desp.samplers.base import ValueAndGradFor
-from desp.sets import features_of_present
+from desp.sets import present_feature_mask
 
 
 def noise_mask(y: Float[Tensor, "b n c"], known_presence: bool) -> Bool[Tensor, "b n c"]:
     """What carries noise: everything, or, where presence is known, the features of present elements."""
-    return features_of_present(y) if known_presence else torch.ones_like(y, dtype=torch.bool)
+    return present_feature_mask(y) if known_presence else torch.ones_like(y, dtype=torch.bool)
 
 
 def to_symmetric(y: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
@@ -49,13 +49,13 @@ class ProbabilityFlow:
     densities.
 
     Attributes:
-        gradient: of the energy.
+        value_and_grad: of the energy, or of a network in its place.
         code: of the inputs.
         mask: what carries noise.
         sigma_data: standard deviation of the data, roughly.
     """
 
-    gradient: ValueAndGradFor
+    value_and_grad: ValueAndGradFor
     code: Float[Tensor, "b *code"]
     mask: Bool[Tensor, "b n c"]
     sigma_data: float
@@ -69,9 +69,10 @@ class ProbabilityFlow:
     def network(
         self, u: Float[Tensor, "b n c"], sigma: Float[Tensor, " b"]
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
-        """The energy of the sets scaled by c_in, and F, minus its gradient."""
+        """The energy of the sets scaled by c_in, and F: minus its gradient, or minus a network's output."""
         c_in = (sigma.square() + self.sigma_data**2).rsqrt().view(-1, 1, 1)
-        energies, gradients = self.gradient(with_sigma(self.code, sigma))(torch.where(self.mask, c_in * u, u))
+        of_code = self.value_and_grad(with_sigma(self.code, sigma))
+        energies, gradients = of_code(torch.where(self.mask, c_in * u, u))
         return energies, -gradients
 
     def denoise(

@@ -23,8 +23,8 @@ def sigma_schedule(settings: EDMSettings) -> list[float]:
 class EDMSampler(Sampler):
     """Solves the probability-flow ODE from sigma_max to 0 by Euler or Heun steps.
 
-    Without churn the set is a deterministic function of the initial noise. With churn, some
-    noise is added before each step and removed again, which corrects errors of earlier steps.
+    Without churn the set is a deterministic function of the initial noise. With churn, some noise is added before
+    each step but the last and removed again, which corrects errors of earlier steps.
 
     Attributes:
         settings: sigmas, steps and their order, churn.
@@ -36,22 +36,24 @@ class EDMSampler(Sampler):
     sigma_data: float
     known_presence: bool
 
-    def probe(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
+    def warm_up_gradient(self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
         """One denoising: codes carry a sigma here."""
         mask = noise_mask(start, self.known_presence)
-        ProbabilityFlow(gradient, code, mask, self.sigma_data).derivative(start, 1.0)
+        ProbabilityFlow(value_and_grad, code, mask, self.sigma_data).derivative(start, 1.0)
 
-    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+    def chain(
+        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+    ) -> Chain:
         """Steps from noise; where presence is known, that of `start` says which elements there are."""
         mask, sigmas = noise_mask(start, self.known_presence), sigma_schedule(self.settings)
         u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, sigmas[0], generator)
-        flow = ProbabilityFlow(gradient, code, mask, self.sigma_data)
+        flow = ProbabilityFlow(value_and_grad, code, mask, self.sigma_data)
         return from_symmetric(u), self._steps(flow, u, sigmas, generator)
 
     def _steps(
         self, flow: ProbabilityFlow, u: Tensor, sigmas: list[float], generator: torch.Generator
     ) -> Iterator[Step]:
-        """The gradients of its record are the derivatives that each step began with."""
+        """In place of gradients, the derivatives du / dsigma that each step began with."""
         for sigma, following in pairwise(sigmas):
             raised = sigma * (1 + self.settings.churn) if following else sigma
             if raised > sigma:

@@ -21,14 +21,7 @@ from torch import Tensor
 from desp.capture import CapturedCall, borrowed_generator, warm_up
 from desp.energies import SetField
 from desp.errors import SettingsError
-from desp.samplers.base import (
-    ChainInfo,
-    Record,
-    Sampler,
-    ValueAndGrad,
-    gradient_of,
-    value_and_gradient,
-)
+from desp.samplers.base import ChainInfo, Record, Sampler, ValueAndGrad, value_and_grad_of, value_and_gradient
 from desp.settings import Engine
 
 logger = logging.getLogger(__name__)
@@ -79,17 +72,17 @@ class ChainEngine:
             in place is fine).
         engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled in long runs,
             else eager.
-        gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
-        fewest_chains: ``auto`` is eager where fewer run at once, as compiling and capturing cost seconds.
+        expected_gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
+        min_chains: ``auto`` is eager where fewer run at once, as compiling and capturing cost seconds.
     """
 
     def __init__(
-        self, field: SetField, engine: Engine = "auto", *, gradients: int = 0, fewest_chains: int = 0
+        self, field: SetField, engine: Engine = "auto", *, expected_gradients: int = 0, min_chains: int = 0
     ) -> None:
         self.field = field
         self.requested = engine
-        self.fewest_chains = fewest_chains
-        self.gradients = gradients
+        self.min_chains = min_chains
+        self.expected_gradients = expected_gradients
         self.used: EngineName | None = None
         self.resumed_engine: EngineName | None = None
         """What to use on the CPU: a resumed run goes on as it began, also if it is made longer."""
@@ -102,13 +95,13 @@ class ChainEngine:
         check_engine(self.requested, device)
         if self.requested != "auto":
             return self.requested
-        if chains is not None and chains < self.fewest_chains:
+        if chains is not None and chains < self.min_chains:
             return "eager"
         if device.type == "cuda":
             return "graph"
         if self.resumed_engine is not None:
             return self.resumed_engine
-        worth_it = self.gradients >= MIN_GRADIENTS_TO_COMPILE
+        worth_it = self.expected_gradients >= MIN_GRADIENTS_TO_COMPILE
         return "compiled" if device.type == "cpu" and worth_it else "eager"
 
     @torch.no_grad()
@@ -127,7 +120,8 @@ class ChainEngine:
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
         if name == "eager":
             self._announce(name)
-            return sampler.sample(partial(gradient_of, self.field, size=size), code, start, generator, record)
+            plain = partial(value_and_grad_of, self.field, size=size)
+            return sampler.sample(plain, code, start, generator, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
             ready = self._graph(sampler, code, start, record) if captured else None
             if not captured:
@@ -157,7 +151,7 @@ class ChainEngine:
 
     def try_gradient(self, sampler: Sampler, code: Tensor, start: Tensor) -> None:
         """Take one compiled gradient of the kind that `sampler` takes, so that later ones find it compiled."""
-        sampler.probe(partial(self.compiled_gradient, size=start.shape[1]), code, start)
+        sampler.warm_up_gradient(partial(self.compiled_gradient, size=start.shape[1]), code, start)
 
     def _kind(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
         """What else a captured graph or a compiled gradient depends on."""
@@ -172,13 +166,13 @@ class ChainEngine:
         self.requested = "eager"
 
     def compiled_gradient(self, code: Tensor, size: int) -> ValueAndGrad:
-        """The gradient in sets of `size` rows by a compiled function that all chains of this energy share."""
+        """`value_and_grad_of` sets of `size` rows, compiled once for all chains of this energy."""
         if self._function is None:
             # Every shape is compiled for itself, and torch gives up after a few: that many are no mistake here.
             compiler = import_module("torch._dynamo").config  # takes a second, and only compiling needs it
             compiler.recompile_limit = max(compiler.recompile_limit, COMPILED_SHAPES)
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
-        return gradient_of(self.field, code, size, self._function, ROWS_COMPILED)
+        return value_and_grad_of(self.field, code, size, self._function, ROWS_COMPILED)
 
     def _graph(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
         key = (sampler, code.shape, start.shape, record, *self._kind(code, start))
@@ -210,8 +204,8 @@ class _ChainGraph:
 
         def chain() -> tuple[Tensor, ChainInfo]:
             # What is prepared for the gradient is part of the graph: it follows the weights between replays.
-            gradient = partial(engine.compiled_gradient, size=size)
-            return sampler.sample(gradient, self.code, self.start, self.generator, record)
+            value_and_grad = partial(engine.compiled_gradient, size=size)
+            return sampler.sample(value_and_grad, self.code, self.start, self.generator, record)
 
         self.chain = CapturedCall(chain, [self.generator])
 

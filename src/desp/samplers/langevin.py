@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.samplers.base import Chain, Sampler, Step, ValueAndGrad, ValueAndGradFor
-from desp.sets import features_of_present
+from desp.sets import present_feature_mask
 from desp.settings import LangevinSettings, require_setting
 
 HUGE = 1e15
@@ -16,7 +16,7 @@ HUGE = 1e15
 
 def langevin_step(
     y: Float[Tensor, "b n c"],
-    gradient: ValueAndGrad,
+    value_and_grad: ValueAndGrad,
     noise: Float[Tensor, "b n c"] | None,
     settings: LangevinSettings,
     velocity: Float[Tensor, "b n c"] | None = None,
@@ -25,7 +25,7 @@ def langevin_step(
 
     Args:
         y: where the chain is.
-        gradient: energies and gradients of sets.
+        value_and_grad: energies and gradients of sets.
         noise: what to add, already scaled; None for a deterministic step (equation 6b).
         settings: step size and order.
         velocity: the gradient step before, for deterministic steps with momentum.
@@ -35,15 +35,15 @@ def langevin_step(
     """
     if noise is not None and settings.noise_first:
         y = y + noise
-    energy, gradients = gradient(y)
+    energy, gradients = value_and_grad(y)
     step = -settings.step_size * gradients
     if settings.momentum > 0 and noise is None and velocity is not None:
         step = step + settings.momentum * velocity
-    if settings.max_step is not None:
+    if settings.max_step_norm is not None:
         # Clamped first, as the square of a huge number is infinite; not divided by the length, which may be zero.
         step = step.clamp(-HUGE, HUGE)
         length = step.norm(dim=-1, keepdim=True)
-        step = step * (settings.max_step / length.clamp(min=settings.max_step))
+        step = step * (settings.max_step_norm / length.clamp(min=settings.max_step_norm))
     y = y + step
     if noise is not None and not settings.noise_first:
         y = y + noise
@@ -69,28 +69,30 @@ class LangevinSampler(Sampler):
     def __post_init__(self) -> None:
         require_setting(self.settings.restarts == 1, "restarts", "1 for a single chain", self.settings.restarts)
 
-    def chain(self, gradient: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator) -> Chain:
+    def chain(
+        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+    ) -> Chain:
         """Transitions from `start`."""
-        return start, self._steps(gradient(code), start, generator)
+        return start, self._steps(value_and_grad(code), start, generator)
 
-    def _steps(self, gradient: ValueAndGrad, start: Tensor, generator: torch.Generator) -> Iterator[Step]:
+    def _steps(self, value_and_grad: ValueAndGrad, start: Tensor, generator: torch.Generator) -> Iterator[Step]:
         y, velocity = start, None
         if self.known_presence:
-            gradient = _masked(gradient, features_of_present(start))
+            value_and_grad = _masked(value_and_grad, present_feature_mask(start))
         for step in range(self.settings.steps):
             noise, scale = None, self.settings.noise_at(step)
             if scale > 0:
                 noise = scale * torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
-                noise = noise * features_of_present(start) if self.known_presence else noise
-            y, energy, gradients, velocity = langevin_step(y, gradient, noise, self.settings, velocity)
+                noise = noise * present_feature_mask(start) if self.known_presence else noise
+            y, energy, gradients, velocity = langevin_step(y, value_and_grad, noise, self.settings, velocity)
             yield y, energy, gradients
 
 
-def _masked(gradient: ValueAndGrad, mask: Bool[Tensor, "b n c"]) -> ValueAndGrad:
-    """The gradient where `mask` is true, else 0."""
+def _masked(value_and_grad: ValueAndGrad, mask: Bool[Tensor, "b n c"]) -> ValueAndGrad:
+    """With the gradient where `mask` is true, else 0."""
 
     def masked(y: Tensor) -> tuple[Tensor, Tensor]:
-        values, gradients = gradient(y)
+        values, gradients = value_and_grad(y)
         return values, gradients.masked_fill(~mask, 0.0)
 
     return masked

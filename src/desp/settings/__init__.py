@@ -56,8 +56,8 @@ from desp.settings.tasks import ClevrSource as ClevrSource
 from desp.settings.tasks import ClevrTarget as ClevrTarget
 from desp.settings.tasks import DigitsSettings as DigitsSettings
 from desp.settings.tasks import FilesSettings as FilesSettings
+from desp.settings.tasks import MnistDataset as MnistDataset
 from desp.settings.tasks import MnistSettings as MnistSettings
-from desp.settings.tasks import MnistVariant as MnistVariant
 from desp.settings.tasks import PolygonsSettings as PolygonsSettings
 from desp.settings.tasks import TaskSettings as TaskSettings
 from desp.settings.training import TrainingSettings as TrainingSettings

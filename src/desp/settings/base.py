@@ -65,13 +65,12 @@ class Variant:
 
     Each of these is a family, a class directly below this one. A variant is a dataclass below its family,
     registered with the name by which files and the command line find it and with what it builds, which is imported
-    when it is
-    built: settings know no torch. A package outside registers its own in the same way.
+    when it is built: settings know no torch. A package outside registers its own in the same way.
     """
 
     kind: ClassVar[str] = ""
     target: ClassVar[str] = ""
-    """What these settings build, as ``module:name``."""
+    """What these settings configure, as ``module:name``."""
 
     @classmethod
     def register(cls, kind: str, target: str) -> Callable[[type[V]], type[V]]:
@@ -106,7 +105,7 @@ class Variant:
         return {kind: item for kind, item in _FAMILIES.get(cls.family(), {}).items() if issubclass(item, cls)}
 
     def load(self) -> Any:
-        """What these settings build: a class or a function that takes them first."""
+        """The class or function that builds it from these settings; not used for samplers, which methods build."""
         module, _, name = self.target.partition(":")
         return getattr(import_module(module), name)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from desp.errors import SettingsError
 from desp.settings.base import InputKind, require_setting
 
 Columns = tuple[tuple[int, int], ...]
@@ -36,7 +37,8 @@ class DataDescription:
         position = _ranges(self.position, POSITION, POSITION) and len(self.position) <= 1
         require_setting(position, "position", "one range of two columns, (first, first + 2)", self.position)
         named = (*self.categories, *self.boxes, *self.position)
-        require_setting(_ranges(named, 2), "description", "columns of one meaning each", named)
+        if not _ranges(named, 2):
+            raise SettingsError(f"categories, boxes and position must not share columns, got {named!r}.")
         sets = not self.aligned or self.input_kind in (None, "set")
         require_setting(sets, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
 

@@ -28,8 +28,8 @@ class EncoderSettings(Variant):
 @EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
 @dataclass(frozen=True)
 class IdentityEncoderSettings(EncoderSettings):
-    """No learned layers: standardised vectors; or input sets in the units and with the padding of those to
-    predict, for a shared set encoder."""
+    """Encoder without learned layers: standardised vectors; or input sets in the units and with the padding of
+    those to predict, for a shared set encoder."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector", "set")
 
@@ -42,8 +42,8 @@ class LayeredEncoderSettings(EncoderSettings):
     """Width of the hidden layers, or channels of the widest one."""
     out: int = 128
     """Length H of the code, or of each element's code."""
-    standardise: bool = False
-    """Batch norm without scale and shift on the codes."""
+    standardise_codes: bool = False
+    """Batch norm without scale and shift on the codes, so that each of their numbers has mean 0, variance 1."""
     initialisation: Initialisation = "default"
     """Initial weights: torch's default, or Xavier-uniform with zero biases."""
 
@@ -54,8 +54,8 @@ class LayeredEncoderSettings(EncoderSettings):
 @EncoderSettings.register("mlp", "desp.nn.encoders:build_mlp")
 @dataclass(frozen=True)
 class MLPEncoderSettings(LayeredEncoderSettings):
-    """An MLP on standardised vectors, or on each element of an input set: a code for each element, for outputs
-    that are aligned with them."""
+    """Encoder: an MLP on standardised vectors, or on each element of an input set: a code for each element, for
+    outputs that are aligned with them."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector", "set")
 
@@ -63,7 +63,7 @@ class MLPEncoderSettings(LayeredEncoderSettings):
 @EncoderSettings.register("conv", "desp.nn.encoders:build_conv")
 @dataclass(frozen=True)
 class ConvEncoderSettings(LayeredEncoderSettings):
-    """Images through strided convolutions and a mean over positions."""
+    """Encoder of images: strided convolutions and a mean over positions."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
 
@@ -93,7 +93,7 @@ class ResNet34EncoderSettings(EncoderSettings):
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
     out: int = 512
     """Length H of the code."""
-    standardise: bool = False
+    standardise_codes: bool = False
     """Batch norm without scale and shift on the codes."""
     initialisation: Initialisation = "default"
     """Initial weights: torchvision's and torch's default, or Xavier-uniform with zero biases."""
@@ -118,27 +118,27 @@ class ResNet34EncoderSettings(EncoderSettings):
 @EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")
 @dataclass(frozen=True)
 class SumPooledSetEncoderSettings(LayeredEncoderSettings):
-    """Input sets: an MLP on each element's Fourier features, a sum over present elements, an MLP."""
+    """Encoder of input sets: an MLP on each element's Fourier features, a sum over present elements, an MLP."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
-    fourier_features: int = 8
-    """Frequencies of each feature of an element; 0: the features alone."""
+    fourier_frequencies: int = 8
+    """How many frequencies, each as sine and cosine, are added to each feature of an element; 0: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_not_negative(self, "fourier_features")
+        require_not_negative(self, "fourier_frequencies")
 
 
 @EncoderSettings.register("fspool-set", "desp.nn.encoders:build_fspool_set")
 @dataclass(frozen=True)
 class FSPoolSetEncoderSettings(LayeredEncoderSettings):
-    """Input sets: an MLP on each element, then FSPool."""
+    """Encoder of input sets: an MLP on each element, then FSPool."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
     hidden: int = 256
     """Width of the hidden layers."""
     out: int = 64
-    """Length of the code."""
+    """Length H of the code."""
     presence_as_feature: bool = False
     """Presence is an input feature and absent rows are pooled as zeros, as in DSPN; else they are masked."""
 

@@ -26,8 +26,8 @@ from desp.settings.encoders import (
 class EnergySettings(Variant):
     """E(x, Y) of equation 1."""
 
-    noise_conditional: ClassVar[bool] = False
-    """Whether it can be trained by denoising: the noise level sigma then joins the code."""
+    supports_noise_conditioning: ClassVar[bool] = False
+    """Whether it can be trained by denoising, where the noise level sigma joins the code."""
     smooth: ClassVar[bool] = False
     """Whether its gradient is continuous in the set, which a density needs."""
     supports_mask_divergent: ClassVar[bool] = False
@@ -44,7 +44,7 @@ class EnergySettings(Variant):
         return False
 
     def check_code(self, code_shape: tuple[int, ...], set_shape: tuple[int, int]) -> None:
-        """Check that it can use codes of this shape for padded sets (N, C).
+        """Check that it can use `code_shape`, of what the encoder gives for one input, for padded sets (N, C).
 
         Raises:
             SettingsError: it needs others.
@@ -62,18 +62,19 @@ class EnergySettings(Variant):
 @EnergySettings.register("deep-sets", "desp.energies.deep_sets:DeepSetsEnergy")
 @dataclass(frozen=True)
 class DeepSetsSettings(EnergySettings):
-    """The energy E_DS of equation 8: an MLP on every element, a pooling, a second MLP."""
+    """Energy E_DS of equation 8: an MLP on every element, a pooling, a second MLP."""
 
-    noise_conditional: ClassVar[bool] = True
+    supports_noise_conditioning: ClassVar[bool] = True
     supports_mask_divergent: ClassVar[bool] = True
     element_layers: int = 3
     """Linear layers before the pooling."""
     set_layers: int = 3
     """Linear layers after the pooling."""
     pooling: Pooling = "fspool"
-    """How element features become set features."""
+    """How element features become set features. softmax: N times a mean weighted by a softmax of the feature
+    itself at a learned temperature."""
     divide_by_size: bool = True
-    """Divide element features by the padded set size before pooling."""
+    """Divide element features by the padded set size N before pooling."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "element_layers", "set_layers")
@@ -82,7 +83,7 @@ class DeepSetsSettings(EnergySettings):
 @EnergySettings.register("set-encoder", "desp.energies.set_encoder:SetEncoderEnergy")
 @dataclass(frozen=True)
 class SetEncoderEnergySettings(EnergySettings):
-    """The energy E_SE of equation 9: Huber distance between set code and input code."""
+    """Energy E_SE of equation 9: Huber distance between set code and input code."""
 
     supports_mask_divergent: ClassVar[bool] = True
     hidden: int = 256
@@ -90,13 +91,14 @@ class SetEncoderEnergySettings(EnergySettings):
     layers: int = 3
     """Linear layers of the set encoder."""
     latent: int = 64
-    """Length of the code that sets and inputs share."""
+    """Length H of the code, the same for sets and inputs."""
     pooling: Pooling = "fspool"
-    """How element features become the code."""
+    """How element features become the code. softmax: N times a mean weighted by a softmax of the feature itself
+    at a learned temperature."""
     divide_by_size: bool = False
-    """Divide element features by the padded set size before pooling."""
+    """Divide element features by the padded set size N before pooling."""
     shared: bool = False
-    """Inputs are sets like those to predict, and one encoder gives the codes of both: an auto-encoder."""
+    """One encoder for sets and inputs: inputs are sets like those to predict, as in an auto-encoder."""
     negative_slope: float = 0.01
     """Slope of the set encoder's activations below zero; 0: ReLU."""
     initialisation: Initialisation = "default"
@@ -143,14 +145,15 @@ class SetEncoderEnergySettings(EnergySettings):
 @EnergySettings.register("pooled-layers", "desp.energies.network:NetworkEnergy")
 @dataclass(frozen=True)
 class PooledLayersSettings(EnergySettings):
-    """Smooth layers on every element, each of which also sees the pooled set: an energy for denoising."""
+    """Energy for denoising. Permutation-equivariant layers (Zaheer et al. 2017): smooth, and in each of them every
+    element also sees the pooled set."""
 
-    noise_conditional: ClassVar[bool] = True
+    supports_noise_conditioning: ClassVar[bool] = True
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
     pooling: Pooling = "softmax"
-    """How element features become set features. FSPool has gradients that jump where elements change their order,
-    so that sets have no density (`log_prob`)."""
+    """How element features become set features. softmax: a mean weighted by a softmax of the feature itself at a
+    learned temperature. fspool: no density (`log_prob`), as gradients jump where elements change their order."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
@@ -164,27 +167,28 @@ class PooledLayersSettings(EnergySettings):
 @EnergySettings.register("attention", "desp.energies.network:NetworkEnergy")
 @dataclass(frozen=True)
 class AttentionSettings(EnergySettings):
-    """Self-attention among elements: an energy for denoising sets with much local structure."""
+    """Energy for denoising sets with much local structure: self-attention among elements."""
 
-    noise_conditional: ClassVar[bool] = True
+    supports_noise_conditioning: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     masks_absent: ClassVar[bool] = True
     layers: int = 3
     """Attention layers."""
     heads: int = 4
     """Attention heads; a divisor of the width."""
-    fourier_features: int = 8
-    """Frequencies of each feature, with 1 to so many periods over a length of 4, which for denoising is the range
-    of the data at low noise; 0: none. What repeats, such as the positions of pixels, is learned fast with them."""
+    fourier_frequencies: int = 8
+    """Sine and cosine of each feature with 1 to so many periods over a length of 4, which for denoising is the
+    range of data at low noise; 0: none. What repeats, such as positions of pixels, is learned fast with them."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "heads")
-        require_not_negative(self, "fourier_features")
+        require_not_negative(self, "fourier_frequencies")
         divides = self.hidden % self.heads == 0
         require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""
         if kind == "set":
-            return SumPooledSetEncoderSettings(self.hidden, self.hidden, fourier_features=self.fourier_features)
+            frequencies = self.fourier_frequencies
+            return SumPooledSetEncoderSettings(self.hidden, self.hidden, fourier_frequencies=frequencies)
         return super().default_encoder(kind)

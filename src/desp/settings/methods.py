@@ -32,7 +32,7 @@ class MethodSettings(Variant):
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
     encoder: EncoderSettings | None = None
-    """h(x); None: what suits the inputs."""
+    """Encoder of the inputs, h(x) in the paper; None: the default for the kind of input."""
 
     @property
     def backbone(self) -> EnergySettings:
@@ -106,8 +106,8 @@ class _EnergyMethodSettings(MethodSettings):
 @MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
 @dataclass(frozen=True)
 class ContrastiveSettings(_EnergyMethodSettings):
-    """The paper's method: real sets get low energy, the samples of a Langevin chain high energy (equations 3 to
-    5)."""
+    """The paper's method, DESP: maximum likelihood; the gradient of log Z from short Langevin chains that start at
+    zero (equations 3 to 5)."""
 
     training_sampler: LangevinSettings = field(
         default_factory=lambda: LangevinSettings(steps=60, stochastic_steps=60)
@@ -118,9 +118,9 @@ class ContrastiveSettings(_EnergyMethodSettings):
     data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
     mask_divergent: bool = False
-    """Mask diverged samples in the loss: those with an element whose next gradient step would exceed
-    `training_sampler.max_step`. The energy is too steep there, and would get steeper. The log has their fraction
-    as `divergent`."""
+    """Mask divergent samples in the loss: those with an element whose next gradient step would exceed
+    `training_sampler.max_step_norm`. There the energy is too steep, and raising it further would make it steeper.
+    The log has their fraction as `divergent`."""
     max_divergent_fraction: float = 0.05
     """With mask_divergent: fraction of samples that may diverge between checkpoints; with more, training fails
     (`on_divergence`)."""
@@ -131,10 +131,9 @@ class ContrastiveSettings(_EnergyMethodSettings):
         require_setting(
             one, "training_sampler.restarts", "1: restarts are for prediction", self.training_sampler.restarts
         )
-        limited = not self.mask_divergent or self.training_sampler.max_step is not None
-        require_setting(
-            limited, "mask_divergent", "False without training_sampler.max_step (try .1)", self.mask_divergent
-        )
+        limited = not self.mask_divergent or self.training_sampler.max_step_norm is not None
+        wanted = "False without training_sampler.max_step_norm (try .1)"
+        require_setting(limited, "mask_divergent", wanted, self.mask_divergent)
         most = self.max_divergent_fraction
         require_setting(0 < most <= 1, "max_divergent_fraction", "above 0 and at most 1", most)
         bounded = not self.mask_divergent or self.energy.supports_mask_divergent
@@ -167,7 +166,7 @@ class DiffusionSettings(MethodSettings):
         require_positive(self, "p_std", "sigma_data", "noise_draws")
         require_not_negative(self, "cardinality_weight")
         drawn = self.cardinality == "predicted" or self.sampler.cardinality == "sampled"
-        wanted = "sampled where the cardinality is denoised"
+        wanted = "left at 'sampled': with method.cardinality = 'denoised' there is no p(n | x) to take the mode of"
         require_setting(drawn, "sampler.cardinality", wanted, self.sampler.cardinality)
 
     @property
@@ -179,8 +178,8 @@ class DiffusionSettings(MethodSettings):
 @MethodSettings.register("denoising", "desp.methods.denoising:EnergyDenoising")
 @dataclass(frozen=True)
 class DenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
-    """Denoising score matching: the energy's gradient learns to remove noise of every level; no chain in
-    training."""
+    """Denoising with an energy, which `denoiser` lacks: its gradient learns, by score matching, to remove noise of
+    every level; no chain in training."""
 
     energy: EnergySettings = field(default_factory=PooledLayersSettings)
     """The energy E(x, Y, sigma), conditional on the noise level."""
@@ -190,10 +189,8 @@ class DenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "energy_sigma")
-        conditional = self.energy.noise_conditional
-        require_setting(
-            conditional, "energy", "pooled-layers, attention or deep-sets for denoising", self.energy.kind
-        )
+        conditional, wanted = self.energy.supports_noise_conditioning, "pooled-layers, attention or deep-sets"
+        require_setting(conditional, "energy", f"{wanted} for denoising", self.energy.kind)
 
     @property
     def has_density(self) -> bool:
@@ -204,10 +201,8 @@ class DenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
 @MethodSettings.register("denoiser", "desp.methods.denoising:Denoiser")
 @dataclass(frozen=True)
 class DenoiserSettings(DiffusionSettings):
-    """EDM diffusion without an energy: attention outputs the preconditioned denoiser's F for every element.
-
-    Several times faster than an energy on large sets, but predictions cannot be compared.
-    """
+    """Denoising without an energy, which `denoising` has: EDM diffusion. The preconditioned network F is minus the
+    output of attention layers. Several times faster on large sets, but predictions cannot be compared."""
 
     network: AttentionSettings = field(default_factory=AttentionSettings)
     """The layers of the denoiser."""
@@ -236,7 +231,7 @@ class BoxDenoiserSettings(DiffusionSettings):
     """Layers of self-attention among boxes and cross-attention to the image."""
     heads: int = 8
     """Attention heads; a divisor of the width."""
-    fourier_features: int = 8
+    fourier_frequencies: int = 8
     """Frequencies of each feature of a box."""
     points: int = 6
     """Points that a box reads along each axis, inside it at stride 4, and twice as far apart at stride 8."""
@@ -246,7 +241,7 @@ class BoxDenoiserSettings(DiffusionSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "hidden", "layers", "heads", "points")
-        require_not_negative(self, "fourier_features", "centre_weight")
+        require_not_negative(self, "fourier_frequencies", "centre_weight")
         divides = self.hidden % self.heads == 0
         require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
 
@@ -331,7 +326,7 @@ class TSPNSettings(MethodSettings):
     feedforward: int = 1024
     """Width of the feed-forward layers."""
     latent: int = 64
-    """Length of the code."""
+    """Length H of the code."""
     cardinality_weight: float = 1.0
     """Weight of -log p(n | x) in the loss."""
     cardinality_hidden: int = 128
@@ -357,8 +352,10 @@ class TSPNSettings(MethodSettings):
         """To standardised codes: the decoder sees codes beside random points, and would not see small
         differences."""
         if kind == "set":
-            return FSPoolSetEncoderSettings(self.hidden, self.latent, presence_as_feature=True, standardise=True)
-        return LAYERED_ENCODERS[kind](self.hidden, self.latent, standardise=True)
+            return FSPoolSetEncoderSettings(
+                self.hidden, self.latent, standardise_codes=True, presence_as_feature=True
+            )
+        return LAYERED_ENCODERS[kind](self.hidden, self.latent, standardise_codes=True)
 
 
 @MethodSettings.register("detector", "desp.methods.detector:Detector")

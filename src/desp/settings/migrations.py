@@ -1,7 +1,7 @@
 """Saved settings of older versions, brought to today's names: pure functions from dict to dict.
 
 Schema 1 is everything before schemas were numbered: energy, estimator and sampler as three parts of a predictor.
-Schema 3 wrote the default encoder as one of kind 'auto'. Nothing was ever recorded with schema 2.
+Nothing was ever recorded with schema 2. Schema 3 wrote the default encoder as one of kind 'auto'.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from desp.errors import SettingsError
 
-SCHEMA = 4
+SCHEMA = 5
 
 REMOVED = (
     "{what} was removed from desp, so this run can no longer be used. Its results stay readable; to use the "
@@ -25,7 +25,7 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _run_from_1, 3: _from_3})
+    return _migrate(values, {1: _run_from_1, 3: _from_3, 4: _from_4})
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
@@ -34,7 +34,7 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _predictor_from_1, 3: _from_3})
+    return _migrate(values, {1: _predictor_from_1, 3: _from_3, 4: _from_4})
 
 
 def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
@@ -56,6 +56,28 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     if energy.get("pooling") == "max":
         raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
     return values
+
+
+# -- from schema 4 -----------------------------------------------------------------------------------------
+
+_CODES = {"standardise": "standardise_codes"}
+_FREQUENCIES = {"fourier_features": "fourier_frequencies"}
+_NAMES_OF_4 = {
+    **dict.fromkeys(("mlp", "conv", "fspool-set"), _CODES),
+    "sum-pooled-set": _CODES | _FREQUENCIES,
+    "attention": _FREQUENCIES,
+    "langevin": {"max_step": "max_step_norm"},
+    "mnist": {"variant": "dataset"},
+}
+_RULES_OF_4 = {"every": "all_above", "any": "any_beyond"}
+
+
+def _from_4(values: Values) -> Values:
+    """Names of each part by its kind, so that a setting of the same name in another package stays."""
+    values = {name: _from_4(item) if isinstance(item, dict) else item for name, item in values.items()}
+    if "zero_rule" in values:
+        values["presence_rule"] = _RULES_OF_4[values.pop("zero_rule")]
+    return _renamed(values, _NAMES_OF_4.get(values.get("kind", ""), {}))
 
 
 # -- from schema 3 -----------------------------------------------------------------------------------------
@@ -120,17 +142,8 @@ def _contrastive_from_1(energy: Values, estimator: Values, sampler: Values) -> V
 
 def _denoising_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
     _without(estimator, "estimator", size_head="free")
-    names = {
-        "sizes": "cardinality",
-        "size_weight": "cardinality_weight",
-        "mean_log_level": "p_mean",
-        "deviation_log_level": "p_std",
-        "data_deviation": "sigma_data",
-        "energy_level": "energy_sigma",
-    }
-    method = _renamed(estimator, names)
-    if "cardinality" in method:
-        method["cardinality"] = {"first": "predicted"}.get(method["cardinality"], method["cardinality"])
+    levels = {"mean_log_level": "p_mean", "deviation_log_level": "p_std", "energy_level": "energy_sigma"}
+    method = _with_sizes(_renamed(estimator, levels | {"data_deviation": "sigma_data"}))
     method["sampler"] = _edm_from_1(sampler)
     if energy.pop("field", False):
         method.pop("energy_sigma", None)
@@ -140,24 +153,22 @@ def _denoising_from_1(energy: Values, estimator: Values, sampler: Values) -> Val
 
 def _set_risk_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
     del sampler  # it was saved, and never ran
-    names = {
-        "scored": "supervise",
-        "sizes": "cardinality",
-        "size_weight": "cardinality_weight",
-        "size_hidden": "cardinality_hidden",
-    }
-    method = _renamed(estimator, names)
-    if "cardinality" in method:
-        method["cardinality"] = {"first": "predicted"}.get(method["cardinality"], method["cardinality"])
+    method = _with_sizes(_renamed(estimator, {"scored": "supervise"}))
     descent = {name: method.pop(name) for name in ("steps", "step_size") if name in method}
     return {"kind": "set-risk", **method, "descent": descent, "energy": _energy_from_1(energy, "deep-sets")}
 
 
 def _tspn_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
     del sampler  # it was saved, and never ran
-    names = {"size_weight": "cardinality_weight", "size_hidden": "cardinality_hidden"}
     energy.pop("kind", None)
-    return {"kind": "tspn", **energy, **_renamed(estimator, names)}
+    return {"kind": "tspn", **energy, **_with_sizes(estimator)}
+
+
+def _with_sizes(method: Values) -> Values:
+    """Settings of the cardinality, which were called those of sizes."""
+    names = {"sizes": "cardinality", "size_weight": "cardinality_weight", "size_hidden": "cardinality_hidden"}
+    method = _renamed(method, names)
+    return method | ({"cardinality": "predicted"} if method.get("cardinality") == "first" else {})
 
 
 _METHODS_OF_1: dict[str, Callable[[Values, Values, Values], Values]] = {
@@ -176,26 +187,15 @@ def _energy_from_1(energy: Values, default: str) -> Values:
 
 
 def _langevin_from_1(sampler: Values) -> Values:
-    names = {
-        "last_noise": "final_noise_scale",
-        "largest_step": "max_step",
-        "tries": "restarts",
-        "from_tries": "aggregate",
-    }
-    return {"kind": "langevin"} | _renamed(sampler, names)
+    names = {"last_noise": "final_noise_scale", "largest_step": "max_step", "tries": "restarts"}
+    return {"kind": "langevin"} | _renamed(sampler, names | {"from_tries": "aggregate"})
 
 
 def _edm_from_1(sampler: Values) -> Values:
     sampler = dict(sampler)
     _without(sampler, "sampler", refinement=0, matching=0)
-    names = {
-        "highest": "sigma_max",
-        "lowest": "sigma_min",
-        "spacing": "rho",
-        "stochasticity": "churn",
-        "sizes": "cardinality",
-    }
-    renamed = _renamed(sampler, names)
+    names = {"highest": "sigma_max", "lowest": "sigma_min", "spacing": "rho", "stochasticity": "churn"}
+    renamed = _renamed(sampler, names | {"sizes": "cardinality"})
     if "cardinality" in renamed:
         renamed["cardinality"] = {"drawn": "sampled", "likeliest": "mode"}[renamed["cardinality"]]
     return renamed | {"kind": "edm"}

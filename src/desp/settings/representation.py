@@ -13,9 +13,11 @@ class RepresentationSettings:
     padding: Literal["presence", "zero"] = "presence"
     """presence: one more feature, 1 for present and 0 for absent. zero: absent elements are zero vectors."""
     threshold: float | None = None
-    """Above it an element is present: the presence feature (.5 if None) or coordinates (zero padding, .015)."""
-    zero_rule: Literal["every", "any"] = "every"
-    """Zero padding: present when every coordinate lies above the threshold, or any one beyond +-threshold."""
+    """Above it, in scaled units, an element is present: its presence (None: .5), or with zero padding coordinates
+    (None: .015). Zero padding goes with scaling none: auto scales the smallest value of a feature to 0."""
+    presence_rule: Literal["all_above", "any_beyond"] = "all_above"
+    """With zero padding an element is present if all its coordinates are above the threshold, or if any one is
+    beyond +-threshold."""
     max_size: int | None = None
     """Largest set; that of the data if None."""
     scaling: Literal["auto", "none"] = "auto"

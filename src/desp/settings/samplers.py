@@ -10,13 +10,16 @@ Aggregate = Literal["lowest", "mean"]
 
 @dataclass(frozen=True)
 class SamplerSettings(Variant):
-    """How sets are sampled: from noise, zeros or a learned start. The one part that may change after training."""
+    """How sets are sampled: from noise, zeros or a learned start. The one part that may change after training.
+
+    These settings only give a kind its name and values: each method builds its own sampler from them.
+    """
 
 
 @SamplerSettings.register("langevin", "desp.samplers.langevin:LangevinSampler")
 @dataclass(frozen=True)
 class LangevinSettings(SamplerSettings):
-    """The chain of equations 5 and 6: `stochastic_steps` steps with noise, the rest without."""
+    """Sampler: the Langevin chain of equations 5 and 6, `stochastic_steps` steps with noise, the rest without."""
 
     steps: int = 60
     """T: gradient steps in all."""
@@ -32,12 +35,12 @@ class LangevinSettings(SamplerSettings):
     """True: noise, then gradient, as in the paper's released code. False: gradient, then noise: equation 5."""
     momentum: float = 0.0
     """Heavy-ball momentum of the steps without noise; 0: plain descent, as in the paper."""
-    max_step: float | None = None
+    max_step_norm: float | None = None
     """Clip the gradient step of each element to this norm, which keeps chains finite where the energy is too
     steep; None: no clipping."""
     restarts: int = 1
-    """Chains for each predicted set. For when one answer is right: of several answers those of low energy are
-    chosen too often, and their mean is none of them."""
+    """Chains run for each predicted set. More than 1 only where a single answer is right: with several, `lowest`
+    over-represents low-energy answers and `mean` averages different ones."""
     aggregate: Aggregate = "lowest"
     """What is made of several restarts. lowest: the end of lowest energy. mean: the Wasserstein barycenter of the
     half of lower energy."""
@@ -57,8 +60,8 @@ class LangevinSettings(SamplerSettings):
             final,
         )
         require_setting(0 <= self.momentum < 1, "momentum", "at least 0 and below 1", self.momentum)
-        limit = self.max_step
-        require_setting(limit is None or limit > 0, "max_step", "positive or None", limit)
+        limit = self.max_step_norm
+        require_setting(limit is None or limit > 0, "max_step_norm", "positive or None", limit)
 
     def noise_at(self, step: int) -> float:
         """Standard deviation of the noise of a step, counted from 0."""
@@ -73,10 +76,10 @@ class LangevinSettings(SamplerSettings):
 @SamplerSettings.register("edm", "desp.samplers.edm:EDMSampler")
 @dataclass(frozen=True)
 class EDMSettings(SamplerSettings):
-    """The sampler of Karras et al. (2022): from noise to sets along the probability-flow ODE."""
+    """Sampler: that of Karras et al. (2022), from noise to sets along the probability-flow ODE."""
 
     steps: int = 20
-    """Number of steps N: noise levels from sigma_max to sigma_min, then 0."""
+    """Number of steps: so many noise levels from sigma_max to sigma_min, then 0."""
     order: Literal[1, 2] = 2
     """1: Euler, one denoiser evaluation a step. 2: Heun, two of them, and far more accurate."""
     sigma_max: float = 20.0
@@ -86,8 +89,8 @@ class EDMSettings(SamplerSettings):
     rho: float = 7.0
     """1: equidistant noise levels; larger: more of them at low noise."""
     churn: float = 0.0
-    """gamma of Karras et al. (2022), their S_churn / steps: before each step new noise raises sigma to (1 + churn)
-    sigma; 0: deterministic, the probability-flow ODE."""
+    """gamma of Karras et al. (2022), S_churn / steps and not S_churn itself: before each step but the last, new
+    noise raises sigma to (1 + churn) sigma; 0: deterministic, the probability-flow ODE."""
     cardinality: Literal["sampled", "mode"] = "sampled"
     """Where the cardinality is predicted: sampled from p(n | x), or its mode, where only one can be right."""
 
@@ -102,7 +105,7 @@ class EDMSettings(SamplerSettings):
 @SamplerSettings.register("descent", "desp.samplers.descent:UnrolledDescent")
 @dataclass(frozen=True)
 class DescentSettings(SamplerSettings):
-    """Gradient steps from a learned start: what direct risk and DSPN unroll in training and predict by."""
+    """Sampler: gradient steps from a learned start, which direct risk and DSPN unroll in training."""
 
     steps: int = 20
     """Gradient steps."""

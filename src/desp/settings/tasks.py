@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 from desp.settings.base import Variant, require_setting
 from desp.settings.data import DataDescription
 
-MnistVariant = Literal["mnist", "fashion"]
+MnistDataset = Literal["mnist", "fashion"]
 ClevrSource = Literal["files", "generated"]
 ClevrTarget = Literal["boxes", "state"]
 
@@ -57,7 +57,7 @@ class PolygonsSettings(TaskSettings):
     """The numbers of corners to learn."""
 
     def __post_init__(self) -> None:
-        wanted = "different numbers of 3 or more"
+        wanted = "distinct whole numbers, each at least 3"
         valid = len(set(self.corners)) == len(self.corners) > 0 and min(self.corners) >= 3
         require_setting(valid, "corners", wanted, self.corners)
 
@@ -81,7 +81,8 @@ class FilesSettings(TaskSettings):
     description: DataDescription = field(default_factory=DataDescription)
     """What inputs and features are."""
     held_out: float = 0.1
-    """Fraction of examples for the test set; as many, at most 200 and a fifth of the rest, are for validation."""
+    """Fraction of examples held out for the test set; as many again, but at most 200 and at most a fifth of the
+    rest, for validation."""
 
     @property
     def data_name(self) -> str:
@@ -99,7 +100,7 @@ class MnistSettings(TaskSettings):
 
     location_field: ClassVar[str | None] = "data_dir"
     location_flag: ClassVar[str | None] = "--data-dir"
-    variant: MnistVariant = "mnist"
+    dataset: MnistDataset = "mnist"
     """MNIST, or Fashion-MNIST."""
     data_dir: str = ""
     """Folder with the data; DESP_DATA, or else the user's data folder, if empty."""
@@ -114,16 +115,16 @@ class MnistSettings(TaskSettings):
 
     @property
     def data_name(self) -> str:
-        """The variant."""
-        return self.variant
+        """The dataset."""
+        return self.dataset
 
     def with_data_of(self, other: Self) -> Self:
-        """Of the same variant, in the same folder."""
-        return replace(self.at(other.location), variant=other.variant)
+        """The same dataset, in the same folder."""
+        return replace(self.at(other.location), dataset=other.dataset)
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the files come from."""
-        return f"desp data {self.variant} --data-dir {shlex.quote(location)}"
+        return f"desp data {self.dataset} --data-dir {shlex.quote(location)}"
 
 
 @TaskSettings.register("clevr", "desp.tasks.clevr:ClevrTask")

@@ -43,7 +43,7 @@ class Task(ABC):
 
     name: str
     data_label: str
-    """What the data are, for tables: `generated`, or the name of a dataset or file."""
+    """What the data are, the key `data` of results: `generated`, or the name of a dataset or file."""
     metrics: tuple[Metric, ...] = METRICS
     """What the keys of its scores mean; the one called `score` is what recipes are compared by."""
     protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
@@ -101,7 +101,7 @@ class Task(ABC):
 
     @property
     def score_name(self) -> str:
-        """What the score is, in words."""
+        """What the metric `score` measures, in words: a label of pictures, such as `Chamfer distance to ...`."""
         return next((metric.text for metric in self.metrics if metric.name == "score"), "score")
 
     def shown_examples(self, seed: int) -> list[ShownExample]:
@@ -122,7 +122,7 @@ class Task(ABC):
         return None
 
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
-        """A score, lower is better, by which weights and samplers are chosen: the energy score, unless overridden.
+        """A score, lower is better, by which weights and samplers are chosen: by default `energy_score`.
 
         By their distance to the truth alone, weights or a sampler would win that always give the same answer.
 

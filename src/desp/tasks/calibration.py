@@ -57,9 +57,9 @@ def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], 
 def energy_score(distances: Tensor) -> float:
     """How far predictions are from the truth, less half of how far they are from each other.
 
-    Always predicting one set, even the best one, is penalised for its lack of spread. With a distance of negative
-    type the true distribution has the lowest expectation (Gneiting & Raftery 2007); the root of Chamfer's
-    distance, which is used here, comes near to that without being one.
+    A proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even the
+    best one, is penalised for its lack of spread. With a distance of negative type the true distribution has the
+    lowest expectation; the root of Chamfer's distance, which is used here, comes near to that type.
 
     Args:
         distances: from `EvaluationSetup.distances`.

@@ -262,7 +262,7 @@ class ClevrTask(Task):
 
     def _returned(self, setup: EvaluationSetup, values: Float[Tensor, "b k n c"]) -> _Detections:
         """The sets a user gets: of one sample, or of all of them pooled."""
-        sets = setup.predictor.decode_sets(values.flatten(0, 1))
+        sets = setup.predictor.unpad_sets(values.flatten(0, 1))
         elements, mask = (item.unflatten(0, values.shape[:2]).cpu() for item in (sets.elements, sets.mask))
         if not self.of_boxes or values.shape[1] == 1:
             return _Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])

@@ -105,7 +105,7 @@ class LabelTask(GeneratedTask):
         kinds = torch.arange(count, device=predictor.device) % len(self.inputs)
         x = self.one_hot(kinds)
         code, raw = setup.sample([x], 1, "test chains")
-        predicted = Batch(x, predictor.decode_sets(raw).packed())
+        predicted = Batch(x, predictor.unpad_sets(raw).packed())
         real = self.draw(count, make_generator(f"real {self.name}"))  # always the same
         score = self.scorer(predictor)
         returned = score(predicted.sets.elements, kinds)

@@ -43,10 +43,7 @@ class SetMnistTask(Task):
     """
 
     name = "set-mnist"
-    metrics = (
-        Metric("score", 1e-5, "lower", "Chamfer distance to the input"),
-        *RECONSTRUCTION_METRICS,
-    )
+    metrics = (Metric("score", 1e-5, "lower", "Chamfer distance to the input"), *RECONSTRUCTION_METRICS)
     protocols = MappingProxyType(
         {
             "full": replace(FULL, test_examples=(PUBLISHED_TESTS, None), validation_examples=500),
@@ -58,7 +55,7 @@ class SetMnistTask(Task):
     def __init__(self, settings: MnistSettings, seed: int = 0) -> None:
         del seed
         self.settings = settings
-        self.data_label = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}[settings.variant]
+        self.data_label = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}[settings.dataset]
         self.axes = {"names": ["row", "column"], "closed": False, "image_rows": True}
 
     @cached_property
@@ -71,7 +68,7 @@ class SetMnistTask(Task):
         elsewhere = bool(where) and not Path(where).expanduser().is_dir() and bool(os.environ.get("DESP_DATA"))
         if elsewhere:
             logger.warning("there is no folder %s here; data are read from DESP_DATA", where)
-        return load_mnist(self.settings.variant, "" if elsewhere else where)
+        return load_mnist(self.settings.dataset, "" if elsewhere else where)
 
     def fingerprint(self) -> str:
         """The checksum of the files."""
@@ -114,7 +111,7 @@ class SetMnistTask(Task):
     def shown_examples(self, seed: int) -> list[ShownExample]:
         """The first test digits."""
         del seed
-        word = "digit" if self.settings.variant == "mnist" else "image"
+        word = "digit" if self.settings.dataset == "mnist" else "image"
         batch = self.data.test.at(slice(SHOWN)).batch()
         return [
             ShownExample(label=f"test {word} {i}: {self.data.labels[i]}", input=None, x=x, truth=[y])
@@ -142,7 +139,7 @@ class SetMnistTask(Task):
         counts = counts if setup.sampler is None else counts[:1]
         x = self.data.test.at(slice(counts[-1])).to(predictor.device).batch().x
         code, raw = setup.sample([x], 1, "test chains")
-        sets = predictor.decode_sets(raw).packed()
+        sets = predictor.unpad_sets(raw).packed()
         of_raw, _ = reconstruction_scores(with_presence(predictor, raw), x, counts)
         of_returned, distances = reconstruction_scores(sets.with_presence(), x, counts)
         ours, returned = (
@@ -187,7 +184,7 @@ class SetMnistTask(Task):
         generator = make_generator(setup.seed, "test chains", device=predictor.device)
         again = code[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
         raw, _ = predictor.sample(again.to(torch.bfloat16).to(code.dtype), generator)
-        returned = predictor.decode_sets(raw[:count]).packed().with_presence()
+        returned = predictor.unpad_sets(raw[:count]).packed().with_presence()
         both = (with_presence(predictor, raw[:count]), returned)
         of_raw, of_returned = (
             self._named(reconstruction_scores(sets, x, [count])[0], "_bfloat16_code") for sets in both
@@ -224,7 +221,7 @@ def with_presence(predictor: SetPredictor, raw: Tensor) -> Tensor:
     elements = predictor.shape.scaling.unscale(raw[..., :features])
     if raw.shape[-1] > features:
         return torch.cat([elements, raw[..., features:]], dim=-1)
-    presence = predictor.decode_sets(raw).mask.unsqueeze(-1)
+    presence = predictor.unpad_sets(raw).mask.unsqueeze(-1)
     return torch.cat([elements, presence.to(elements.dtype)], dim=-1)
 
 

@@ -19,19 +19,15 @@ from desp.metrics.calibration import CALIBRATION
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.sets import SetBatch, present
+from desp.sets import SetBatch, presence_mask
 from desp.settings import Distance, SamplerSettings
 from desp.tasks.calibration import CALIBRATION_SAMPLES, MIN_CALIBRATION_EXAMPLES, calibration_scores
 
+_RECALLED = "fraction of valid sets that are the nearest valid set"
 METRICS = (
     Metric("score", 1.0, "lower", "Chamfer distance to held-out sets"),
-    Metric("score_best_of_k", 1.0, "lower", "that distance, for the nearest of K predictions"),
-    Metric(
-        "valid_set_recall",
-        1.0,
-        "higher",
-        "recall: fraction of valid sets that are the nearest valid set of at least one of K predictions",
-    ),
+    Metric("score_best_of_k", 1.0, "lower", "distance to the held-out set, of the nearest of K predictions"),
+    Metric("valid_set_recall", 1.0, "higher", f"recall: {_RECALLED} of at least one of K predictions"),
     SIZE_RMSE,
     RIGHT_SIZE,
     CALIBRATION,
@@ -49,10 +45,12 @@ class Protocol:
 
     Attributes:
         test_examples: how many are scored, from the first on; None: all. Several numbers give scores of each.
-        predictions_per_input: predictions for each input, for rotations and styles; None: not measured.
+        predictions_per_input: predictions for each input by which rotations and styles are measured, not those of
+            ``--samples``; None: not measured.
         sets_per_collection: true and predicted sets of one input that are compared as collections.
         sets_per_collection_hungarian: the same for the Hungarian distance, solved on the host.
-        calibration_examples: inputs with a true set that is ranked among predictions.
+        calibration_examples: inputs with a true set that is ranked among predictions; ``desp tune`` compares
+            samplers on so many too, of which own data have at most 200.
         validation_examples: examples of a validation, by which the best weights are kept.
     """
 
@@ -144,9 +142,9 @@ class EvaluationSetup:
         """Distances (T, K + 1, K + 1) among the true set of each of T inputs, the first, and K predictions."""
         predictor, shape = self.predictor, self.predictor.shape
         _, raw = self.sample([examples.x], samples, "calibration")
-        returned = predictor.encode_sets(predictor.decode_sets(raw).packed())
+        returned = predictor.pad_sets(predictor.unpad_sets(raw).packed())
         padded = SetBatch.from_ragged(examples.sets.to_ragged(), shape.max_size, shape.features)
-        own = predictor.encode_sets(padded.to(predictor.device))
+        own = predictor.pad_sets(padded.to(predictor.device))
         together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
         return _among_themselves(together, _distance_between(predictor))
 
@@ -159,7 +157,7 @@ def _distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Ten
     """The distance (B,) of encoded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
     aligned with inputs."""
     if predictor.shape.description.aligned:
-        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], present(b))
+        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
     return chamfer
 
 
@@ -191,7 +189,7 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
             yield torch.stack([x for x, _ in some])
 
     code, raw = setup.sample(inputs(), samples, "held-out chains")
-    returned = predictor.decode_sets(raw).packed()
+    returned = predictor.unpad_sets(raw).packed()
     distances, nearest = _to_answers(predictor, returned, answers, samples)
     sizes = returned.sizes.cpu()
     true_sizes = torch.tensor(
@@ -219,12 +217,12 @@ def _to_answers(
 ) -> tuple[Tensor, Tensor]:
     """(M, K) distances of predictions to the nearest valid set of each example, and which of them that is."""
     shape, between, each = predictor.shape, _distance_between(predictor), []
-    own = predictor.encode_sets(returned)
+    own = predictor.pad_sets(returned)
     for number in range(max(map(len, answers))):
         # Where there are fewer, the first one again: the nearest stays the same.
         valid = [item[number if number < len(item) else 0] for item in answers]
         truth = SetBatch.from_ragged(valid, shape.max_size, shape.features).to(predictor.device)
-        target = predictor.encode_sets(truth).repeat_interleave(samples, dim=0)
+        target = predictor.pad_sets(truth).repeat_interleave(samples, dim=0)
         parts = zip(own.split(SETS_AT_ONCE), target.split(SETS_AT_ONCE), strict=True)
         each.append(torch.cat([between(a, b) for a, b in parts]).view(-1, samples).cpu())
     distances, nearest = torch.stack(each).min(dim=0)

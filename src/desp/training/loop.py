@@ -25,7 +25,7 @@ from desp.training.checkpoints import (
     save_checkpoint,
 )
 from desp.training.monitor import Monitor
-from desp.training.processes import any_process, average_buffers, first_process, mean_of_processes
+from desp.training.processes import any_process, average_buffers, broadcast_from_first, mean_of_processes
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
 from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
 from desp.training.update import Feed, Update
@@ -213,7 +213,7 @@ class Trainer:
         self.callback.on_validation_start(self.state.step)
         with torch.no_grad(), self._prediction_weights():
             # Were each process to trust its own score, one might stop without the others.
-            score = first_process(self.accelerator, self.validate())
+            score = broadcast_from_first(self.accelerator, self.validate())
             sign = 1 if self.settings.validation_mode == "min" else -1
             # A NaN score is never better than anything.
             better = score == score and (

@@ -33,7 +33,7 @@ def mean_of_processes(accelerator: Accelerator, numbers: dict[str, float]) -> di
     return dict(zip(numbers, accelerator.reduce(values, "mean").tolist(), strict=True))
 
 
-def first_process(accelerator: Accelerator, score: float) -> float:
+def broadcast_from_first(accelerator: Accelerator, score: float) -> float:
     """The score of the first process, in all of them."""
     if accelerator.num_processes == 1:
         return score

@@ -121,11 +121,7 @@ def _pair(case: dict[str, Any]) -> tuple[_Cell, _Cell]:
 
 
 def _draw(
-    rows: list[_Row],
-    widths: list[float],
-    axes: Axes2D,
-    panel: float,
-    heads: Sequence[tuple[str, str, slice]] = (),
+    rows: list[_Row], widths: list[float], axes: Axes2D, panel: float, heads: Sequence[tuple[str, str, slice]] = ()
 ) -> bytes:
     """All panels, their headings and labels.
 
