@@ -339,6 +339,10 @@ def test_methods_that_need_presence_refuse_other_paddings(method: MethodSettings
         (ContrastiveSettings, {"energy": 5}, "energy must be a group of settings, got 5"),
         (ContrastiveSettings, {"sampler": None}, "sampler must be a group of settings, got None"),
         (DeepSetsSettings, {"hidden": "many"}, "hidden must be of type int, got 'many'"),
+        (DeepSetsSettings, {"hidden": True}, "hidden must be of type int, got True"),
+        (TrainingSettings, {"clip_norm": True}, "clip_norm must be of type float, got True"),
+        (EDMSettings, {"order": True}, r"order must be one of \(1, 2\), got True"),
+        (EDMSettings, {"order": 1.0}, r"order must be one of \(1, 2\), got 1.0"),
     ],
 )
 def test_values_from_json_are_checked(cls: Any, values: dict[str, Any], message: str, unchecked: None) -> None:

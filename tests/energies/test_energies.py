@@ -124,6 +124,20 @@ def test_gradient_written_out_is_that_of_autograd(settings: EnergySettings, y: T
 
 
 @every_energy
+def test_gradient_as_it_is_compiled_is_that_of_autograd(
+    settings: EnergySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, (x, y) = build(settings), example()
+    energy, code = method.energy, method.encode(x)
+    expected_values, expected_slope = gradient_by_autograd(energy, code, y)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    with torch.no_grad():
+        values, slope = energy.value_and_gradient(y, energy.prepare(code, y.shape[1]))
+    torch.testing.assert_close(values, expected_values, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(slope, expected_slope, rtol=1e-10, atol=1e-12)
+
+
+@every_energy
 def test_gradient_written_out_can_be_differentiated(settings: EnergySettings) -> None:
     method, (x, y) = build(settings), example()
     energy, code = method.energy, method.encode(x)

@@ -49,6 +49,9 @@ def test_all_valid_sets_are_trained_on_and_belong_to_what_is_scored(two_answers:
     assert (len(data.examples), len(data)) == (20, 39)
     assert [item.tolist() for item in data.examples[1][1]] == [[[2.0]], [[4.0], [4.0]]]
     assert [data[index][1].tolist() for index in (2, 3, 4)] == [[[2.0]], [[4.0], [4.0]], [[3.0]]]
+    for part in two_answers.parts:
+        pairs = [(x.tolist(), y.tolist()) for x, y in (part[index] for index in range(len(part)))]
+        assert pairs == [(x.tolist(), y.tolist()) for x, answers in part.examples for y in answers]
     test, _, training = two_answers.parts
     assert {float(x) for x, _ in test.examples}.isdisjoint({float(x) for x, _ in training.examples})
     assert [len(example.truth) for example in two_answers.shown_examples(0)] == [

@@ -63,7 +63,7 @@ def _decode(hint: Any, value: Any, where: str) -> Any:
         return None if value is None else _decode(plain, value, where)
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(tuple(item) if isinstance(item, list) else item for item in value)
-    if origin is Literal and value not in typing.get_args(hint):
+    if origin is Literal and (type(value), value) not in [(type(item), item) for item in typing.get_args(hint)]:
         raise SettingsError(f"{where[:-1]} must be one of {typing.get_args(hint)}, got {value!r}.")
     return _decode_plain(hint, value, where)
 
