@@ -25,6 +25,8 @@ QUADRIC_Z = (1.0, 1.0, 0.0)
 QUADRIC_SIZE = (3.01, 1.0, 1.0)
 FAR = 1e4
 """The distance to what is not there."""
+TINY = 1e-6
+"""Added to coordinates, so that rays are not exactly parallel to faces of objects that stand straight."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def solids_of(scenes: Scenes) -> tuple[Solid, ...]:
 class Crossing:
     """Where rays cross an object, as multiples of the ray's direction.
 
-    Where a ray runs within a face, numbers may be NaN: every comparison with them is false, and nothing is met.
+    Where a ray is exactly parallel to a face, numbers may be NaN: comparisons are false, and nothing is met.
 
     Attributes:
         enter, leave: the ray is inside between them; nowhere if `leave` < `enter`.
@@ -103,7 +105,7 @@ def cross(solid: Solid, start: Triple, step: Triple) -> Crossing:
     return Crossing(enter, torch.minimum(leave, half - middle), quadric, level + upright)
 
 
-def _slab(start: Numbers, step: Numbers) -> tuple[Numbers, Numbers]:
+def _slab(start: Float[Tensor, "b q"], step: Numbers) -> tuple[Numbers, Numbers]:
     """Where rays are between -1 and 1 in one coordinate: from minus the first number to the second."""
     inverse = step.reciprocal()
     middle, half = start * inverse, inverse.abs()
@@ -135,6 +137,7 @@ def first_hits(solids: tuple[Solid, ...], origins: Float[Tensor, "b 3 q"], direc
     fall = directions[:, 2]
     nearest = torch.where(fall < 0, -origins[:, 2] / fall, FAR).clamp(max=FAR)
     index = torch.full_like(fall, len(solids), dtype=torch.int64)
+    directions = directions + TINY
     for row, solid in enumerate(solids):
         distance = entry(solid, solid.locate(origins), solid.turn(directions))
         index.masked_fill_(distance < nearest, row)
@@ -163,7 +166,7 @@ def exposure(
         places, starts = solid.locate(points), solid.locate(lights.transpose(1, 2))
         other = index != row
         for light in range(lights.shape[1]):
-            x, y, z = (each[:, light : light + 1] for each in starts)
+            x, y, z = (each[:, light : light + 1] - TINY for each in starts)
             crossing = cross(solid, (x, y, z), (places[0] - x, places[1] - y, places[2] - z))
             visible[light] = visible[light] * (
                 1 - _covered(crossing, radius * solid.scale) * (other & (crossing.enter < 1))

@@ -61,7 +61,7 @@ class World:
 
     scenes: Scenes
     solids: tuple[Solid, ...]
-    table: Float[Tensor, "b 12 m"]
+    table: Float[Tensor, "b 11 m"]
 
     @classmethod
     def of(cls, scenes: Scenes) -> "World":
