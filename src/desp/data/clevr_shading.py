@@ -12,7 +12,7 @@ from torch import Tensor
 
 from desp.constants import Numbers as Constants
 from desp.constants import constant
-from desp.data.clevr_rays import FAR, Numbers, Solid, Vectors, first_hits, solids_of
+from desp.data.clevr_rays import FAR, Numbers, Solids, Vectors, first_hits, solids_of
 from desp.data.clevr_scenes import LIGHTS, SHAPES, Scenes
 
 ALBEDO = (
@@ -60,17 +60,18 @@ class World:
     """
 
     scenes: Scenes
-    solids: tuple[Solid, ...]
+    solids: Solids
     table: Float[Tensor, "b 11 m"]
 
     @classmethod
     def of(cls, scenes: Scenes) -> "World":
         """Prepare scenes."""
         solids = solids_of(scenes)
-        columns = [torch.cat([solid.centre[..., 0], solid.scale, solid.cosine, solid.sine], 1) for solid in solids]
+        solid = solids.together
+        place = torch.cat([solid.x, solid.y, solid.z, solid.scale, solid.cosine, solid.sine], dim=-1)
         kind = torch.stack([scenes.shapes, scenes.materials], dim=1).float()
         albedo = _numbers(ALBEDO, scenes.device)[scenes.colours].transpose(1, 2)
-        rows = torch.cat([torch.stack(columns, dim=-1), kind, albedo], dim=1)
+        rows = torch.cat([place.transpose(1, 2), kind, albedo], dim=1)
         ground = F.pad(_numbers(GROUND, scenes.device), (8, 0))
         return cls(scenes, solids, torch.cat([rows, ground.view(1, -1, 1).expand(len(scenes), -1, -1)], dim=-1))
 
