@@ -37,7 +37,7 @@ OCCLUSION = 0.32
 """How much of the light from everywhere is taken away by objects that cover the sky."""
 RUBBER, METAL = 0.93, 0.08
 """Share of an object's colour in light that is scattered."""
-MIRROR, NEAR = 1.08, 0.06
+MIRROR, NEAR = 1.15, 0.06
 """Share of its colour in what metal mirrors, half as much at the distance `NEAR`, where its own shadow is."""
 HORIZON, FADE = (0.10, 0.10, 0.095), 1.5
 """What metal mirrors where there is neither the ground nor an object, and how that fades upwards."""
@@ -45,7 +45,7 @@ GLINT, SHARPNESS = (5.0, 1.5, 4.1, 6.0), 80.0
 """How bright lights are in metal, the sun last, and how that falls around them, as a power of the cosine."""
 SUN = (0.412, -0.206, 0.888)
 """Direction of the sun. What it adds to other surfaces is part of `SKY`."""
-BEVEL = 0.12
+BEVEL = 0.18
 """How far from an edge normals begin to turn, as a share of half the extent."""
 
 
