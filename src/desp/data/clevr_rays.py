@@ -7,7 +7,7 @@ what is kept for a ray stays small, in the caches of a CPU and in the memory of 
 their precision on a GPU may be set lower than geometry needs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from jaxtyping import Float, Int
@@ -25,52 +25,98 @@ QUADRIC_Z = (1.0, 1.0, 0.0)
 QUADRIC_SIZE = (3.01, 1.0, 1.0)
 FAR = 1e4
 """The distance to what is not there."""
+TINY = 1e-6
+"""Added to coordinates, so that rays are not exactly parallel to faces of objects that stand straight."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where rays start, in the coordinates of an object.
+
+    Attributes:
+        x, y, z: the coordinates.
+        upright: z times the number k of the quadric.
+        outside: how far outside of the quadric this is: x² + y² + k z² - s.
+    """
+
+    x: Float[Tensor, "*b q"]
+    y: Float[Tensor, "*b q"]
+    z: Float[Tensor, "*b q"]
+    upright: Float[Tensor, "*b q"]
+    outside: Float[Tensor, "*b q"]
 
 
 @dataclass(frozen=True)
 class Solid:
-    """One object in each of B scenes, as what rays need of it.
+    """One object in each of B scenes, or all objects of all scenes, as what rays need of them.
 
     Attributes:
-        centre: of the object; far below the ground where a scene does not have it.
+        x, y, z: the centre; far below the ground where a scene does not have the object.
         scale: one divided by half its extent, see `Scenes.extents`.
         cosine, sine: of its rotation, times `scale`.
         quadric_z, quadric_size: its quadric.
     """
 
-    centre: Float[Tensor, "b 3 1"]
-    scale: Float[Tensor, "b 1"]
-    cosine: Float[Tensor, "b 1"]
-    sine: Float[Tensor, "b 1"]
-    quadric_z: Float[Tensor, "b 1"]
-    quadric_size: Float[Tensor, "b 1"]
+    x: Float[Tensor, "*b 1"]
+    y: Float[Tensor, "*b 1"]
+    z: Float[Tensor, "*b 1"]
+    scale: Float[Tensor, "*b 1"]
+    cosine: Float[Tensor, "*b 1"]
+    sine: Float[Tensor, "*b 1"]
+    quadric_z: Float[Tensor, "*b 1"]
+    quadric_size: Float[Tensor, "*b 1"]
 
-    def turn(self, vectors: Vectors) -> Triple:
+    def turn(self, x: Tensor, y: Tensor, z: Tensor) -> Triple:
         """Directions in the object's coordinates."""
-        x, y, z = vectors.unbind(1)
         along = torch.addcmul(x * self.cosine, y, self.sine)
         return along, torch.addcmul(y * self.cosine, x, self.sine, value=-1), z * self.scale
 
-    def locate(self, points: Vectors) -> Triple:
+    def locate(self, x: Tensor, y: Tensor, z: Tensor) -> Triple:
         """Points in the object's coordinates."""
-        return self.turn(points - self.centre)
+        return self.turn(x - self.x, y - self.y, z - self.z)
+
+    def start(self, x: Tensor, y: Tensor, z: Tensor) -> Start:
+        """Rays that start at these points."""
+        x, y, z = self.locate(x, y, z)
+        upright = self.quadric_z * z
+        outside = torch.addcmul(torch.addcmul(torch.addcmul(-self.quadric_size, x, x), y, y), upright, z)
+        return Start(x, y, z, upright, outside)
 
 
-def solids_of(scenes: Scenes) -> tuple[Solid, ...]:
-    """The N objects of scenes."""
+@dataclass(frozen=True)
+class Solids:
+    """The N objects of scenes: together, (B, N, 1) numbers, and one by one, (B, 1) numbers."""
+
+    together: Solid
+    each: tuple[Solid, ...]
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+    def starts(self, origins: Float[Tensor, "b 3 q"]) -> list[Start]:
+        """Rays that start at these points, in the coordinates of each object."""
+        x, y, z = origins.unsqueeze(2).unbind(1)
+        start = self.together.start(x, y, z)
+        columns = zip(*(getattr(start, field.name).unbind(1) for field in fields(start)), strict=True)
+        return [Start(*column) for column in columns]
+
+
+def solids_of(scenes: Scenes) -> Solids:
+    """The objects of scenes."""
     scale = 1 / scenes.extents()
     quadric = [constant(each, scenes.device, torch.float32)[scenes.shapes] for each in (QUADRIC_Z, QUADRIC_SIZE)]
-    numbers = [scale, scale * scenes.rotations.cos(), scale * scenes.rotations.sin(), *quadric]
-    centres = torch.where(scenes.mask.unsqueeze(-1), scenes.positions, -FAR)
-    columns = [each.unsqueeze(-1).unbind(1) for each in (centres, *numbers)]
-    return tuple(Solid(*column) for column in zip(*columns, strict=True))
+    centres = torch.where(scenes.mask.unsqueeze(-1), scenes.positions, -FAR).unbind(-1)
+    numbers = (*centres, scale, scale * scenes.rotations.cos(), scale * scenes.rotations.sin(), *quadric)
+    columns = [each.unsqueeze(-1) for each in numbers]
+    rows = zip(*(each.unbind(1) for each in columns), strict=True)
+    return Solids(Solid(*columns), tuple(Solid(*row) for row in rows))
 
 
 @dataclass(frozen=True)
 class Crossing:
     """Where rays cross an object, as multiples of the ray's direction.
 
-    Where a ray runs within a face, numbers may be NaN: every comparison with them is false, and nothing is met.
+    Where a ray is exactly parallel to a face, numbers may be NaN: comparisons are false, and nothing is met.
 
     Attributes:
         enter, leave: the ray is inside between them; nowhere if `leave` < `enter`.
@@ -84,35 +130,33 @@ class Crossing:
     length: Numbers
 
 
-def cross(solid: Solid, start: Triple, step: Triple) -> Crossing:
-    """Where rays cross an object; starts and steps are in its coordinates, and may be one for all rays, (B, 1)."""
-    (from_x, from_y, from_z), (x, y, z) = start, step
-    before, leave = _slab(from_x, x)
-    for from_side, side in ((from_y, y), (from_z, z)):
+def cross(solid: Solid, start: Start, x: Numbers, y: Numbers, z: Numbers) -> Crossing:
+    """Where rays cross an object; x, y and z are their directions in its coordinates. Starts may be (B, 1)."""
+    before, leave = _slab(start.x, x)
+    for from_side, side in ((start.y, y), (start.z, z)):
         before_side, leave_side = _slab(from_side, side)
         before, leave = torch.minimum(before, before_side), torch.minimum(leave, leave_side)
     upright = z * z
     level = torch.addcmul(x * x, y, y)
-    along = torch.addcmul(torch.addcmul((solid.quadric_z * from_z) * z, from_x, x), from_y, y)
-    outside = from_x * from_x + from_y * from_y + solid.quadric_z * from_z * from_z - solid.quadric_size
-    inverse = torch.addcmul(level, solid.quadric_z, upright).reciprocal()
+    along = torch.addcmul(torch.addcmul(start.upright * z, start.x, x), start.y, y)
+    inverse = torch.addcmul(level, solid.quadric_z, upright).reciprocal_()
     middle = along * inverse
-    quadric = torch.addcmul(middle * middle, outside, inverse, value=-1)
-    half = quadric.clamp(min=0).sqrt()
-    enter = -torch.minimum(before, middle + half)
+    quadric = torch.addcmul(middle * middle, start.outside, inverse, value=-1)
+    half = quadric.clamp(min=0).sqrt_()
+    enter = torch.minimum(before, middle + half).neg_()
     return Crossing(enter, torch.minimum(leave, half - middle), quadric, level + upright)
 
 
-def _slab(start: Numbers, step: Numbers) -> tuple[Numbers, Numbers]:
+def _slab(start: Float[Tensor, "b q"], step: Numbers) -> tuple[Numbers, Numbers]:
     """Where rays are between -1 and 1 in one coordinate: from minus the first number to the second."""
     inverse = step.reciprocal()
-    middle, half = start * inverse, inverse.abs()
+    middle, half = start * inverse, inverse.abs_()
     return half + middle, half - middle
 
 
-def entry(solid: Solid, start: Triple, step: Triple) -> Numbers:
+def entry(solid: Solid, start: Start, directions: Vectors) -> Numbers:
     """Where rays meet an object from outside, as multiples of the ray's direction; `FAR` where they do not."""
-    crossing = cross(solid, start, step)
+    crossing = cross(solid, start, *solid.turn(*directions.unbind(1)))
     met = (crossing.leave > crossing.enter) & (crossing.enter > 0) & (crossing.quadric > 0)
     return torch.where(met, crossing.enter, FAR)
 
@@ -130,20 +174,21 @@ class Hits:
     distance: Numbers
 
 
-def first_hits(solids: tuple[Solid, ...], origins: Float[Tensor, "b 3 q"], directions: Vectors) -> Hits:
+def first_hits(solids: Solids, origins: Float[Tensor, "b 3 q"], directions: Vectors) -> Hits:
     """The first object, or else the ground, that rays meet; Q is 1 if all rays of a scene have one origin."""
     fall = directions[:, 2]
     nearest = torch.where(fall < 0, -origins[:, 2] / fall, FAR).clamp(max=FAR)
     index = torch.full_like(fall, len(solids), dtype=torch.int64)
-    for row, solid in enumerate(solids):
-        distance = entry(solid, solid.locate(origins), solid.turn(directions))
+    directions = directions + TINY
+    for row, (solid, start) in enumerate(zip(solids.each, solids.starts(origins), strict=True)):
+        distance = entry(solid, start, directions)
         index.masked_fill_(distance < nearest, row)
         nearest = torch.minimum(nearest, distance)
     return Hits(index, nearest)
 
 
 def exposure(
-    solids: tuple[Solid, ...],
+    solids: Solids,
     lights: Float[Tensor, "b l 3"],
     radius: float,
     points: Vectors,
@@ -159,23 +204,28 @@ def exposure(
     Returns: K = L + 1 shares a point.
     """
     visible = [torch.ones_like(points[:, 0]) for _ in range(lights.shape[1] + 1)]
-    for row, solid in enumerate(solids):
-        places, starts = solid.locate(points), solid.locate(lights.transpose(1, 2))
+    starts = [solids.starts(light.unsqueeze(-1) - TINY) for light in lights.unbind(1)]
+    for row, solid in enumerate(solids.each):
+        x, y, z = solid.locate(*points.unbind(1))
         other = index != row
+        width = -1 / (4 * radius * solid.scale)
         for light in range(lights.shape[1]):
-            x, y, z = (each[:, light : light + 1] for each in starts)
-            crossing = cross(solid, (x, y, z), (places[0] - x, places[1] - y, places[2] - z))
-            visible[light] = visible[light] * (
-                1 - _covered(crossing, radius * solid.scale) * (other & (crossing.enter < 1))
-            )
-        squared = torch.addcmul(torch.addcmul(places[0] * places[0], places[1], places[1]), places[2], places[2])
+            start = starts[light][row]
+            crossing = cross(solid, start, x - start.x, y - start.y, z - start.z)
+            share = torch.where(other & (crossing.enter < 1), _uncovered(crossing, width), 1.0)
+            visible[light] = visible[light] * share
+        squared = torch.addcmul(torch.addcmul(x * x, y, y), z, z)
         visible[-1] = visible[-1] * (1 - squared.clamp(min=1).pow(-1.5) * other)
     return torch.stack(visible, dim=1)
 
 
-def _covered(crossing: Crossing, radius: Float[Tensor, "b 1"]) -> Numbers:
-    """The share of lights, each at the start of its ray, that an object covers from the ray's point at 1."""
-    length = crossing.length.sqrt()
-    depth = torch.minimum((crossing.leave - crossing.enter) * length, crossing.quadric * crossing.length)
-    width = (4 * radius * (1 - crossing.enter)).clamp(min=1e-3)
-    return (0.5 + depth / width).clamp(0, 1).nan_to_num(0.0)
+def _uncovered(crossing: Crossing, width: Float[Tensor, "b 1"]) -> Numbers:
+    """The share of lights, each at the start of its ray, that an object leaves visible from the ray's point at 1.
+
+    Args:
+        crossing: of the ray.
+        width: minus one divided by twice the light's diameter, in the object's coordinates.
+    """
+    chord = (crossing.leave - crossing.enter).mul_(crossing.length.sqrt())
+    depth = torch.minimum(chord, crossing.quadric * crossing.length)
+    return depth.mul_(width).div_(1 - crossing.enter).add_(0.5).clamp_(0, 1)

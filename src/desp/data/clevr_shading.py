@@ -13,7 +13,7 @@ from torch import Tensor
 from desp.constants import Numbers as Constants
 from desp.constants import constant
 from desp.data.clevr_boxes import SHAPES
-from desp.data.clevr_rays import FAR, Numbers, Solid, Vectors, first_hits, solids_of
+from desp.data.clevr_rays import FAR, Numbers, Solids, Vectors, first_hits, solids_of
 from desp.data.clevr_scenes import LIGHTS, Scenes
 
 ALBEDO = (
@@ -38,7 +38,7 @@ OCCLUSION = 0.32
 """How much of the light from everywhere is taken away by objects that cover the sky."""
 RUBBER, METAL = 0.93, 0.08
 """Share of an object's colour in light that is scattered."""
-MIRROR, NEAR = 1.08, 0.06
+MIRROR, NEAR = 1.15, 0.06
 """Share of its colour in what metal mirrors, half as much at the distance `NEAR`, where its own shadow is."""
 HORIZON, FADE = (0.10, 0.10, 0.095), 1.5
 """What metal mirrors where there is neither the ground nor an object, and how that fades upwards."""
@@ -46,7 +46,7 @@ GLINT, SHARPNESS = (5.0, 1.5, 4.1, 6.0), 80.0
 """How bright lights are in metal, the sun last, and how that falls around them, as a power of the cosine."""
 SUN = (0.412, -0.206, 0.888)
 """Direction of the sun. What it adds to other surfaces is part of `SKY`."""
-BEVEL = 0.12
+BEVEL = 0.18
 """How far from an edge normals begin to turn, as a share of half the extent."""
 
 
@@ -61,17 +61,18 @@ class World:
     """
 
     scenes: Scenes
-    solids: tuple[Solid, ...]
-    table: Float[Tensor, "b 12 m"]
+    solids: Solids
+    table: Float[Tensor, "b 11 m"]
 
     @classmethod
     def of(cls, scenes: Scenes) -> "World":
         """Prepare scenes."""
         solids = solids_of(scenes)
-        columns = [torch.cat([solid.centre[..., 0], solid.scale, solid.cosine, solid.sine], 1) for solid in solids]
+        solid = solids.together
+        place = torch.cat([solid.x, solid.y, solid.z, solid.scale, solid.cosine, solid.sine], dim=-1)
         kind = torch.stack([scenes.shapes, scenes.materials], dim=1).float()
         albedo = _numbers(ALBEDO, scenes.device)[scenes.colours].transpose(1, 2)
-        rows = torch.cat([torch.stack(columns, dim=-1), kind, albedo], dim=1)
+        rows = torch.cat([place.transpose(1, 2), kind, albedo], dim=1)
         ground = F.pad(_numbers(GROUND, scenes.device), (8, 0))
         return cls(scenes, solids, torch.cat([rows, ground.view(1, -1, 1).expand(len(scenes), -1, -1)], dim=-1))
 

@@ -1,12 +1,14 @@
 """Where the objects of CLEVR-like scenes appear in the image, and how much of them is visible."""
 
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.constants import constant
 from desp.data.clevr_boxes import HEIGHT, SHAPES, WIDTH
 from desp.data.clevr_rays import FAR, Vectors, entry, solids_of
 from desp.data.clevr_scenes import FOCAL_LENGTH, Scenes, camera_axes, project
@@ -37,9 +39,12 @@ def whole_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
     return boxes.clamp(0, 1) * scenes.mask.unsqueeze(-1)
 
 
+_CORNERS = tuple(product((-1.0, 1.0), repeat=3))
+
+
 def _cube_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
     """Boxes of cubes: those of their corners."""
-    corners = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], device=scenes.device)] * 3)
+    corners = constant(_CORNERS, scenes.device, torch.float32)
     cosine, sine = scenes.rotations.cos().unsqueeze(-1), scenes.rotations.sin().unsqueeze(-1)
     x, y, z = corners.unbind(-1)
     offsets = torch.stack([cosine * x - sine * y, sine * x + cosine * y, z.expand_as(cosine * x)], dim=-1)
@@ -103,8 +108,10 @@ def visibility(scenes: Scenes, grid: int) -> Visibility:
     cells = torch.stack(torch.meshgrid(marks, marks, indexing="xy"), dim=-1).view(-1, 2)
     size = boxes[..., 2:] - boxes[..., :2]
     places = boxes[..., None, :2] + cells * size.unsqueeze(2)
-    directions, camera = view_directions(scenes, places.flatten(1, 2)), scenes.camera.unsqueeze(-1)
-    distance = torch.stack([entry(s, s.locate(camera), s.turn(directions)) for s in solids_of(scenes)], dim=1)
+    directions, solids = view_directions(scenes, places.flatten(1, 2)), solids_of(scenes)
+    starts = solids.starts(scenes.camera.unsqueeze(-1))
+    pairs = zip(solids.each, starts, strict=True)
+    distance = torch.stack([entry(solid, start, directions) for solid, start in pairs], dim=1)
     distance = distance.unflatten(2, (count, grid * grid))
     own = distance.diagonal(dim1=1, dim2=2).transpose(1, 2)
     alone = own < FAR
