@@ -195,7 +195,7 @@ def with_classifier(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("change", [dict, without_counts, with_classifier])
-@pytest.mark.parametrize("standardise_codes", [False, True])
+@pytest.mark.parametrize("standardise", [False, True])
 def test_the_trunk_begins_with_weights_of_a_file(change: Change, standardise: bool, tmp_path: Path) -> None:
     path, expected = written(tmp_path, change)
     settings = ResNet34EncoderSettings(5, standardise_codes=standardise, initialisation="xavier", weights=path)
