@@ -21,6 +21,7 @@ from typing import Any
 
 CALLS = 4  # of a chain in one sample, as a single one may be too short
 TASKS = ("polygons", "digits", "mnist", "clevr", "celeba")
+TRAINED = ("polygons", "digits")
 
 
 def serve(tasks: Sequence[str], repeats: int) -> None:
@@ -111,9 +112,12 @@ def chain_rows(sources: Sequence[Path], tasks: Sequence[str], rounds: int, repea
     return rows
 
 
-def training_rows(sources: Sequence[Path], rounds: int, repeats: int) -> list[dict[str, Any]]:
-    """One row a task of `desp bench train`."""
+def training_rows(
+    sources: Sequence[Path], tasks: Sequence[str], rounds: int, repeats: int
+) -> list[dict[str, Any]]:
+    """One row for each of these tasks of `desp bench train`."""
     command = [sys.executable, "-m", "desp", "bench", "train", "--repeats", str(repeats), "--json"]
+    command += ["--tasks", *tasks]
     times: dict[str, tuple[list[float], list[float]]] = {}
     for number in range(rounds):
         for index in (0, 1) if number % 2 else (1, 0):
@@ -139,6 +143,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="*", default=TASKS, help="chains to time; none: no chains")
     parser.add_argument("--rounds", type=int, default=6, help="times that each tree is asked for a chain")
     parser.add_argument("--training-rounds", type=int, default=0, help="the same for training steps")
+    parser.add_argument("--training-tasks", nargs="+", default=TRAINED, help="tasks whose training steps to time")
     parser.add_argument("--repeats", type=int, default=9, help="samples whose median is one time")
     parser.add_argument("--commits", nargs=2, help="of the two trees")
     parser.add_argument("--record", type=Path, help="where to write the rows, with their provenance")
@@ -148,7 +153,7 @@ def main() -> None:
         serve(given.tasks, given.repeats)
         return
     rows = chain_rows(given.sources, given.tasks, given.rounds, given.repeats) if given.tasks else []
-    rows += training_rows(given.sources, given.training_rounds, given.repeats)
+    rows += training_rows(given.sources, given.training_tasks, given.training_rounds, given.repeats)
     if given.record:
         from desp.runs.provenance import provenance
         from desp.storage import write_json
