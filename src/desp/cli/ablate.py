@@ -15,7 +15,8 @@ EXAMPLES = """  desp ablate runs/polygons
 
 @dataclass(frozen=True)
 class _AblateArguments(ScoreArguments):
-    """Score and energy against S/T, the fraction of prediction steps with noise, as table and picture.
+    """Score and energy against S/T, the fraction of prediction steps with noise, as table and picture;
+    always of single chains, without restarts.
 
     The paper's figure "Effect of stochastic prediction", of raw output as there. Needs the extra `viz`.
     """

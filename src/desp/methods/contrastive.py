@@ -28,7 +28,7 @@ class Contrastive(Method):
 
     The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin chain
     (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite on the
-    data and flat elsewhere. Divergent samples may be left out of the loss.
+    data and flat elsewhere. Divergent samples may get no gradient.
     """
 
     energy: SetEnergy

@@ -51,7 +51,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
-        matmul_precision: of float32 matrix products in training and prediction; None: torch's own setting.
+        matmul_precision: as torch's, but ``medium`` runs layers in bfloat16, see `RunSettings`; None: torch's own.
     """
 
     def __init__(
@@ -247,7 +247,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
 
     @torch.no_grad()
     def energy(self, x: Any, sets: Any) -> Tensor:
-        """The energy (B,) of one set for each input of a batch, lower is more plausible.
+        """The energy (B,) of one set for each input of a batch; lower is more plausible, where the cardinality is
+        predicted only among sets of one cardinality.
 
         Args:
             x: a batch of inputs.

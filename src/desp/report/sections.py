@@ -76,7 +76,7 @@ _MANY_ANSWERS = (
     "left are draws from the data, the predictions on the right are separate draws from the model. "
     "They should look alike as groups, not one by one."
 )
-_ENERGIES = " E is the energy of a prediction; the model prefers low ones."
+_ENERGIES = " E is the energy of a prediction; among sets of one size the model prefers low ones."
 
 
 def _has_energy(record: RunRecord) -> bool:

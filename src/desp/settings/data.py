@@ -9,7 +9,7 @@ from desp.settings.base import InputKind, require_setting
 Columns = tuple[tuple[int, int], ...]
 """Ranges (first, end) of the columns of an element's features; end is exclusive."""
 
-RANGES = "ranges of at least two columns, (first, end) with end exclusive, that do not overlap"
+RANGES = "a tuple of ranges ((first, end), ...), end exclusive, of at least two columns each that do not overlap"
 BOX = 4
 POSITION = 2
 
@@ -24,7 +24,7 @@ class DataDescription:
     """Inputs are sets, and element i of a set belongs to element i of its input: cardinality and order are given
     by the input."""
     categories: Columns = ()
-    """One-hot features, such as (2, 5) for columns 2, 3 and 4; predictions are one-hot too."""
+    """One-hot features: ((2, 5),), on the command line 2 5, is columns 2, 3 and 4; predictions are one-hot too."""
     boxes: Columns = ()
     """Boxes: left, top, right, bottom: four columns each. Data are checked; predictions are not constrained."""
     position: Columns = ()
@@ -33,9 +33,9 @@ class DataDescription:
     def __post_init__(self) -> None:
         require_setting(_ranges(self.categories, 2), "categories", RANGES, self.categories)
         boxes = _ranges(self.boxes, BOX, BOX)
-        require_setting(boxes, "boxes", "ranges of four columns, (first, first + 4)", self.boxes)
+        require_setting(boxes, "boxes", "a tuple of ranges of four columns, ((first, first + 4), ...)", self.boxes)
         position = _ranges(self.position, POSITION, POSITION) and len(self.position) <= 1
-        require_setting(position, "position", "one range of two columns, (first, first + 2)", self.position)
+        require_setting(position, "position", "one range of two columns, ((first, first + 2),)", self.position)
         named = (*self.categories, *self.boxes, *self.position)
         if not _ranges(named, 2):
             raise SettingsError(f"categories, boxes and position must not share columns, got {named!r}.")

@@ -118,7 +118,7 @@ class ContrastiveSettings(_EnergyMethodSettings):
     data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
     mask_divergent: bool = False
-    """Mask divergent samples in the loss: those with an element whose next gradient step would exceed
+    """Stop the gradient of divergent samples: those with an element whose next gradient step would exceed
     `training_sampler.max_step_norm`. There the energy is too steep, and raising it further would make it steeper.
     The log has their fraction as `divergent`."""
     max_divergent_fraction: float = 0.05
@@ -264,7 +264,7 @@ SetRiskCardinality = Literal["descended", "clamped", "predicted"]
 class SetRiskSettings(_EnergyMethodSettings):
     """Direct risk: a set distance on the result of an unrolled, differentiable descent.
 
-    With the energy `set-encoder` it is DSPN (Zhang et al. 2019), and with predicted cardinality C-DSPN.
+    With the energy `set-encoder` it is DSPN (Zhang et al. 2019) if the cardinality is clamped, C-DSPN if predicted.
     """
 
     deterministic: ClassVar[bool] = True
