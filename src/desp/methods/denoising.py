@@ -139,8 +139,8 @@ class Diffusion(Method):
 class EnergyDenoising(Diffusion):
     """The gradient of a noise-conditional energy learns to remove noise of every level from real sets.
 
-    At each sigma, -log p of the noised data follows from it (Vincent 2011; `ProbabilityFlow.negative_log_density`),
-    with no partition function to estimate.
+    At each sigma, -log p of the noised data follows from it (Vincent 2011), see
+    `ProbabilityFlow.negative_log_density`, with no partition function to estimate.
     """
 
     settings: DenoisingSettings

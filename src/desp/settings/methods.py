@@ -264,7 +264,8 @@ SetRiskCardinality = Literal["descended", "clamped", "predicted"]
 class SetRiskSettings(_EnergyMethodSettings):
     """Direct risk: a set distance on the result of an unrolled, differentiable descent.
 
-    With the energy `set-encoder` it is DSPN (Zhang et al. 2019) if the cardinality is clamped, C-DSPN if predicted.
+    With the energy `set-encoder` it is DSPN (Zhang et al. 2019) if the cardinality is clamped, C-DSPN if it is
+    predicted.
     """
 
     deterministic: ClassVar[bool] = True
