@@ -15,7 +15,7 @@ from torch import Tensor
 from desp.data.clevr_generated import draw_table
 
 COLUMNS = 4
-WIDTH = 2.3
+WIDTH = 2.2
 """Of an image, in inches of 100 pixels."""
 ASPECT = 320 / 480
 STYLES = (("white", "-"), ("black", ":"))
