@@ -18,9 +18,9 @@ class _TuneArguments(RunArguments):
     """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
 
     Varied are the fraction of stochastic steps S/T, the noise scale, the number of steps, momentum and, where
-    there are several, restarts; for denoising methods the number of noise levels and the churn. Minimised is the energy
-    score (a proper scoring rule, Gneiting & Raftery 2007; not the model's energy): distance to the truth less half
-    the distance among predictions; on set-MNIST, which has one right answer, Chamfer.
+    there are several, restarts; for denoising methods the number of noise levels and the churn. Minimised is the
+    energy score (a proper scoring rule, Gneiting & Raftery 2007; not the model's energy): distance to the truth
+    less half the distance among predictions; on set-MNIST, which has one right answer, Chamfer.
     """
 
     reset: bool = False
