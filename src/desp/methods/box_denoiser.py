@@ -28,7 +28,7 @@ class BoxDenoiser(Diffusion):
         settings, (*places, features) = self.settings, parts.code_shape
         own_shape = *places, features - SIGMA_FEATURES
         shapes = require_pyramid(own_shape, parts.shape.input_shape, settings.kind)
-        require_boxes(parts.shape.description)
+        require_boxes(parts.shape)
         self.centres = CentreHead(own_shape[1], settings.hidden, shapes)
         network = BoxNetwork(
             settings,

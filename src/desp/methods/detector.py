@@ -29,7 +29,7 @@ class Detector(Method):
         super().__init__(parts)
         self.settings = settings
         shapes = require_pyramid(parts.code_shape, parts.shape.input_shape, settings.kind)
-        require_boxes(parts.shape.description)
+        require_boxes(parts.shape)
         features, places = parts.shape.features, math.prod(shapes[0])
         require_setting(features == 4, "features", "4 for the method detector: elements are boxes alone", features)
         wanted = f"at most {places}, the places of the heat map"
