@@ -10,12 +10,14 @@ from safetensors.torch import save_file
 from desp.nn.resnet import ResNet34
 from desp.settings import (
     AttentionSettings,
+    BoxDenoiserSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
     DeepSetsSettings,
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
+    DetectorSettings,
     EDMSettings,
     EncoderSettings,
     FSPoolSetEncoderSettings,
@@ -24,6 +26,7 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     PooledLayersSettings,
+    PyramidEncoderSettings,
     ResNet34EncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
@@ -45,6 +48,8 @@ class Case:
     changes: Changes
     kind: InputKind = "vector"
     aligned: bool = False
+    boxes: bool = False
+    """Whether elements are boxes in images."""
 
 
 LANGEVIN = LangevinSettings(
@@ -65,6 +70,7 @@ OF_DIFFUSION: Changes = {
     "cardinality_weight": (0.5, "loss"),
     "p_mean": (-0.5, "loss"),
     "p_std": (1.0, "loss"),
+    "noise_draws": (2, "loss"),
     "cardinality": ("denoised", "cardinality.logits"),
 }
 ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=2)
@@ -82,6 +88,7 @@ OF_CONV: Changes = {
 }
 SET_ENCODER = SetEncoderEnergySettings(hidden=8, latent=6)
 DESCENT = DescentSettings(steps=2)
+PYRAMID = PyramidEncoderSettings(hidden=6, out=5)
 TSPN = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=12, latent=6, cardinality_hidden=10)
 
 
@@ -219,6 +226,41 @@ CASES = {
             "cardinality_weight": (0.5, "loss"),
             "cardinality_hidden": (9, "cardinality.logits"),
         },
+    ),
+    "box-denoiser": Case(
+        BoxDenoiserSettings(
+            encoder=PYRAMID,
+            sampler=EDMSettings(steps=3),
+            hidden=8,
+            layers=1,
+            heads=2,
+            fourier_frequencies=2,
+            points=2,
+        ),
+        {
+            **OF_DIFFUSION,
+            **of_edm("sets"),
+            "sigma_data": (0.8, "loss sets"),
+            "hidden": (6, "cardinality.logits centres.geometry centres.heat field.network"),
+            "layers": (2, "field.network"),
+            "heads": (4, "loss"),
+            "fourier_frequencies": (3, "field.network"),
+            "points": (3, "field.network"),
+            "centre_weight": (0.5, "loss"),
+            "encoder.hidden": (4, "encoder.lateral encoder.stages encoder.stem"),
+        },
+        "image",
+        boxes=True,
+    ),
+    "detector": Case(
+        DetectorSettings(encoder=PYRAMID, hidden=8),
+        {
+            "hidden": (6, "head.geometry head.heat"),
+            "box_weight": (0.5, "loss"),
+            "encoder.out": (4, "encoder.lateral encoder.smooth head.geometry head.heat"),
+        },
+        "image",
+        boxes=True,
     ),
     "mlp": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "vector"),
     "conv": with_encoder(ConvEncoderSettings(8, 5), OF_CONV, "image"),

@@ -7,9 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desp.scaling import FeatureScaling
+from desp.boxes import centres_to_corners
+from desp.scaling import FeatureScaling, box_centres
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
+shares = st.floats(0, 1, allow_subnormal=False)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-0.04, 1.04), (0.3, 0.6), (0.0, 0.2), (0.15, 0.85)])
@@ -97,3 +99,67 @@ def test_large_numbers_that_hardly_differ_are_the_same() -> None:
     assert FeatureScaling.from_range([1e6], [math.nextafter(1e6, 2e6)]) == FeatureScaling((999999.5,), (1.0,))
     assert FeatureScaling.from_range([1e6], [1e6 + 1.0]).span == (1.0,)
     assert FeatureScaling.from_range([1e-6], [2e-6]).span == pytest.approx((1e-6,))
+
+
+# -- boxes -------------------------------------------------------------------------------------------------
+
+BOXES = ((1, 5),)
+# A weight, the centre, width and height of a box, a height above ground.
+LOW, HIGH = [0.0, 0.1, 0.2, 0.05, 0.02, -3.0], [1.0, 0.9, 0.6, 0.25, 0.42, 5.0]
+OF_BOXES = FeatureScaling.from_range(LOW, HIGH, BOXES)
+
+
+def with_box(first: float, box: list[float], last: float) -> torch.Tensor:
+    """An element with the corners of a box between two other features."""
+    corners = centres_to_corners(torch.tensor(box, dtype=torch.float64))
+    return torch.cat([torch.tensor([first]).double(), corners, torch.tensor([last]).double()])
+
+
+def test_boxes_are_scaled_as_centre_width_and_height() -> None:
+    """Ranges are those of centres and sizes; other features keep their own."""
+    ends = torch.stack([with_box(LOW[0], LOW[1:5], LOW[5]), with_box(HIGH[0], HIGH[1:5], HIGH[5])])
+    expected = torch.tensor([[0.0] * 6, [1.0] * 6], dtype=torch.float64)
+    torch.testing.assert_close(OF_BOXES.scale(ends), expected)
+    torch.testing.assert_close(OF_BOXES.unscale(expected), ends)
+    torch.testing.assert_close(box_centres(ends, BOXES), torch.tensor([LOW, HIGH], dtype=torch.float64))
+    assert torch.equal(box_centres(ends, ()), ends)
+
+
+def test_boxes_are_scaled_although_they_fill_the_unit_interval() -> None:
+    low, high = [0.0, 0.0, 0.05, 0.1], [1.0, 1.0, 0.85, 0.9]
+    assert FeatureScaling.from_range(low, high) == FeatureScaling.identity(4)
+    scaling = FeatureScaling.from_range(low, high, ((0, 4),))
+    assert scaling.offset == tuple(low)
+    assert scaling.span == pytest.approx((1.0, 1.0, 0.8, 0.8))
+
+
+def test_boxes_of_one_size_go_to_the_middle() -> None:
+    scaling = FeatureScaling.from_range([0.1, 0.1, 0.2, 0.2], [0.9, 0.9, 0.2, 0.2], ((0, 4),))
+    corners = centres_to_corners(torch.tensor([[0.5, 0.1, 0.2, 0.2]], dtype=torch.float64))
+    expected = torch.tensor([[0.5, 0.0, 0.5, 0.5]], dtype=torch.float64)
+    torch.testing.assert_close(scaling.scale(corners), expected)
+
+
+@given(rows=st.lists(st.tuples(*[shares] * 6), min_size=0, max_size=5))
+def test_boxes_come_back(rows: list[tuple[float, ...]]) -> None:
+    """Also those that are none: a negative width is scaled like any other."""
+    values = torch.tensor(rows, dtype=torch.float64).reshape(-1, 6)
+    torch.testing.assert_close(OF_BOXES.unscale(OF_BOXES.scale(values)), values, rtol=0, atol=1e-12)
+    torch.testing.assert_close(OF_BOXES.scale(OF_BOXES.unscale(values)), values, rtol=0, atol=1e-12)
+
+
+def test_two_boxes_of_one_element_are_scaled_each() -> None:
+    both = FeatureScaling((0.0,) * 8, (2.0,) * 8, boxes=((0, 4), (4, 8)))
+    single = FeatureScaling((0.0,) * 4, (2.0,) * 4, boxes=((0, 4),))
+    values = torch.rand(3, 8)
+    assert torch.equal(
+        both.scale(values), torch.cat([single.scale(values[:, :4]), single.scale(values[:, 4:])], 1)
+    )
+
+
+def test_volumes_change_by_the_spans_alone() -> None:
+    """From corners to centre, width and height volumes stay, so that densities need no factor but the spans."""
+    jacobian = torch.autograd.functional.jacobian(OF_BOXES.scale, torch.rand(6, dtype=torch.float64))
+    assert float(jacobian.det()) == pytest.approx(1 / math.prod(OF_BOXES.span))
+    plain = torch.autograd.functional.jacobian(lambda row: box_centres(row, BOXES), torch.rand(6).double())
+    assert float(plain.det()) == pytest.approx(1.0)

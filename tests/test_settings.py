@@ -12,6 +12,8 @@ from desp import settings as module
 from desp.errors import SettingsError
 from desp.settings import (
     AttentionSettings,
+    BoxDenoiserSettings,
+    ClevrSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
     DataDescription,
@@ -19,6 +21,7 @@ from desp.settings import (
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
+    DetectorSettings,
     DigitsSettings,
     EDMSettings,
     FilesSettings,
@@ -30,6 +33,7 @@ from desp.settings import (
     MnistSettings,
     PolygonsSettings,
     PooledLayersSettings,
+    PyramidEncoderSettings,
     RepresentationSettings,
     ResNet34EncoderSettings,
     RunSettings,
@@ -76,6 +80,7 @@ EXAMPLES: list[Any] = [
     IdentityEncoderSettings(),
     MLPEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
     ConvEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
+    PyramidEncoderSettings(hidden=6, out=5),
     ResNet34EncoderSettings(out=5, standardise_codes=True, initialisation="xavier", weights="some.safetensors"),
     SumPooledSetEncoderSettings(
         hidden=7, out=5, standardise_codes=True, initialisation="xavier", fourier_frequencies=2
@@ -93,6 +98,7 @@ EXAMPLES: list[Any] = [
         p_mean=0.5,
         p_std=2.0,
         sigma_data=0.3,
+        noise_draws=3,
         sampler=dataclasses.replace(EDM, cardinality="sampled"),
         energy=AttentionSettings(hidden=8),
         energy_sigma=0.1,
@@ -104,8 +110,25 @@ EXAMPLES: list[Any] = [
         p_mean=0.5,
         p_std=2.0,
         sigma_data=0.3,
+        noise_draws=3,
         sampler=EDMSettings(steps=3),
         network=AttentionSettings(hidden=8),
+    ),
+    BoxDenoiserSettings(
+        encoder=PyramidEncoderSettings(hidden=6),
+        cardinality="denoised",
+        cardinality_weight=0.5,
+        p_mean=0.5,
+        p_std=2.0,
+        sigma_data=0.3,
+        noise_draws=3,
+        sampler=EDMSettings(steps=3),
+        hidden=6,
+        layers=2,
+        heads=3,
+        fourier_frequencies=1,
+        points=2,
+        centre_weight=0.5,
     ),
     ContrastiveSettings(
         encoder=ConvEncoderSettings(),
@@ -138,6 +161,7 @@ EXAMPLES: list[Any] = [
         cardinality_weight=0.5,
         cardinality_hidden=9,
     ),
+    DetectorSettings(encoder=PyramidEncoderSettings(hidden=6), hidden=7, box_weight=0.5),
     RepresentationSettings(
         padding="zero",
         threshold=0.015,
@@ -170,6 +194,7 @@ EXAMPLES: list[Any] = [
     DigitsSettings(),
     FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
+    ClevrSettings(source="generated", predict="state", data_dir="somewhere", augment=False),
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),
@@ -299,6 +324,10 @@ def test_unknown_kinds(energy: dict[str, Any], unchecked: None) -> None:
         ({"kind": "contrastive", "training_sampler": {"restarts": 2}}, "training_sampler.restarts must be 1"),
         ({"kind": "tspn", "energy": {"kind": "deep-sets"}}, "Unknown setting 'energy'"),
         ({"kind": "tspn", "sampler": {"kind": "edm"}}, "Unknown setting 'sampler'"),
+        ({"kind": "box-denoiser", "sampler": {"kind": "langevin"}}, r"sampler.kind must be one of \['edm'\]"),
+        ({"kind": "box-denoiser", "cardinality": "denoised"}, "sampler.cardinality must be left at 'sampled'"),
+        ({"kind": "detector", "sampler": {"kind": "edm"}}, "Unknown setting 'sampler'"),
+        ({"kind": "detector", "energy": {"kind": "deep-sets"}}, "Unknown setting 'energy'"),
     ],
 )
 def test_parts_that_do_not_fit_each_other(values: dict[str, Any], message: str) -> None:
@@ -311,7 +340,9 @@ def test_parts_that_do_not_fit_each_other(values: dict[str, Any], message: str) 
     [
         DenoisingSettings(),
         DenoiserSettings(),
+        BoxDenoiserSettings(),
         TSPNSettings(),
+        DetectorSettings(),
         SetRiskSettings(cardinality="clamped"),
         SetRiskSettings(cardinality="predicted"),
     ],

@@ -6,6 +6,8 @@ import pytest
 
 from desp.settings import (
     AttentionSettings,
+    BoxDenoiserSettings,
+    ClevrSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
     DataDescription,
@@ -13,6 +15,7 @@ from desp.settings import (
     DenoiserSettings,
     DenoisingSettings,
     DescentSettings,
+    DetectorSettings,
     DigitsSettings,
     EDMSettings,
     EncoderSettings,
@@ -26,6 +29,7 @@ from desp.settings import (
     MnistSettings,
     PolygonsSettings,
     PooledLayersSettings,
+    PyramidEncoderSettings,
     RepresentationSettings,
     ResNet34EncoderSettings,
     RunSettings,
@@ -71,6 +75,7 @@ DIFFUSION = {
     "p_mean": -1.2,
     "p_std": 1.5,
     "sigma_data": 0.5,
+    "noise_draws": 1,
     "sampler": EDM,
 }
 DENOISING = {"kind": "denoising", **DIFFUSION, "energy": POOLED_LAYERS, "energy_sigma": 0.05}
@@ -117,6 +122,22 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     PooledLayersSettings: POOLED_LAYERS,
     DenoisingSettings: DENOISING,
     DenoiserSettings: {"kind": "denoiser", **DIFFUSION, "network": ATTENTION},
+    BoxDenoiserSettings: {
+        "kind": "box-denoiser",
+        **DIFFUSION,
+        "cardinality_weight": 0.1,
+        "p_mean": -2.0,
+        "p_std": 1.7,
+        "noise_draws": 4,
+        "sampler": {**EDM, "cardinality": "mode"},
+        "hidden": 256,
+        "layers": 4,
+        "heads": 8,
+        "fourier_frequencies": 8,
+        "points": 6,
+        "centre_weight": 0.1,
+    },
+    DetectorSettings: {"kind": "detector", "encoder": None, "hidden": 128, "box_weight": 1.0},
     RepresentationSettings: REPRESENTATION,
     TrainingSettings: TRAINING,
     DeepSetsSettings: DEEP_SETS,
@@ -182,6 +203,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "standardise_codes": False,
         "initialisation": "default",
     },
+    PyramidEncoderSettings: {"kind": "pyramid", "hidden": 64, "out": 128},
     ResNet34EncoderSettings: {
         "kind": "resnet34",
         "out": 512,
@@ -210,6 +232,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1},
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
+    ClevrSettings: {"kind": "clevr", "source": "files", "predict": "boxes", "data_dir": "", "augment": True},
 }
 
 

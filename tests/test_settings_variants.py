@@ -42,12 +42,14 @@ from desp.settings import (
 )
 
 FAMILIES: dict[type[Variant], set[str]] = {
-    MethodSettings: {"contrastive", "denoising", "denoiser", "set-risk", "tspn"},
+    MethodSettings: {"contrastive", "denoising", "denoiser", "box-denoiser", "set-risk", "tspn", "detector"},
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent"},
-    EncoderSettings: {"identity", "mlp", "conv", "resnet34", "sum-pooled-set", "fspool-set"},
-    TaskSettings: {"polygons", "digits", "files", "mnist"},
+    EncoderSettings: {"identity", "mlp", "conv", "pyramid", "resnet34", "sum-pooled-set", "fspool-set"},
+    TaskSettings: {"polygons", "digits", "files", "mnist", "clevr"},
 }
+# They read an image at boxes, and take nothing else.
+OF_IMAGES = {"box-denoiser", "detector"}
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_every_variant_is_found_by_its_kind(family: type[Variant], kinds: set[st
 
 
 def test_a_class_between_finds_those_below_it() -> None:
-    assert set(DiffusionSettings.kinds()) == {"denoising", "denoiser"}
+    assert set(DiffusionSettings.kinds()) == {"denoising", "denoiser", "box-denoiser"}
     assert LangevinSettings.kinds() == {"langevin": LangevinSettings}
     assert DiffusionSettings.family() is MethodSettings
 
@@ -191,11 +193,17 @@ def test_densities_need_a_smooth_energy_and_a_predicted_cardinality(method: Meth
 @pytest.mark.parametrize("method", sorted(FAMILIES[MethodSettings]))
 def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKind) -> None:
     settings = MethodSettings.kinds()[method]()
+    if method in OF_IMAGES and input_kind != "image":
+        message = f"^inputs must be images for the method {method}, got '{input_kind}'"
+        with pytest.raises(SettingsError, match=message):
+            settings.default_encoder(input_kind)
+        return
     assert input_kind in settings.default_encoder(input_kind).input_kinds
 
 
 @pytest.mark.parametrize(
-    ("encoder", "input_kind"), [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector"), ("resnet34", "set")]
+    ("encoder", "input_kind"),
+    [("mlp", "image"), ("conv", "set"), ("fspool-set", "vector"), ("resnet34", "set"), ("pyramid", "vector")],
 )
 def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputKind) -> None:
     settings = ContrastiveSettings(encoder=EncoderSettings.kinds()[encoder]())

@@ -222,6 +222,62 @@ def test_a_batch_of_empty_sets_teaches_cardinalities_alone(settings: DiffusionSe
     torch.testing.assert_close(loss.detach(), statistics["cardinality_loss"])
 
 
+# -- several noisy copies ----------------------------------------------------------------------------------
+
+
+@each_method
+def test_one_noisy_copy_is_the_plain_loss(settings: DiffusionSettings) -> None:
+    """The formula of Karras et al. on one draw of noise, by hand."""
+    assert settings.noise_draws == 1
+    method, (x, y) = make_method(settings, cardinality="denoised"), polygons(6)
+    loss, _ = method(x, y, seeded(3))
+    generator, flow, clean = seeded(3), method._flow(method.encode(x), y), to_symmetric(y)
+    sigma = method._sigmas(y, generator)
+    noised = add_noise(clean, flow.mask, sigma, generator)
+    c_skip, c_out = flow.c_skip_out(sigma)
+    expected = (flow.network(noised, sigma)[1] - (clean - c_skip * noised) / c_out).square().mean()
+    torch.testing.assert_close(loss, expected)
+
+
+@each_method
+def test_several_noisy_copies_are_a_larger_batch_of_the_same_codes(settings: DiffusionSettings) -> None:
+    x, y = polygons(6)
+    one, three = make_method(settings), make_method(settings, noise_draws=3)
+    repeated = one(x.repeat_interleave(3, dim=0), y.repeat_interleave(3, dim=0), seeded(3))
+    found = three(x, y, seeded(3))
+    torch.testing.assert_close(found[0], repeated[0])
+    for name, value in repeated[1].items():
+        torch.testing.assert_close(found[1][name], value)
+
+
+def test_the_encoder_runs_once_for_all_noisy_copies() -> None:
+    method = make_method(METHODS["denoiser"], noise_draws=3)
+    seen: list[tuple[int, ...]] = []
+    method.encoder.register_forward_hook(lambda _, __, code: seen.append(tuple(code.shape)))
+    sigmas: list[Tensor] = []
+    drawn = method._sigmas
+    method._sigmas = lambda y, generator: sigmas.append(drawn(y, generator)) or sigmas[-1]  # type: ignore[func-returns-value, method-assign]
+    x, y = polygons(6)
+    method(x, y, seeded())
+    assert [shape[0] for shape in seen] == [6]
+    assert [len(item.unique()) for item in sigmas] == [18]  # every copy has a noise level of its own
+
+
+def test_the_loss_is_the_mean_over_noisy_copies() -> None:
+    """A copy alone, its errors kept apart by the set they belong to, counts as much as any other."""
+    method, x = constant(cardinality="denoised", noise_draws=3), torch.zeros(4, 1)
+    y = torch.rand(4, 8, 2, generator=seeded(1))
+    loss, _ = method(x, y, seeded(2))
+    generator, copies = seeded(2), y.repeat_interleave(3, dim=0)
+    sigma = method._sigmas(copies, generator)
+    flow = method._flow(x.repeat_interleave(3, dim=0), copies)
+    clean = to_symmetric(copies)
+    noised = add_noise(clean, flow.mask, sigma, generator)
+    c_skip, c_out = flow.c_skip_out(sigma)
+    of_copies = ((clean - c_skip * noised) / c_out).square().mean(dim=(1, 2)).view(4, 3)  # nothing is predicted
+    torch.testing.assert_close(loss, of_copies.mean(dim=1).mean())
+
+
 def test_no_sigma_is_zero_or_infinite_whatever_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uniform numbers may be exactly zero, whose quantile of a normal distribution is infinite."""
     method = constant()

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.boxes import centres_to_corners
 from desp.data.shape import DataShape
 from desp.methods import Method, build_method
 from desp.sets import Padding
@@ -30,6 +31,7 @@ from desp.settings.base import Variant
 from settings_changes import CASES
 
 SIZE, FEATURES, BATCH = 4, 2, 3
+BOXES = DataDescription(boxes=((0, 4),))
 INPUTS: dict[InputKind, tuple[int, ...]] = {"vector": (3,), "set": (SIZE, FEATURES + 1), "image": (1, 65, 65)}
 
 
@@ -39,26 +41,29 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("desp.nn.resnet.CHANNELS", (4, 4, 6, 8))
 
 
-def build(settings: MethodSettings, kind: InputKind, aligned: bool) -> Method:
+def build(settings: MethodSettings, kind: InputKind, aligned: bool, boxes: bool) -> Method:
     torch.manual_seed(0)
-    described = DataDescription(aligned=aligned)
-    shape = DataShape(INPUTS[kind], FEATURES, SIZE, input_kind=kind, description=described)
+    described = BOXES if boxes else DataDescription(aligned=aligned)
+    features = 4 if boxes else FEATURES
+    shape = DataShape(INPUTS[kind], features, SIZE, input_kind=kind, description=described)
     return build_method(settings, shape, Padding(RepresentationSettings()), engine="eager")
 
 
-def inputs(kind: InputKind) -> tuple[Tensor, Tensor]:
-    """A batch of inputs, and of padded sets of different cardinality."""
+def inputs(kind: InputKind, boxes: bool) -> tuple[Tensor, Tensor]:
+    """A batch of inputs, and of padded sets of different cardinality: of points, or of boxes as corners."""
     generator = torch.Generator().manual_seed(1)
     presence = (torch.arange(SIZE) < torch.tensor([[2], [4], [3]])).float().unsqueeze(-1)
-    y = torch.cat([torch.rand(BATCH, SIZE, FEATURES, generator=generator) * presence, presence], dim=-1)
+    elements = torch.rand(BATCH, SIZE, 4 if boxes else FEATURES, generator=generator)
+    elements = centres_to_corners(elements / 2 + 0.25) if boxes else elements
+    y = torch.cat([elements * presence, presence], dim=-1)
     x = torch.rand(BATCH, *INPUTS[kind], generator=generator)
     return torch.cat([x[..., :-1] * presence, presence], dim=-1) if kind == "set" else x, y
 
 
 @cache
-def observed(settings: MethodSettings, kind: InputKind, aligned: bool) -> dict[str, Any]:
+def observed(settings: MethodSettings, kind: InputKind, aligned: bool, boxes: bool) -> dict[str, Any]:
     """All that a setting may change."""
-    method, (x, y) = build(settings, kind, aligned), inputs(kind)
+    method, (x, y) = build(settings, kind, aligned, boxes), inputs(kind, boxes)
     method.train()
     weights = {name: value.detach().clone() for name, value in method.state_dict().items()}
     loss, statistics = method(x, y, torch.Generator().manual_seed(2))
@@ -128,8 +133,9 @@ def test_a_setting_changes_what_it_is_for(name: str, path: str, tmp_path: Path) 
     case = CASES[name]
     value, expected = case.changes[path]
     value = value(tmp_path) if callable(value) else value
-    usual = observed(case.settings, case.kind, case.aligned)
-    other = observed(changed(case.settings, path, value), case.kind, case.aligned)
+    of_data = case.kind, case.aligned, case.boxes
+    usual = observed(case.settings, *of_data)
+    other = observed(changed(case.settings, path, value), *of_data)
     assert differences(usual, other) == expected
 
 

@@ -14,11 +14,11 @@ SHAPES = level_shapes(32, 48)
 PLACES = sum(rows * columns for rows, columns in SHAPES)
 
 
-def network(**changes: int) -> BoxNetwork:
+def network(known_presence: bool = True, **changes: int) -> BoxNetwork:
     torch.manual_seed(0)
     settings = BoxDenoiserSettings(**{"hidden": 16, "layers": 2, "heads": 2, "points": 3, **changes})
     scaling = FeatureScaling((0.0,) * 4, (1.0,) * 4, boxes=((0, 4),))
-    made = BoxNetwork(settings, 5, (PLACES, 6 + 7), SHAPES, scaling).double()
+    made = BoxNetwork(settings, 5, (PLACES, 6 + 7), SHAPES, scaling, known_presence=known_presence).double()
     for parameter in made.parameters():  # some begin at zero
         torch.nn.init.normal_(parameter, std=0.3)
     return made
@@ -77,6 +77,14 @@ def test_absent_rows_change_nothing_and_get_nothing() -> None:
     assert torch.equal(made(code, sets)[:, 2:], torch.zeros(2, 2, 5, dtype=torch.float64))
     torch.testing.assert_close(made(code, sets), made(code, other))
     assert torch.isfinite(made(code, noisy_sets(2, 0))).all()
+
+
+def test_all_rows_count_where_presence_carries_noise() -> None:
+    made, code, sets = network(known_presence=False), codes(2), noisy_sets(2, 2)
+    other = sets.clone()
+    other[:, 2:, :4] = 7.0
+    assert made(code, sets)[:, 2:].abs().min() > 0
+    assert (made(code, sets)[:, :2] != made(code, other)[:, :2]).all()
 
 
 def test_the_image_is_seen_where_a_box_is() -> None:

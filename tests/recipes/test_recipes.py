@@ -13,10 +13,12 @@ from desp.paper import PUBLISHED
 from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.settings import (
     SCHEMA,
+    BoxDenoiserSettings,
     ContrastiveSettings,
     DeepSetsSettings,
     DenoisingSettings,
     DescentSettings,
+    DetectorSettings,
     FilesSettings,
     LangevinSettings,
     RepresentationSettings,
@@ -90,7 +92,8 @@ def test_a_recipe_says_what_it_is(recipe: Recipe) -> None:
     assert recipe.summary == text.split("\n")[0].strip()
     assert recipe.hardware
     kind = recipe.build().task.kind
-    assert recipe.task == {"mnist": "set-mnist"}.get(kind, kind)  # as in the paper's table
+    named = {"mnist": "set-mnist", "clevr": "clevr-boxes"}  # as in the paper's tables
+    assert recipe.task == named.get(kind, kind)
 
 
 @each_recipe
@@ -98,8 +101,11 @@ def test_system_and_settings_agree(recipe: Recipe) -> None:
     method = recipe.build().method
     kinds = {
         "desp": ContrastiveSettings,
+        "desp-simple": ContrastiveSettings,
         "contrastive": ContrastiveSettings,
         "denoising": DenoisingSettings,
+        "box-denoiser": BoxDenoiserSettings,
+        "detector": DetectorSettings,
         "tspn": TSPNSettings,
         "c-dspn": SetRiskSettings,
     }
@@ -107,7 +113,7 @@ def test_system_and_settings_agree(recipe: Recipe) -> None:
         assert isinstance(method, kinds[recipe.system])
     else:
         assert isinstance(method, SetRiskSettings)
-        family = "dspn" if recipe.task == "set-mnist" else "risk"
+        family = "dspn" if recipe.task in ("set-mnist", "clevr-boxes") else "risk"
         assert recipe.system == f"{family}-{method.distance}"
     if isinstance(method, SetRiskSettings):
         assert (method.cardinality == "predicted") == (recipe.system == "c-dspn")
@@ -211,6 +217,15 @@ def test_every_cell_of_the_paper_has_one_recipe(table: str) -> None:
     wanted = {cell[:2] for item in PUBLISHED if item.name == table for cell in item.published}
     found = [(item.task, item.system) for item in all_recipes() if (item.table, item.scored) == (table, "raw")]
     assert sorted(found) == sorted(wanted)
+
+
+def test_every_system_of_the_paper_on_clevr_has_one_recipe() -> None:
+    """Beside them there are variants that the paper has no numbers of."""
+    wanted = {cell[1] for cell in get_table("clevr").published}
+    systems = [item.system for item in all_recipes() if item.table == "clevr"]
+    assert wanted < set(systems)
+    assert len(set(systems)) == len(systems)
+    assert {item.task for item in all_recipes() if item.table == "clevr"} == {"clevr-boxes"}
 
 
 def test_unknown_recipes_are_suggested() -> None:

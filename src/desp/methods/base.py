@@ -18,7 +18,6 @@ from desp.nn import InputScaling, SetScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import (
-    DataDescription,
     EnergySettings,
     Engine,
     MethodSettings,
@@ -27,6 +26,8 @@ from desp.settings import (
     require_setting,
 )
 
+# Boxes may reach beyond the image, and the range of what never changes is widened by a half; pixels are far above.
+LARGEST_SHARE = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
     "DenoisingSettings()."
@@ -248,14 +249,19 @@ def build_method(
     return module
 
 
-def require_boxes(description: DataDescription) -> None:
-    """Check that the first features of elements are one box.
+def require_boxes(shape: DataShape) -> None:
+    """Check that the first features of elements are one box, as shares of the image.
 
     Raises:
         SettingsError: they are not.
     """
     wanted = "((0, 4),) for methods that read an image at boxes: left, top, right, bottom as shares of the image"
-    require_setting(description.boxes == ((0, 4),), "description.boxes", wanted, description.boxes)
+    require_setting(shape.description.boxes == ((0, 4),), "description.boxes", wanted, shape.description.boxes)
+    scaling = shape.scaling
+    if scaling.boxes:  # else nothing is known of their range
+        largest = max(offset + span for offset, span in zip(scaling.offset[:4], scaling.span[:4], strict=True))
+        wanted = "shares of the image, from 0 to 1: divide pixels by its width and height"
+        require_setting(largest <= LARGEST_SHARE, "boxes", wanted, f"values up to {largest:g}")
 
 
 def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
@@ -286,6 +292,7 @@ def _set_scales(encoder: nn.Module, shape: DataShape, input_statistics: Tensor |
     for part in encoder.modules():
         if isinstance(part, SetScaling):
             part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
+            part.boxes = shape.scaling.boxes
         elif isinstance(part, InputScaling) and input_statistics is not None:
             part.set_from(*input_statistics)
 

@@ -25,12 +25,19 @@ class BoxDenoiser(Diffusion):
     settings: BoxDenoiserSettings
 
     def _make_field(self, parts: MethodParts) -> None:
-        settings, (places, features) = self.settings, parts.code_shape
-        own_shape = places, features - SIGMA_FEATURES
+        settings, (*places, features) = self.settings, parts.code_shape
+        own_shape = *places, features - SIGMA_FEATURES
         shapes = require_pyramid(own_shape, parts.shape.input_shape, settings.kind)
-        require_boxes(parts.shape.description)
+        require_boxes(parts.shape)
         self.centres = CentreHead(own_shape[1], settings.hidden, shapes)
-        network = BoxNetwork(settings, parts.set_shape[1], parts.code_shape, shapes, parts.shape.scaling)
+        network = BoxNetwork(
+            settings,
+            parts.set_shape[1],
+            parts.code_shape,
+            shapes,
+            parts.shape.scaling,
+            known_presence=self.known_presence,
+        )
         self.field = NetworkField(network)
 
     def auxiliary_losses(self, code: Tensor, y: Tensor) -> dict[str, Tensor]:

@@ -1,5 +1,7 @@
 """A plain detector of boxes: what people would use where one answer is right."""
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -10,7 +12,7 @@ from desp.nn.centre_head import CentreHead
 from desp.nn.pyramid import require_pyramid
 from desp.samplers import ChainInfo, Record
 from desp.sets import presence_mask
-from desp.settings import DetectorSettings, SamplerSettings
+from desp.settings import DetectorSettings, SamplerSettings, require_setting
 
 
 class Detector(Method):
@@ -19,14 +21,19 @@ class Detector(Method):
     The value of a peak is the presence of its box, so all `max_size` highest peaks are detections, ranked by it.
 
     Raises:
-        SettingsError: the encoder is no pyramid, or elements are no boxes.
+        SettingsError: the encoder is no pyramid, elements are not boxes alone, or images have fewer places than
+            sets have rows.
     """
 
     def __init__(self, settings: DetectorSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings = settings
         shapes = require_pyramid(parts.code_shape, parts.shape.input_shape, settings.kind)
-        require_boxes(parts.shape.description)
+        require_boxes(parts.shape)
+        features, places = parts.shape.features, math.prod(shapes[0])
+        require_setting(features == 4, "features", "4 for the method detector: elements are boxes alone", features)
+        wanted = f"at most {places}, the places of the heat map"
+        require_setting(parts.shape.max_size <= places, "max_size", wanted, parts.shape.max_size)
         self.head = CentreHead(parts.code_shape[1], settings.hidden, shapes)
 
     def forward(

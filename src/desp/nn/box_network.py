@@ -62,6 +62,7 @@ class BoxNetwork(ElementNetwork):
         code_shape: (places, features) of a pyramid's code, noise level included.
         shapes: rows and columns of the pyramid's levels.
         scaling: of the rows' features; the first four are boxes, as shares of the image.
+        known_presence: presence is 1 or -1, and carries no noise. Absent boxes are masked then.
     """
 
     def __init__(
@@ -71,11 +72,13 @@ class BoxNetwork(ElementNetwork):
         code_shape: tuple[int, ...],
         shapes: list[tuple[int, int]],
         scaling: FeatureScaling,
+        *,
+        known_presence: bool = True,
     ) -> None:
         super().__init__()
         hidden, features, self.points = settings.hidden, code_shape[-1] - SIGMA_FEATURES, settings.points
         self.shapes, self.scaling, self.sigma_data = shapes, scaling, settings.sigma_data
-        self.frequencies = settings.fourier_frequencies
+        self.frequencies, self.known_presence = settings.fourier_frequencies, known_presence
         self.from_sigma = nn.Sequential(nn.Linear(SIGMA_FEATURES, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
         self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
         self.from_box = nn.Linear(fourier_length(4, self.frequencies), hidden)
@@ -94,7 +97,7 @@ class BoxNetwork(ElementNetwork):
     ) -> Float[Tensor, "b n c"]:
         """The head's output for each box."""
         del cache
-        mask = y[..., -1] > 0
+        mask = y[..., -1] > 0 if self.known_presence else torch.ones_like(y[..., -1], dtype=torch.bool)
         levels = split_levels(code[..., :-SIGMA_FEATURES], self.shapes)
         condition = self.from_sigma(code[:, 0, -SIGMA_FEATURES:]).unsqueeze(1)
         boxes = self.boxes(y, sigma_of(code))

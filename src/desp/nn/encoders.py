@@ -15,8 +15,10 @@ from desp.nn.mlp import MLP, Pullback, initialise
 from desp.nn.pairs import ordered_pairs, pairs_with_pullback
 from desp.nn.pooling import Cache, FSPool, make_pool
 from desp.nn.resnet import ResNet34Encoder, check_image, load_trunk
+from desp.scaling import box_centres
 from desp.sets import presence_mask
 from desp.settings import (
+    Columns,
     ConvEncoderSettings,
     FSPoolSetEncoderSettings,
     IdentityEncoderSettings,
@@ -150,13 +152,17 @@ class InputScaling(nn.Module):
 class SetScaling(InputScaling):
     """Input sets (B, N, D + 1), presence last, in the units and with the padding of the sets to predict."""
 
+    boxes: Columns = ()
+    """Columns of boxes, which are scaled as centre, width and height."""
+
     def __init__(self, input_shape: tuple[int, ...]) -> None:
         super().__init__((input_shape[1] - 1,))
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
         """Scale elements; absent ones are zero vectors."""
         elements, presence = x[..., :-1], x[..., -1:]
-        return torch.cat([super().forward(elements) * presence, presence], dim=-1)
+        scaled = super().forward(box_centres(elements, self.boxes))
+        return torch.cat([scaled * presence, presence], dim=-1)
 
 
 class _StandardCodes(nn.BatchNorm1d):

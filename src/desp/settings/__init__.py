@@ -13,6 +13,8 @@ from desp.settings.base import MatmulPrecision as MatmulPrecision
 from desp.settings.base import Pooling as Pooling
 from desp.settings.base import Variant as Variant
 from desp.settings.base import require_setting as require_setting
+from desp.settings.box_methods import BoxDenoiserSettings as BoxDenoiserSettings
+from desp.settings.box_methods import DetectorSettings as DetectorSettings
 from desp.settings.codec import from_json as from_json
 from desp.settings.codec import to_json as to_json
 from desp.settings.data import Columns as Columns
@@ -31,11 +33,9 @@ from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
 from desp.settings.energies import EnergySettings as EnergySettings
 from desp.settings.energies import PooledLayersSettings as PooledLayersSettings
 from desp.settings.energies import SetEncoderEnergySettings as SetEncoderEnergySettings
-from desp.settings.methods import BoxDenoiserSettings as BoxDenoiserSettings
 from desp.settings.methods import ContrastiveSettings as ContrastiveSettings
 from desp.settings.methods import DenoiserSettings as DenoiserSettings
 from desp.settings.methods import DenoisingSettings as DenoisingSettings
-from desp.settings.methods import DetectorSettings as DetectorSettings
 from desp.settings.methods import DiffusionSettings as DiffusionSettings
 from desp.settings.methods import MethodSettings as MethodSettings
 from desp.settings.methods import SetRiskSettings as SetRiskSettings

@@ -11,12 +11,7 @@ from desp.settings.base import (
     require_positive,
     require_setting,
 )
-from desp.settings.encoders import (
-    LAYERED_ENCODERS,
-    EncoderSettings,
-    FSPoolSetEncoderSettings,
-    PyramidEncoderSettings,
-)
+from desp.settings.encoders import LAYERED_ENCODERS, EncoderSettings, FSPoolSetEncoderSettings
 from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
 from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
 
@@ -213,49 +208,6 @@ class DenoiserSettings(DiffusionSettings):
         return self.network
 
 
-@MethodSettings.register("box-denoiser", "desp.methods.box_denoiser:BoxDenoiser")
-@dataclass(frozen=True)
-class BoxDenoiserSettings(DiffusionSettings):
-    """EDM diffusion of boxes in an image, without an energy: noisy boxes attend to each other and to the image,
-    and read its features inside and around themselves."""
-
-    can_align: ClassVar[bool] = False
-    p_mean: float = -2.0
-    p_std: float = 1.7
-    noise_draws: int = 4
-    cardinality_weight: float = 0.1
-    sampler: EDMSettings = field(default_factory=lambda: EDMSettings(cardinality="mode"))
-    hidden: int = 256
-    """Width of all layers."""
-    layers: int = 4
-    """Layers of self-attention among boxes and cross-attention to the image."""
-    heads: int = 8
-    """Attention heads; a divisor of the width."""
-    fourier_frequencies: int = 8
-    """Frequencies of each feature of a box."""
-    points: int = 6
-    """Points that a box reads along each axis, inside it at stride 4, and twice as far apart at stride 8."""
-    centre_weight: float = 0.1
-    """Weight of a detector's loss (heat map of centres) on the image's features, which learn faster with it."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "hidden", "layers", "heads", "points")
-        require_not_negative(self, "fourier_frequencies", "centre_weight")
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
-
-    @property
-    def width(self) -> int:
-        """Of the layers."""
-        return self.hidden
-
-    def default_encoder(self, kind: InputKind) -> EncoderSettings:
-        """A pyramid of features: the only encoder that boxes can be read from."""
-        require_setting(kind == "image", "inputs", "images for the method box-denoiser", kind)
-        return PyramidEncoderSettings()
-
-
 SetRiskCardinality = Literal["descended", "clamped", "predicted"]
 
 
@@ -357,34 +309,3 @@ class TSPNSettings(MethodSettings):
                 self.hidden, self.latent, standardise_codes=True, presence_as_feature=True
             )
         return LAYERED_ENCODERS[kind](self.hidden, self.latent, standardise_codes=True)
-
-
-@MethodSettings.register("detector", "desp.methods.detector:Detector")
-@dataclass(frozen=True)
-class DetectorSettings(MethodSettings):
-    """A plain detector of boxes in images: a heat map of centres, with an offset and a size at each; no energy."""
-
-    deterministic: ClassVar[bool] = True
-    hidden: int = 128
-    """Width of its heads."""
-    box_weight: float = 1.0
-    """Weight of the error of offsets and sizes in the loss."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "hidden")
-        require_not_negative(self, "box_weight")
-
-    @property
-    def width(self) -> int:
-        """Of the heads."""
-        return self.hidden
-
-    @property
-    def needs_presence(self) -> bool:
-        """A detection's confidence is its presence."""
-        return True
-
-    def default_encoder(self, kind: InputKind) -> EncoderSettings:
-        """A pyramid of features: the only encoder that a heat map can be made from."""
-        require_setting(kind == "image", "inputs", "images for the method detector", kind)
-        return PyramidEncoderSettings()
