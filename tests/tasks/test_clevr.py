@@ -1,0 +1,183 @@
+"""CLEVR's scores: what is ranked by what, what a user gets of several samples, and which data are scored."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.errors import DataError
+from desp.metrics.average_precision import average_precision
+from desp.predictor import SetPredictor
+from desp.sets import SetBatch
+from desp.settings import ClevrSettings, RepresentationSettings, TSPNSettings
+from desp.tasks import EvaluationSetup, make_task
+from desp.tasks.clevr import ClevrTask
+from tiny_clevr import write_tiny_clevr
+
+UNSCALED = RepresentationSettings(padding="presence", scaling="none")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_clevr(tmp_path_factory.mktemp("clevr"), training=24, test=12)
+
+
+def task_of(folder: Path, **settings: str) -> ClevrTask:
+    task = make_task(ClevrSettings(data_dir=str(folder), **settings))
+    assert isinstance(task, ClevrTask)
+    return task
+
+
+def setup_of(
+    task: ClevrTask, knowing: Callable[..., SetPredictor], draw: Callable[..., Tensor], samples: int = 1
+) -> EvaluationSetup:
+    shape, _ = task.shape(None, False)
+    return EvaluationSetup(knowing(draw, shape, UNSCALED), seed=0, samples=samples, protocol=task.protocol("full"))
+
+
+def rows_of(task: ClevrTask, x: Tensor) -> Tensor:
+    """The true padded sets of test images, with presence, in the order in which they are asked for."""
+    table = task.data.test.table(task.settings.predict)
+    index = [next(i for i, image in enumerate(table.images) if torch.equal(image.float(), one)) for one in x]
+    return table.at(torch.tensor(index)).batch().sets.with_presence()
+
+
+@pytest.mark.parametrize("predict", ["boxes", "state"])
+def test_the_truth_has_an_average_precision_of_one(
+    folder: Path, predict: str, knowing: Callable[..., SetPredictor]
+) -> None:
+    task = task_of(folder, predict=predict)
+    found = task.evaluate(setup_of(task, knowing, lambda x, _: rows_of(task, x)))
+    for scores in (found.raw, found.returned):
+        assert scores["score"] == pytest.approx(1)
+        assert [scores[metric.name] for metric in task.named] == pytest.approx([1] * 5)
+        assert scores["right_size"] == 1
+        assert scores["size_rmse"] == 0
+    assert found.real_data["ap50" if predict == "boxes" else "ap0125"] == 1
+    assert task.name == f"clevr-{predict}"
+
+
+def test_all_slots_are_ranked_by_presence_over_all_images(
+    folder: Path, knowing: Callable[..., SetPredictor]
+) -> None:
+    task = task_of(folder)
+
+    def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+        rows = rows_of(task, x)
+        absent = rows[..., -1] < 0.5
+        rows[..., :4] = torch.where(
+            absent.unsqueeze(-1), 0.5 + 0.1 * torch.rand(rows[..., :4].shape), rows[..., :4]
+        )
+        rows[..., -1] = torch.rand(absent.shape, generator=generator)
+        drawn.append(rows)
+        return rows
+
+    drawn: list[Tensor] = []
+    found = task.evaluate(setup_of(task, knowing, draw))
+    truth = task.data.test.table("boxes").batch().sets
+    rows = torch.cat(drawn)
+    everything = torch.ones(rows.shape[:2], dtype=torch.bool)
+    wanted = average_precision(rows[..., :4], rows[..., -1], everything, truth.elements, truth.mask)
+    assert found.raw["ap50"] == pytest.approx(wanted[0.5])
+    assert 0 < found.raw["ap50"] < 1
+    kept = average_precision(rows[..., :4], rows[..., -1], rows[..., -1] > 0.5, truth.elements, truth.mask)
+    assert found.returned["ap50"] == pytest.approx(kept[0.5])
+    assert found.details["confidence"]["raw"] == "presence"
+
+
+def test_samples_are_pooled_into_what_a_user_gets(folder: Path, knowing: Callable[..., SetPredictor]) -> None:
+    """Every third sample lacks all boxes, and each has noise: raw is one sample, returned what most agree on."""
+    task = task_of(folder)
+
+    def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+        rows = rows_of(task, x)
+        rows[..., :4] += 0.004 * torch.randn(rows[..., :4].shape, generator=generator)
+        rows[::3, :, -1] = 0.0
+        return rows
+
+    found = task.evaluate(setup_of(task, knowing, draw, samples=9))
+    assert found.raw["right_size"] < 0.2
+    assert found.returned["ap50"] == pytest.approx(1)
+    assert found.returned["right_size"] == 1
+    assert found.details["confidence"]["returned"] == "share of samples that agree"
+    assert found.details["samples"] == 9
+
+
+def test_equal_confidences_count_by_the_mean_over_orders(
+    folder: Path, knowing: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the cardinality is predicted first, what is absent is no detection, and all others tie."""
+    task = task_of(folder)
+
+    def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+        rows = rows_of(task, x)
+        rows[::2, :, :4] = 0.01  # every second image has nothing right
+        return rows
+
+    setup = setup_of(task, knowing, draw)
+    monkeypatch.setattr(setup.predictor, "method_settings", TSPNSettings())
+    found = task.evaluate(setup)
+    truth = task.data.test.table("boxes").batch().sets
+    right = int(truth.sizes[1::2].sum()) / int(truth.sizes.sum())
+    assert right**2 < found.raw["ap50"] < right  # at a random place, precision is `right` all along
+    assert found.raw["right_size"] == 1
+    assert found.details["confidence"]["raw"].startswith("equal")
+
+
+def test_parts_are_separate_and_validation_is_lower_for_better(
+    folder: Path, knowing: Callable[..., SetPredictor]
+) -> None:
+    task = task_of(folder)
+    names = [name for part in (task.data.training, task.data.validation, task.data.test) for name in part.names]
+    assert len(names) == len(set(names))
+    batch = task.validation_batch(0, 5)
+    assert torch.equal(batch.x, task.data.validation.images[:5])
+
+    def perfect(x: Tensor, generator: torch.Generator) -> Tensor:
+        return batch.sets.with_presence()
+
+    if int(batch.sets.sizes.sum()):
+        assert task.validation_score(setup_of(task, knowing, perfect), batch) == pytest.approx(0)
+        setup = setup_of(task, knowing, lambda x, _: torch.zeros(len(x), 10, 5))
+        assert task.validation_score(setup, batch) == pytest.approx(1)
+
+
+def test_scaled_boxes_are_centres_and_sizes(folder: Path) -> None:
+    shape, _ = task_of(folder).shape(None, True)
+    assert shape.scaling.boxes == ((0, 4),)
+    boxes = torch.tensor([[0.2, 0.3, 0.4, 0.7]])
+    torch.testing.assert_close(shape.scaling.unscale(shape.scaling.scale(boxes)), boxes)
+    assert (shape.input_shape, shape.max_size, shape.features) == ((3, 128, 128), 10, 4)
+
+
+def test_another_size_is_refused(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"up to 10 objects, but representation.max_size is 7"):
+        task_of(folder).shape(7, True)
+
+
+def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPredictor]) -> None:
+    task = make_task(ClevrSettings(source="generated"))
+    assert isinstance(task, ClevrTask)
+    protocol = replace(task.protocol("quick"), test_examples=(3,))
+    table, exact = task._tests(protocol)
+    sets = table.batch().sets
+
+    def truth(x: Tensor, generator: torch.Generator) -> Tensor:
+        return SetBatch(sets.elements, sets.mask).with_presence()
+
+    found = task.evaluate(replace(setup_of(task, knowing, truth), protocol=protocol))
+    assert found.raw["ap90"] == pytest.approx(1)
+    assert exact is not None
+    wanted = average_precision(
+        sets.elements, sets.mask.float(), torch.ones_like(sets.mask), exact, sets.mask, ties=sets.mask.int()
+    )
+    assert found.raw["ap50_exact"] == pytest.approx(wanted[0.5], abs=0.1)
+    assert found.raw["ap90_exact"] < found.raw["ap90"]
+    assert (task.data_label, task.fingerprint(), task.settings.data_name) == (
+        "generated scenes",
+        None,
+        "generated",
+    )
