@@ -193,14 +193,15 @@ def remembering(path: Path) -> Problem:
 
 
 def seen_before(folder: Path) -> Problem:
-    """Images with boxes, and a predictor that knows those of the test part."""
+    """Images with boxes, and a predictor that knows those that are not trained on."""
     task = make_task(ClevrSettings(data_dir=str(folder)))
     assert isinstance(task, ClevrTask)
-    table = task.data.test.table("boxes")
+    parts = [part.table("boxes").batch() for part in (task.data.validation, task.data.test)]
+    known = torch.cat([part.x for part in parts])
 
     def draw(x: Tensor, _: torch.Generator) -> Tensor:
-        same = (x.unsqueeze(1) == table.images).flatten(2).all(dim=2)
-        return predictor.pad_sets(table.batch().sets)[same.float().argmax(dim=1)]
+        sets = torch.cat([predictor.pad_sets(part.sets) for part in parts])
+        return sets[(x.unsqueeze(1) == known).flatten(2).all(dim=2).float().argmax(dim=1)]
 
     predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PRESENCE)
     return Problem(task, predictor)
@@ -224,7 +225,7 @@ def make_problem(request: pytest.FixtureRequest, tmp_path: Path) -> Problem:
     if request.param == "files":
         return remembering(write_examples(tmp_path / "data.jsonl"))
     if request.param == "clevr":
-        return seen_before(write_tiny_clevr(tmp_path / "clevr"))
+        return seen_before(write_tiny_clevr(tmp_path / "clevr", training=60))  # three of them for validation
     task = make_task(MnistSettings(data_dir=str(request.getfixturevalue("tiny_mnist"))))
     same = imperfect(lambda x, _: x)
     return Problem(task, KnowingPredictor(same, task.shape(None, True)[0], PRESENCE))
