@@ -17,6 +17,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.samplers import ChainInfo
 from desp.sets import SetBatch
 from desp.settings import (
+    ClevrSettings,
     ContrastiveSettings,
     DigitsSettings,
     FilesSettings,
@@ -27,9 +28,11 @@ from desp.settings import (
     SamplerSettings,
 )
 from desp.tasks import Protocol, Task, make_task
+from desp.tasks.clevr import ClevrTask
 from desp.tasks.digits import DigitsTask
 from desp.tasks.mnist import SetMnistTask
 from desp.tasks.polygons import PolygonsTask
+from tiny_clevr import write_tiny_clevr
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -149,6 +152,7 @@ def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
         (PolygonsTask, replace(few, test_examples=(40,), predictions_per_input=30)),
         (DigitsTask, replace(few, test_examples=(44,), predictions_per_input=14)),
         (SetMnistTask, replace(few, test_examples=(7, 20), calibration_examples=6, validation_examples=6)),
+        (ClevrTask, replace(few, test_examples=(5,), validation_examples=4)),
         (Task, few),
     ):
         monkeypatch.setattr(kind, "protocols", {"full": protocol, "quick": protocol})
@@ -188,6 +192,21 @@ def remembering(path: Path) -> Problem:
     return Problem(task, predictor)
 
 
+def seen_before(folder: Path) -> Problem:
+    """Images with boxes, and a predictor that knows those that are not trained on."""
+    task = make_task(ClevrSettings(data_dir=str(folder)))
+    assert isinstance(task, ClevrTask)
+    parts = [part.table("boxes").batch() for part in (task.data.validation, task.data.test)]
+    known = torch.cat([part.x for part in parts])
+
+    def draw(x: Tensor, _: torch.Generator) -> Tensor:
+        sets = torch.cat([predictor.pad_sets(part.sets) for part in parts])
+        return sets[(x.unsqueeze(1) == known).flatten(2).all(dim=2).float().argmax(dim=1)]
+
+    predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PRESENCE)
+    return Problem(task, predictor)
+
+
 @pytest.fixture
 def problem(request: pytest.FixtureRequest, few_tests: None, tmp_path: Path) -> Problem:
     """The problem that is asked for by name."""
@@ -205,6 +224,8 @@ def make_problem(request: pytest.FixtureRequest, tmp_path: Path) -> Problem:
         return Problem(make_task(DigitsSettings()), true(imperfect(draw_true_digits)))
     if request.param == "files":
         return remembering(write_examples(tmp_path / "data.jsonl"))
+    if request.param == "clevr":
+        return seen_before(write_tiny_clevr(tmp_path / "clevr", training=60))  # three of them for validation
     task = make_task(MnistSettings(data_dir=str(request.getfixturevalue("tiny_mnist"))))
     same = imperfect(lambda x, _: x)
     return Problem(task, KnowingPredictor(same, task.shape(None, True)[0], PRESENCE))

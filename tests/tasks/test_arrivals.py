@@ -20,7 +20,7 @@ from desp.tasks import Evaluation, EvaluationSetup, Task, digits, polygons
 from desp.tasks.mnist import SetMnistTask, with_presence
 
 OTHER = LangevinSettings(noise_scale=0.003)
-TASKS = ("polygons", "digits", "files", "mnist")
+TASKS = ("polygons", "digits", "files", "mnist", "clevr")
 Pixels = list[list[int]]
 
 every_task = pytest.mark.parametrize("problem", TASKS, indirect=True)

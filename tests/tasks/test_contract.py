@@ -15,7 +15,7 @@ from desp.settings import LangevinSettings
 from desp.tasks import EvaluationSetup, Task
 from desp.tasks.base import GeneratedTask
 
-every_task = pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist"], indirect=True)
+every_task = pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist", "clevr"], indirect=True)
 
 
 @every_task
