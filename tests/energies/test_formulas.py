@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from desp.energies import DeepSetsEnergy, NetworkEnergy, SetEncoderEnergy, SetField
-from desp.methods.denoising import _NetworkField
+from desp.methods.denoising import NetworkField
 from desp.nn import SetNetwork
 from desp.nn.set_network import _AttentionLayer, _PooledLayer
 from desp.settings import AttentionSettings, DeepSetsSettings, PooledLayersSettings, SetEncoderEnergySettings
@@ -152,7 +152,7 @@ def field_with_known_presence(kind: str) -> tuple[SetField, SetNetwork]:
         energy = settings.load()(settings, 3, (3,), known_presence=True).double()
         return energy, energy.network
     network = SetNetwork(settings, 3, (3,), known_presence=True, outputs=3).double()
-    return _NetworkField(network), network
+    return NetworkField(network), network
 
 
 @pytest.mark.parametrize("kind", ["energy", "denoiser"])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from desp.energies import SetEnergy, SetField
-from desp.methods.denoising import _NetworkField
+from desp.methods.denoising import NetworkField
 from desp.nn import SetNetwork
 from desp.samplers import (
     ChainEngine,
@@ -208,9 +208,9 @@ def test_what_a_run_began_with_settles_the_engine_on_the_cpu_if_none_is_asked_fo
     assert engine.name(torch.device(device)) == expected
 
 
-def denoiser() -> _NetworkField:
+def denoiser() -> NetworkField:
     settings = AttentionSettings(hidden=16, layers=1, heads=2, fourier_frequencies=1)
-    return _NetworkField(SetNetwork(settings, 2, (3,), outputs=2))
+    return NetworkField(SetNetwork(settings, 2, (3,), outputs=2))
 
 
 @pytest.mark.parametrize(
