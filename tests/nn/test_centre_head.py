@@ -85,6 +85,26 @@ def test_a_box_outside_the_image_is_taken_to_its_border() -> None:
     assert all(torch.isfinite(item) for item in losses)
 
 
+def test_a_centre_on_the_border_is_found_again() -> None:
+    """It belongs to the last place, whose middle lies half a cell before it."""
+    heat = torch.full((1, 96), -20.0, dtype=torch.float64)
+    geometry = torch.zeros(1, 96, 4, dtype=torch.float64)
+    heat[0, 95] = 20.0
+    geometry[0, 95] = torch.tensor([0.5, 0.5, math.log(2.4), math.log(1.6)], dtype=torch.float64)
+    box = torch.tensor([[[1.0, 1.0, 0.2, 0.2]]], dtype=torch.float64)
+    maps, code = Maps(heat, geometry), torch.zeros(1, PLACES, 2)
+    torch.testing.assert_close(maps.peaks(code, 1)[0], box)
+    assert float(maps.loss(code, box, torch.tensor([[True]]))[1]) == pytest.approx(0, abs=1e-9)
+
+
+def test_places_that_are_sure_alike_are_one_peak() -> None:
+    heat, geometry = perfect_maps()
+    heat[0, 2 * 12 + 3], heat[0, 2 * 12 + 4] = 60.0, 50.0  # both have a sigmoid of 1
+    boxes, scores = Maps(heat, geometry).peaks(torch.zeros(1, PLACES, 2), 3)
+    torch.testing.assert_close(boxes[:, :2], BOXES[:, :2])
+    assert scores[0, 2] < 1e-6
+
+
 def test_images_without_boxes_have_a_loss_of_background_alone() -> None:
     head = CentreHead(2, 4, SHAPES).double()
     focal, error = head.loss(

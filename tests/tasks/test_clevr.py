@@ -8,9 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.errors import DataError
+from desp.data.clevr_generated import draw_table
+from desp.errors import DataError, SettingsError
 from desp.metrics.average_precision import average_precision
 from desp.predictor import SetPredictor
+from desp.recipes import get_recipe
+from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
 from desp.settings import ClevrSettings, RepresentationSettings, TSPNSettings
 from desp.tasks import EvaluationSetup, make_task
@@ -181,3 +184,35 @@ def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPred
         None,
         "generated",
     )
+
+
+def test_a_run_on_generated_scenes_is_resumed_with_its_settings_whole(tmp_path: Path) -> None:
+    settings = replace(get_recipe("clevr-detector").build(), task=ClevrSettings(source="generated"))
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(settings, seed=0, fingerprint=None)
+    for _ in range(2):
+        folder.check_same(settings, seed=0)
+        assert folder.note_data_folder(settings.task) is None
+        assert folder.load_settings()[0] == settings
+
+
+def test_generated_scenes_read_no_folder() -> None:
+    with pytest.raises(SettingsError, match="data_dir must be empty where scenes are generated, got '/data'"):
+        ClevrSettings(source="generated", data_dir="/data")
+
+
+def test_sets_without_presence_cannot_be_ranked(folder: Path, knowing: Callable[..., SetPredictor]) -> None:
+    task = task_of(folder)
+    shape, _ = task.shape(None, False)
+    zero = RepresentationSettings(padding="zero", scaling="none")
+    made = knowing(lambda x, _: torch.zeros(len(x), 10, 4), shape, zero)
+    setup = EvaluationSetup(made, seed=0, samples=1, protocol=task.protocol("quick"))
+    with pytest.raises(SettingsError, match=r"representation\.padding must be presence for CLEVR"):
+        task.evaluate(setup)
+
+
+def test_a_longer_table_of_generated_scenes_begins_with_a_shorter_one() -> None:
+    short, long = (draw_table(count, torch.Generator().manual_seed(0), "boxes") for count in (2, 18))
+    assert (len(short[0]), len(long[0]), len(long[1])) == (2, 18, 18)
+    assert torch.equal(short[0].images, long[0].images[:2])
+    assert torch.equal(short[1], long[1][:2])

@@ -88,7 +88,7 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         SettingsError: there is no such folder, or the task reads no dataset.
     """
     task = settings.task
-    reads = task.location_flag == "--data-dir"
+    reads = task.location_flag == "--data-dir" and task.location is not None
     if data_dir is None and not (reads and task.location):
         return settings
     if not reads:

@@ -11,8 +11,8 @@ from desp.data.clevr_render import generate
 from desp.data.clevr_scenes import Scenes
 from desp.settings import ClevrTarget
 
-# Images that are rendered together for a table.
-IMAGES_AT_ONCE = 64
+# Images of a table that are drawn together, whatever their number: a longer table begins with a shorter one.
+IMAGES_AT_ONCE = 16
 
 
 def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget) -> Batch:
@@ -28,13 +28,14 @@ def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget
 def draw_table(count: int, generator: torch.Generator, target: ClevrTarget) -> tuple[ImageTable, Tensor]:
     """So many images with their sets, and the exact boxes (M, N, 4) of whole objects."""
     images, elements, sizes, exact = [], [], [], []
-    for first in range(0, count, IMAGES_AT_ONCE):
-        scenes, rendering = generate(min(IMAGES_AT_ONCE, count - first), generator)
+    for _ in range(0, count, IMAGES_AT_ONCE):
+        scenes, rendering = generate(IMAGES_AT_ONCE, generator)
         images.append(rendering.images)
         elements.append(boxes_of(scenes) if target == "boxes" else states_of(scenes))
         sizes.append(scenes.mask.sum(dim=1))
         exact.append(rendering.boxes)
-    return ImageTable(torch.cat(images), torch.cat(elements), torch.cat(sizes)), torch.cat(exact)
+    table = ImageTable(torch.cat(images), torch.cat(elements), torch.cat(sizes))
+    return table.at(slice(count)), torch.cat(exact)[:count]
 
 
 def boxes_of(scenes: Scenes) -> Float[Tensor, "b n 4"]:

@@ -79,9 +79,9 @@ class BoxAugmentation:
     def _coloured(self, images: Float[Tensor, "b c h w"], generator: torch.Generator) -> Tensor:
         if self.colour == 0:
             return images
-        shape = (3 + images.shape[1], len(images), 1, 1)
+        shape = (2 + images.shape[1], len(images), 1, 1)
         numbers = (torch.rand(shape, generator=generator, device=images.device) - 0.5) * self.colour
-        brightness, contrast, gains = 0.2 * numbers[0], 1 + 0.5 * numbers[1], 1 + 0.2 * numbers[3:]
+        brightness, contrast, gains = 0.2 * numbers[0], 1 + 0.5 * numbers[1], 1 + 0.2 * numbers[2:]
         changed = (images - 0.5) * contrast.unsqueeze(1) + 0.5 + brightness.unsqueeze(1)
         return (changed * gains.transpose(0, 1)).clamp(0, 1)
 
@@ -89,8 +89,13 @@ class BoxAugmentation:
 def _placed(images: Float[Tensor, "b c h w"], scale: Float[Tensor, "b 2"], offset: Float[Tensor, "b 2"]) -> Tensor:
     """Images scaled and moved, what comes in from outside like the border: mirrored objects would have no box."""
     # In grid_sample's coordinates, -1 to 1: where a place of the result comes from.
-    back = torch.cat([1 / scale, (1 - 2 * offset) / scale - 1], dim=1)
-    theta = torch.diag_embed(back[:, :2])
-    theta = torch.cat([theta, back[:, 2:].unsqueeze(-1)], dim=2)
-    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    # Written out, as affine_grid is a matrix product, whose precision may be set lower than places need.
+    back = (1 - 2 * offset) / scale - 1
+    down, across = (
+        ((2 * torch.arange(size, device=images.device) + 1) / size - 1) / scale[:, axis, None]
+        + back[:, axis, None]
+        for axis, size in ((1, images.shape[2]), (0, images.shape[3]))
+    )
+    shape = (len(images), *images.shape[2:])
+    grid = torch.stack([across.unsqueeze(1).expand(shape), down.unsqueeze(2).expand(shape)], dim=-1)
     return F.grid_sample(images, grid, padding_mode="border", align_corners=False)

@@ -46,7 +46,7 @@ class CentreHead(nn.Module):
         places = self._places(cells)
         focal = focal_loss(heat, *self._targets(cells, places, mask)) / count
         found = geometry.gather(1, places.unsqueeze(-1).expand(-1, -1, 4))
-        errors = (found - _geometry(cells)).abs().sum(dim=-1)
+        errors = (found - self._geometry(cells, places)).abs().sum(dim=-1)
         return focal, torch.where(mask, errors, 0.0).sum() / count
 
     def peaks(
@@ -55,13 +55,14 @@ class CentreHead(nn.Module):
         """The boxes at the `count` highest peaks, as shares of the image, and the peaks' values, from 0 to 1."""
         heat, geometry = self._maps(code)
         rows, columns = self.shapes[0]
-        grid = heat.sigmoid().unflatten(1, (1, rows, columns))
+        # Of logits: a sigmoid makes high ones equal, and equal neighbours would all be peaks.
+        grid = heat.unflatten(1, (1, rows, columns))
         peak = grid == F.max_pool2d(grid, 3, stride=1, padding=1)
-        scores, places = torch.where(peak, grid, 0.0).flatten(1).topk(count, dim=1)
+        highest, places = grid.masked_fill(~peak, -torch.inf).flatten(1).topk(count, dim=1)
         found = geometry.gather(1, places.unsqueeze(-1).expand(-1, -1, 4))
         centres = self._corners(places) + 0.5 + found[..., :2]
         cells = torch.cat([centres, found[..., 2:].exp()], dim=-1)
-        return cells / self._grid_size(cells), scores
+        return cells / self._grid_size(cells), highest.sigmoid()
 
     def _maps(self, code: Tensor) -> tuple[Float[Tensor, "b places"], Float[Tensor, "b places 4"]]:
         """Logits of the heat map, and offset and logarithmic size, at all places."""
@@ -85,6 +86,11 @@ class CentreHead(nn.Module):
         columns = self.shapes[0][1]
         return torch.stack([places % columns, places // columns], dim=-1)
 
+    def _geometry(self, cells: Float[Tensor, "b n 4"], places: Int[Tensor, "b n"]) -> Float[Tensor, "b n 4"]:
+        """What is learned at a centre: its offset from the middle of its place, and the logarithm of the size."""
+        inside = cells[..., :2] - self._corners(places) - 0.5
+        return torch.cat([inside, cells[..., 2:].clamp(min=1e-3).log()], dim=-1)
+
     def _targets(
         self, cells: Float[Tensor, "b n 4"], places: Int[Tensor, "b n"], mask: Bool[Tensor, "b n"]
     ) -> tuple[Float[Tensor, "b places"], Float[Tensor, "b places"]]:
@@ -107,12 +113,6 @@ def focal_loss(
     found = centre * (1 - probability) ** FOCUS * F.logsigmoid(logits)
     background = (1 - centre) * (1 - near) ** NEARNESS * probability**FOCUS * F.logsigmoid(-logits)
     return -(found + background).sum()
-
-
-def _geometry(cells: Float[Tensor, "b n 4"]) -> Float[Tensor, "b n 4"]:
-    """What is learned at a centre: where it lies in its cell, and the logarithm of the size."""
-    inside = cells[..., :2] - cells[..., :2].floor() - 0.5
-    return torch.cat([inside, cells[..., 2:].clamp(min=1e-3).log()], dim=-1)
 
 
 def _layers(features: int, hidden: int, outputs: int) -> nn.Sequential:

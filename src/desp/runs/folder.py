@@ -128,7 +128,12 @@ class RunFolder:
         """Note where the data are now; returns that if they have moved since the run was begun."""
         values = self.head()
         field = task.location_field
-        if field is None or task.own_data or values["settings"]["task"].get(field) == task.location:
+        if (
+            field is None
+            or task.location is None
+            or task.own_data
+            or values["settings"]["task"].get(field) == task.location
+        ):
             return None
         values["settings"]["task"][field] = task.location
         write_json(self.settings_file, values)

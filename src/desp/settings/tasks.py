@@ -143,7 +143,12 @@ class ClevrSettings(TaskSettings):
     data_dir: str = ""
     """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
     augment: bool = True
-    """Zoom, shift and flip training images with their boxes, and change colours; for states, brightness alone."""
+    """Zoom, shift and flip training images with their boxes, and change brightness, contrast and tint; for states,
+    the last three alone, and less."""
+
+    def __post_init__(self) -> None:
+        unread = self.source == "files" or not self.data_dir
+        require_setting(unread, "data_dir", "empty where scenes are generated", self.data_dir)
 
     @property
     def location(self) -> str | None:

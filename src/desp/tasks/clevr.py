@@ -34,6 +34,7 @@ from desp.predictor.pooling import best_of_batch, pool_batch
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.settings import ClevrSettings, ClevrTarget, DataDescription, TrainingSettings
+from desp.settings.base import require_setting
 from desp.tasks.base import Task
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
@@ -209,7 +210,7 @@ class ClevrTask(Task):
             if exact is not None:
                 beside = self._precisions(found, exact, truth.mask, setup.seed)
                 named |= {f"{name}_exact": value for name, value in beside.items()}
-            scores.append(named | self._sizes(found, sizes))
+            scores.append(named | self._sizes(found, sizes, setup.predictor.method.padding.threshold))
         raw, returned = scores
         return Evaluation(
             raw=raw,
@@ -228,8 +229,8 @@ class ClevrTask(Task):
         pooled = self.of_boxes and self._samples(setup) > 1
         return {"raw": raw, "returned": "share of samples that agree" if pooled else raw}
 
-    def _sizes(self, found: _Detections, true: Tensor) -> dict[str, float]:
-        sizes = (found.detected & (found.confidence > 0.5)).sum(dim=1)
+    def _sizes(self, found: _Detections, true: Tensor, threshold: float) -> dict[str, float]:
+        sizes = (found.detected & (found.confidence > threshold)).sum(dim=1)
         return {"size_rmse": size_rmse(sizes, true), "right_size": right_size(sizes, true)}
 
     def _precisions(self, found: _Detections, truth: Tensor, mask: Tensor, seed: int) -> dict[str, float]:
@@ -241,7 +242,13 @@ class ClevrTask(Task):
         return by_name(self.named, values)
 
     def _detections(self, setup: EvaluationSetup, images: Tensor, name: str) -> tuple[_Detections, _Detections]:
-        """Raw and returned detections, on the CPU."""
+        """Raw and returned detections, on the CPU.
+
+        Raises:
+            SettingsError: sets have no presence, by which detections are ranked.
+        """
+        ranked = setup.predictor.method.padding.with_presence
+        require_setting(ranked, "representation.padding", "presence for CLEVR", "zero")
         raw, returned = [], []
         for first in range(0, len(images), IMAGES_AT_ONCE):
             some = images[first : first + IMAGES_AT_ONCE]
@@ -267,5 +274,6 @@ class ClevrTask(Task):
         if not self.of_boxes or values.shape[1] == 1:
             return _Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
         pooled, confidence = pool_batch(elements, mask)
-        kept = best_of_batch(pooled, confidence)
-        return _Detections(kept.elements, confidence, kept.mask)
+        kept = best_of_batch(pooled, confidence)  # the most confident come first
+        first = slice(MAX_OBJECTS)
+        return _Detections(kept.elements[:, first], confidence[:, first], kept.mask[:, first])
