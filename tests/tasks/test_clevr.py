@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.cli.run_arguments import with_data_dir
 from desp.data.clevr_generated import draw_table
 from desp.errors import DataError, SettingsError
 from desp.metrics.average_precision import average_precision
@@ -186,8 +187,11 @@ def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPred
     )
 
 
-def test_a_run_on_generated_scenes_is_resumed_with_its_settings_whole(tmp_path: Path) -> None:
-    settings = replace(get_recipe("clevr-detector").build(), task=ClevrSettings(source="generated"))
+@pytest.mark.parametrize("data_dir", ["", "/somewhere"])
+def test_a_run_on_generated_scenes_is_resumed_with_its_settings_whole(tmp_path: Path, data_dir: str) -> None:
+    task = ClevrSettings(source="generated", data_dir=data_dir)
+    settings = replace(get_recipe("clevr-detector").build(), task=task)
+    assert ClevrSettings().with_data_of(task) == task
     folder = RunFolder(tmp_path / "run")
     folder.begin(settings, seed=0, fingerprint=None)
     for _ in range(2):
@@ -196,9 +200,11 @@ def test_a_run_on_generated_scenes_is_resumed_with_its_settings_whole(tmp_path: 
         assert folder.load_settings()[0] == settings
 
 
-def test_generated_scenes_read_no_folder() -> None:
-    with pytest.raises(SettingsError, match="data_dir must be empty where scenes are generated, got '/data'"):
-        ClevrSettings(source="generated", data_dir="/data")
+def test_generated_scenes_read_no_folder(tmp_path: Path) -> None:
+    settings = replace(get_recipe("clevr-detector").build(), task=ClevrSettings(source="generated"))
+    assert with_data_dir(settings, None) == settings
+    with pytest.raises(SettingsError, match="--data-dir goes with recipes that read a dataset"):
+        with_data_dir(settings, tmp_path)
 
 
 def test_sets_without_presence_cannot_be_ranked(folder: Path, knowing: Callable[..., SetPredictor]) -> None:

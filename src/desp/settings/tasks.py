@@ -146,10 +146,6 @@ class ClevrSettings(TaskSettings):
     """Zoom, shift and flip training images with their boxes, and change brightness, contrast and tint; for states,
     the last three alone, and less."""
 
-    def __post_init__(self) -> None:
-        unread = self.source == "files" or not self.data_dir
-        require_setting(unread, "data_dir", "empty where scenes are generated", self.data_dir)
-
     @property
     def location(self) -> str | None:
         """Where the files are; None where scenes are generated."""
@@ -162,4 +158,8 @@ class ClevrSettings(TaskSettings):
 
     def with_data_of(self, other: Self) -> Self:
         """Of the same source, in the same folder."""
-        return replace(self.at(other.location), source=other.source)
+        return replace(self, source=other.source, data_dir=other.data_dir)
+
+    def at(self, location: str | None) -> Self:
+        """The same task with its files elsewhere; generated scenes have none."""
+        return self if self.source == "generated" else super().at(location)
