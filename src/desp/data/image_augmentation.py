@@ -23,8 +23,8 @@ class BoxAugmentation:
 
     Attributes:
         flip: probability of a horizontal flip.
-        zoom: standard range of the logarithm of the zoom, the same for both axes.
-        stretch: the same for each axis by itself.
+        zoom: largest absolute logarithm of the zoom, the same for both axes.
+        stretch: largest absolute logarithm of a further zoom of each axis by itself.
         shift: largest shift, as a share of the image.
         colour: strength of changes of brightness, contrast and of each channel; 0: none.
         moves_boxes: whether the first four features are a box; else images stay in place.
