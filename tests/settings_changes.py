@@ -256,7 +256,6 @@ CASES = {
         DetectorSettings(encoder=PYRAMID, hidden=8),
         {
             "hidden": (6, "head.geometry head.heat"),
-            "box_weight": (0.5, "loss"),
             "encoder.out": (4, "encoder.lateral encoder.smooth head.geometry head.heat"),
         },
         "image",

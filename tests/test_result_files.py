@@ -17,7 +17,7 @@ from desp.results import (
     result_path,
     write_result,
 )
-from desp.settings import FilesSettings, MnistSettings
+from desp.settings import ClevrSettings, FilesSettings, MnistSettings
 from made_up_results import made_up
 
 
@@ -103,6 +103,10 @@ def test_the_slug_of_data_is_for_other_data_than_the_recipes() -> None:
     assert data_slug(replace(mnist, task=MnistSettings(data_dir="/there"))) is None
     assert data_slug(replace(mnist, task=MnistSettings(dataset="fashion"))) == "fashion"
     assert data_slug(get_recipe("polygons-desp").build()) is None
+    clevr = get_recipe("clevr-detector").build()
+    assert data_slug(clevr) is None
+    assert data_slug(clevr, "re-rendered") == "re-rendered"
+    assert data_slug(replace(clevr, task=ClevrSettings(source="generated"))) == "generated"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "3", '{"recipe": "polygons-desp"}', '"word"'])

@@ -161,7 +161,7 @@ EXAMPLES: list[Any] = [
         cardinality_weight=0.5,
         cardinality_hidden=9,
     ),
-    DetectorSettings(encoder=PyramidEncoderSettings(hidden=6), hidden=7, box_weight=0.5),
+    DetectorSettings(encoder=PyramidEncoderSettings(hidden=6), hidden=7),
     RepresentationSettings(
         padding="zero",
         threshold=0.015,

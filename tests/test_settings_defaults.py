@@ -137,7 +137,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "points": 6,
         "centre_weight": 0.1,
     },
-    DetectorSettings: {"kind": "detector", "encoder": None, "hidden": 128, "box_weight": 1.0},
+    DetectorSettings: {"kind": "detector", "encoder": None, "hidden": 128},
     RepresentationSettings: REPRESENTATION,
     TrainingSettings: TRAINING,
     DeepSetsSettings: DEEP_SETS,

@@ -109,7 +109,6 @@ NAN = float("nan")
         (BoxDenoiserSettings, {"fourier_frequencies": -1}, "fourier_frequencies must be at least 0"),
         (BoxDenoiserSettings, {"centre_weight": -1.0}, "centre_weight must be at least 0"),
         (DetectorSettings, {"hidden": 0}, "hidden must be positive"),
-        (DetectorSettings, {"box_weight": -1.0}, "box_weight must be at least 0"),
         (TrainingSettings, {"betas": (0.9, 1.0)}, "betas must be two numbers of at least 0 and below 1"),
         (SetEncoderEnergySettings, {"negative_slope": -0.1}, "negative_slope must be at least 0"),
         (TrainingSettings, {"steps": 0}, "steps must be "),

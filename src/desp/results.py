@@ -21,9 +21,14 @@ RECORDED = "full"
 # -- files ---------------------------------------------------------------------------------------------
 
 
-def data_slug(settings: RunSettings) -> str | None:
-    """The key `data_source` of results: which data, as part of a file's name; None if they are the recipe's."""
-    name, usual = settings.task.data_name, get_recipe(settings.recipe).build().task.data_name
+def data_slug(settings: RunSettings, found: str | None = None) -> str | None:
+    """The key `data_source` of results: which data, as part of a file's name; None if they are the recipe's.
+
+    Args:
+        settings: of the run.
+        found: the data's name, where the files tell it and not the settings.
+    """
+    name, usual = found or settings.task.data_name, get_recipe(settings.recipe).build().task.data_name
     return None if name == usual else re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "other-data"
 
 

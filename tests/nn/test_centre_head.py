@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from desp.nn.centre_head import CentreHead, focal_loss
+from desp.nn.centre_head import BOX_WEIGHT, CentreHead, focal_loss
 from desp.nn.pyramid import level_shapes
 
 SHAPES = level_shapes(32, 48)  # a heat map of 8 x 12
@@ -32,13 +32,15 @@ def perfect_maps() -> tuple[torch.Tensor, torch.Tensor]:
     """Peaks at the two centres, written by hand: columns 12 x = 3.12 and 8.52, rows 8 y = 2.4 and 4.96."""
     heat = torch.full((1, 96), -20.0, dtype=torch.float64)
     geometry = torch.zeros(1, 96, 4, dtype=torch.float64)
-    for place, logit, inside, size in (
-        (2 * 12 + 3, 20.0, (0.12, 0.4), (2.4, 2.4)),
-        (4 * 12 + 8, 18.0, (0.52, 0.96), (4.8, 1.6)),
+    for (column, row), logit, centre, size in (
+        ((3, 2), 20.0, (3.12, 2.4), (2.4, 2.4)),
+        ((8, 4), 18.0, (8.52, 4.96), (4.8, 1.6)),
     ):
-        heat[0, place] = logit
-        numbers = (inside[0] - 0.5, inside[1] - 0.5, math.log(size[0]), math.log(size[1]))
-        geometry[0, place] = torch.tensor(numbers, dtype=torch.float64)
+        heat[0, row * 12 + column] = logit
+        for x in (column - 1, column, column + 1):
+            for y in (row - 1, row, row + 1):
+                numbers = (centre[0] - x - 0.5, centre[1] - y - 0.5, math.log(size[0]), math.log(size[1]))
+                geometry[0, y * 12 + x] = torch.tensor(numbers, dtype=torch.float64)
     return heat, geometry
 
 
@@ -55,11 +57,29 @@ def test_a_perfect_head_has_no_loss() -> None:
     assert float(error) == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_error_of_boxes_is_the_mean_over_those_there_are() -> None:
+@pytest.mark.parametrize("place", [2 * 12 + 3, 3 * 12 + 4])  # the centre's own, and one around it
+@pytest.mark.parametrize(("number", "wanted"), [(0, 0.5 * 2 / 2.4), (1, 0.5 * 2 / 2.4), (2, 0.5), (3, 0.5)])
+def test_the_error_of_boxes_is_the_mean_over_places_around_centres(place: int, number: int, wanted: float) -> None:
     heat, geometry = perfect_maps()
-    geometry[0, 2 * 12 + 3, 2] += 0.5
+    geometry[0, place, number] += 0.5
     _, error = Maps(heat, geometry).loss(torch.zeros(1, PLACES, 2), BOXES, MASK)
-    assert float(error) == pytest.approx(0.25)
+    assert float(error) == pytest.approx(BOX_WEIGHT * wanted / 18)
+
+
+def test_places_between_two_centres_learn_the_nearer_box() -> None:
+    """Centres in columns 3 and 5 of one row: both have column 4 around them, which is nearer to the larger box."""
+    numbers = [[[3.5 / 12, 2.5 / 8, 1 / 12, 1 / 8], [5.5 / 12, 2.5 / 8, 7.2 / 12, 7.2 / 8]]]
+    boxes = torch.tensor(numbers, dtype=torch.float64)
+    geometry = torch.zeros(1, 96, 4, dtype=torch.float64)
+    for column in (2, 3, 4, 5, 6):
+        for row in (1, 2, 3):
+            first = column < 4
+            centre, size = (3.5, 1.0) if first else (5.5, 7.2)
+            box = (centre - column - 0.5, 2.5 - row - 0.5, math.log(size), math.log(size))
+            geometry[0, row * 12 + column] = torch.tensor(box, dtype=torch.float64)
+    heads = Maps(torch.full((1, 96), -20.0, dtype=torch.float64), geometry)
+    _, error = heads.loss(torch.zeros(1, PLACES, 2), boxes, torch.tensor([[True, True]]))
+    assert float(error) == pytest.approx(0, abs=1e-9)
 
 
 def test_neighbours_of_a_higher_place_are_no_peaks() -> None:
@@ -90,7 +110,9 @@ def test_a_centre_on_the_border_is_found_again() -> None:
     heat = torch.full((1, 96), -20.0, dtype=torch.float64)
     geometry = torch.zeros(1, 96, 4, dtype=torch.float64)
     heat[0, 95] = 20.0
-    geometry[0, 95] = torch.tensor([0.5, 0.5, math.log(2.4), math.log(1.6)], dtype=torch.float64)
+    for row, column in ((6, 10), (6, 11), (7, 10), (7, 11)):
+        numbers = (12 - column - 0.5, 8 - row - 0.5, math.log(2.4), math.log(1.6))
+        geometry[0, row * 12 + column] = torch.tensor(numbers, dtype=torch.float64)
     box = torch.tensor([[[1.0, 1.0, 0.2, 0.2]]], dtype=torch.float64)
     maps, code = Maps(heat, geometry), torch.zeros(1, PLACES, 2)
     torch.testing.assert_close(maps.peaks(code, 1)[0], box)

@@ -19,7 +19,7 @@ from desp.sets import SetBatch
 from desp.settings import ClevrSettings, RepresentationSettings, TSPNSettings
 from desp.tasks import EvaluationSetup, make_task
 from desp.tasks.clevr import ClevrTask
-from tiny_clevr import write_tiny_clevr
+from tiny_clevr import tiny_scene, write_scenes, write_tiny_clevr
 
 UNSCALED = RepresentationSettings(padding="presence", scaling="none")
 
@@ -185,6 +185,14 @@ def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPred
         None,
         "generated",
     )
+
+
+def test_re_rendered_images_have_results_of_their_own(folder: Path, tmp_path: Path) -> None:
+    assert task_of(folder).data_name is None
+    write_tiny_clevr(tmp_path, training=3, test=1)
+    write_scenes(tmp_path, "val", [tiny_scene("val", 0, 3)], note="re-rendered, not the original")
+    assert task_of(tmp_path).data_name == "re-rendered"
+    assert make_task(ClevrSettings(source="generated")).data_name is None
 
 
 @pytest.mark.parametrize("data_dir", ["", "/somewhere"])

@@ -43,7 +43,7 @@ class Detector(Method):
         del generator
         boxes = corners_to_centres(self.shape.scaling.unscale(y[..., :-1]))
         focal, error = self.head.loss(self.encode(x), boxes, presence_mask(y))
-        return focal + self.settings.box_weight * error, {"focal_loss": focal.detach(), "box_loss": error.detach()}
+        return focal + error, {"focal_loss": focal.detach(), "box_loss": error.detach()}
 
     def sample_batch(
         self,

@@ -12,6 +12,9 @@ from desp.nn.pyramid import split_levels
 PEAK_SHARE, NARROWEST = 1 / 6, 0.7
 # Exponents of CenterNet's focal loss: how much less places count that are sure, or near a centre.
 FOCUS, NEARNESS = 2, 4
+# A place and those around it: where the box of a centre is learned.
+AROUND = tuple((column, row) for row in (-1, 0, 1) for column in (-1, 0, 1))
+BOX_WEIGHT = 2.0
 # The logit of a hundredth: how many places are centres before anything is learned.
 RARE = -4.6
 
@@ -34,25 +37,24 @@ class CentreHead(nn.Module):
     def loss(
         self, code: Float[Tensor, "b places c"], boxes: Float[Tensor, "b n 4"], mask: Bool[Tensor, "b n"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Focal loss of the heat map, and the error of offset and log size at true centres; means over boxes.
+        """Focal loss of the heat map, mean over boxes, and the weighted error of boxes near their centres.
 
         Args:
             code: of a pyramid.
-            boxes: centre x, centre y, width, height, as shares of the image.
+            boxes: centre x, centre y, width, height, normalised by the image's width and height.
             mask: which of them there are.
         """
         heat, geometry = self._maps(code)
-        cells, count = boxes * self._grid_size(boxes), mask.sum().clamp(min=1)
-        places = self._places(cells)
-        focal = focal_loss(heat, *self._targets(cells, places, mask)) / count
-        found = geometry.gather(1, places.unsqueeze(-1).expand(-1, -1, 4))
-        errors = (found - self._geometry(cells, places)).abs().sum(dim=-1)
-        return focal, torch.where(mask, errors, 0.0).sum() / count
+        cells = boxes * self._grid_size(boxes)
+        nearness = torch.where(mask.unsqueeze(-1), self._nearness(cells), 0.0)
+        near = nearness.amax(dim=1)
+        focal = focal_loss(heat, (near == 1).to(near.dtype), near) / mask.sum().clamp(min=1)
+        return focal, BOX_WEIGHT * self._box_error(geometry, cells, nearness)
 
     def peaks(
         self, code: Float[Tensor, "b places c"], count: int
     ) -> tuple[Float[Tensor, "b n 4"], Float[Tensor, "b n"]]:
-        """The boxes at the `count` highest peaks, as shares of the image, and the peaks' values, from 0 to 1."""
+        """The boxes at the `count` highest peaks, normalised, and the peaks' values, from 0 to 1."""
         heat, geometry = self._maps(code)
         rows, columns = self.shapes[0]
         # Of logits: a sigmoid makes high ones equal, and equal neighbours would all be peaks.
@@ -60,7 +62,7 @@ class CentreHead(nn.Module):
         peak = grid == F.max_pool2d(grid, 3, stride=1, padding=1)
         highest, places = grid.masked_fill(~peak, -torch.inf).flatten(1).topk(count, dim=1)
         found = geometry.gather(1, places.unsqueeze(-1).expand(-1, -1, 4))
-        centres = self._corners(places) + 0.5 + found[..., :2]
+        centres = self._column_row(places) + 0.5 + found[..., :2]
         cells = torch.cat([centres, found[..., 2:].exp()], dim=-1)
         return cells / self._grid_size(cells), highest.sigmoid()
 
@@ -81,28 +83,48 @@ class CentreHead(nn.Module):
         )
         return row * columns + column
 
-    def _corners(self, places: Int[Tensor, "*b"]) -> Int[Tensor, "*b 2"]:
-        """Column and row of places."""
+    def _column_row(self, places: Int[Tensor, "*b"]) -> Int[Tensor, "*b 2"]:
         columns = self.shapes[0][1]
         return torch.stack([places % columns, places // columns], dim=-1)
 
-    def _geometry(self, cells: Float[Tensor, "b n 4"], places: Int[Tensor, "b n"]) -> Float[Tensor, "b n 4"]:
-        """What is learned at a centre: its offset from the middle of its place, and the logarithm of the size."""
-        inside = cells[..., :2] - self._corners(places) - 0.5
-        return torch.cat([inside, cells[..., 2:].clamp(min=1e-3).log()], dim=-1)
-
-    def _targets(
-        self, cells: Float[Tensor, "b n 4"], places: Int[Tensor, "b n"], mask: Bool[Tensor, "b n"]
-    ) -> tuple[Float[Tensor, "b places"], Float[Tensor, "b places"]]:
-        """Which places are centres, and how near all are to one, from 0 to 1."""
+    def _nearness(self, cells: Float[Tensor, "b n 4"]) -> Float[Tensor, "b n places"]:
+        """How near each place is to the place of each centre, from 0 to 1."""
         rows, columns = self.shapes[0]
-        grid = self._corners(torch.arange(rows * columns, device=cells.device))
-        width = (cells[..., 2:] * PEAK_SHARE).clamp(min=NARROWEST)
-        far = (
-            ((grid - self._corners(places).unsqueeze(2)) / width.unsqueeze(2)).square().sum(dim=-1)
-        )  # (B, N, places)
-        near = torch.where(mask.unsqueeze(-1), (-far / 2).exp(), 0.0).amax(dim=1)
-        return (near == 1).to(cells.dtype), near
+        grid = self._column_row(torch.arange(rows * columns, device=cells.device))
+        width = (cells[..., 2:] * PEAK_SHARE).clamp(min=NARROWEST).unsqueeze(2)
+        centres = self._column_row(self._places(cells)).unsqueeze(2)
+        return (((grid - centres) / width).square().sum(dim=-1) / -2).exp()
+
+    def _box_error(
+        self,
+        geometry: Float[Tensor, "b places 4"],
+        cells: Float[Tensor, "b n 4"],
+        nearness: Float[Tensor, "b n places"],
+    ) -> Float[Tensor, ""]:
+        """The error of boxes at the places around their centres, but where another box is nearer.
+
+        A peak that is one place off finds the same box then, and nine places learn from each. Errors of centres
+        are relative to half the size of their box, and those of sizes of their logarithm: both cost IoU.
+        """
+        places = self._around(cells)  # (B, N, 9)
+        own, nearest = nearness.gather(2, places), nearness.amax(dim=1).gather(1, places.flatten(1))
+        counts = (own > 0) & (own >= nearest.view_as(own))
+        found = geometry.gather(1, places.flatten(1).unsqueeze(-1).expand(-1, -1, 4)).view(*places.shape, 4)
+        target = cells.unsqueeze(2)
+        offsets = (found[..., :2] - (target[..., :2] - self._column_row(places) - 0.5)).abs()
+        logarithms = (found[..., 2:] - target[..., 2:].clamp(min=1e-3).log()).abs()
+        errors = (2 * offsets / target[..., 2:].clamp(min=1) + logarithms).sum(dim=-1)
+        return torch.where(counts, errors, 0.0).sum() / counts.sum().clamp(min=1)
+
+    def _around(self, cells: Float[Tensor, "b n 4"]) -> Int[Tensor, "b n 9"]:
+        """The places of centres and those around them; at a border, the nearest inside."""
+        rows, columns = self.shapes[0]
+        centres = self._column_row(self._places(cells))
+        around = [
+            (centres[..., 1] + row).clamp(0, rows - 1) * columns + (centres[..., 0] + column).clamp(0, columns - 1)
+            for column, row in AROUND
+        ]
+        return torch.stack(around, dim=-1)
 
 
 def focal_loss(

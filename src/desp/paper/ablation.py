@@ -65,7 +65,7 @@ def ablate_run(
         "metrics": describe(task.metrics, ("score", "size_rmse", "hungarian")),
         "real_data": real,
         "data": data,
-        "data_source": data_slug(settings),
+        "data_source": data_slug(settings, task.data_name),
         "rows": list(rows.values()),
         "training": (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()},
         "changed_settings": changed_settings(folder),

@@ -11,19 +11,19 @@ def clevr_detector() -> RunSettings:
         recipe="clevr-detector",
         task=ClevrSettings(),
         method=DetectorSettings(),
-        training=_training(30_000, 1e-3),
+        training=_training(12_000, 1e-3),
         matmul_precision="high",
     )
 
 
 @recipe(table="clevr", task="clevr-boxes", system="box-denoiser", scored="returned", minutes=9)
-def clevr_denoiser() -> RunSettings:
+def clevr_box_denoiser() -> RunSettings:
     """CLEVR boxes, denoised by a network that reads the image inside and around every box."""
     return RunSettings(
-        recipe="clevr-denoiser",
+        recipe="clevr-box-denoiser",
         task=ClevrSettings(),
         method=BoxDenoiserSettings(),
-        training=_training(34_000, 5e-4),
+        training=_training(28_000, 5e-4),
         matmul_precision="high",
     )
 

@@ -58,7 +58,7 @@ def evaluate_run(
         "protocol": {"name": protocol, **asdict(counts)},
         "seed": run.seed,
         "data": evaluation.data or task.data_label,
-        "data_source": data_slug(settings),
+        "data_source": data_slug(settings, task.data_name),
         "metrics": describe(task.metrics, [*evaluation.raw, *evaluation.returned]),
         "scores": {"raw": evaluation.raw, "returned": evaluation.returned},
         "real_data": evaluation.real_data,

@@ -60,12 +60,9 @@ class DetectorSettings(MethodSettings):
     deterministic: ClassVar[bool] = True
     hidden: int = 128
     """Width of its heads."""
-    box_weight: float = 1.0
-    """Weight of the error of offsets and sizes in the loss."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden")
-        require_not_negative(self, "box_weight")
 
     @property
     def width(self) -> int:

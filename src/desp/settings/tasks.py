@@ -143,8 +143,8 @@ class ClevrSettings(TaskSettings):
     data_dir: str = ""
     """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
     augment: bool = True
-    """Zoom, shift and flip training images with their boxes, and change brightness, contrast and tint; for states,
-    the last three alone, and less."""
+    """Flip and shift training images with their boxes, and change brightness, contrast and tint; for states, the
+    last three alone, and less."""
 
     @property
     def location(self) -> str | None:

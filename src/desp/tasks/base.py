@@ -44,6 +44,8 @@ class Task(ABC):
     name: str
     data_label: str
     """What the data are, the key `data` of results: `generated`, or the name of a dataset or file."""
+    data_name: str | None = None
+    """Which data, where the files tell it and not the settings; part of the file names of results."""
     metrics: tuple[Metric, ...] = METRICS
     """What the keys of its scores mean; the one called `score` is what recipes are compared by."""
     protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})

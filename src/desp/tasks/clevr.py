@@ -17,6 +17,7 @@ from desp.data.clevr import ClevrData, ImageTable, load_clevr
 from desp.data.clevr_boxes import BOX_FEATURES, MAX_OBJECTS, STATE_CATEGORIES, STATE_FEATURES
 from desp.data.clevr_cache import SIDE
 from desp.data.clevr_generated import draw_images, draw_table
+from desp.data.clevr_scene_file import RE_RENDERED
 from desp.data.image_augmentation import BoxAugmentation
 from desp.errors import DataError
 from desp.metrics import Metric
@@ -115,6 +116,11 @@ class ClevrTask(Task):
     def data_label(self) -> str:  # type: ignore[override]
         """Which data: generated scenes, CLEVR v1.0, or the re-rendered one."""
         return "generated scenes" if self.settings.source == "generated" else self.data.data_label
+
+    @property
+    def data_name(self) -> str | None:  # type: ignore[override]
+        """Files of the official layout may be CLEVR v1.0, which recipes are for, or the re-rendered one."""
+        return "re-rendered" if self.data_label == RE_RENDERED else None
 
     @cached_property
     def data(self) -> ClevrData:
