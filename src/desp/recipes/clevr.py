@@ -23,7 +23,7 @@ def clevr_box_denoiser() -> RunSettings:
         recipe="clevr-box-denoiser",
         task=ClevrSettings(),
         method=BoxDenoiserSettings(),
-        training=_training(28_000, 5e-4),
+        training=_training(26_000, 5e-4),
         matmul_precision="high",
     )
 
