@@ -331,3 +331,10 @@ class TestOnGpu:
             results[engine] = [chains.run(SAMPLER, code, start, generator)[0] for _ in range(2)]
         assert not torch.allclose(*results["graph"])
         torch.testing.assert_close(results["graph"], results["eager"], rtol=1e-8, atol=1e-10)
+
+    def test_few_chains_are_the_same_eagerly_and_captured(self, settings: EnergySettings) -> None:
+        energy, code, start = build(settings, 8, "cuda")
+        engine = ChainEngine(energy, min_chains=1000)
+        first, *others = (engine.run(SAMPLER, code, start, seeded(0, "cuda"))[0] for _ in range(3))
+        assert len(engine._graphs) == 1
+        assert all(torch.equal(first, other) for other in others)

@@ -22,8 +22,8 @@ from desp.samplers import (
     ValueAndGrad,
     value_and_grad_of,
 )
-from desp.samplers.base import Chain
-from desp.samplers.engine import COMPILED_SHAPES, GRAPHS_KEPT, ROWS_COMPILED, inline_chains
+from desp.samplers.base import Chain, ValueAndGradFor
+from desp.samplers.engine import COMPILED_SHAPES, FEW_CHAINS, GRAPHS_KEPT, ROWS_COMPILED, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, EDMSettings, Engine, LangevinSettings
 from small_methods import with_energy
 
@@ -40,9 +40,11 @@ class Graph:
 
     made: list[tuple[int, int]]
 
-    def __init__(self, engine: ChainEngine, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> None:
+    def __init__(
+        self, gradient: ValueAndGradFor, sampler: Sampler, code: Tensor, start: Tensor, record: Record
+    ) -> None:
         del code
-        self.chain = lambda *given: ChainEngine(engine.field, "eager").run(sampler, *given, record)
+        self.chain = lambda *given: sampler.sample(gradient, *given, record)
         Graph.made.append((len(start), start.shape[1]))
 
     def replay(self, code: Tensor, start: Tensor, generator: torch.Generator) -> tuple[Tensor, ChainInfo]:
@@ -172,6 +174,49 @@ def test_captures_that_were_not_used_for_longest_are_dropped(make_engine: Any) -
     assert len(Graph.made) == GRAPHS_KEPT + 1
     chain(engine, size=2)
     assert Graph.made[-1] == (2, 2)
+
+
+@pytest.fixture
+def on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.samplers.engine._on_cuda", lambda _: True)
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_few_chains_are_captured_without_compiling_when_they_come_again(make_engine: Any) -> None:
+    engine, compiled = make_engine("auto")
+    engine.min_chains = 10**6
+    first = chain(engine)
+    chain(engine, size=4)
+    assert Graph.made == []
+    assert torch.equal(chain(engine), first)
+    assert Graph.made == [(2, 3)]
+    assert torch.equal(chain(engine), first)
+    assert Graph.made == [(2, 3)]
+    assert compiled == []
+
+
+@pytest.mark.usefixtures("on_cuda")
+@pytest.mark.parametrize("why", ["many", "asked for", "inside another", "other sampler"])
+def test_chains_that_run_eagerly_every_time(make_engine: Any, why: str) -> None:
+    engine, compiled = make_engine("eager" if why == "asked for" else "auto")
+    engine.min_chains = 10**6
+    for number in range(3):
+        if why == "inside another":
+            with inline_chains():
+                chain(engine)
+        elif why == "other sampler":
+            chain(engine, sampler=LangevinSampler(LangevinSettings(steps=2 + number, stochastic_steps=2)))
+        else:
+            chain(engine, batch=FEW_CHAINS + 1 if why == "many" else 2)
+    assert (Graph.made, compiled) == ([], [])
+
+
+def test_few_chains_on_a_cpu_are_never_captured(make_engine: Any) -> None:
+    engine, _ = make_engine("auto")
+    engine.min_chains = 10**6
+    for _ in range(3):
+        chain(engine)
+    assert Graph.made == []
 
 
 def test_chains_inside_a_larger_capture_are_compiled_and_not_captured(make_engine: Any) -> None:

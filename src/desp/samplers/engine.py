@@ -7,7 +7,7 @@ launching is cheap; there a compiled gradient saves passes over memory, which pa
 """
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,13 +21,25 @@ from torch import Tensor
 from desp.capture import CapturedCall, borrowed_generator, warm_up
 from desp.energies import SetField
 from desp.errors import SettingsError
-from desp.samplers.base import ChainInfo, Record, Sampler, ValueAndGrad, value_and_grad_of, value_and_gradient
+from desp.samplers.base import (
+    ChainInfo,
+    Record,
+    Sampler,
+    ValueAndGrad,
+    ValueAndGradFor,
+    value_and_grad_of,
+    value_and_gradient,
+)
 from desp.settings import Engine
 
 logger = logging.getLogger(__name__)
 
 # Sets that are sampled at once. A fixed number also means that a captured chain is used again and again.
 CHAINS_AT_ONCE = 1000
+
+# At most so many chains are captured without compiling, when their shape comes a second time: a graph keeps the
+# memory of all steps.
+FEW_CHAINS = 128
 
 # Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
 GRAPHS_KEPT = 8
@@ -73,7 +85,8 @@ class ChainEngine:
         engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled in long runs,
             else eager.
         expected_gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
-        min_chains: ``auto`` is eager where fewer run at once, as compiling and capturing cost seconds.
+        min_chains: with ``auto``, fewer are not compiled, which costs seconds. On CUDA the first ones of a shape
+            run eagerly, and further ones as a graph of the same kernels.
     """
 
     def __init__(
@@ -88,6 +101,7 @@ class ChainEngine:
         """What to use on the CPU: a resumed run goes on as it began, also if it is made longer."""
         self._compiled_for: set[tuple[object, ...]] = set()
         self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
+        self._met: deque[tuple[object, ...]] = deque(maxlen=GRAPHS_KEPT)
         self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def name(self, device: torch.device, chains: int | None = None) -> EngineName:
@@ -118,21 +132,33 @@ class ChainEngine:
         size = start.shape[1]
         name = self.name(start.device, chains or len(code))
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
+        gradient = partial(
+            partial(value_and_grad_of, self.field) if name == "eager" else self.compiled_gradient, size=size
+        )
         if name == "eager":
-            self._announce(name)
-            plain = partial(value_and_grad_of, self.field, size=size)
-            return sampler.sample(plain, code, start, generator, record)
+            captured = self._comes_again(sampler, code, start, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
-            ready = self._graph(sampler, code, start, record) if captured else None
-            if not captured:
+            ready = self._graph(gradient, sampler, code, start, record, name) if captured else None
+            if name != "eager" and not captured:
                 self._compile(sampler, code, start)
         except RuntimeError as error:
-            self._fall_back(name, error)
+            self._fall_back("graph" if captured else name, error)
             return self.run(sampler, code, start, generator, record, chains)
         self._announce(name)
         if ready is not None:
             return ready.replay(code, start, generator)
-        return sampler.sample(partial(self.compiled_gradient, size=size), code, start, generator, record)
+        return sampler.sample(gradient, code, start, generator, record)
+
+    def _comes_again(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> bool:
+        """Whether few chains on CUDA are of a shape that was met before."""
+        few = self.requested == "auto" and len(code) <= FEW_CHAINS
+        if not few or _INLINE.get() or not _on_cuda(start):
+            return False
+        key = self._key(sampler, code, start, record)
+        if key in self._met:
+            return True
+        self._met.append(key)
+        return False
 
     def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""
@@ -174,11 +200,23 @@ class ChainEngine:
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
         return value_and_grad_of(self.field, code, size, self._function, ROWS_COMPILED)
 
-    def _graph(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> "_ChainGraph":
-        key = (sampler, code.shape, start.shape, record, *self._kind(code, start))
+    def _key(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> tuple[object, ...]:
+        """What a captured chain is for."""
+        return (sampler, code.shape, start.shape, record, *self._kind(code, start))
+
+    def _graph(
+        self,
+        gradient: ValueAndGradFor,
+        sampler: Sampler,
+        code: Tensor,
+        start: Tensor,
+        record: Record,
+        name: EngineName,
+    ) -> "_ChainGraph":
+        key = (name, *self._key(sampler, code, start, record))
         if key not in self._graphs:
             logger.info("capturing %s for sets %s", sampler, tuple(start.shape))
-            self._graphs[key] = _ChainGraph(self, sampler, code, start, record)
+            self._graphs[key] = _ChainGraph(gradient, sampler, code, start, record)
             if len(self._graphs) > GRAPHS_KEPT:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
@@ -192,20 +230,29 @@ _REASONS = {
 }
 
 
+def _on_cuda(values: Tensor) -> bool:
+    return values.device.type == "cuda"
+
+
 class _ChainGraph:
     """One captured chain with its own copies of input and start."""
 
-    def __init__(self, engine: ChainEngine, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> None:
+    def __init__(
+        self,
+        gradient: ValueAndGradFor,
+        sampler: Sampler,
+        code: Tensor,
+        start: Tensor,
+        record: Record,
+    ) -> None:
         self.code, self.start = code.clone(), start.clone()
         self.generator = torch.Generator(device=start.device)
-        size = start.shape[1]
         for _ in range(2):
-            warm_up(lambda: engine.try_gradient(sampler, self.code, self.start))
+            warm_up(lambda: sampler.warm_up_gradient(gradient, self.code, self.start))
 
         def chain() -> tuple[Tensor, ChainInfo]:
             # What is prepared for the gradient is part of the graph: it follows the weights between replays.
-            value_and_grad = partial(engine.compiled_gradient, size=size)
-            return sampler.sample(value_and_grad, self.code, self.start, self.generator, record)
+            return sampler.sample(gradient, self.code, self.start, self.generator, record)
 
         self.chain = CapturedCall(chain, [self.generator])
 
