@@ -194,7 +194,7 @@ EXAMPLES: list[Any] = [
     DigitsSettings(),
     FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
-    ClevrSettings(source="generated", predict="state", data_dir="somewhere", augment=False),
+    ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),
     RunSettings(
         recipe="mine",
         task=FilesSettings(path="b.npz"),

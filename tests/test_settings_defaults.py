@@ -232,7 +232,14 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1},
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
-    ClevrSettings: {"kind": "clevr", "source": "files", "predict": "boxes", "data_dir": "", "augment": True},
+    ClevrSettings: {
+        "kind": "clevr",
+        "source": "files",
+        "predict": "boxes",
+        "scenes": 20_000,
+        "data_dir": "",
+        "augment": True,
+    },
 }
 
 

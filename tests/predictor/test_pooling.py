@@ -12,7 +12,7 @@ from torch import Tensor
 
 from desp.boxes import box_iou, centres_to_corners
 from desp.errors import DataError, SettingsError
-from desp.predictor.pooling import best, best_of_batch, pool_batch, pool_boxes
+from desp.predictor.pooling import filter_batch_by_confidence, filter_by_confidence, pool_batch, pool_boxes
 from desp.sets import SetBatch
 
 seeds = st.integers(0, 10_000)
@@ -91,7 +91,7 @@ def test_an_object_found_in_two_of_five() -> None:
     boxes, confidence = pool_boxes(sets)
     assert torch.equal(boxes, OBJECTS[:3])
     assert confidence.tolist() == pytest.approx([1, 4 / 5, 2 / 5])
-    kept, shares = best(boxes, confidence)
+    kept, shares = filter_by_confidence(boxes, confidence)
     assert torch.equal(kept, OBJECTS[:2])
     assert shares.tolist() == pytest.approx([1, 4 / 5])
 
@@ -99,8 +99,8 @@ def test_an_object_found_in_two_of_five() -> None:
 def test_half_of_the_samples_are_no_majority() -> None:
     boxes, confidence = pool_boxes([OBJECTS[:2], OBJECTS[:1]])
     assert confidence.tolist() == [1, 0.5]
-    assert len(best(boxes, confidence)[0]) == 1
-    assert len(best(boxes, confidence, above=0.4)[0]) == 2
+    assert len(filter_by_confidence(boxes, confidence)[0]) == 1
+    assert len(filter_by_confidence(boxes, confidence, above=0.4)[0]) == 2
 
 
 def test_close_objects_stay_two() -> None:
@@ -206,7 +206,7 @@ def test_one_sample() -> None:
 def test_all_samples_empty(samples: int, features: int) -> None:
     boxes, confidence = pool_boxes([torch.zeros(0, features)] * samples)
     assert (boxes.shape, confidence.shape) == ((0, features), (0,))
-    assert best(boxes, confidence)[0].shape == (0, features)
+    assert filter_by_confidence(boxes, confidence)[0].shape == (0, features)
 
 
 def test_empty_samples_count() -> None:
@@ -280,16 +280,16 @@ def test_a_batch_is_many_single_images(seed: int) -> None:
     padded = SetBatch.from_ragged([sample for item in images for sample in item], max_size=9, features=4)
     rubbish = torch.where(padded.mask.unsqueeze(-1), padded.elements, math.nan)
     sets, confidence = pool_batch(rubbish.view(4, 5, 9, 4), padded.mask.view(4, 5, 9))
-    kept = best_of_batch(sets, confidence)
+    kept = filter_batch_by_confidence(sets, confidence)
     for index, item in enumerate(images):
         boxes, shares = pool_boxes(item)
         assert torch.equal(sets.to_ragged()[index], boxes)
         assert torch.equal(confidence[index][sets.mask[index]], shares)
-        assert torch.equal(kept.to_ragged()[index], best(boxes, shares)[0])
+        assert torch.equal(kept.to_ragged()[index], filter_by_confidence(boxes, shares)[0])
     assert torch.equal(sets.mask, confidence > 0)
     assert not sets.elements[~sets.mask].any()
     assert not kept.elements[~kept.mask].any()
-    assert torch.equal(best_of_batch(sets, confidence, above=-1.0).mask, sets.mask)
+    assert torch.equal(filter_batch_by_confidence(sets, confidence, above=-1.0).mask, sets.mask)
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------

@@ -2,21 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import torch
+from accelerate import Accelerator
 from torch import Tensor
 
 from desp.cli.run_arguments import with_data_dir
-from desp.data.clevr_generated import draw_table
+from desp.data.clevr import ImageTable
+from desp.data.clevr_generated import GeneratedTable, draw_table
 from desp.errors import DataError, SettingsError
 from desp.metrics.average_precision import average_precision
 from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
 from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
-from desp.settings import ClevrSettings, RepresentationSettings, TSPNSettings
+from desp.settings import ClevrSettings, RepresentationSettings, TrainingSettings, TSPNSettings
 from desp.tasks import EvaluationSetup, make_task
 from desp.tasks.clevr import ClevrTask
 from tiny_clevr import tiny_scene, write_scenes, write_tiny_clevr
@@ -166,7 +169,9 @@ def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPred
     task = make_task(ClevrSettings(source="generated"))
     assert isinstance(task, ClevrTask)
     protocol = replace(task.protocol("quick"), test_examples=(3,))
-    table, exact = task._tests(protocol)
+    table, generated = task._tests(protocol)
+    assert generated is not None
+    exact = generated.exact_boxes
     sets = table.batch().sets
 
     def truth(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -174,7 +179,6 @@ def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPred
 
     found = task.evaluate(replace(setup_of(task, knowing, truth), protocol=protocol))
     assert found.raw["ap90"] == pytest.approx(1)
-    assert exact is not None
     wanted = average_precision(
         sets.elements, sets.mask.float(), torch.ones_like(sets.mask), exact, sets.mask, ties=sets.mask.int()
     )
@@ -227,6 +231,55 @@ def test_sets_without_presence_cannot_be_ranked(folder: Path, knowing: Callable[
 
 def test_a_longer_table_of_generated_scenes_begins_with_a_shorter_one() -> None:
     short, long = (draw_table(count, torch.Generator().manual_seed(0), "boxes") for count in (2, 18))
-    assert (len(short[0]), len(long[0]), len(long[1])) == (2, 18, 18)
-    assert torch.equal(short[0].images, long[0].images[:2])
-    assert torch.equal(short[1], long[1][:2])
+    assert (len(short.table), len(long.table), len(long.exact_boxes), len(long.visible)) == (2, 18, 18, 18)
+    assert torch.equal(short.table.images, long.table.images[:2])
+    assert torch.equal(short.exact_boxes, long.exact_boxes[:2])
+    assert torch.equal(short.visible, long.visible[:2])
+
+
+def batches(scenes: int, seed: int = 0) -> list[Tensor]:
+    task = make_task(replace(ClevrSettings(source="generated"), scenes=scenes, augment=False))
+    shape, _ = task.shape(None, True)
+    source = task.source(shape, TrainingSettings(batch_size=4), seed, Accelerator(cpu=True))
+    return [batch.x for batch in islice(source.batches(0), 2)]
+
+
+def test_scenes_rendered_before_training_come_again(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = batches(2)
+    assert "rendering 2 scenes on a CPU" in caplog.text
+    assert len(torch.cat([first, second]).unique(dim=0)) == 2
+    assert torch.equal(batches(2)[1], second)
+    assert len(torch.cat([first, *batches(2, seed=1)]).unique(dim=0)) == 4
+
+
+def test_scenes_drawn_for_every_batch_are_new() -> None:
+    assert len(torch.cat(batches(0)).unique(dim=0)) == 8
+
+
+@pytest.mark.parametrize("samples", [2, 5])
+def test_samples_of_generated_scenes_are_measured_by_what_is_hidden(
+    knowing: Callable[..., SetPredictor], samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples see the objects in turn: the first one only the first object, the second only the second, ..."""
+    boxes = torch.zeros(1, 10, 4)
+    boxes[0, :2] = torch.tensor([[0.1, 0.1, 0.3, 0.3], [0.6, 0.6, 0.8, 0.8]])
+    sizes = torch.tensor([2])
+    table = ImageTable(torch.zeros(1, 3, 128, 128, dtype=torch.uint8), boxes, sizes)
+    generated = GeneratedTable(table, boxes, torch.tensor([[1.0, 0.2] + [0.0] * 8]))
+    monkeypatch.setattr("desp.tasks.clevr._generated", lambda *_: generated)
+    task = make_task(ClevrSettings(source="generated"))
+    assert isinstance(task, ClevrTask)
+
+    def in_turn(x: Tensor, generator: torch.Generator) -> Tensor:
+        values = torch.zeros(len(x), 10, 5)
+        for row in range(len(x)):
+            values[row, 0] = torch.cat([boxes[0, min(row, 1)], torch.ones(1)])
+        return values
+
+    found = task.evaluate(setup_of(task, knowing, in_turn, samples))
+    assert found.returned["hidden_recall"] == 0
+    assert found.returned.get("hidden_recall_of_5") == (1 if samples == 5 else None)
+    # Both boxes are right, with a share of samples of 1 / K and 1 - 1 / K.
+    assert found.returned["presence_calibration_error"] == pytest.approx(0.5)
+    assert sum(row["detections"] for row in found.details["confidence_bins"]) == 2
+    assert "hidden_recall" not in found.raw

@@ -36,6 +36,10 @@ Augmentation = Callable[[Batch, torch.Generator], Batch]
 """Changes a training batch at random, on the generator's device, by the generator alone."""
 
 
+Draw = Callable[[int, torch.Generator], Batch]
+"""Draws a batch of a size, on the generator's device."""
+
+
 class BatchSource(ABC):
     """An endless stream of batches in which batch k is always the same.
 
@@ -62,7 +66,7 @@ class GeneratedSource(BatchSource):
 
     def __init__(
         self,
-        draw: Callable[[int, torch.Generator], Batch],
+        draw: Draw,
         batch_size: int,
         seed: int,
         device: torch.device | str = "cpu",

@@ -1,5 +1,7 @@
 """Generated CLEVR scenes as images with sets."""
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -15,6 +17,25 @@ from desp.settings import ClevrTarget
 IMAGES_AT_ONCE = 16
 
 
+@dataclass(frozen=True)
+class GeneratedTable:
+    """M generated images with their sets, and what is known of them beside.
+
+    Attributes:
+        table: boxes are those of the published formula.
+        exact_boxes: (M, N, 4) of whole objects, hidden parts included.
+        visible: (M, N) share of each object's area that is not hidden.
+    """
+
+    table: ImageTable
+    exact_boxes: Float[Tensor, "m n 4"]
+    visible: Float[Tensor, "m n"]
+
+    def to(self, device: torch.device | str) -> "GeneratedTable":
+        """Move all tensors to `device`."""
+        return GeneratedTable(self.table.to(device), self.exact_boxes.to(device), self.visible.to(device))
+
+
 def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget) -> Batch:
     """Fresh scenes, rendered on the generator's device; boxes are those of the published formula.
 
@@ -25,17 +46,18 @@ def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget
     return ImageTable(rendering.images, elements, scenes.mask.sum(dim=1)).batch()
 
 
-def draw_table(count: int, generator: torch.Generator, target: ClevrTarget) -> tuple[ImageTable, Tensor]:
-    """So many images with their sets, and the exact boxes (M, N, 4) of whole objects."""
-    images, elements, sizes, exact = [], [], [], []
-    for _ in range(0, count, IMAGES_AT_ONCE):
-        scenes, rendering = generate(IMAGES_AT_ONCE, generator)
-        images.append(rendering.images)
-        elements.append(boxes_of(scenes) if target == "boxes" else states_of(scenes))
-        sizes.append(scenes.mask.sum(dim=1))
-        exact.append(rendering.boxes)
-    table = ImageTable(torch.cat(images), torch.cat(elements), torch.cat(sizes))
-    return table.at(slice(count)), torch.cat(exact)[:count]
+def draw_table(
+    count: int, generator: torch.Generator, target: ClevrTarget, at_once: int = IMAGES_AT_ONCE
+) -> GeneratedTable:
+    """So many images with their sets, drawn and rendered `at_once` on the generator's device, where they stay."""
+    parts = []
+    for _ in range(0, count, at_once):
+        scenes, rendering = generate(at_once, generator)
+        elements = boxes_of(scenes) if target == "boxes" else states_of(scenes)
+        sizes = scenes.mask.sum(dim=1)
+        parts.append((rendering.images, elements, sizes, rendering.boxes, rendering.visible))
+    images, elements, sizes, exact, visible = (torch.cat(column)[:count] for column in zip(*parts, strict=True))
+    return GeneratedTable(ImageTable(images, elements, sizes), exact, visible)
 
 
 def boxes_of(scenes: Scenes) -> Float[Tensor, "b n 4"]:

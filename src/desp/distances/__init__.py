@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from desp.distances.box_matching import match_boxes
 from desp.distances.chamfer import chamfer, chamfer_of_equal_sizes
 from desp.distances.hungarian import assign, hungarian, hungarian_of_sets, nearest_hungarian
 from desp.distances.pairwise import aligned_distance, huber_pairs
@@ -23,5 +24,6 @@ __all__ = [
     "huber_pairs",
     "hungarian",
     "hungarian_of_sets",
+    "match_boxes",
     "nearest_hungarian",
 ]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from desp.boxes import box_iou
 from desp.categories import argmax_one_hot
-from desp.distances import assign
+from desp.distances import match_boxes
 from desp.errors import DataError, SettingsError
 from desp.sets import SetBatch, as_set
 
@@ -96,7 +96,7 @@ def pool_batch(
     return SetBatch(boxes.to(elements), present.to(elements.device)), confidence.to(elements)
 
 
-def best(
+def filter_by_confidence(
     boxes: Float[Tensor, "n d"], confidence: Float[Tensor, " n"], above: float = MAJORITY
 ) -> tuple[Float[Tensor, "m d"], Float[Tensor, " m"]]:
     """The boxes, and their confidences, that more than a share `above` of the samples agree on."""
@@ -104,7 +104,9 @@ def best(
     return boxes[kept], confidence[kept]
 
 
-def best_of_batch(sets: SetBatch, confidence: Float[Tensor, "b g"], above: float = MAJORITY) -> SetBatch:
+def filter_batch_by_confidence(
+    sets: SetBatch, confidence: Float[Tensor, "b g"], above: float = MAJORITY
+) -> SetBatch:
     """The same for pooled sets of many images: `sets` without what is less confident."""
     mask = sets.mask & (confidence > above)
     return SetBatch(sets.elements.masked_fill(~mask.unsqueeze(-1), 0.0), mask)
@@ -117,27 +119,12 @@ def _grouped(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"], iou: 
     for sample in range(boxes.shape[1]):
         groups = int(counts.max()) if len(counts) else 0
         medians = _medians(_members(boxes[:, :sample], labels[:, :sample], groups))
-        found, joined = _assigned(boxes[:, sample], medians, iou)
+        found, joined = match_boxes(boxes[:, sample], medians, iou)  # groups of other images are NaN
         new = mask[:, sample] & ~joined
         fresh = counts.unsqueeze(1) + new.cumsum(dim=1) - 1
         labels[:, sample] = torch.where(joined, found, fresh.masked_fill(~new, -1))
         counts += new.sum(dim=1)
     return labels
-
-
-def _assigned(
-    boxes: Float[Tensor, "b n 4"], medians: Float[Tensor, "b g 4"], iou: float
-) -> tuple[Int[Tensor, "b n"], Bool[Tensor, "b n"]]:
-    """The group of every box in the assignment with the largest sum of IoUs, and whether it has one."""
-    # Rows of absent boxes are zero, and groups that an image does not have are NaN: both overlap with nothing.
-    overlaps = box_iou(boxes, medians)
-    gains = overlaps.masked_fill(overlaps < iou, 0.0)
-    # What gains nothing is no match, so that boxes and groups may stay alone, and a square is filled up with it.
-    size = max(gains.shape[1:])
-    square = F.pad(gains, (0, size - gains.shape[2], 0, size - gains.shape[1]))
-    found = assign(-square)
-    gained = square.gather(2, found.unsqueeze(-1)).squeeze(-1)
-    return found[:, : boxes.shape[1]], gained[:, : boxes.shape[1]] > 0
 
 
 def _summarised(

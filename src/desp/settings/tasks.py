@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import ClassVar, Literal, Self
 
-from desp.settings.base import Variant, require_setting
+from desp.settings.base import Variant, require_not_negative, require_setting
 from desp.settings.data import DataDescription
 
 MnistDataset = Literal["mnist", "fashion"]
@@ -136,15 +136,21 @@ class ClevrSettings(TaskSettings):
     location_flag: ClassVar[str | None] = "--data-dir"
     source: ClevrSource = "files"
     """files: the official layout, CLEVR v1.0 or re-rendered. generated: scenes by the same rules, drawn and
-    rendered here, without an end."""
+    rendered here."""
     predict: ClevrTarget = "boxes"
     """boxes: left, top, right, bottom by the published formula, as shares of the image. state: x, y, z divided by
     3, and one-hot material, colour, shape and size."""
+    scenes: int = 20_000
+    """Of generated scenes: how many are rendered before training and drawn from. 0: new ones for every batch,
+    which take longer than a training step."""
     data_dir: str = ""
     """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
     augment: bool = True
     """Flip and shift training images with their boxes, and change brightness, contrast and tint; for states, the
     last three alone, and less."""
+
+    def __post_init__(self) -> None:
+        require_not_negative(self, "scenes")
 
     @property
     def location(self) -> str | None:

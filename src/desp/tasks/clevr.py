@@ -1,9 +1,10 @@
 """CLEVR: the boxes, or the states, of the objects in an image."""
 
+import logging
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from types import MappingProxyType
 
 import torch
@@ -12,11 +13,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.data.arrays import Example
-from desp.data.base import Augmentation, Batch, BatchSource, GeneratedSource
+from desp.data.base import Augmentation, Batch, BatchSource, Draw, GeneratedSource
 from desp.data.clevr import ClevrData, ImageTable, load_clevr
 from desp.data.clevr_boxes import BOX_FEATURES, MAX_OBJECTS, STATE_CATEGORIES, STATE_FEATURES
 from desp.data.clevr_cache import SIDE
-from desp.data.clevr_generated import draw_images, draw_table
+from desp.data.clevr_generated import IMAGES_AT_ONCE, GeneratedTable, draw_images, draw_table
 from desp.data.clevr_scene_file import RE_RENDERED
 from desp.data.image_augmentation import BoxAugmentation
 from desp.errors import DataError
@@ -29,19 +30,26 @@ from desp.metrics.average_precision import (
     mean_over_ties,
     state_average_precision,
 )
+from desp.metrics.box_samples import HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
-from desp.predictor.pooling import best_of_batch, pool_batch
+from desp.predictor.pooling import filter_batch_by_confidence, pool_batch
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.settings import ClevrSettings, ClevrTarget, DataDescription, TrainingSettings
 from desp.settings.base import require_setting
 from desp.tasks.base import Task
+from desp.tasks.detections import Detections, Predictions, worth_of_samples
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
+from desp.training.device import default_device
+
+logger = logging.getLogger(__name__)
 
 # Images that are encoded and predicted for together: codes may be whole feature maps.
-IMAGES_AT_ONCE = 250
+ENCODED_AT_ONCE = 250
 GENERATED_TESTS = 1000
+# Scenes for training that are rendered together on a GPU.
+RENDERED_AT_ONCE = 256
 BOXES = DataDescription(boxes=((0, 4),))
 STATES = DataDescription(categories=STATE_CATEGORIES)
 # Ranges of centre x, centre y, width and height, as shares of the image: those of all scenes by CLEVR's rules.
@@ -52,39 +60,10 @@ FEATURE_NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class _Detections:
-    """What is scored of M images: N slots each.
-
-    Attributes:
-        elements: in the units of the data.
-        confidence: by which all detections of all images are ranked.
-        detected: which slots are detections.
-    """
-
-    elements: Float[Tensor, "m n d"]
-    confidence: Float[Tensor, "m n"]
-    detected: Bool[Tensor, "m n"]
-
-    @classmethod
-    def joined(cls, parts: Sequence["_Detections"]) -> "_Detections":
-        """Those of all parts, one after the other."""
-        slots = max(part.detected.shape[1] for part in parts)
-        return cls(*(torch.cat([_padded(getattr(part, name), slots) for part in parts]) for name in _FIELDS))
-
-
-_FIELDS = ("elements", "confidence", "detected")
-
-
-def _padded(values: Tensor, slots: int) -> Tensor:
-    missing = values.new_zeros((len(values), slots - values.shape[1], *values.shape[2:]))
-    return torch.cat([values, missing], dim=1)
-
-
 @lru_cache(maxsize=4)  # rendering some hundred images takes seconds
-def _generated(count: int, part: str, target: ClevrTarget) -> tuple[ImageTable, Tensor]:
-    """The same generated images for every run and device, with exact boxes."""
-    return draw_table(count, make_generator("clevr", part), target)
+def _generated(count: int, part: str, target: ClevrTarget) -> GeneratedTable:
+    """The same generated images for every run, rendered on a GPU if there is one; they are on the CPU."""
+    return draw_table(count, make_generator("clevr", part, device=default_device("auto")), target).to("cpu")
 
 
 class ClevrTask(Task):
@@ -109,7 +88,8 @@ class ClevrTask(Task):
         self.name = f"clevr-{settings.predict}"
         self.named = AP_METRICS if self.of_boxes else STATE_METRICS
         score = Metric("score", 1.0, "higher", "average precision, mean over all thresholds")
-        self.metrics = (score, *self.named, SIZE_RMSE, RIGHT_SIZE)
+        spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION) if self.of_boxes else ()
+        self.metrics = (score, *self.named, SIZE_RMSE, RIGHT_SIZE, *spread)
         self.axes = {"names": FEATURE_NAMES[settings.predict], "closed": False, "image_rows": self.of_boxes}
 
     @property
@@ -154,21 +134,30 @@ class ClevrTask(Task):
     ) -> BatchSource:
         """The training images, which lie on the training device and are drawn from there; or ever new ones."""
         del shape
-        target = self.settings.predict
-
-        def fresh(batch_size: int, generator: torch.Generator) -> Batch:
-            return draw_images(batch_size, generator, target)
-
-        generated = self.settings.source == "generated"
-        draw = fresh if generated else self.data.training.table(target).to(accelerator.device).draw
         return GeneratedSource(
-            draw,
+            self._draw(seed, accelerator),
             training.batch_size,
             seed,
             accelerator.device,
             accelerator.process_index,
             augment=self._augmentation(),
         )
+
+    def _draw(self, seed: int, accelerator: Accelerator) -> Draw:
+        """What draws training batches."""
+        target, scenes = self.settings.predict, self.settings.scenes
+        if self.settings.source == "files":
+            return self.data.training.table(target).to(accelerator.device).draw
+        if scenes == 0:
+            return partial(draw_images, target=target)
+        if accelerator.device.type == "cpu":
+            logger.warning(
+                "rendering %s scenes on a CPU, some 15 a second; --task.scenes 0 draws new ones for every batch",
+                f"{scenes:,}",
+            )
+        generator = make_generator(seed, "scenes", accelerator.process_index, device=accelerator.device)
+        at_once = IMAGES_AT_ONCE if accelerator.device.type == "cpu" else RENDERED_AT_ONCE
+        return draw_table(scenes, generator, target, at_once).table.draw
 
     def _augmentation(self) -> Augmentation | None:
         """States say where objects are in the scene, so that only colours may change, and little."""
@@ -178,13 +167,13 @@ class ClevrTask(Task):
             return BoxAugmentation()
         return BoxAugmentation(colour=0.3, moves_boxes=False)
 
-    def _tests(self, protocol: Protocol) -> tuple[ImageTable, Tensor | None]:
-        """The images to score, never trained on, and their exact boxes where they are known."""
+    def _tests(self, protocol: Protocol) -> tuple[ImageTable, GeneratedTable | None]:
+        """The images to score, never trained on, and what else is known of generated ones."""
         count = protocol.test_examples[0]
         if self.settings.source == "files":
             return self.data.test.table(self.settings.predict).at(slice(count)), None
-        table, exact = _generated(count or GENERATED_TESTS, "test", self.settings.predict)
-        return table, exact if self.of_boxes else None
+        generated = _generated(count or GENERATED_TESTS, "test", self.settings.predict)
+        return generated.table, generated
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """The first images that are scored."""
@@ -196,34 +185,34 @@ class ClevrTask(Task):
         """Images of the validation part; or generated ones, always the same."""
         del seed
         if self.settings.source == "generated":
-            return _generated(count, "validation", self.settings.predict)[0].batch()
+            return _generated(count, "validation", self.settings.predict).table.batch()
         return self.data.validation.table(self.settings.predict).at(slice(count)).batch()
 
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
         """One minus the mean AP of one prediction, so that lower is better."""
-        raw, _ = self._detections(replace(setup, samples=1), examples.x, "validation chains")
+        found = self._predict(replace(setup, samples=1), examples.x, "validation chains")
         sets = examples.sets
-        return 1 - statistics.fmean(self._precisions(raw, sets.elements, sets.mask, setup.seed).values())
+        return 1 - statistics.fmean(self._precisions(found.raw, sets.elements, sets.mask, setup.seed).values())
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """AP of the first sample's raw output, and of the set that a user gets from all samples."""
-        table, exact = self._tests(setup.protocol)
-        truth = table.batch().sets
-        scores, sizes = [], truth.sizes
-        for found in self._detections(setup, table.images, "test chains"):
-            named = self._precisions(found, truth.elements, truth.mask, setup.seed)
+        table, generated = self._tests(setup.protocol)
+        truth, scores = table.batch().sets, []
+        found = self._predict(setup, table.images, "test chains")
+        for detections in (found.raw, found.returned):
+            named = self._precisions(detections, truth.elements, truth.mask, setup.seed)
             named = {"score": statistics.fmean(named.values()), **named}
-            if exact is not None:
-                beside = self._precisions(found, exact, truth.mask, setup.seed)
+            if generated is not None and self.of_boxes:
+                beside = self._precisions(detections, generated.exact_boxes, truth.mask, setup.seed)
                 named |= {f"{name}_exact": value for name, value in beside.items()}
-            scores.append(named | self._sizes(found, sizes, setup.predictor.method.padding.threshold))
+            scores.append(named | self._sizes(detections, truth.sizes, setup.predictor.method.padding.threshold))
         raw, returned = scores
-        return Evaluation(
-            raw=raw,
-            returned=returned,
-            real_data={name: 0.0 if name == "size_rmse" else 1.0 for name in returned if "exact" not in name},
-            details={"images": len(table), "samples": self._samples(setup), "confidence": self._confidence(setup)},
-        )
+        real = {name: 0.0 if name == "size_rmse" else 1.0 for name in returned if "exact" not in name}
+        details = {"images": len(table), "samples": self._samples(setup), "confidence": self._confidence(setup)}
+        if generated is not None and found.samples is not None:
+            spread, bins = worth_of_samples(*found.samples, truth, generated.visible)
+            returned, details = returned | spread, details | {"confidence_bins": bins}
+        return Evaluation(raw=raw, returned=returned, real_data=real, details=details)
 
     def _samples(self, setup: EvaluationSetup) -> int:
         return 1 if setup.predictor.method_settings.deterministic else setup.samples
@@ -235,11 +224,11 @@ class ClevrTask(Task):
         pooled = self.of_boxes and self._samples(setup) > 1
         return {"raw": raw, "returned": "share of samples that agree" if pooled else raw}
 
-    def _sizes(self, found: _Detections, true: Tensor, threshold: float) -> dict[str, float]:
+    def _sizes(self, found: Detections, true: Tensor, threshold: float) -> dict[str, float]:
         sizes = (found.detected & (found.confidence > threshold)).sum(dim=1)
         return {"size_rmse": size_rmse(sizes, true), "right_size": right_size(sizes, true)}
 
-    def _precisions(self, found: _Detections, truth: Tensor, mask: Tensor, seed: int) -> dict[str, float]:
+    def _precisions(self, found: Detections, truth: Tensor, mask: Tensor, seed: int) -> dict[str, float]:
         """AP at all thresholds, by name."""
         score = average_precision if self.of_boxes else state_average_precision
         arguments = found.elements, found.confidence, found.detected, truth, mask
@@ -247,39 +236,46 @@ class ClevrTask(Task):
         values = mean_over_ties(lambda ties: score(*arguments, ties=ties), found.confidence, generator)
         return by_name(self.named, values)
 
-    def _detections(self, setup: EvaluationSetup, images: Tensor, name: str) -> tuple[_Detections, _Detections]:
-        """Raw and returned detections, on the CPU.
+    def _predict(self, setup: EvaluationSetup, images: Tensor, name: str) -> Predictions:
+        """What is predicted for images, on the CPU.
 
         Raises:
             SettingsError: sets have no presence, by which detections are ranked.
         """
         ranked = setup.predictor.method.padding.with_presence
         require_setting(ranked, "representation.padding", "presence for CLEVR", "zero")
-        raw, returned = [], []
-        for first in range(0, len(images), IMAGES_AT_ONCE):
-            some = images[first : first + IMAGES_AT_ONCE]
+        raw, returned, pooled = [], [], []
+        for first in range(0, len(images), ENCODED_AT_ONCE):
+            some = images[first : first + ENCODED_AT_ONCE]
             samples = self._samples(setup)
             _, values = setup.sample([some], samples, name, first)
             values = values.unflatten(0, (len(some), samples))
+            sets = setup.predictor.unpad_sets(values.flatten(0, 1))
+            elements, mask = (item.unflatten(0, values.shape[:2]).cpu() for item in (sets.elements, sets.mask))
             raw.append(self._raw(setup, values[:, 0]))
-            returned.append(self._returned(setup, values))
-        return _Detections.joined(raw), _Detections.joined(returned)
+            returned.append(self._returned(values, elements, mask))
+            pooled.append((elements, mask))
+        several = self.of_boxes and samples > 1
+        elements, mask = (torch.cat(column) for column in zip(*pooled, strict=True))
+        return Predictions(
+            Detections.joined(raw), Detections.joined(returned), (elements, mask) if several else None
+        )
 
-    def _raw(self, setup: EvaluationSetup, values: Float[Tensor, "b n c"]) -> _Detections:
+    def _raw(self, setup: EvaluationSetup, values: Float[Tensor, "b n c"]) -> Detections:
         """All slots; where the cardinality is predicted first, those present."""
         predictor = setup.predictor
         elements = predictor.shape.scaling.unscale(values[..., : predictor.shape.features]).cpu()
         presence = values[..., -1].cpu()
         least = 0.5 if predictor.method_settings.predicts_cardinality else -torch.inf
-        return _Detections(elements, presence, presence > least)
+        return Detections(elements, presence, presence > least)
 
-    def _returned(self, setup: EvaluationSetup, values: Float[Tensor, "b k n c"]) -> _Detections:
+    def _returned(
+        self, values: Float[Tensor, "b k n c"], elements: Float[Tensor, "b k n d"], mask: Bool[Tensor, "b k n"]
+    ) -> Detections:
         """The sets a user gets: of one sample, or of all of them pooled."""
-        sets = setup.predictor.unpad_sets(values.flatten(0, 1))
-        elements, mask = (item.unflatten(0, values.shape[:2]).cpu() for item in (sets.elements, sets.mask))
         if not self.of_boxes or values.shape[1] == 1:
-            return _Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
+            return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
         pooled, confidence = pool_batch(elements, mask)
-        kept = best_of_batch(pooled, confidence)  # the most confident come first
+        kept = filter_batch_by_confidence(pooled, confidence)  # the most confident come first
         first = slice(MAX_OBJECTS)
-        return _Detections(kept.elements[:, first], confidence[:, first], kept.mask[:, first])
+        return Detections(kept.elements[:, first], confidence[:, first], kept.mask[:, first])

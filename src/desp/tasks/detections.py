@@ -1,0 +1,81 @@
+"""Detections that a predictor makes, as they are scored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from desp.distances import match_boxes
+from desp.metrics.box_samples import (
+    HIDDEN_RECALL,
+    HIDDEN_RECALL_OF_5,
+    PRESENCE_CALIBRATION,
+    confidence_calibration,
+    recall_within,
+)
+from desp.predictor.pooling import pool_batch
+from desp.sets import SetBatch
+
+# Of an object that counts as hidden at most this share is visible.
+MOSTLY_HIDDEN = 0.3
+
+
+@dataclass(frozen=True)
+class Detections:
+    """What is scored of M images: N slots each.
+
+    Attributes:
+        elements: in the units of the data.
+        confidence: by which all detections of all images are ranked.
+        detected: which slots are detections.
+    """
+
+    elements: Float[Tensor, "m n d"]
+    confidence: Float[Tensor, "m n"]
+    detected: Bool[Tensor, "m n"]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Detections"]) -> "Detections":
+        """Those of all parts, one after the other."""
+        slots = max(part.detected.shape[1] for part in parts)
+        return cls(*(torch.cat([_padded(getattr(part, name), slots) for part in parts]) for name in _FIELDS))
+
+
+_FIELDS = ("elements", "confidence", "detected")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What is scored.
+
+    Attributes:
+        raw: of the first sample's output.
+        returned: of the set that a user gets from all samples.
+        samples: all K samples of boxes, and which rows are there; None if there is one, or of states.
+    """
+
+    raw: Detections
+    returned: Detections
+    samples: tuple[Float[Tensor, "m k n d"], Bool[Tensor, "m k n"]] | None
+
+
+def _padded(values: Tensor, slots: int) -> Tensor:
+    missing = values.new_zeros((len(values), slots - values.shape[1], *values.shape[2:]))
+    return torch.cat([values, missing], dim=1)
+
+
+def worth_of_samples(
+    samples: Float[Tensor, "m k n d"], mask: Bool[Tensor, "m k n"], truth: SetBatch, visible: Float[Tensor, "m n"]
+) -> tuple[dict[str, float], list[dict[str, float]]]:
+    """What K samples of boxes tell beyond one: recall of hidden objects, calibration of the pooled confidence."""
+    hidden = truth.mask & (visible <= MOSTLY_HIDDEN)
+    recall = recall_within(samples, mask, truth.elements, hidden, truth.mask)
+    pooled, confidence = pool_batch(samples, mask)
+    _, correct = match_boxes(pooled.elements, truth.elements, 0.5)
+    error, bins = confidence_calibration(confidence[pooled.mask], correct[pooled.mask])
+    scores = {HIDDEN_RECALL.name: recall[0], PRESENCE_CALIBRATION.name: error}
+    if len(recall) >= 5:
+        scores[HIDDEN_RECALL_OF_5.name] = recall[4]
+    return scores, bins
