@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,9 +20,16 @@ from desp.predictor import SetPredictor
 from desp.recipes import get_recipe
 from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
-from desp.settings import ClevrSettings, RepresentationSettings, TrainingSettings, TSPNSettings
+from desp.settings import (
+    ClevrSettings,
+    DescentSettings,
+    RepresentationSettings,
+    SetRiskSettings,
+    TrainingSettings,
+    TSPNSettings,
+)
 from desp.tasks import EvaluationSetup, make_task
-from desp.tasks.clevr import ClevrTask
+from desp.tasks.clevr import ClevrTask, _longer
 from tiny_clevr import tiny_scene, write_scenes, write_tiny_clevr
 
 UNSCALED = RepresentationSettings(padding="presence", scaling="none")
@@ -52,19 +60,48 @@ def rows_of(task: ClevrTask, x: Tensor) -> Tensor:
     return table.at(torch.tensor(index)).batch().sets.with_presence()
 
 
-@pytest.mark.parametrize("predict", ["boxes", "state"])
+@pytest.mark.parametrize(("predict", "samples"), [("boxes", 1), ("state", 1), ("objects", 1), ("objects", 3)])
 def test_the_truth_has_an_average_precision_of_one(
-    folder: Path, predict: str, knowing: Callable[..., SetPredictor]
+    folder: Path, predict: str, samples: int, knowing: Callable[..., SetPredictor]
 ) -> None:
     task = task_of(folder, predict=predict)
-    found = task.evaluate(setup_of(task, knowing, lambda x, _: rows_of(task, x)))
+    found = task.evaluate(setup_of(task, knowing, lambda x, _: rows_of(task, x), samples))
     for scores in (found.raw, found.returned):
         assert scores["score"] == pytest.approx(1)
-        assert [scores[metric.name] for metric in task.named] == pytest.approx([1] * 5)
+        assert [scores[metric.name] for metric in task.target.metrics] == pytest.approx([1] * 5)
         assert scores["right_size"] == 1
         assert scores["size_rmse"] == 0
     assert found.real_data["ap50" if predict == "boxes" else "ap0125"] == 1
-    assert task.name == f"clevr-{predict}"
+    assert task.name == ("clevr-boxes" if predict == "boxes" else "clevr-state")
+
+
+def test_objects_are_scored_by_their_states_and_pooled_by_their_boxes(
+    folder: Path, knowing: Callable[..., SetPredictor]
+) -> None:
+    task = task_of(folder, predict="objects")
+
+    def without_boxes(x: Tensor, generator: torch.Generator) -> Tensor:
+        rows = rows_of(task, x)
+        rows[..., :4] = torch.rand(rows[..., :4].shape, generator=generator)
+        return rows
+
+    assert task.evaluate(setup_of(task, knowing, without_boxes)).raw["score"] == pytest.approx(1)
+    pooled = task.evaluate(setup_of(task, knowing, without_boxes, 5))
+    assert pooled.raw["score"] == pytest.approx(1)
+    assert pooled.returned["score"] < 0.2  # boxes that lie elsewhere in every sample have no majority
+
+    def with_other_colours(x: Tensor, generator: torch.Generator) -> Tensor:
+        """The colours of two samples in five are the first one."""
+        rows = rows_of(task, x)
+        wrong = (torch.arange(len(x)) % 5 < 2).view(-1, 1, 1)
+        first = torch.zeros(8)
+        first[0] = 1
+        rows[..., 9:17] = torch.where(wrong, first, rows[..., 9:17])
+        return rows
+
+    voted = task.evaluate(setup_of(task, knowing, with_other_colours, 5))
+    assert voted.returned["ap0125"] == pytest.approx(1)
+    assert voted.raw["ap0125"] < 1
 
 
 def test_all_slots_are_ranked_by_presence_over_all_images(
@@ -283,3 +320,28 @@ def test_samples_of_generated_scenes_are_measured_by_what_is_hidden(
     assert found.returned["presence_calibration_error"] == pytest.approx(0.5)
     assert sum(row["detections"] for row in found.details["confidence_bins"]) == 2
     assert "hidden_recall" not in found.raw
+
+
+def test_descents_are_scored_with_more_steps_too() -> None:
+    ten, long = (replace(SetRiskSettings(), sampler=DescentSettings(steps=steps)) for steps in (10, 25))
+    assert _longer(ten) == [DescentSettings(steps=20), DescentSettings(steps=30)]
+    assert _longer(long) == [DescentSettings(steps=30)]
+    assert _longer(TSPNSettings()) == []
+
+
+def test_longer_descents_have_metrics_of_their_own(
+    folder: Path, knowing: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, seen = task_of(folder), []
+    monkeypatch.setattr("desp.tasks.clevr._longer", lambda _: [DescentSettings(steps=20)])
+    predict = ClevrTask._predict
+
+    def watched(self: ClevrTask, setup: EvaluationSetup, *rest: Any) -> Any:
+        seen.append((setup.sampler, setup.samples))
+        return predict(self, replace(setup, sampler=None), *rest)
+
+    monkeypatch.setattr(ClevrTask, "_predict", watched)
+    found = task.evaluate(setup_of(task, knowing, lambda x, _: rows_of(task, x), samples=3))
+    assert seen == [(None, 3), (DescentSettings(steps=20), 1)]
+    assert found.raw["ap50_20_steps"] == pytest.approx(1)
+    assert "ap50_20_steps" not in found.returned

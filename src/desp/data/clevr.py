@@ -73,6 +73,13 @@ class ImageTable:
         return ImageTable(images, elements, sizes).batch()
 
 
+def elements_of(
+    boxes: Float[Tensor, "m n 4"], states: Float[Tensor, "m n 18"], target: ClevrTarget
+) -> Float[Tensor, "m n d"]:
+    """What the elements of sets hold: boxes, states, or one behind the other."""
+    return {"boxes": boxes, "state": states}.get(target, torch.cat([boxes, states], dim=-1))
+
+
 @dataclass(frozen=True)
 class ClevrPart:
     """M images with what is known of them.
@@ -101,7 +108,7 @@ class ClevrPart:
 
     def table(self, target: ClevrTarget) -> ImageTable:
         """The images with the sets of a task."""
-        return ImageTable(self.images, self.boxes if target == "boxes" else self.states, self.sizes)
+        return ImageTable(self.images, elements_of(self.boxes, self.states, target), self.sizes)
 
 
 @dataclass(frozen=True)

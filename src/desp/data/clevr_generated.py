@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.data.base import Batch
-from desp.data.clevr import ImageTable
+from desp.data.clevr import ImageTable, elements_of
 from desp.data.clevr_boxes import MAX_OBJECTS, formula_boxes, scene_state
 from desp.data.clevr_render import generate
 from desp.data.clevr_scenes import Scenes
@@ -42,7 +42,7 @@ def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget
     No shape depends on what is drawn, so that it can be captured as a part of a training step.
     """
     scenes, rendering = generate(batch_size, generator)
-    elements = boxes_of(scenes) if target == "boxes" else states_of(scenes)
+    elements = elements_of(boxes_of(scenes), states_of(scenes), target)
     return ImageTable(rendering.images, elements, scenes.mask.sum(dim=1)).batch()
 
 
@@ -53,7 +53,7 @@ def draw_table(
     parts = []
     for _ in range(0, count, at_once):
         scenes, rendering = generate(at_once, generator)
-        elements = boxes_of(scenes) if target == "boxes" else states_of(scenes)
+        elements = elements_of(boxes_of(scenes), states_of(scenes), target)
         sizes = scenes.mask.sum(dim=1)
         parts.append((rendering.images, elements, sizes, rendering.boxes, rendering.visible))
     images, elements, sizes, exact, visible = (torch.cat(column)[:count] for column in zip(*parts, strict=True))

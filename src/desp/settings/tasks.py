@@ -10,7 +10,7 @@ from desp.settings.data import DataDescription
 
 MnistDataset = Literal["mnist", "fashion"]
 ClevrSource = Literal["files", "generated"]
-ClevrTarget = Literal["boxes", "state"]
+ClevrTarget = Literal["boxes", "state", "objects"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class ClevrSettings(TaskSettings):
     rendered here."""
     predict: ClevrTarget = "boxes"
     """boxes: left, top, right, bottom by the published formula, as shares of the image. state: x, y, z divided by
-    3, and one-hot material, colour, shape and size."""
+    3, and one-hot material, colour, shape and size. objects: the box and the state of each, scored as states, for
+    methods that look where a box is."""
     scenes: int = 20_000
     """Of generated scenes: how many are rendered before training and drawn from. 0: new ones for every batch,
     which take longer than a training step."""

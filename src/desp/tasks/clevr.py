@@ -15,7 +15,7 @@ from torch import Tensor
 from desp.data.arrays import Example
 from desp.data.base import Augmentation, Batch, BatchSource, Draw, GeneratedSource
 from desp.data.clevr import ClevrData, ImageTable, load_clevr
-from desp.data.clevr_boxes import BOX_FEATURES, MAX_OBJECTS, STATE_CATEGORIES, STATE_FEATURES
+from desp.data.clevr_boxes import MAX_OBJECTS
 from desp.data.clevr_cache import SIDE
 from desp.data.clevr_generated import IMAGES_AT_ONCE, GeneratedTable, draw_images, draw_table
 from desp.data.clevr_scene_file import RE_RENDERED
@@ -23,22 +23,18 @@ from desp.data.image_augmentation import BoxAugmentation
 from desp.errors import DataError
 from desp.metrics import Metric
 from desp.metrics.average_precision import (
-    AP_METRICS,
-    STATE_METRICS,
-    average_precision,
     by_name,
     mean_over_ties,
-    state_average_precision,
 )
 from desp.metrics.box_samples import HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
 from desp.predictor.pooling import filter_batch_by_confidence, pool_batch
 from desp.randomness import make_generator
-from desp.scaling import FeatureScaling
-from desp.settings import ClevrSettings, ClevrTarget, DataDescription, TrainingSettings
+from desp.settings import ClevrSettings, ClevrTarget, DescentSettings, MethodSettings, TrainingSettings
 from desp.settings.base import require_setting
 from desp.tasks.base import Task
+from desp.tasks.clevr_targets import TARGETS
 from desp.tasks.detections import Detections, Predictions, worth_of_samples
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 from desp.training.device import default_device
@@ -48,22 +44,23 @@ logger = logging.getLogger(__name__)
 # Images that are encoded and predicted for together: codes may be whole feature maps.
 ENCODED_AT_ONCE = 250
 GENERATED_TESTS = 1000
+LONGER_DESCENTS = (20, 30)
 # Scenes for training that are rendered together on a GPU.
 RENDERED_AT_ONCE = 256
-BOXES = DataDescription(boxes=((0, 4),))
-STATES = DataDescription(categories=STATE_CATEGORIES)
-# Ranges of centre x, centre y, width and height, as shares of the image: those of all scenes by CLEVR's rules.
-BOX_RANGE = (0.0, 0.0, 0.02, 0.02), (1.0, 1.0, 0.4, 0.5)
-FEATURE_NAMES = {
-    "boxes": ["left", "top", "right", "bottom"],
-    "state": ["x / 3", "y / 3", "z / 3", *(f"attribute {number + 1}" for number in range(STATE_FEATURES - 3))],
-}
 
 
 @lru_cache(maxsize=4)  # rendering some hundred images takes seconds
 def _generated(count: int, part: str, target: ClevrTarget) -> GeneratedTable:
     """The same generated images for every run, rendered on a GPU if there is one; they are on the CPU."""
     return draw_table(count, make_generator("clevr", part, device=default_device("auto")), target).to("cpu")
+
+
+def _longer(method: MethodSettings) -> list[DescentSettings]:
+    """Descents of more steps than in training, with which DSPN is scored as well."""
+    sampler = method.prediction_sampler
+    if not isinstance(sampler, DescentSettings):
+        return []
+    return [replace(sampler, steps=steps) for steps in LONGER_DESCENTS if steps > sampler.steps]
 
 
 class ClevrTask(Task):
@@ -84,13 +81,12 @@ class ClevrTask(Task):
 
     def __init__(self, settings: ClevrSettings, seed: int = 0) -> None:
         del seed
-        self.settings, self.of_boxes = settings, settings.predict == "boxes"
-        self.name = f"clevr-{settings.predict}"
-        self.named = AP_METRICS if self.of_boxes else STATE_METRICS
+        self.settings, self.target = settings, TARGETS[settings.predict]
+        self.name, self.of_boxes = self.target.task, settings.predict == "boxes"
         score = Metric("score", 1.0, "higher", "average precision, mean over all thresholds")
         spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION) if self.of_boxes else ()
-        self.metrics = (score, *self.named, SIZE_RMSE, RIGHT_SIZE, *spread)
-        self.axes = {"names": FEATURE_NAMES[settings.predict], "closed": False, "image_rows": self.of_boxes}
+        self.metrics = (score, *self.target.metrics, SIZE_RMSE, RIGHT_SIZE, *spread)
+        self.axes = {"names": list(self.target.names), "closed": False, "image_rows": self.of_boxes}
 
     @property
     def data_label(self) -> str:  # type: ignore[override]
@@ -118,16 +114,9 @@ class ClevrTask(Task):
                 f"Scenes have up to {MAX_OBJECTS} objects, but representation.max_size is {max_size}. "
                 "Leave it out."
             )
-        features = BOX_FEATURES if self.of_boxes else STATE_FEATURES
-        description = BOXES if self.of_boxes else STATES
-        scales = FeatureScaling.identity(features)
-        if scaling and self.of_boxes:
-            scales = FeatureScaling.from_range(*BOX_RANGE, boxes=BOXES.boxes)
-        elif scaling:
-            ends = [-1.0] * 3 + [0.0] * (features - 3), [1.0] * features
-            scales = FeatureScaling.from_range(*ends)
-        shape = DataShape((3, SIDE, SIDE), features, MAX_OBJECTS, scales, "image", description)
-        return shape, None
+        target = self.target
+        images, scales = (3, SIDE, SIDE), target.scaling(scaling)
+        return DataShape(images, target.features, MAX_OBJECTS, scales, "image", target.description), None
 
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
@@ -207,6 +196,10 @@ class ClevrTask(Task):
                 named |= {f"{name}_exact": value for name, value in beside.items()}
             scores.append(named | self._sizes(detections, truth.sizes, setup.predictor.method.padding.threshold))
         raw, returned = scores
+        for sampler in _longer(setup.predictor.method_settings):
+            longer = self._predict(replace(setup, samples=1, sampler=sampler), table.images, "test chains").raw
+            named = self._precisions(longer, truth.elements, truth.mask, setup.seed)
+            raw |= {f"{name}_{sampler.steps}_steps": value for name, value in named.items()}
         real = {name: 0.0 if name == "size_rmse" else 1.0 for name in returned if "exact" not in name}
         details = {"images": len(table), "samples": self._samples(setup), "confidence": self._confidence(setup)}
         if generated is not None and found.samples is not None:
@@ -221,7 +214,7 @@ class ClevrTask(Task):
         """What detections are ranked by, in words."""
         first = setup.predictor.method_settings.predicts_cardinality
         raw = "equal for all present, mean over random orders" if first else "presence"
-        pooled = self.of_boxes and self._samples(setup) > 1
+        pooled = bool(self.target.boxes) and self._samples(setup) > 1
         return {"raw": raw, "returned": "share of samples that agree" if pooled else raw}
 
     def _sizes(self, found: Detections, true: Tensor, threshold: float) -> dict[str, float]:
@@ -230,11 +223,11 @@ class ClevrTask(Task):
 
     def _precisions(self, found: Detections, truth: Tensor, mask: Tensor, seed: int) -> dict[str, float]:
         """AP at all thresholds, by name."""
-        score = average_precision if self.of_boxes else state_average_precision
-        arguments = found.elements, found.confidence, found.detected, truth, mask
+        score, scored = self.target.precision, slice(self.target.scored, None)
+        arguments = found.elements[..., scored], found.confidence, found.detected, truth[..., scored], mask
         generator = make_generator(seed, "ties")
         values = mean_over_ties(lambda ties: score(*arguments, ties=ties), found.confidence, generator)
-        return by_name(self.named, values)
+        return by_name(self.target.metrics, values)
 
     def _predict(self, setup: EvaluationSetup, images: Tensor, name: str) -> Predictions:
         """What is predicted for images, on the CPU.
@@ -273,9 +266,9 @@ class ClevrTask(Task):
         self, values: Float[Tensor, "b k n c"], elements: Float[Tensor, "b k n d"], mask: Bool[Tensor, "b k n"]
     ) -> Detections:
         """The sets a user gets: of one sample, or of all of them pooled."""
-        if not self.of_boxes or values.shape[1] == 1:
+        if not self.target.boxes or values.shape[1] == 1:
             return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
-        pooled, confidence = pool_batch(elements, mask)
+        pooled, confidence = pool_batch(elements, mask, categories=self.target.description.categories)
         kept = filter_batch_by_confidence(pooled, confidence)  # the most confident come first
         first = slice(MAX_OBJECTS)
         return Detections(kept.elements[:, first], confidence[:, first], kept.mask[:, first])
