@@ -1,4 +1,4 @@
-"""A thousand predictions by several recipes.
+"""Predictions by several recipes: a thousand at once, or those of one image and of a hundred.
 
 python benchmarks/predictions.py --device cuda --record results/bench
 """
@@ -8,27 +8,36 @@ from study import main
 
 from desp.benchmarks import BenchOptions, Row
 from desp.benchmarks.measure import OUR_PRECISION, make_row, measure
-from desp.benchmarks.recipes import make_problem
+from desp.benchmarks.recipes import make_predictor
 from desp.precision import matmul_precision
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
-from desp.tasks import make_task
 
-PREDICTING = ("polygons-desp", "polygons-denoising", "digits-desp", "digits-denoising")
-PREDICTIONS = 1000
+# How many predictions each recipe makes at once.
+PREDICTING = {
+    "polygons-desp": (1000,),
+    "polygons-denoising": (1000,),
+    "digits-desp": (1000,),
+    "digits-denoising": (1000,),
+    "clevr-detector": (1, 100),
+    "clevr-box-denoiser": (1, 100),
+}
 
 
 def prediction_rows(options: BenchOptions) -> list[Row]:
-    """One row a recipe: sets are sampled, decoded and left on the device. Weights are random, it takes as long."""
-    return [options.tell(_row(name, options)) for name in options.chosen(PREDICTING)]
+    """Rows of each recipe: inputs are encoded, sets are sampled, unpadded and left on the device.
+
+    Weights and inputs are random; it takes as long.
+    """
+    names = options.chosen(list(PREDICTING))
+    return [options.tell(_row(name, count, options)) for name in names for count in PREDICTING[name]]
 
 
-def _row(recipe: str, options: BenchOptions) -> Row:
+def _row(recipe: str, count: int, options: BenchOptions) -> Row:
     settings = get_recipe(recipe).build()
-    predictor, _ = make_problem(settings, options)
-    x = torch.stack([example.x for example in make_task(settings.task, options.seed).shown_examples(options.seed)])
-    inputs = x.repeat(-(-PREDICTIONS // len(x)), 1)[:PREDICTIONS].to(options.device)
+    predictor = make_predictor(settings, options)
     generator = make_generator(options.seed, "bench", recipe, device=options.device)
+    inputs = torch.rand(count, *predictor.shape.input_shape, generator=generator, device=options.device)
     with matmul_precision(OUR_PRECISION):
         ours = measure(
             lambda: predictor.unpad_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
@@ -40,7 +49,7 @@ def _row(recipe: str, options: BenchOptions) -> Row:
         predictor.method.engine_used,
         options.device,
         ours,
-        predictions=PREDICTIONS,
+        predictions=count,
         size=predictor.shape.max_size,
         steps=getattr(settings.method.prediction_sampler, "steps", None),
     )

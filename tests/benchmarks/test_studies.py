@@ -49,15 +49,17 @@ def options(**changes: Any) -> BenchOptions:
 
 
 def test_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictions, "PREDICTIONS", 3)
-    monkeypatch.setattr(predictions, "PREDICTING", ("polygons-denoising", "digits-desp"))
+    counts = {"polygons-denoising": (3, 1), "digits-desp": (3,), "clevr-detector": (1,)}
+    monkeypatch.setattr(predictions, "PREDICTING", counts)
     rows = predictions.prediction_rows(options(steps=None))
-    assert [(row["task"], row["size"], row["steps"]) for row in rows] == [
-        ("polygons-denoising", 8, 20),
-        ("digits-desp", 64, 100),
+    assert [(row["task"], row["predictions"], row["size"], row["steps"]) for row in rows] == [
+        ("polygons-denoising", 3, 8, 20),
+        ("polygons-denoising", 1, 8, 20),
+        ("digits-desp", 3, 64, 100),
+        ("clevr-detector", 1, 10, None),
     ]
     for row in rows:
-        assert (row["engine"], row["precision"], row["predictions"]) == ("eager", "float32", 3)
+        assert (row["engine"], row["precision"]) == ("eager", "float32")
         assert row["ms"] > 0
 
 

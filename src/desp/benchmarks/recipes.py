@@ -82,14 +82,19 @@ def _settings(task: str, options: BenchOptions) -> RunSettings:
 def make_problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor, Batch]:
     """A predictor with fresh weights on the device, and one batch of its task."""
     task = cast(GeneratedTask, make_task(settings.task, options.seed))
-    device = cast(Device, options.device.type)
-    parts = settings.representation
-    predictor = SetPredictor(settings.method, parts, engine=options.engine, device=device)
-    shape, statistics = task.shape(parts.max_size, parts.scaling == "auto")
-    predictor.build(shape, seed=options.seed, input_statistics=statistics)
-    predictor.method.to(options.device)
+    predictor = make_predictor(settings, options)
     generator = make_generator(options.seed, "bench", "data", device=options.device)
     return predictor, task.draw(settings.training.batch_size, generator)
+
+
+def make_predictor(settings: RunSettings, options: BenchOptions) -> SetPredictor:
+    """With fresh weights on the device, ready to predict."""
+    parts, device = settings.representation, cast(Device, options.device.type)
+    predictor = SetPredictor(settings.method, parts, engine=options.engine, device=device)
+    shape, statistics = make_task(settings.task, options.seed).shape(parts.max_size, parts.scaling == "auto")
+    predictor.build(shape, seed=options.seed, input_statistics=statistics)
+    predictor.method.to(options.device).eval()
+    return predictor
 
 
 def _ours(
