@@ -240,7 +240,7 @@ CASES = {
         {
             **OF_DIFFUSION,
             **of_edm("sets"),
-            "sigma_data": (0.8, "loss sets"),
+            "sigma_data": (0.8, "energies loss sets"),
             "hidden": (6, "cardinality.logits centres.geometry centres.heat field.network"),
             "layers": (2, "field.network"),
             "heads": (4, "loss"),

@@ -1,5 +1,7 @@
 """Diffusion of boxes in an image that is read where the boxes are."""
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from desp.boxes import corners_to_centres
@@ -9,14 +11,20 @@ from desp.nn import SIGMA_FEATURES
 from desp.nn.box_network import BoxNetwork
 from desp.nn.centre_head import CentreHead
 from desp.nn.pyramid import require_pyramid
+from desp.randomness import make_generator
+from desp.samplers.diffusion import to_symmetric
 from desp.sets import presence_mask
 from desp.settings import BoxDenoiserSettings
+
+# Noise levels of the energy, from the last pixel to half of a typical box; each twice the one before.
+ENERGY_SIGMAS = (0.03, 0.06, 0.12, 0.24)
 
 
 class BoxDenoiser(Diffusion):
     """A denoiser whose boxes read the image's features inside and around themselves.
 
-    One vector says little of where things are to a pixel; what is read at a noisy box says how to move it.
+    One vector says little of where things are to a pixel; what is read at a noisy box says how to move it. The
+    energy is the error of denoising, summed over noise levels.
 
     Raises:
         SettingsError: the encoder is no pyramid, or elements are no boxes.
@@ -45,3 +53,21 @@ class BoxDenoiser(Diffusion):
         boxes = corners_to_centres(self.shape.scaling.unscale(y[..., :-1])[..., :4])
         focal, error = self.centres.loss(code, boxes, presence_mask(y))
         return {"centre_loss": self.settings.centre_weight * (focal + error)}
+
+    def energy_batch(self, code: Tensor, y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        """How far denoising leads away from sets: |denoised - set|^2 / (2 sigma^2), summed over noise levels.
+
+        With weights d log sigma it is the variational bound of -log p between these levels, up to a constant for
+        each input and cardinality (Kingma et al. 2021). The noise is always the same, and belongs to the ranks of
+        elements from left to right, so that their order does not count.
+        """
+        flow, clean = self._flow(code, y), to_symmetric(y)
+        ranks = torch.where(presence_mask(y), y[..., 0], torch.inf).argsort(dim=1).argsort(dim=1)
+        shape, total = (len(ENERGY_SIGMAS), *self.set_shape), clean.new_zeros(len(y))
+        noises = torch.randn(shape, generator=make_generator("box energy"), dtype=torch.float64).to(clean)
+        for sigma, noise in zip(ENERGY_SIGMAS, noises, strict=True):
+            noisy = clean + sigma * noise[ranks] * flow.mask
+            _, denoised = flow.denoise(noisy, torch.full_like(total, sigma))
+            errors = ((denoised - clean) * flow.mask).square().sum(dim=(1, 2))
+            total = total + errors / (2 * sigma**2)
+        return total

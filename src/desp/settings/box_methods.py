@@ -12,15 +12,16 @@ from desp.settings.samplers import EDMSettings
 @MethodSettings.register("box-denoiser", "desp.methods.box_denoiser:BoxDenoiser")
 @dataclass(frozen=True)
 class BoxDenoiserSettings(DiffusionSettings):
-    """EDM diffusion of boxes in an image, without an energy: noisy boxes attend to each other and to the image,
-    and read its features inside and around themselves."""
+    """EDM diffusion of boxes in an image: noisy boxes attend to each other and to the image, and read its features
+    inside and around themselves. The energy of a set is how far denoising leads away from it."""
 
     can_align: ClassVar[bool] = False
+    has_energy: ClassVar[bool] = True
     p_mean: float = -2.0
     p_std: float = 1.7
     noise_draws: int = 4
     cardinality_weight: float = 0.1
-    sampler: EDMSettings = field(default_factory=lambda: EDMSettings(cardinality="mode"))
+    sampler: EDMSettings = field(default_factory=lambda: EDMSettings(steps=12, cardinality="mode"))
     hidden: int = 256
     """Width of all layers."""
     layers: int = 4
