@@ -165,7 +165,7 @@ def test_from_files_to_a_report(
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert "Best, median and worst" in page
     assert "15 true sets beside their predictions: best, median, worst." in page
-    assert "which is the true set itself" in page
+    assert "One answer is right: the true set on the left." in page
 
     Path("ask.jsonl").write_text(json.dumps({"input": [[0.5, 0.5], [0.6, 0.5]]}) + "\n")
     finished = desp("predict", "run", "--input", "ask.jsonl", "--output", "out.jsonl", "--samples", "2")

@@ -49,7 +49,7 @@ class Task(ABC):
     protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
     """How much is scored, by name; results are recorded with `full`."""
     one_answer: bool = False
-    """Whether each input has a single valid set, so that predictions need no diversity."""
+    """Whether each input has a single valid set, so that predictions need no diversity; the report says so."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
 

@@ -95,6 +95,7 @@ class ClevrTask(Task):
     samples that agree as confidence.
     """
 
+    one_answer = True
     protocols = MappingProxyType(
         {
             "full": replace(FULL, validation_examples=200),
