@@ -190,8 +190,12 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "risk")
     risk = SetRiskSettings(energy=SMALL, descent=DescentSettings(steps=2))
     train_run(tiny("polygons-risk-chamfer", risk), 0, folder)
-    with pytest.raises(SettingsError, match="predicts as in training"):
+    with pytest.raises(
+        SettingsError, match=r"method 'set-risk' has no sampler that can be tuned \(langevin or edm\)"
+    ):
         tune_run(folder)
+    with pytest.raises(SettingsError, match="method 'set-risk' has no sampler to reset"):
+        reset_run(folder)
     data = tmp_path / "few.jsonl"
     data.write_text("".join(json.dumps({"input": [i], "set": [[0.1 * i, 0.5]]}) + "\n" for i in range(3)))
     folder = RunFolder(tmp_path / "few")
