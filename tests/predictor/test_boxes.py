@@ -296,7 +296,8 @@ def test_inputs_must_be_images(name: str, encoder: PyramidEncoderSettings | None
 def test_boxes_in_pixels_are_refused(name: str) -> None:
     pairs = [(image, boxes * SIDE) for image, boxes in images_of_boxes(4)]
     with pytest.raises(
-        SettingsError, match=r"^boxes must be shares of the image, from 0 to 1: divide pixels by its"
+        SettingsError,
+        match=r"^boxes must be normalised by the image's width and height, 0 to 1: divide pixels",
     ):
         fit(METHODS[name], pairs)
 
