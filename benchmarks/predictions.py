@@ -19,7 +19,7 @@ PREDICTIONS = 1000
 
 
 def prediction_rows(options: BenchOptions) -> list[Row]:
-    """One row a recipe: sets are sampled, decoded and left on the device. Weights are random, it takes as long."""
+    """One row a recipe: sets are sampled, unpadded and left on the device. Random weights take as long."""
     return [options.tell(_row(name, options)) for name in options.chosen(PREDICTING)]
 
 

@@ -1,7 +1,7 @@
 """A problem of your own: images as inputs, points as sets, and a network of your own as h(x).
 
-Each image is 8 x 8 pixels with a few bright ones; the set to predict holds their places. Half of the time the
-picture may also be read upside down, so there are two right answers.
+Each image is 8 x 8 pixels with a few bright ones; the set to predict holds their places. In half of the examples
+the set is that of the picture upside down, so there are two right answers.
 """
 
 import torch

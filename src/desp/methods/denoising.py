@@ -33,7 +33,7 @@ DENSITIES_AT_ONCE = 200
 
 
 class Diffusion(Method):
-    """What both denoising methods share: noise levels, the loss, p(n | x), the sampler.
+    """What all denoising methods share: noise levels, the loss, p(n | x), the sampler.
 
     The loss is weighted by 1 / c_out^2, so that the network's targets have unit variance at every sigma (Karras et
     al. 2022).

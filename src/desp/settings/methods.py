@@ -137,7 +137,7 @@ class ContrastiveSettings(_EnergyMethodSettings):
 
 @dataclass(frozen=True)
 class DiffusionSettings(MethodSettings):
-    """What both denoising methods share. Sets are scaled to [-1, 1], which all sigmas refer to."""
+    """What all denoising methods share. Sets are scaled to [-1, 1], which all sigmas refer to."""
 
     can_align: ClassVar[bool] = True
     cardinality: Literal["predicted", "denoised"] = "predicted"

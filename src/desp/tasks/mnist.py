@@ -215,7 +215,8 @@ class SetMnistTask(Task):
 def with_presence(predictor: SetPredictor, raw: Tensor) -> Tensor:
     """A sampler's raw output (B, N, C) in the data's units as (B, N, 3), the last column presence.
 
-    Where absence is written as zero vectors there is no such column, and what they decode to takes its place.
+    Where absence is written as zero vectors there is no such column: what `unpad_sets` reads from them takes its
+    place.
     """
     features = predictor.shape.features
     elements = predictor.shape.scaling.unscale(raw[..., :features])

@@ -154,7 +154,7 @@ class EvaluationSetup:
 
 
 def _distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-    """The distance (B,) of encoded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
+    """The distance (B,) of padded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
     aligned with inputs."""
     if predictor.shape.description.aligned:
         return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
