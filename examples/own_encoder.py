@@ -7,7 +7,7 @@ the set is that of the picture upside down, so there are two right answers.
 import torch
 from torch import Tensor, nn
 
-from desp import DeepSetsSettings, DenoisingSettings, Prediction, SetPredictor, TrainingSettings
+from desp import DeepSetsSettings, EnergyDenoisingSettings, Prediction, SetPredictor, TrainingSettings
 
 PIXELS = 8
 
@@ -40,7 +40,7 @@ def main(steps: int = 1500) -> Prediction:
     """Train, and show three predictions for one image."""
     generator = torch.Generator().manual_seed(0)
     dataset = [draw(generator) for _ in range(2000)]
-    method = DenoisingSettings(energy=DeepSetsSettings(hidden=64))
+    method = EnergyDenoisingSettings(energy=DeepSetsSettings(hidden=64))
     predictor = SetPredictor(method, input_encoder=Encoder())
     predictor.fit(dataset, TrainingSettings(steps=steps))
     image, points = draw(generator)

@@ -16,7 +16,13 @@ from desp.data import mnist_files
 from desp.data.mnist import load_mnist
 from desp.recipes import registry
 from desp.recipes.registry import Recipe
-from desp.settings import ContrastiveSettings, DenoisingSettings, MnistSettings, RunSettings, TrainingSettings
+from desp.settings import (
+    ContrastiveSettings,
+    EnergyDenoisingSettings,
+    MnistSettings,
+    RunSettings,
+    TrainingSettings,
+)
 from desp.tasks import mnist as mnist_task
 from tiny_clevr import write_tiny_clevr
 
@@ -26,7 +32,7 @@ RECIPES = ("tiny-mnist", "tiny-mnist-contrastive")
 
 def settings_of(name: str) -> RunSettings:
     """Command: ``desp train NAME``."""
-    method = ContrastiveSettings() if name.endswith("contrastive") else DenoisingSettings()
+    method = ContrastiveSettings() if name.endswith("contrastive") else EnergyDenoisingSettings()
     training = TrainingSettings(steps=3, batch_size=4, validate_every=3, warmup_steps=0)
     return RunSettings(recipe=name, task=MnistSettings(), method=method, training=training)
 

@@ -26,11 +26,11 @@ from desp.settings import (
     DataDescription,
     DetectorSettings,
     EDMSettings,
-    IdentityEncoderSettings,
     LangevinSettings,
     MethodSettings,
     PyramidEncoderSettings,
     RepresentationSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     TrainingSettings,
 )
@@ -338,7 +338,7 @@ def test_boxes_as_inputs_are_scaled_as_those_to_predict() -> None:
     """Where one encoder is shared by inputs and sets, the code of a set is the padded set itself."""
     chain = LangevinSettings(steps=1, stochastic_steps=1)
     method = ContrastiveSettings(
-        encoder=IdentityEncoderSettings(),
+        encoder=ScalingEncoderSettings(),
         energy=SetEncoderEnergySettings(hidden=8, latent=6, shared=True),
         training_sampler=chain,
         sampler=chain,

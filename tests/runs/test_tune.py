@@ -22,9 +22,9 @@ from desp.runs.tune import reset_run, tune_run
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     FilesSettings,
     LangevinSettings,
     MethodSettings,
@@ -56,7 +56,7 @@ SMALL = DeepSetsSettings(hidden=8)
 CHAINS = tiny("polygons-desp", ContrastiveSettings(energy=SMALL, training_sampler=CHAIN, sampler=CHAIN))
 COOLED = replace(CHAINS, method=CHAINS.method.with_part("sampler", COOLED_CHAIN))
 DENOISING = tiny(
-    "polygons-denoising", DenoisingSettings(energy=PooledLayersSettings(hidden=8), p_mean=-0.8, sampler=EDM)
+    "polygons-denoising", EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8), p_mean=-0.8, sampler=EDM)
 )
 
 

@@ -17,9 +17,9 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     Engine,
     LangevinSettings,
     MethodSettings,
@@ -104,17 +104,17 @@ def method_settings(
     return ContrastiveSettings(energy=energy, training_sampler=chain, data_noise=noise)
 
 
-def denoising_settings(kind: Kind, hidden: int) -> DenoisingSettings | DenoiserSettings:
+def denoising_settings(kind: Kind, hidden: int) -> EnergyDenoisingSettings | DenoiserSettings:
     """Those without chains in training."""
     attention = AttentionSettings(hidden=hidden, layers=1, heads=2, fourier_frequencies=2)
     if kind == "denoiser":
         return DenoiserSettings(network=attention, sampler=EDMSettings(steps=2))
     energies = {
-        "default": replace(DenoisingSettings().energy, hidden=hidden),
+        "default": replace(EnergyDenoisingSettings().energy, hidden=hidden),
         "denoising": DeepSetsSettings(hidden=hidden),
         "attention": attention,
     }
-    return DenoisingSettings(energy=energies[kind], sampler=EDMSettings(steps=2))
+    return EnergyDenoisingSettings(energy=energies[kind], sampler=EDMSettings(steps=2))
 
 
 def make_predictor(

@@ -31,15 +31,15 @@ from desp.settings import (
 LARGEST_SHARE = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
-    "DenoisingSettings()."
+    "EnergyDenoisingSettings()."
 )
-ALIGNING_METHODS = "denoising, denoiser, contrastive or set-risk where outputs are aligned with inputs"
+ALIGNING_METHODS = "energy-denoising, denoiser, contrastive or set-risk where outputs are aligned with inputs"
 NO_DENSITY = (
-    "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: "
+    "A density over sets needs the method 'energy-denoising' with predicted cardinality and a smooth energy: "
     "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump "
     "(FSPool where elements change their order, deep-sets at its LeakyReLUs), which the divergence does not see; "
-    "energies of other methods are known only up to a constant for each input. Train with DenoisingSettings(), on "
-    "the command line --use-method denoising."
+    "energies of other methods are known only up to a constant for each input. Train with "
+    "EnergyDenoisingSettings(), on the command line --use-method energy-denoising."
 )
 
 

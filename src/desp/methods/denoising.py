@@ -25,7 +25,13 @@ from desp.samplers import (
 )
 from desp.samplers.diffusion import add_noise, noise_mask, to_symmetric
 from desp.sets import presence_mask
-from desp.settings import DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
+from desp.settings import (
+    DenoiserSettings,
+    DiffusionSettings,
+    EDMSettings,
+    EnergyDenoisingSettings,
+    SamplerSettings,
+)
 from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as second derivatives keep the autograd graph.
@@ -143,7 +149,7 @@ class EnergyDenoising(Diffusion):
     `ProbabilityFlow.negative_log_density`, with no partition function to estimate.
     """
 
-    settings: DenoisingSettings
+    settings: EnergyDenoisingSettings
     energy: SetEnergy
 
     def _make_field(self, parts: MethodParts) -> None:

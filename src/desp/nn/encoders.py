@@ -21,10 +21,10 @@ from desp.settings import (
     Columns,
     ConvEncoderSettings,
     FSPoolSetEncoderSettings,
-    IdentityEncoderSettings,
     LayeredEncoderSettings,
     MLPEncoderSettings,
     ResNet34EncoderSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     SumPooledSetEncoderSettings,
 )
@@ -208,7 +208,7 @@ class _ImageEncoder(nn.Module):
 # Each builds the encoder of one kind for inputs of a shape.
 
 
-def build_identity(settings: IdentityEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+def build_scaling(settings: ScalingEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """Vectors, standardised, or sets in the units of those to predict."""
     del settings  # it has none
     return SetScaling(input_shape) if len(input_shape) > 1 else nn.Sequential(InputScaling(input_shape))

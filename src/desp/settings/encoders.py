@@ -25,9 +25,9 @@ class EncoderSettings(Variant):
         return self
 
 
-@EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
+@EncoderSettings.register("scaling", "desp.nn.encoders:build_scaling")
 @dataclass(frozen=True)
-class IdentityEncoderSettings(EncoderSettings):
+class ScalingEncoderSettings(EncoderSettings):
     """Encoder without learned layers: standardised vectors; or input sets in the units and with the padding of
     those to predict, for a shared set encoder."""
 

@@ -17,7 +17,7 @@ from desp.settings.encoders import (
     LAYERED_ENCODERS,
     ConvEncoderSettings,
     EncoderSettings,
-    IdentityEncoderSettings,
+    ScalingEncoderSettings,
     SumPooledSetEncoderSettings,
 )
 
@@ -57,7 +57,7 @@ class EnergySettings(Variant):
             return ConvEncoderSettings(hidden=self.hidden, out=self.hidden)
         if kind == "set":
             return SumPooledSetEncoderSettings(hidden=self.hidden, out=self.hidden)
-        return IdentityEncoderSettings()
+        return ScalingEncoderSettings()
 
 
 @EnergySettings.register("deep-sets", "desp.energies.deep_sets:DeepSetsEnergy")
@@ -139,7 +139,7 @@ class SetEncoderEnergySettings(EnergySettings):
         if self.shared and kind != "set":
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
         if self.shared:
-            return IdentityEncoderSettings()
+            return ScalingEncoderSettings()
         return LAYERED_ENCODERS[kind](self.hidden, self.latent, initialisation=self.initialisation)
 
 
