@@ -9,7 +9,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data import GeneratedSource, draw_polygons
+from desp.data import DeviceSource, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.predictor import DataShape, SetPredictor
 from desp.settings import (
@@ -132,9 +132,9 @@ def make_predictor(
     return predictor
 
 
-def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = "cpu") -> GeneratedSource:
+def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = "cpu") -> DeviceSource:
     """The stream of batches of one process."""
-    return GeneratedSource(draw_polygons, batch, seed=0, device=device, process=process)
+    return DeviceSource(draw_polygons, batch, seed=0, device=device, process=process)
 
 
 class Given(BatchSource):

@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.data.arrays import Example
-from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.data.base import Batch, BatchSource, DeviceSource
 from desp.data.files import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
@@ -177,7 +177,7 @@ class GeneratedTask(Task):
     ) -> BatchSource:
         """Fresh batches, made on the training device."""
         del shape
-        return GeneratedSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
+        return DeviceSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
 
 
 def make_task(settings: TaskSettings, seed: int = 0) -> Task:

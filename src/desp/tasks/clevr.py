@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.data.arrays import Example
-from desp.data.base import Augmentation, Batch, BatchSource, GeneratedSource
+from desp.data.base import Augmentation, Batch, BatchSource, DeviceSource
 from desp.data.clevr import ClevrData, ImageTable, load_clevr
 from desp.data.clevr_boxes import BOX_FEATURES, MAX_OBJECTS, STATE_CATEGORIES, STATE_FEATURES
 from desp.data.clevr_cache import SIDE
@@ -156,7 +156,7 @@ class ClevrTask(Task):
 
         generated = self.settings.source == "generated"
         draw = fresh if generated else self.data.training.table(target).to(accelerator.device).draw
-        return GeneratedSource(
+        return DeviceSource(
             draw,
             training.batch_size,
             seed,

@@ -14,7 +14,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.data.base import Batch, BatchSource, DeviceSource
 from desp.data.files import read_input
 from desp.data.mnist import PIXELS, MnistData, load_mnist, translate_points
 from desp.errors import DataError
@@ -91,7 +91,7 @@ class SetMnistTask(Task):
         del shape
         table = self.data.training.to(accelerator.device)
         fraction = self.settings.translate_fraction
-        return GeneratedSource(
+        return DeviceSource(
             table.draw,
             training.batch_size,
             seed,
