@@ -150,12 +150,12 @@ def test_from_files_to_a_report(
     saved = json.loads(Path("run/settings.json").read_text())
     wanted = {"kind": "mnist", "dataset": "mnist", "data_dir": str(tiny_mnist), "translate_fraction": 0.5}
     assert saved["settings"]["task"] == wanted
-    assert len(saved["data"]) == 32
+    assert len(saved["data_fingerprint"]) == 32
 
     finished = desp("evaluate", "run", "--json")
     assert finished.status == 0, finished.err
     rows = {row["metric"]: row for row in json.loads(finished.out)}
-    for metric in ("chamfer", "hungarian", "size_rmse"):
+    for metric in ("chamfer", "hungarian", "size_rmse_released"):
         assert rows[metric]["paper"] is not None
         assert rows[metric]["value"] is not None
         assert f"{metric}_returned" in rows
@@ -279,7 +279,7 @@ def test_a_data_file_is_not_for_mnist(desp: Desp, tmp_path: Path) -> None:
 
 
 def test_tables_show_set_mnist(desp: Desp, tmp_path: Path) -> None:
-    scores = {"score": 5e-5, "chamfer": 5e-5, "hungarian": 7e-5, "size_rmse": 0.25, "chamfer_all": 6e-5}
+    scores = {"score": 5e-5, "chamfer": 5e-5, "hungarian": 7e-5, "size_rmse_released": 0.25, "chamfer_all": 6e-5}
     result = {
         "recipe": "tiny-mnist",
         "seed": 0,
@@ -295,7 +295,7 @@ def test_tables_show_set_mnist(desp: Desp, tmp_path: Path) -> None:
     assert shown == [
         ["chamfer (1e-5)", "6.00", "**5.00**"],
         ["hungarian (1e-5)", "6.00", "**7.00**"],
-        ["size_rmse", "0.002", "**0.25**"],
+        ["size_rmse_released", "0.002", "**0.25**"],
     ]
     finished = desp("tables", "--results", tmp_path / "results")
     assert "set-MNIST auto-encoding" in finished.out

@@ -222,7 +222,7 @@ def test_an_ablation_scores_what_there_is(
     trained: RunFolder, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files have no raw scores, and digits were scored on fewer sets than the paper's."""
-    returned = {"score": 0.2, "size_rmse_pooled": 0.7, "size_rmse_first7": 0.5, "size_rmse_all": 0.6}
+    returned = {"score": 0.2, "size_rmse_released_all": 0.7, "size_rmse_first7": 0.5, "size_rmse_all": 0.6}
     few = Evaluation(raw={}, returned=returned, real_data={})
     monkeypatch.setattr(PolygonsTask, "evaluate", lambda *_, **__: few)
     ablation = ablate_run(trained, [0.0])

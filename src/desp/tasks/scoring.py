@@ -15,7 +15,7 @@ from desp.data.arrays import Example
 from desp.data.base import Batch
 from desp.distances import aligned_distance, chamfer
 from desp.metrics import Metric
-from desp.metrics.calibration import CALIBRATION
+from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
@@ -30,7 +30,7 @@ METRICS = (
     Metric("valid_set_recall", 1.0, "higher", f"recall: {_RECALLED} of at least one of K predictions"),
     SIZE_RMSE,
     RIGHT_SIZE,
-    CALIBRATION,
+    CALIBRATION_ERROR,
 )
 
 INPUTS_AT_ONCE = 1000
