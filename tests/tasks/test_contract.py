@@ -11,7 +11,7 @@ from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.metrics.base import describe, find_metric
 from desp.sets import SetBatch
-from desp.settings import LangevinSettings
+from desp.settings import LangevinSettings, TaskSettings
 from desp.tasks import EvaluationSetup, Task
 from desp.tasks.base import GeneratedTask
 
@@ -76,3 +76,9 @@ def test_keys_find_their_metric() -> None:
     for other in ("size", "size_rmses", "size_rmse_last", "a_size_rmse", "size_rmse_first", "size_rmse_all_all"):
         assert find_metric((size, released), other) is None
     assert describe([size], ["size_rmse_all", "other"]) == {"size_rmse_all": asdict(size)}
+
+
+def test_where_one_answer_is_right() -> None:
+    """Reports say so: reconstructions, and objects in an image."""
+    kinds = {kind for kind, item in TaskSettings.kinds().items() if item().load().one_answer}
+    assert kinds == {"mnist", "clevr"}
