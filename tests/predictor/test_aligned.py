@@ -181,7 +181,10 @@ def test_only_present_elements_move_in_a_chain() -> None:
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        (TSPNSettings(hidden=8), "method must be denoising, .* where outputs are aligned with inputs, got 'tspn'"),
+        (
+            TSPNSettings(hidden=8),
+            "method must be energy-denoising, .* where outputs are aligned with inputs, got 'tspn'",
+        ),
         (
             ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=8)),
             "set-encoder energy needs codes of 64 numbers",
