@@ -23,7 +23,7 @@ STYLES = (("white", "-"), ("black", ":"))
 
 
 def draw(images: Tensor, formula: list[Tensor], exact: list[Tensor], output: Path) -> None:
-    """Write a grid of images (M, 3, H, W) with the boxes (n, 4) of each, as shares of the image."""
+    """Write a grid of images (M, 3, H, W) with the boxes (n, 4) of each, normalised to 0 to 1."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 

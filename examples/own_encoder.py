@@ -1,13 +1,13 @@
 """A problem of your own: images as inputs, points as sets, and a network of your own as h(x).
 
-Each image is 8 x 8 pixels with a few bright ones; the set to predict holds their places. Half of the time the
-picture may also be read upside down, so there are two right answers.
+Each image is 8 x 8 pixels with a few bright ones; the set to predict holds their places. In half of the examples
+the set is that of the picture upside down, so there are two right answers.
 """
 
 import torch
 from torch import Tensor, nn
 
-from desp import DeepSetsSettings, DenoisingSettings, Prediction, SetPredictor, TrainingSettings
+from desp import DeepSetsSettings, EnergyDenoisingSettings, Prediction, SetPredictor, TrainingSettings
 
 PIXELS = 8
 
@@ -40,7 +40,7 @@ def main(steps: int = 1500) -> Prediction:
     """Train, and show three predictions for one image."""
     generator = torch.Generator().manual_seed(0)
     dataset = [draw(generator) for _ in range(2000)]
-    method = DenoisingSettings(energy=DeepSetsSettings(hidden=64))
+    method = EnergyDenoisingSettings(energy=DeepSetsSettings(hidden=64))
     predictor = SetPredictor(method, input_encoder=Encoder())
     predictor.fit(dataset, TrainingSettings(steps=steps))
     image, points = draw(generator)

@@ -15,11 +15,11 @@ from desp.settings import (
     ConvEncoderSettings,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     DetectorSettings,
     EDMSettings,
     EncoderSettings,
+    EnergyDenoisingSettings,
     FSPoolSetEncoderSettings,
     InputKind,
     LangevinSettings,
@@ -156,7 +156,7 @@ CASES = {
         },
     ),
     "denoising": Case(
-        DenoisingSettings(energy=PooledLayersSettings(hidden=8), sampler=EDMSettings(steps=3)),
+        EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8), sampler=EDMSettings(steps=3)),
         {
             **OF_DIFFUSION,
             "energy_sigma": (0.2, "energies"),
@@ -168,7 +168,7 @@ CASES = {
         },
     ),
     "attention": Case(
-        DenoisingSettings(energy=ATTENTION, sampler=EDMSettings(steps=2)),
+        EnergyDenoisingSettings(energy=ATTENTION, sampler=EDMSettings(steps=2)),
         of_attention("energy", "energy.network", "encoder.1 "),
         "set",
     ),

@@ -23,7 +23,7 @@ LAYERS = (
     {"metrics"},
     {"tasks"},
     {"recipes"},
-    {"results", "runs"},
+    {"older_results", "results", "runs"},
     {"paper"},
     {"benchmarks"},
     {"report"},
@@ -32,7 +32,7 @@ LAYERS = (
 INDEPENDENT = {"distances", "nn", "data"}  # one layer, but they do not know each other
 ENTRANCES = {"__init__", "__main__"}  # the package itself: it may name anything, lazily
 
-WITHOUT_TORCH = ("settings", "recipes", "results", "paper", "report", "cli")
+WITHOUT_TORCH = ("settings", "recipes", "older_results", "results", "paper", "report", "cli")
 # By a command that trains or varies a sampler, once it runs.
 LOADED_LATE = {ROOT / "cli" / "progress.py", ROOT / "paper" / "ablation.py"}
 LOADS_TORCH = {"torch", "accelerate", "torchvision", "torchmetrics"}

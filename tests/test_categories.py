@@ -12,13 +12,13 @@ from desp.errors import DataError, SettingsError
 from desp.predictor import SetPredictor
 from desp.settings import (
     DataDescription,
-    DenoisingSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     PooledLayersSettings,
     TrainingSettings,
 )
 
-METHOD = DenoisingSettings(energy=PooledLayersSettings(hidden=24), sampler=EDMSettings(steps=8))
+METHOD = EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=24), sampler=EDMSettings(steps=8))
 ONE_HOT = DataDescription(categories=((1, 4),))
 SHORT = TrainingSettings(steps=150, batch_size=16, learning_rate=3e-3, warmup_steps=10)
 

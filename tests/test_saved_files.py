@@ -67,7 +67,7 @@ def test_there_are_files_of_every_method() -> None:
     assert len(RUNS) >= 9
     assert len(RESULTS) >= 70
     found = {golden(path.parent.name).method.kind for path in RUNS}
-    assert found == {"contrastive", "denoising", "denoiser", "set-risk", "tspn"}
+    assert found == {"contrastive", "energy-denoising", "denoiser", "set-risk", "tspn"}
 
 
 @each_file
@@ -94,9 +94,10 @@ RENAMED = {
     '"likeliest"': '"mode"',
     '"every"': '"all_above"',
     '"any"': '"any_beyond"',
+    '"denoising"': '"energy-denoising"',
 }
 # Settings that came later, with the value that changes nothing: files of schemas that have all others lack them.
-ADDED = {"denoising": {"noise_draws": 1}, "denoiser": {"noise_draws": 1}}
+ADDED = {"energy-denoising": {"noise_draws": 1}, "denoiser": {"noise_draws": 1}}
 
 
 @each_file
@@ -170,7 +171,11 @@ def run(tmp_path: Path) -> Path:
 
 OTHERS = {
     "removed": (("sampler", "matching"), 2, "sampler.matching = 2 was removed from desp"),
-    "newer": (("schema",), SCHEMA + 1, rf"schema {SCHEMA + 1}; this version of desp reads \[1, 3, 4, {SCHEMA}\]"),
+    "newer": (
+        ("schema",),
+        SCHEMA + 1,
+        rf"schema {SCHEMA + 1}; this version of desp reads \[1, 3, 4, 5, {SCHEMA}\]",
+    ),
 }
 each_other = pytest.mark.parametrize(("place", "value", "message"), OTHERS.values(), ids=OTHERS)
 

@@ -19,14 +19,13 @@ from desp.settings import (
     DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     DetectorSettings,
     DigitsSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
-    IdentityEncoderSettings,
     LangevinSettings,
     MethodSettings,
     MLPEncoderSettings,
@@ -37,6 +36,7 @@ from desp.settings import (
     RepresentationSettings,
     ResNet34EncoderSettings,
     RunSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
@@ -77,7 +77,7 @@ EXAMPLES: list[Any] = [
     ),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
     AttentionSettings(hidden=6, layers=2, heads=3, fourier_frequencies=1),
-    IdentityEncoderSettings(),
+    ScalingEncoderSettings(),
     MLPEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
     ConvEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
     PyramidEncoderSettings(hidden=6, out=5),
@@ -91,7 +91,7 @@ EXAMPLES: list[Any] = [
     EDM,
     LANGEVIN,
     DescentSettings(steps=3, step_size=0.5),
-    DenoisingSettings(
+    EnergyDenoisingSettings(
         encoder=MLPEncoderSettings(hidden=7),
         cardinality="denoised",
         cardinality_weight=0.5,
@@ -104,7 +104,7 @@ EXAMPLES: list[Any] = [
         energy_sigma=0.1,
     ),
     DenoiserSettings(
-        encoder=IdentityEncoderSettings(),
+        encoder=ScalingEncoderSettings(),
         cardinality="denoised",
         cardinality_weight=0.5,
         p_mean=0.5,
@@ -140,7 +140,7 @@ EXAMPLES: list[Any] = [
         max_divergent_fraction=0.5,
     ),
     SetRiskSettings(
-        encoder=IdentityEncoderSettings(),
+        encoder=ScalingEncoderSettings(),
         energy=SetEncoderEnergySettings(hidden=3),
         distance="hungarian",
         descent=DescentSettings(steps=3, step_size=0.5),
@@ -253,8 +253,8 @@ def test_json_of_a_variant_begins_with_its_kind(example: Any) -> None:
 
 
 def test_left_out_settings_have_their_defaults() -> None:
-    assert from_json(DenoisingSettings, {}) == DenoisingSettings()
-    assert from_json(MethodSettings, {"kind": "denoising"}) == DenoisingSettings()
+    assert from_json(EnergyDenoisingSettings, {}) == EnergyDenoisingSettings()
+    assert from_json(MethodSettings, {"kind": "energy-denoising"}) == EnergyDenoisingSettings()
     assert from_json(RepresentationSettings, {}) == RepresentationSettings()
     assert from_json(TrainingSettings, {"steps": 5}) == TrainingSettings(steps=5)
 
@@ -303,7 +303,7 @@ def test_unknown_kinds(energy: dict[str, Any], unchecked: None) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "denoising", "sampler": {"kind": "langevin"}}, r"sampler.kind must be one of \['edm'\]"),
+        ({"kind": "energy-denoising", "sampler": {"kind": "langevin"}}, r"sampler.kind must be one of \['edm'\]"),
         ({"kind": "denoiser", "sampler": {"kind": "langevin"}}, r"sampler.kind must be one of \['edm'\]"),
         ({"kind": "contrastive", "sampler": {"kind": "edm"}}, r"sampler.kind must be one of \['langevin'\]"),
         (
@@ -313,12 +313,12 @@ def test_unknown_kinds(energy: dict[str, Any], unchecked: None) -> None:
         ({"kind": "set-risk", "sampler": {"kind": "edm"}}, r"sampler.kind must be one of \['descent'\]"),
         ({"kind": "denoiser", "network": {"kind": "deep-sets"}}, r"network.kind must be one of \['attention'\]"),
         (
-            {"kind": "denoising", "energy": {"kind": "set-encoder"}},
+            {"kind": "energy-denoising", "energy": {"kind": "set-encoder"}},
             "energy must be pooled-layers, attention or deep-sets",
         ),
         ({"kind": "set-risk", "representation_weight": 1.0}, "energy must be set-encoder where"),
         (
-            {"kind": "denoising", "cardinality": "denoised", "sampler": {"cardinality": "mode"}},
+            {"kind": "energy-denoising", "cardinality": "denoised", "sampler": {"cardinality": "mode"}},
             "sampler.cardinality must be left at 'sampled': with method.cardinality = 'denoised' there is no",
         ),
         ({"kind": "contrastive", "training_sampler": {"restarts": 2}}, "training_sampler.restarts must be 1"),
@@ -338,7 +338,7 @@ def test_parts_that_do_not_fit_each_other(values: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     "method",
     [
-        DenoisingSettings(),
+        EnergyDenoisingSettings(),
         DenoiserSettings(),
         BoxDenoiserSettings(),
         TSPNSettings(),
@@ -355,7 +355,7 @@ def test_methods_that_need_presence_refuse_other_paddings(method: MethodSettings
         SettingsError, match=f"^representation.padding must be presence for the method {method.kind}"
     ):
         SetPredictor(method, ZERO)
-    for other in (ContrastiveSettings(), SetRiskSettings(), DenoisingSettings(cardinality="denoised")):
+    for other in (ContrastiveSettings(), SetRiskSettings(), EnergyDenoisingSettings(cardinality="denoised")):
         assert not other.needs_presence
         SetPredictor(other, ZERO)
 

@@ -13,16 +13,15 @@ from desp.settings import (
     DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     DetectorSettings,
     DigitsSettings,
     EDMSettings,
     EncoderSettings,
+    EnergyDenoisingSettings,
     EnergySettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
-    IdentityEncoderSettings,
     LangevinSettings,
     MethodSettings,
     MLPEncoderSettings,
@@ -34,6 +33,7 @@ from desp.settings import (
     ResNet34EncoderSettings,
     RunSettings,
     SamplerSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
@@ -78,7 +78,7 @@ DIFFUSION = {
     "noise_draws": 1,
     "sampler": EDM,
 }
-DENOISING = {"kind": "denoising", **DIFFUSION, "energy": POOLED_LAYERS, "energy_sigma": 0.05}
+DENOISING = {"kind": "energy-denoising", **DIFFUSION, "energy": POOLED_LAYERS, "energy_sigma": 0.05}
 REPRESENTATION = {
     "padding": "presence",
     "threshold": None,
@@ -120,7 +120,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     EDMSettings: EDM,
     DescentSettings: DESCENT,
     PooledLayersSettings: POOLED_LAYERS,
-    DenoisingSettings: DENOISING,
+    EnergyDenoisingSettings: DENOISING,
     DenoiserSettings: {"kind": "denoiser", **DIFFUSION, "network": ATTENTION},
     BoxDenoiserSettings: {
         "kind": "box-denoiser",
@@ -188,7 +188,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "cardinality_hidden": 128,
         "representation_weight": 0.0,
     },
-    IdentityEncoderSettings: {"kind": "identity"},
+    ScalingEncoderSettings: {"kind": "scaling"},
     MLPEncoderSettings: {
         "kind": "mlp",
         "hidden": 128,

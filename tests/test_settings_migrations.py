@@ -14,10 +14,10 @@ from desp.settings import (
     DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
     EncoderSettings,
+    EnergyDenoisingSettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
     LangevinSettings,
@@ -27,6 +27,7 @@ from desp.settings import (
     PooledLayersSettings,
     RepresentationSettings,
     RunSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
@@ -119,13 +120,13 @@ METHODS: dict[str, tuple[dict[str, Any], MethodSettings]] = {
     ),
     "denoising": (
         {"energy": WAVES | {"field": False}, "estimator": EVERY_DENOISING, "sampler": EVERY_SOLVER},
-        DenoisingSettings(**DIFFUSION, energy=ATTENTION, energy_sigma=0.1),
+        EnergyDenoisingSettings(**DIFFUSION, energy=ATTENTION, energy_sigma=0.1),
     ),
     "denoising, sizes too": (
         {"estimator": {"kind": "denoising", "sizes": "denoised"}, "sampler": {"kind": "solver", "sizes": "drawn"}},
-        DenoisingSettings(cardinality="denoised", energy=PooledLayersSettings(pooling="fspool")),
+        EnergyDenoisingSettings(cardinality="denoised", energy=PooledLayersSettings(pooling="fspool")),
     ),
-    "denoising, nothing said": ({}, DenoisingSettings(energy=PooledLayersSettings(pooling="fspool"))),
+    "denoising, nothing said": ({}, EnergyDenoisingSettings(energy=PooledLayersSettings(pooling="fspool"))),
     "denoiser": (
         {"energy": WAVES | {"field": True}, "estimator": EVERY_DENOISING, "sampler": EVERY_SOLVER},
         DenoiserSettings(**DIFFUSION, network=ATTENTION),
@@ -220,7 +221,7 @@ def test_the_default_encoder_has_no_kind(old: dict[str, Any], new: EncoderSettin
     before = copy.deepcopy(saved)
     for migrate in (migrate_run, migrate_predictor):
         method = from_json(MethodSettings, migrate(saved)["method"])
-        assert method == DenoisingSettings(encoder=new, p_std=1.0)
+        assert method == EnergyDenoisingSettings(encoder=new, p_std=1.0)
     assert saved == before
 
 
@@ -299,6 +300,19 @@ def test_rules_of_presence_and_datasets_of_schema_4(schema: int, old: str, new: 
     assert run.representation == RepresentationSettings("zero", presence_rule=new)
 
 
+@pytest.mark.parametrize("schema", [3, 4, 5])
+def test_kinds_of_schema_5(schema: int) -> None:
+    method = {"kind": "denoising", "encoder": {"kind": "identity"}, "p_std": 1.0}
+    saved = {"schema": schema, "recipe": "r", "task": {"kind": "digits"}, "method": method}
+    wanted = EnergyDenoisingSettings(encoder=ScalingEncoderSettings(), p_std=1.0)
+    for values in (migrate_run(saved), migrate_predictor(saved)):
+        assert from_json(MethodSettings, values["method"]) == wanted
+    assert method["kind"] == "denoising"  # what is read is not changed
+    other = saved | {"method": {"kind": "contrastive", "encoder": {"kind": "identity"}}}
+    assert migrate_run(other)["method"] == {"kind": "contrastive", "encoder": {"kind": "scaling"}}
+    assert migrate_run(saved | {"method": {"kind": "denoiser", "encoder": None}})["method"]["kind"] == "denoiser"
+
+
 def test_settings_of_other_packages_keep_their_names() -> None:
     part = {"kind": "theirs", "max_step": 1, "fourier_features": 2, "standardise": True, "variant": "large"}
     assert migrate_run({"schema": 4, "method": part, "task": part}) == {"method": part, "task": part}
@@ -350,12 +364,14 @@ def test_what_was_removed_is_named(name: str) -> None:
 @pytest.mark.parametrize("migrate", [migrate_run, migrate_predictor])
 @pytest.mark.parametrize("schema", [SCHEMA + 1, 0])
 def test_other_schemas_are_refused(migrate: Any, schema: int) -> None:
-    known = rf"have schema {schema}; this version of desp reads \[1, 3, 4, {SCHEMA}\]"
+    known = rf"have schema {schema}; this version of desp reads \[1, 3, 4, 5, {SCHEMA}\]"
     with pytest.raises(SettingsError, match=known):
         migrate({"schema": schema, "recipe": "r", "task": {"kind": "digits"}})
 
 
-@pytest.mark.parametrize(("kind", "network"), [("denoising", "energy.network"), ("denoiser", "field.network")])
+@pytest.mark.parametrize(
+    ("kind", "network"), [("energy-denoising", "energy.network"), ("denoiser", "field.network")]
+)
 def test_weights_have_their_new_names(kind: str, network: str) -> None:
     names = {
         "energy.input_encoder.0.mean": "encoder.0.mean",

@@ -19,11 +19,11 @@ from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
     DeepSetsSettings,
-    DenoisingSettings,
     DescentSettings,
     DiffusionSettings,
     EDMSettings,
     EncoderSettings,
+    EnergyDenoisingSettings,
     EnergySettings,
     InputKind,
     LangevinSettings,
@@ -42,10 +42,18 @@ from desp.settings import (
 )
 
 FAMILIES: dict[type[Variant], set[str]] = {
-    MethodSettings: {"contrastive", "denoising", "denoiser", "box-denoiser", "set-risk", "tspn", "detector"},
+    MethodSettings: {
+        "contrastive",
+        "energy-denoising",
+        "denoiser",
+        "box-denoiser",
+        "set-risk",
+        "tspn",
+        "detector",
+    },
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent"},
-    EncoderSettings: {"identity", "mlp", "conv", "pyramid", "resnet34", "sum-pooled-set", "fspool-set"},
+    EncoderSettings: {"scaling", "mlp", "conv", "pyramid", "resnet34", "sum-pooled-set", "fspool-set"},
     TaskSettings: {"polygons", "digits", "files", "mnist", "clevr"},
 }
 # They read an image at boxes, and take nothing else.
@@ -92,7 +100,7 @@ def test_every_variant_is_found_by_its_kind(family: type[Variant], kinds: set[st
 
 
 def test_a_class_between_finds_those_below_it() -> None:
-    assert set(DiffusionSettings.kinds()) == {"denoising", "denoiser", "box-denoiser"}
+    assert set(DiffusionSettings.kinds()) == {"energy-denoising", "denoiser", "box-denoiser"}
     assert LangevinSettings.kinds() == {"langevin": LangevinSettings}
     assert DiffusionSettings.family() is MethodSettings
 
@@ -157,7 +165,7 @@ def test_installed_packages_register_when_kinds_are_asked_for(monkeypatch: pytes
 
 def test_parts_are_exchanged_where_there_are_any() -> None:
     energy, chain, descent = AttentionSettings(hidden=8), LangevinSettings(steps=100), DescentSettings(steps=3)
-    assert DenoisingSettings().with_part("energy", energy) == DenoisingSettings(energy=energy)
+    assert EnergyDenoisingSettings().with_part("energy", energy) == EnergyDenoisingSettings(energy=energy)
     assert ContrastiveSettings().with_part("sampler", chain).prediction_sampler == chain
     assert SetRiskSettings().prediction_sampler == DescentSettings()
     assert SetRiskSettings(descent=descent).prediction_sampler == descent
@@ -168,19 +176,19 @@ def test_parts_are_exchanged_where_there_are_any() -> None:
     with pytest.raises(SettingsError, match=r"^method.sampler must be left out: the method tspn has none"):
         TSPNSettings().with_part("sampler", chain)
     with pytest.raises(SettingsError, match=r"^energy must be pooled-layers, attention or deep-sets"):
-        DenoisingSettings().with_part("energy", EnergySettings.kinds()["set-encoder"]())
+        EnergyDenoisingSettings().with_part("energy", EnergySettings.kinds()["set-encoder"]())
 
 
 @pytest.mark.parametrize(
     ("method", "density"),
     [
-        (DenoisingSettings(energy=AttentionSettings()), True),
-        (DenoisingSettings(energy=AttentionSettings(), cardinality="denoised"), False),
-        (DenoisingSettings(energy=PooledLayersSettings(pooling="mean")), True),
-        (DenoisingSettings(energy=PooledLayersSettings(pooling="sum")), True),
-        (DenoisingSettings(energy=PooledLayersSettings(pooling="softmax")), True),
-        (DenoisingSettings(energy=PooledLayersSettings(pooling="fspool")), False),
-        (DenoisingSettings(energy=DeepSetsSettings()), False),
+        (EnergyDenoisingSettings(energy=AttentionSettings()), True),
+        (EnergyDenoisingSettings(energy=AttentionSettings(), cardinality="denoised"), False),
+        (EnergyDenoisingSettings(energy=PooledLayersSettings(pooling="mean")), True),
+        (EnergyDenoisingSettings(energy=PooledLayersSettings(pooling="sum")), True),
+        (EnergyDenoisingSettings(energy=PooledLayersSettings(pooling="softmax")), True),
+        (EnergyDenoisingSettings(energy=PooledLayersSettings(pooling="fspool")), False),
+        (EnergyDenoisingSettings(energy=DeepSetsSettings()), False),
         (ContrastiveSettings(), False),
         (TSPNSettings(), False),
     ],
@@ -232,9 +240,9 @@ def test_a_class_that_is_defined_again_takes_the_place_of_its_former_self() -> N
 
 def test_only_what_no_family_knows_may_be_of_a_package_that_is_missing() -> None:
     with pytest.raises(SettingsError, match=r"sampler.kind must be one of \['edm'\], got 'langevin'\.$"):
-        from_json(DenoisingSettings, {"sampler": {"kind": "langevin"}})
+        from_json(EnergyDenoisingSettings, {"sampler": {"kind": "langevin"}})
     with pytest.raises(SettingsError, match=r"got 'unheard'\. Is the package installed"):
-        from_json(DenoisingSettings, {"sampler": {"kind": "unheard"}})
+        from_json(EnergyDenoisingSettings, {"sampler": {"kind": "unheard"}})
 
 
 @pytest.mark.usefixtures("registry")

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from desp.settings import DataDescription as DataDescription
     from desp.settings import DeepSetsSettings as DeepSetsSettings
     from desp.settings import DenoiserSettings as DenoiserSettings
-    from desp.settings import DenoisingSettings as DenoisingSettings
     from desp.settings import DescentSettings as DescentSettings
     from desp.settings import EDMSettings as EDMSettings
+    from desp.settings import EnergyDenoisingSettings as EnergyDenoisingSettings
     from desp.settings import LangevinSettings as LangevinSettings
     from desp.settings import PooledLayersSettings as PooledLayersSettings
     from desp.settings import RepresentationSettings as RepresentationSettings
@@ -42,10 +42,10 @@ _HOMES = {
     "DataDescription": "desp.settings",
     "DeepSetsSettings": "desp.settings",
     "DenoiserSettings": "desp.settings",
-    "DenoisingSettings": "desp.settings",
     "DescentSettings": "desp.settings",
     "DespError": "desp.errors",
     "EDMSettings": "desp.settings",
+    "EnergyDenoisingSettings": "desp.settings",
     "LangevinSettings": "desp.settings",
     "LogDensity": "desp.samplers",
     "Method": "desp.methods",

@@ -1,7 +1,7 @@
 """Every error a user can cause, with the fix in its message.
 
 All derive from `DespError`, so callers can catch one type; the command line shows the message without a
-traceback and exits with status 2.
+traceback and exits with status 2 (130 for `TrainingInterrupted`).
 """
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from desp.errors import RunError
+from desp.older_results import present_result
 from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.settings import RunSettings
 from desp.storage import read_object, write_json
@@ -87,13 +88,13 @@ def _identity(result: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
-    """All results in `folder`, by name.
+    """All results in `folder`, by name; those of older versions with today's names of metrics.
 
     Raises:
         RunError: a file is damaged or lacks what a result must have.
     """
     paths = [path for path in sorted(folder.glob("*.json")) if path.name != GPU_TESTS]
-    return [_read(path, "scores", "real_data") for path in paths]
+    return [present_result(_read(path, "scores", "real_data")) for path in paths]
 
 
 def _read(path: Path, *needed: str) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def ablation_headings(ablation: dict[str, Any]) -> dict[str, str]:
     """Names of an ablation's columns that say what each is of: the sampler's raw output, or returned sets."""
     scored = ablation.get("scored", "raw")  # own data have returned scores alone
     of = {"score": scored, "hungarian": scored, "energy": "raw"}
-    of |= {"score_returned": "returned", "size_rmse": "returned"}
+    of |= {"score_returned": "returned", "size_rmse": "returned", "size_rmse_released": "returned"}
     return {name: f"{name.removesuffix('_returned')} ({which})" for name, which in of.items()}
 
 

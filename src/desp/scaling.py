@@ -21,8 +21,8 @@ class FeatureScaling:
 
     Attributes:
         offset, span: of each feature.
-        boxes: columns of boxes, which are scaled as centre, width and height instead of corners: those of one box
-            vary on their own, and a width has its own range.
+        boxes: columns of boxes, which are scaled as centre, width and height: the corners of a box are strongly
+            correlated, centre and size are not, and sizes span a smaller range than positions.
     """
 
     offset: tuple[float, ...]

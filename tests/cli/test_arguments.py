@@ -17,7 +17,7 @@ from desp.paper import ablation
 from desp.recipes import get_recipe
 from desp.runs import evaluate, predict, train, tune
 from desp.runs.folder import RunFolder
-from desp.settings import AttentionSettings, ContrastiveSettings, RunSettings
+from desp.settings import AttentionSettings, ContrastiveSettings, MethodSettings, RunSettings
 
 Desp = Callable[..., Any]
 Spy = Callable[..., list[dict[str, Any]]]
@@ -84,6 +84,11 @@ def test_train_with_another_method(desp: Desp, spy: Spy, option: list[str]) -> N
     settings = only(calls)["settings"]
     recipe = get_recipe("polygons-denoising").build()
     assert settings == replace(recipe, method=ContrastiveSettings(data_noise=0.03))
+
+
+def test_the_help_lists_all_methods(desp: Desp) -> None:
+    text = " ".join(desp("train", "custom", "--help").out.replace("│", " ").split())
+    assert f"with its defaults: {', '.join(sorted(MethodSettings.kinds()))};" in text
 
 
 def test_train_on_own_data(desp: Desp, spy: Spy, vectors: Path) -> None:

@@ -16,7 +16,13 @@ from desp.data import mnist_files
 from desp.data.mnist import load_mnist
 from desp.recipes import registry
 from desp.recipes.registry import Recipe
-from desp.settings import ContrastiveSettings, DenoisingSettings, MnistSettings, RunSettings, TrainingSettings
+from desp.settings import (
+    ContrastiveSettings,
+    EnergyDenoisingSettings,
+    MnistSettings,
+    RunSettings,
+    TrainingSettings,
+)
 from desp.tasks import mnist as mnist_task
 from tiny_clevr import write_tiny_clevr
 
@@ -26,7 +32,7 @@ RECIPES = ("tiny-mnist", "tiny-mnist-contrastive")
 
 def settings_of(name: str) -> RunSettings:
     """Command: ``desp train NAME``."""
-    method = ContrastiveSettings() if name.endswith("contrastive") else DenoisingSettings()
+    method = ContrastiveSettings() if name.endswith("contrastive") else EnergyDenoisingSettings()
     training = TrainingSettings(steps=3, batch_size=4, validate_every=3, warmup_steps=0)
     return RunSettings(recipe=name, task=MnistSettings(), method=method, training=training)
 
@@ -144,12 +150,12 @@ def test_from_files_to_a_report(
     saved = json.loads(Path("run/settings.json").read_text())
     wanted = {"kind": "mnist", "dataset": "mnist", "data_dir": str(tiny_mnist), "translate_fraction": 0.5}
     assert saved["settings"]["task"] == wanted
-    assert len(saved["data"]) == 32
+    assert len(saved["data_fingerprint"]) == 32
 
     finished = desp("evaluate", "run", "--json")
     assert finished.status == 0, finished.err
     rows = {row["metric"]: row for row in json.loads(finished.out)}
-    for metric in ("chamfer", "hungarian", "size_rmse"):
+    for metric in ("chamfer", "hungarian", "size_rmse_released"):
         assert rows[metric]["paper"] is not None
         assert rows[metric]["value"] is not None
         assert f"{metric}_returned" in rows
@@ -165,7 +171,7 @@ def test_from_files_to_a_report(
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert "Best, median and worst" in page
     assert "15 true sets beside their predictions: best, median, worst." in page
-    assert "which is the true set itself" in page
+    assert "One answer is right: the true set on the left." in page
 
     Path("ask.jsonl").write_text(json.dumps({"input": [[0.5, 0.5], [0.6, 0.5]]}) + "\n")
     finished = desp("predict", "run", "--input", "ask.jsonl", "--output", "out.jsonl", "--samples", "2")
@@ -273,7 +279,7 @@ def test_a_data_file_is_not_for_mnist(desp: Desp, tmp_path: Path) -> None:
 
 
 def test_tables_show_set_mnist(desp: Desp, tmp_path: Path) -> None:
-    scores = {"score": 5e-5, "chamfer": 5e-5, "hungarian": 7e-5, "size_rmse": 0.25, "chamfer_all": 6e-5}
+    scores = {"score": 5e-5, "chamfer": 5e-5, "hungarian": 7e-5, "size_rmse_released": 0.25, "chamfer_all": 6e-5}
     result = {
         "recipe": "tiny-mnist",
         "seed": 0,
@@ -289,7 +295,7 @@ def test_tables_show_set_mnist(desp: Desp, tmp_path: Path) -> None:
     assert shown == [
         ["chamfer (1e-5)", "6.00", "**5.00**"],
         ["hungarian (1e-5)", "6.00", "**7.00**"],
-        ["size_rmse", "0.002", "**0.25**"],
+        ["size_rmse_released", "0.002", "**0.25**"],
     ]
     finished = desp("tables", "--results", tmp_path / "results")
     assert "set-MNIST auto-encoding" in finished.out

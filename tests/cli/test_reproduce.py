@@ -88,7 +88,12 @@ def test_reproduce_looks_for_a_dataset_once(desp: Desp, commands: list[list[str]
 def test_reproduce_looks_where_a_run_has_its_data(desp: Desp, commands: list[list[str]], tiny_mnist: Path) -> None:
     settings = get_recipe("mnist-tspn").build()
     settings = replace(settings, task=MnistSettings(data_dir=str(tiny_mnist)))
-    values = {"recipe": "mnist-tspn", "seed": 0, "settings": {"schema": SCHEMA, **to_json(settings)}, "data": None}
+    values = {
+        "recipe": "mnist-tspn",
+        "seed": 0,
+        "settings": {"schema": SCHEMA, **to_json(settings)},
+        "data_fingerprint": None,
+    }
     Path("runs/mnist-tspn-seed0").mkdir(parents=True)
     Path("runs/mnist-tspn-seed0/settings.json").write_text(json.dumps(values))
     assert desp("reproduce", "mnist", "--seeds", 0, "--recipes", "mnist-tspn").status == 0

@@ -42,7 +42,7 @@ def test_a_run_leaves_everything_in_its_folder(desp: Desp, tiny: list[str]) -> N
     names = {path.name for path in run.iterdir()}
     assert names == {"settings.json", "checkpoints", "log.jsonl", "model", "summary.json", "samples.json"}
     saved = json.loads((run / "settings.json").read_text())
-    assert (saved["recipe"], saved["seed"], saved["data"]) == ("polygons-desp", 3, None)
+    assert (saved["recipe"], saved["seed"], saved["data_fingerprint"]) == ("polygons-desp", 3, None)
     assert saved["settings"]["method"]["energy"]["hidden"] == 8
     assert saved["settings"]["training"]["learning_rate"] == 3e-4  # the recipe's
     summary = json.loads((run / "summary.json").read_text())

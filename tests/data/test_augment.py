@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from desp.data.base import Batch, DatasetSource, GeneratedSource
+from desp.data.base import Batch, DatasetSource, DeviceSource
 from desp.data.mnist import translate_points
 from desp.randomness import make_generator
 from desp.sets import Padding, SetBatch
@@ -46,7 +46,7 @@ def test_sources_augment_each_batch_anew_and_repeatably() -> None:
     pairs = [(torch.zeros(2), torch.ones(1, 1))] * 3
     for source in (
         DatasetSource(pairs, 3, max_size=1, features=1, seed=4, augment=add_noise),
-        GeneratedSource(
+        DeviceSource(
             lambda size, _: Batch(torch.zeros(size, 2), batch_of(*[[[1, 1]]] * size).sets), 3, 4, augment=add_noise
         ),
     ):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from desp.data.base import GeneratedSource, collate
+from desp.data.base import DeviceSource, collate
 from desp.data.clevr import ClevrData, ImageTable, load_clevr
 from desp.data.clevr_files import split_files
 from desp.data.clevr_scene_file import read_scenes
@@ -190,7 +190,7 @@ def test_drawn_images_have_their_own_elements_in_any_order(generator: torch.Gene
 
 
 def test_a_stream_of_batches_can_be_taken_up_anywhere() -> None:
-    source = GeneratedSource(numbered().draw, 5, seed=3)
+    source = DeviceSource(numbered().draw, 5, seed=3)
     stream = source.batches(0)
     batches = [next(stream) for _ in range(4)]
     later = next(source.batches(3))

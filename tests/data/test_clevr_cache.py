@@ -19,7 +19,7 @@ import torch
 from desp.data import clevr_cache
 from desp.data.clevr_cache import CachedSplit, cached_split
 from desp.data.clevr_files import split_files
-from desp.data.clevr_scene_file import Scenes, read_scenes
+from desp.data.clevr_scene_file import AnnotatedScenes, read_scenes
 from desp.data.images import read_image
 from desp.errors import DataError
 from tiny_clevr import png_that_claims, write_image, write_tiny_clevr
@@ -58,7 +58,7 @@ def check(cached: CachedSplit, folder: Path) -> None:
     assert torch.equal(cached.images, torch.from_numpy(np.stack(expected)))
 
 
-def unread() -> Scenes:
+def unread() -> AnnotatedScenes:
     pytest.fail("scenes were read although they are cached")
 
 

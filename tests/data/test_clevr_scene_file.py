@@ -9,21 +9,21 @@ import pytest
 import torch
 
 from desp.data.clevr_files import split_files
-from desp.data.clevr_scene_file import Scenes, read_scenes
+from desp.data.clevr_scene_file import AnnotatedScenes, read_scenes
 from desp.errors import DataError
 from tiny_clevr import ATTRIBUTES, tiny_scene, write_image, write_scenes
 
 Edit = Callable[[dict[str, Any]], None]
 
 
-def read(folder: Path, scenes: list[Any], images: int | None = None, note: str = "made up") -> Scenes:
+def read(folder: Path, scenes: list[Any], images: int | None = None, note: str = "made up") -> AnnotatedScenes:
     for index in range(len(scenes) if images is None else images):
         write_image(folder / "images" / "train" / f"CLEVR_train_{index:06d}.png", index, 4, 4)
     write_scenes(folder, "train", scenes, note)
     return read_scenes(split_files(folder, "train"))
 
 
-def with_one_edited(folder: Path, edit: Edit) -> Scenes:
+def with_one_edited(folder: Path, edit: Edit) -> AnnotatedScenes:
     """Three scenes, of which the second is edited."""
     scenes = [tiny_scene("train", index, 2) for index in range(3)]
     edit(scenes[1])

@@ -43,7 +43,7 @@ def test_shapes_and_types(scenes: Scenes) -> None:
         (scenes.shapes, SHAPES),
         (scenes.materials, MATERIALS),
         (scenes.colours, COLOURS),
-        (scenes.sizes, SIZES),
+        (scenes.size_indices, SIZES),
     ):
         assert indices.shape == (300, 10)
         assert indices.dtype == torch.int64
@@ -67,7 +67,7 @@ def test_objects_keep_their_distances(scenes: Scenes) -> None:
         directions = ((right_x, right_y), (-right_x, -right_y), (right_y, -right_x), (-right_y, right_x))
         rows = [row for row in range(10) if scenes.mask[index, row]]
         places = {row: scenes.positions[index, row].double().tolist() for row in rows}
-        radii = {row: (0.35, 0.7)[int(scenes.sizes[index, row])] for row in rows}
+        radii = {row: (0.35, 0.7)[int(scenes.size_indices[index, row])] for row in rows}
         for first, second in combinations(rows, 2):
             x, y = (places[first][axis] - places[second][axis] for axis in (0, 1))
             assert math.hypot(x, y) - radii[first] - radii[second] >= 0.25
@@ -78,7 +78,7 @@ def test_objects_keep_their_distances(scenes: Scenes) -> None:
 def test_objects_stand_on_the_ground_within_reach(scenes: Scenes) -> None:
     assert scenes.positions[scenes.mask][:, :2].abs().max() <= 3
     assert scenes.positions[scenes.mask][:, :2].abs().max() > 2.9
-    heights = torch.tensor(RADII)[scenes.sizes]
+    heights = torch.tensor(RADII)[scenes.size_indices]
     torch.testing.assert_close(scenes.positions[..., 2], heights)
     assert scenes.rotations.min() >= 0
     assert 6.2 < scenes.rotations.max() < 2 * math.pi

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from desp.data import GeneratedSource, PointTable, load_mnist
+from desp.data import DeviceSource, PointTable, load_mnist
 from desp.data.mnist import PIXELS, points_of, translate_points
 from desp.data.mnist_files import TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, files_folder, read_idx
 from desp.randomness import make_generator
@@ -154,7 +154,7 @@ def test_without_translations_batches_are_as_before(table: PointTable) -> None:
 
 
 def test_batches_depend_on_their_number_alone(table: PointTable) -> None:
-    source = GeneratedSource(table.draw, 5, seed=3)
+    source = DeviceSource(table.draw, 5, seed=3)
     first = source.batches(0)
     _, second = next(first), next(first)
     torch.testing.assert_close(next(source.batches(1)).x, second.x)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
-from desp.data import GeneratedSource, draw_polygons
+from desp.data import DeviceSource, draw_polygons
 from desp.data.base import Batch, DatasetSource, as_input, collate, to_float
 from desp.errors import DataError
 from desp.randomness import derive_seed, make_generator
@@ -58,7 +58,7 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 STREAMS = {
-    "generated": GeneratedSource(draw_polygons, 4, seed=3),
+    "generated": DeviceSource(draw_polygons, 4, seed=3),
     "dataset": source(Numbered(11), seed=3),
     "small dataset": source(Numbered(3), seed=3),
     "iterable": source(Stream(11)),
@@ -80,7 +80,7 @@ def test_batches_depend_on_their_number_alone(stream: Any) -> None:
 @pytest.mark.parametrize("name", ["generated", "dataset"])
 def test_other_attempts_and_seeds_are_other_streams(name: str) -> None:
     stream = STREAMS[name]
-    other_seed = GeneratedSource(draw_polygons, 4, seed=4) if name == "generated" else source(Numbered(11), seed=4)
+    other_seed = DeviceSource(draw_polygons, 4, seed=4) if name == "generated" else source(Numbered(11), seed=4)
     first = next(stream.batches(0))
     assert not same(first, next(stream.batches(0, attempt=1)))
     assert not same(first, next(other_seed.batches(0)))
@@ -88,7 +88,7 @@ def test_other_attempts_and_seeds_are_other_streams(name: str) -> None:
 
 def test_streams_never_change() -> None:
     """Resumed runs and results on file depend on which generator draws which batch, and on the order of data."""
-    generated = GeneratedSource(draw_polygons, 4, seed=3, process=1)
+    generated = DeviceSource(draw_polygons, 4, seed=3, process=1)
     assert list(islice(generated.seeds(5, attempt=2), 2)) == [
         derive_seed(3, "data", 2, 5, 1),
         derive_seed(3, "data", 2, 6, 1),
@@ -122,7 +122,7 @@ def test_loading_leaves_global_randomness_alone() -> None:
 
 
 def test_processes_generate_different_batches() -> None:
-    streams = [GeneratedSource(draw_polygons, 4, seed=3, process=process) for process in (0, 1)]
+    streams = [DeviceSource(draw_polygons, 4, seed=3, process=process) for process in (0, 1)]
     assert not same(*(next(stream.batches(0)) for stream in streams))
 
 

@@ -17,17 +17,17 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     EnergySettings,
-    IdentityEncoderSettings,
     InputKind,
     LangevinSettings,
     MethodSettings,
     PooledLayersSettings,
     RepresentationSettings,
     SamplerSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
     TSPNSettings,
@@ -113,10 +113,10 @@ def test_an_encoder_of_ones_own_keeps_its_scales() -> None:
     shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings())
     scaling, statistics = InputScaling((3,)), torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     scaling.set_from(torch.full((3,), 7.0), torch.full((3,), 8.0))
-    build_method(DenoisingSettings(), shape, padding, encoder=scaling, input_statistics=statistics)
+    build_method(EnergyDenoisingSettings(), shape, padding, encoder=scaling, input_statistics=statistics)
     assert (scaling.mean.tolist(), scaling.deviation.tolist()) == ([7.0] * 3, [8.0] * 3)
     own = build_method(
-        DenoisingSettings(encoder=IdentityEncoderSettings()), shape, padding, input_statistics=statistics
+        EnergyDenoisingSettings(encoder=ScalingEncoderSettings()), shape, padding, input_statistics=statistics
     )
     assert own.encode(torch.tensor([[5.0, 7.0, 9.0]])).tolist() == [[1.0] * 3]
 
@@ -187,7 +187,7 @@ def test_a_method_without_an_energy_says_so(counting: Counting, generator: torch
     assert energies.shape == (2300,)
     assert energies.isnan().all()
     assert counting.energies(code.double(), y.double()).dtype == torch.float64
-    with pytest.raises(SettingsError, match="A density over sets needs the method 'denoising'"):
+    with pytest.raises(SettingsError, match="A density over sets needs the method 'energy-denoising'"):
         counting.log_prob(code, y, generator, 4, 1)
     assert counting.divergence_reason({"divergent": 1.0}) is None
     assert counting.training_engine_used == "eager"
@@ -197,7 +197,7 @@ def test_a_method_without_an_energy_says_so(counting: Counting, generator: torch
     ("method", "sampler", "wanted"),
     [
         (ContrastiveSettings(), EDMSettings(), "langevin"),
-        (DenoisingSettings(), LangevinSettings(), "edm"),
+        (EnergyDenoisingSettings(), LangevinSettings(), "edm"),
         (DenoiserSettings(), DescentSettings(), "edm"),
         (SetRiskSettings(), LangevinSettings(), "descent"),
     ],

@@ -12,8 +12,8 @@ from desp.sets import Padding, presence_mask
 from desp.settings import (
     AttentionSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
+    EnergyDenoisingSettings,
     MethodSettings,
     MLPEncoderSettings,
     PooledLayersSettings,
@@ -25,7 +25,7 @@ from desp.settings import (
 
 ENCODER = MLPEncoderSettings(hidden=4, out=3)
 METHODS: dict[str, MethodSettings] = {
-    "denoising": DenoisingSettings(encoder=ENCODER, energy=PooledLayersSettings(hidden=8)),
+    "denoising": EnergyDenoisingSettings(encoder=ENCODER, energy=PooledLayersSettings(hidden=8)),
     "denoiser": DenoiserSettings(encoder=ENCODER, network=AttentionSettings(hidden=8, layers=1, heads=2)),
     "c-dspn": SetRiskSettings(
         encoder=ENCODER,

@@ -20,9 +20,9 @@ from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DiffusionSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     PooledLayersSettings,
     RepresentationSettings,
 )
@@ -30,10 +30,10 @@ from small_methods import Given
 
 ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=1)
 METHODS: dict[str, DiffusionSettings] = {
-    "pooled-layers": DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="fspool")),
-    "pooled-layers, softmax": DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="softmax")),
-    "deep-sets": DenoisingSettings(energy=DeepSetsSettings(hidden=8)),
-    "attention": DenoisingSettings(energy=ATTENTION),
+    "pooled-layers": EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="fspool")),
+    "pooled-layers, softmax": EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="softmax")),
+    "deep-sets": EnergyDenoisingSettings(energy=DeepSetsSettings(hidden=8)),
+    "attention": EnergyDenoisingSettings(energy=ATTENTION),
     "denoiser": DenoiserSettings(network=ATTENTION),
 }
 each_method = pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
@@ -67,7 +67,7 @@ def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoisi
 
 def constant(**changes: object) -> EnergyDenoising:
     """A method with a constant energy, for inputs of one number."""
-    settings = DenoisingSettings(energy=Given(energy=ZeroEnergy()), **changes)
+    settings = EnergyDenoisingSettings(energy=Given(energy=ZeroEnergy()), **changes)
     shape, padding = DataShape((1,), 2, 8), Padding(RepresentationSettings())
     method = build_method(settings, shape, padding, encoder=nn.Identity(), engine="eager")
     assert isinstance(method, EnergyDenoising)
@@ -199,7 +199,7 @@ def test_the_density_of_a_normal_distribution() -> None:
 
 
 def test_training_lowers_the_loss() -> None:
-    method = make_method(DenoisingSettings(energy=PooledLayersSettings(hidden=16, pooling="fspool")))
+    method = make_method(EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=16, pooling="fspool")))
     optimizer = torch.optim.Adam(method.parameters(), 1e-2)
 
     def held_out() -> float:

@@ -12,9 +12,9 @@ from desp.settings import (
     ContrastiveSettings,
     DataDescription,
     DeepSetsSettings,
-    DenoisingSettings,
     Distance,
     EDMSettings,
+    EnergyDenoisingSettings,
     LangevinSettings,
     MethodSettings,
     RepresentationSettings,
@@ -34,7 +34,7 @@ def build(settings: MethodSettings, shape: DataShape) -> Method:
     [
         (ContrastiveSettings(energy=ENERGY, sampler=RESTARTS), [6, 6, 6]),  # all restarts of two sets
         (ContrastiveSettings(energy=ENERGY, sampler=LangevinSettings(2, 0, restarts=3)), [2]),  # without noise
-        (DenoisingSettings(energy=ENERGY, sampler=EDMSettings(steps=2)), [None]),
+        (EnergyDenoisingSettings(energy=ENERGY, sampler=EDMSettings(steps=2)), [None]),
     ],
 )
 def test_prediction_says_how_many_chains_there_are_and_how_they_ran(

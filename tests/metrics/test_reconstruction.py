@@ -53,8 +53,8 @@ def test_pixels_on_the_edge_count_on_neither_side() -> None:
     true = torch.tensor([[[0.0, 0.5, 1.0], [0.5, 0.5, 1.0]]])
     without = torch.tensor([[[0.0, 0.0, 0.0], [0.5, 0.5, 1.0]]])
     found = scores(without, true)
-    assert found["size_rmse"] == 0
-    assert found["size_rmse_pooled"] == 1
+    assert found["size_rmse_released"] == 0
+    assert found["size_rmse"] == 1
     assert found["right_size"] == 0
 
 
@@ -67,8 +67,8 @@ def test_a_perfect_reconstruction_costs_nothing(generator: torch.Generator) -> N
     assert scores(mixed, true) == {
         "chamfer": pytest.approx(0),
         "hungarian": pytest.approx(0),
+        "size_rmse_released": 0,
         "size_rmse": 0,
-        "size_rmse_pooled": 0,
         "right_size": 1,
     }
 
@@ -94,7 +94,7 @@ def test_the_first_sets_alone_are_scored() -> None:
     assert set(found[2].values()) == {0, 1}
     assert found[2]["right_size"] == 1
     whole = found[3]
-    assert (whole["size_rmse"], whole["size_rmse_pooled"]) == pytest.approx(((4 / 3) ** 0.5, (4 / 3) ** 0.5))
+    assert (whole["size_rmse_released"], whole["size_rmse"]) == pytest.approx(((4 / 3) ** 0.5, (4 / 3) ** 0.5))
     assert whole["right_size"] == pytest.approx(2 / 3)
     assert whole["hungarian"] == pytest.approx(2 / 4 * 1.5 / 2 / 3 / 3)  # two of four rows, of one set of three
     assert whole["chamfer"] == pytest.approx(2 / 4 * 1.5 / 2 / 3 / 3)
@@ -106,7 +106,7 @@ def test_an_element_is_present_from_one_half_on() -> None:
     for size in range(6):
         true = torch.cat([sets[..., :2], (torch.arange(5) < size).view(1, 5, 1)], dim=2)
         for found in (scores(sets, true), scores(true, sets)):
-            assert (found["size_rmse_pooled"], found["right_size"]) == (abs(size - 2), size == 2)
+            assert (found["size_rmse"], found["right_size"]) == (abs(size - 2), size == 2)
 
 
 def test_against_brute_force(generator: torch.Generator) -> None:
@@ -119,7 +119,7 @@ def test_against_brute_force(generator: torch.Generator) -> None:
         best = min(float(pairs[torch.arange(5), list(order)].mean()) for order in permutations(range(5)))
         found = scores(predicted[index : index + 1], true[index : index + 1])
         assert found["hungarian"] == pytest.approx(best, abs=1e-6)
-        assert found["size_rmse_pooled"] == abs(float(a[:, 2].sum() - b[:, 2].sum()))
+        assert found["size_rmse"] == abs(float(a[:, 2].sum() - b[:, 2].sum()))
 
 
 def test_parts_do_not_matter(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,9 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     EnergySettings,
     LangevinSettings,
     MethodSettings,
@@ -67,10 +67,10 @@ for name, energy in ENERGIES.items():
     )
 for energy in (DeepSetsSettings(hidden=8), PooledLayersSettings(hidden=8)):
     VARIANTS[f"denoising-{energy.kind}"] = Parts(
-        DenoisingSettings(energy=energy, cardinality="denoised", sampler=EDMSettings(steps=3)), KEEP_ALL
+        EnergyDenoisingSettings(energy=energy, cardinality="denoised", sampler=EDMSettings(steps=3)), KEEP_ALL
     )
 # The library's own choice, and the other networks it goes with: the cardinality is predicted, then its elements.
-DEFAULT = DenoisingSettings()
+DEFAULT = EnergyDenoisingSettings()
 ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=2)
 FEW_STEPS = replace(DEFAULT.sampler, steps=3)
 VARIANTS |= {

@@ -19,9 +19,9 @@ from desp.settings import (
     DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     FSPoolSetEncoderSettings,
     LangevinSettings,
     MethodSettings,
@@ -42,11 +42,13 @@ METHODS: dict[str, MethodSettings] = {
         training_sampler=LangevinSettings(steps=15, stochastic_steps=15),
         sampler=LangevinSettings(steps=20, stochastic_steps=10),
     ),
-    "denoising": DenoisingSettings(energy=PooledLayersSettings(hidden=32), sampler=EDMSettings(steps=8)),
-    "denoised cardinality": DenoisingSettings(
+    "denoising": EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=32), sampler=EDMSettings(steps=8)),
+    "denoised cardinality": EnergyDenoisingSettings(
         energy=PooledLayersSettings(hidden=32), cardinality="denoised", sampler=EDMSettings(steps=8)
     ),
-    "attention": DenoisingSettings(energy=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
+    "attention": EnergyDenoisingSettings(
+        energy=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)
+    ),
     "denoiser": DenoiserSettings(network=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
     "set-risk": SetRiskSettings(energy=DeepSetsSettings(hidden=32), descent=DescentSettings(steps=5)),
 }
@@ -179,13 +181,16 @@ def test_only_present_elements_move_in_a_chain() -> None:
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        (TSPNSettings(hidden=8), "method must be denoising, .* where outputs are aligned with inputs, got 'tspn'"),
+        (
+            TSPNSettings(hidden=8),
+            "method must be energy-denoising, .* where outputs are aligned with inputs, got 'tspn'",
+        ),
         (
             ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=8)),
             "set-encoder energy needs codes of 64 numbers",
         ),
         (
-            DenoisingSettings(encoder=FSPoolSetEncoderSettings(8, 8)),
+            EnergyDenoisingSettings(encoder=FSPoolSetEncoderSettings(8, 8)),
             r"a code for each element, \(4, H\).*'mlp'",
         ),
     ],

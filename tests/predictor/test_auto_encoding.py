@@ -16,8 +16,8 @@ from desp.settings import (
     ContrastiveSettings,
     DataDescription,
     DenoiserSettings,
-    DenoisingSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     MethodSettings,
     RepresentationSettings,
     SetEncoderEnergySettings,
@@ -77,7 +77,7 @@ def test_absent_elements_are_marked_as_such(method: MethodSettings) -> None:
         SetPredictor(method, RepresentationSettings(padding="zero"))
 
 
-DENOISING = DenoisingSettings(
+DENOISING = EnergyDenoisingSettings(
     encoder=SumPooledSetEncoderSettings(hidden=8, out=5, fourier_frequencies=1),
     energy=AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=1),
     sampler=EDMSettings(steps=2, cardinality="mode"),

@@ -26,11 +26,11 @@ from desp.settings import (
     DataDescription,
     DetectorSettings,
     EDMSettings,
-    IdentityEncoderSettings,
     LangevinSettings,
     MethodSettings,
     PyramidEncoderSettings,
     RepresentationSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     TrainingSettings,
 )
@@ -296,7 +296,8 @@ def test_inputs_must_be_images(name: str, encoder: PyramidEncoderSettings | None
 def test_boxes_in_pixels_are_refused(name: str) -> None:
     pairs = [(image, boxes * SIDE) for image, boxes in images_of_boxes(4)]
     with pytest.raises(
-        SettingsError, match=r"^boxes must be shares of the image, from 0 to 1: divide pixels by its"
+        SettingsError,
+        match=r"^boxes must be normalised by the image's width and height, 0 to 1: divide pixels",
     ):
         fit(METHODS[name], pairs)
 
@@ -304,7 +305,9 @@ def test_boxes_in_pixels_are_refused(name: str) -> None:
 @each_method
 def test_aligned_outputs_are_refused(name: str) -> None:
     shape = DataShape((MOST, 5), 4, MOST, input_kind="set", description=DataDescription(aligned=True))
-    with pytest.raises(SettingsError, match=r"^method must be denoising, denoiser, contrastive or set-risk where"):
+    with pytest.raises(
+        SettingsError, match=r"^method must be energy-denoising, denoiser, contrastive or set-risk"
+    ):
         build_method(METHODS[name], shape, Padding(RepresentationSettings()))
 
 
@@ -337,7 +340,7 @@ def test_boxes_as_inputs_are_scaled_as_those_to_predict() -> None:
     """Where one encoder is shared by inputs and sets, the code of a set is the padded set itself."""
     chain = LangevinSettings(steps=1, stochastic_steps=1)
     method = ContrastiveSettings(
-        encoder=IdentityEncoderSettings(),
+        encoder=ScalingEncoderSettings(),
         energy=SetEncoderEnergySettings(hidden=8, latent=6, shared=True),
         training_sampler=chain,
         sampler=chain,

@@ -17,9 +17,9 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     LangevinSettings,
     MethodSettings,
     PooledLayersSettings,
@@ -27,7 +27,9 @@ from desp.settings import (
     TrainingSettings,
 )
 
-SETTINGS = DenoisingSettings(energy=PooledLayersSettings(hidden=8, pooling="mean"), sampler=EDMSettings(steps=3))
+SETTINGS = EnergyDenoisingSettings(
+    energy=PooledLayersSettings(hidden=8, pooling="mean"), sampler=EDMSettings(steps=3)
+)
 SHAPE = DataShape(input_shape=(3,), features=2, max_size=4)
 
 
@@ -138,7 +140,7 @@ def test_densities_of_a_batch_are_those_of_its_sets() -> None:
 
 def test_only_predicted_cardinality_has_a_density() -> None:
     other = replace(SETTINGS, cardinality="denoised")
-    with pytest.raises(SettingsError, match="needs the method 'denoising' with predicted cardinality"):
+    with pytest.raises(SettingsError, match="needs the method 'energy-denoising' with predicted cardinality"):
         log_prob(built(other), torch.zeros(3), torch.rand(2, 2))
 
 
@@ -153,7 +155,7 @@ def test_only_predicted_cardinality_has_a_density() -> None:
     ids=["fspool", "deep-sets", "contrastive", "set-risk"],
 )
 def test_energies_whose_gradients_jump_have_no_density(settings: MethodSettings) -> None:
-    with pytest.raises(SettingsError, match=r"a smooth energy.*--use-method denoising"):
+    with pytest.raises(SettingsError, match=r"a smooth energy.*--use-method energy-denoising"):
         log_prob(built(settings), torch.zeros(3), torch.rand(2, 2))
 
 

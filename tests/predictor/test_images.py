@@ -6,13 +6,13 @@ from desp import SetPredictor
 from desp.data.base import as_input, to_float
 from desp.settings import (
     ConvEncoderSettings,
-    DenoisingSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     PooledLayersSettings,
     TrainingSettings,
 )
 
-METHOD = DenoisingSettings(
+METHOD = EnergyDenoisingSettings(
     encoder=ConvEncoderSettings(hidden=8, out=4),
     energy=PooledLayersSettings(hidden=8),
     sampler=EDMSettings(steps=2),

@@ -16,7 +16,7 @@ from desp.predictor import shape as shape_module
 from desp.predictor.fitting import dataset_source, train_predictor
 from desp.settings import (
     DataDescription,
-    DenoisingSettings,
+    EnergyDenoisingSettings,
     RepresentationSettings,
     TrainingSettings,
     from_json,
@@ -219,7 +219,10 @@ def test_engine_and_device_are_those_that_are_asked_for(fitted: SetPredictor, tm
 
 def test_a_predictor_without_settings_has_the_defaults() -> None:
     predictor = SetPredictor()
-    assert (predictor.method_settings, predictor.representation) == (DenoisingSettings(), RepresentationSettings())
+    assert (predictor.method_settings, predictor.representation) == (
+        EnergyDenoisingSettings(),
+        RepresentationSettings(),
+    )
     assert (predictor.engine, predictor.device_choice, predictor.matmul_precision) == ("auto", "auto", None)
 
 
@@ -227,8 +230,8 @@ def test_a_predictor_without_settings_has_the_defaults() -> None:
 def test_settings_in_the_wrong_place_are_refused() -> None:
     with pytest.raises(SettingsError, match="Expected MethodSettings, got RepresentationSettings"):
         SetPredictor(RepresentationSettings())
-    with pytest.raises(SettingsError, match="Expected RepresentationSettings, got DenoisingSettings"):
-        SetPredictor(DenoisingSettings(), DenoisingSettings())
+    with pytest.raises(SettingsError, match="Expected RepresentationSettings, got EnergyDenoisingSettings"):
+        SetPredictor(EnergyDenoisingSettings(), EnergyDenoisingSettings())
 
 
 @pytest.mark.parametrize(("given", "during"), [("medium", "medium"), ("high", "high"), (None, "highest")])

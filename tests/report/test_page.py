@@ -13,6 +13,7 @@ import pytest
 
 from desp.errors import MissingExtraError, RunError
 from desp.report.chains import GRID, chain_payload
+from desp.report.folder import read_run
 from desp.report.numbers import MINUS
 from desp.report.page import write_report
 
@@ -270,6 +271,19 @@ def test_a_denoised_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
     assert "among 2 predictions" in page
     for word in ("Ablation of S/T", "desp ablate", "without noise"):
         assert word not in page
+
+
+def test_older_records_of_set_mnist_have_the_present_names(make_run: MakeRun) -> None:
+    folder = make_run(
+        settings={"recipe": "mnist-desp", "seed": 0, "settings": {"schema": 5, "task": {"kind": "mnist"}}},
+        ablation={"steps": 4, "rows": [{"ratio": 0.0, "score": 1.0, "energy": 1.0, "size_rmse": 0.5}]},
+        evaluation={"rows": [{"metric": "size_rmse", "task": "set-mnist", "value": 1.0}]},
+    )
+    record = read_run(folder)
+    assert record.evaluation is not None
+    assert record.evaluation["rows"][0]["metric"] == "size_rmse_released"
+    assert record.ablation is not None
+    assert record.ablation["rows"][0]["size_rmse_released"] == 0.5
 
 
 def test_a_chain_is_told_as_one(make_run: MakeRun) -> None:

@@ -81,7 +81,7 @@ def test_a_changed_length_is_kept(folder: RunFolder) -> None:
     folder.begin(tiny(), 0, "abc")
     folder.set_length(9)
     assert folder.load_settings() == (tiny(steps=9), 0)
-    assert json.loads(folder.settings_file.read_text())["data"] == "abc"
+    assert json.loads(folder.settings_file.read_text())["data_fingerprint"] == "abc"
 
 
 def test_a_run_that_stopped_early_keeps_the_length_it_was_given(

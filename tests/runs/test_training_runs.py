@@ -71,7 +71,7 @@ def test_the_files_of_a_run(trained: RunFolder) -> None:
     names = {path.name for path in trained.path.iterdir()}
     assert names == {"checkpoints", "log.jsonl", "model", "settings.json", "summary.json"}
     settings = json.loads((trained.path / "settings.json").read_text())
-    assert settings.keys() == {"recipe", "seed", "settings", "data", "parts"}
+    assert settings.keys() == {"recipe", "seed", "settings", "data_fingerprint", "parts"}
 
 
 def test_a_callback_is_told(folder: RunFolder) -> None:

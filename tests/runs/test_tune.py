@@ -22,9 +22,9 @@ from desp.runs.tune import reset_run, tune_run
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     FilesSettings,
     LangevinSettings,
     MethodSettings,
@@ -56,7 +56,7 @@ SMALL = DeepSetsSettings(hidden=8)
 CHAINS = tiny("polygons-desp", ContrastiveSettings(energy=SMALL, training_sampler=CHAIN, sampler=CHAIN))
 COOLED = replace(CHAINS, method=CHAINS.method.with_part("sampler", COOLED_CHAIN))
 DENOISING = tiny(
-    "polygons-denoising", DenoisingSettings(energy=PooledLayersSettings(hidden=8), p_mean=-0.8, sampler=EDM)
+    "polygons-denoising", EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8), p_mean=-0.8, sampler=EDM)
 )
 
 
@@ -190,8 +190,12 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "risk")
     risk = SetRiskSettings(energy=SMALL, descent=DescentSettings(steps=2))
     train_run(tiny("polygons-risk-chamfer", risk), 0, folder)
-    with pytest.raises(SettingsError, match="predicts as in training"):
+    with pytest.raises(
+        SettingsError, match=r"method 'set-risk' has no sampler that can be tuned \(langevin or edm\)"
+    ):
         tune_run(folder)
+    with pytest.raises(SettingsError, match="method 'set-risk' has no sampler to reset"):
+        reset_run(folder)
     data = tmp_path / "few.jsonl"
     data.write_text("".join(json.dumps({"input": [i], "set": [[0.1 * i, 0.5]]}) + "\n" for i in range(3)))
     folder = RunFolder(tmp_path / "few")

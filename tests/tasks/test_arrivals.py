@@ -241,7 +241,7 @@ def test_ranks_need_five_truths_each(problem: Any) -> None:
         evaluation = problem.task.evaluate(
             EvaluationSetup(problem.predictor, seed=3, samples=1, protocol=protocol)
         )
-        assert ("calibration" in evaluation.returned) == ("calibration" in evaluation.details) == told
+        assert ("calibration_error" in evaluation.returned) == ("calibration" in evaluation.details) == told
 
 
 def pixels(images: np.ndarray) -> list[Pixels]:

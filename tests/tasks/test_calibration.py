@@ -81,7 +81,7 @@ def test_calibration_tells_wrong_spreads(deviation: float, calibrated: bool) -> 
     x, sets = truth(500)
     scores, details = calibration_scores(distances_of(Known(deviation), Batch(x, sets), 0), 0)
     assert (details["p_value"] > 0.01) == calibrated
-    assert (scores["calibration"] < 0.06) == calibrated
+    assert (scores["calibration_error"] < 0.06) == calibrated
     assert sum(details["histogram"]) == pytest.approx(1.0)
     assert (details["inputs"], details["samples"]) == (500, 9)
 

@@ -11,7 +11,7 @@ from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.metrics.base import describe, find_metric
 from desp.sets import SetBatch
-from desp.settings import LangevinSettings
+from desp.settings import LangevinSettings, TaskSettings
 from desp.tasks import EvaluationSetup, Task
 from desp.tasks.base import GeneratedTask
 
@@ -69,10 +69,16 @@ def test_sets_that_are_drawn_have_as_many_rows_as_are_asked_for(monkeypatch: pyt
 
 
 def test_keys_find_their_metric() -> None:
-    size, pooled = (Metric(name, 1.0, "lower", name) for name in ("size_rmse", "size_rmse_pooled"))
+    size, released = (Metric(name, 1.0, "lower", name) for name in ("size_rmse", "size_rmse_released"))
     for suffix in ("", "_all", "_first7", "_bfloat16_code", "_bfloat16_code_first100", "_hungarian"):
-        assert find_metric((size, pooled), f"size_rmse{suffix}") is size
-        assert find_metric((size, pooled), f"size_rmse_pooled{suffix}") is pooled
+        assert find_metric((size, released), f"size_rmse{suffix}") is size
+        assert find_metric((size, released), f"size_rmse_released{suffix}") is released
     for other in ("size", "size_rmses", "size_rmse_last", "a_size_rmse", "size_rmse_first", "size_rmse_all_all"):
-        assert find_metric((size, pooled), other) is None
+        assert find_metric((size, released), other) is None
     assert describe([size], ["size_rmse_all", "other"]) == {"size_rmse_all": asdict(size)}
+
+
+def test_where_one_answer_is_right() -> None:
+    """Reports say so: reconstructions, and objects in an image."""
+    kinds = {kind for kind, item in TaskSettings.kinds().items() if item().load().one_answer}
+    assert kinds == {"mnist", "clevr"}

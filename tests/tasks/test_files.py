@@ -145,6 +145,19 @@ def test_a_changed_file_is_noticed(data: Path, tmp_path: Path) -> None:
     folder.check_data(folder.load_task())
 
 
+def test_older_runs_call_the_fingerprint_data(data: Path, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(RunSettings(recipe="custom", task=FilesSettings(path=str(data))), 0, task_of(data).fingerprint())
+    text = folder.settings_file.read_text()
+    assert '"data_fingerprint"' in text
+    folder.settings_file.write_text(text.replace('"data_fingerprint"', '"data"'))
+    assert folder.read_settings_file()["data_fingerprint"] == task_of(data).fingerprint()
+    folder.check_data(folder.load_task())
+    data.write_bytes(data.read_bytes().replace(b"[100.0,", b"[101.0,"))
+    with pytest.raises(RunError, match=r"data\.jsonl has changed"):
+        folder.check_data(folder.load_task())
+
+
 # -- inputs --------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import desp.methods.base
 import desp.tasks.mnist
-from desp.data import GeneratedSource
+from desp.data import DeviceSource
 from desp.errors import DataError
 from desp.predictor import DataShape, SetPredictor
 from desp.settings import (
@@ -28,7 +28,7 @@ from desp.tasks import Evaluation, EvaluationSetup, Protocol, make_task
 from desp.tasks.mnist import SetMnistTask, ordered_cases, with_presence
 
 HERE = Path(".")
-METRICS = {"chamfer", "hungarian", "size_rmse", "size_rmse_pooled", "right_size"}
+METRICS = {"chamfer", "hungarian", "size_rmse_released", "size_rmse", "right_size"}
 Knowing = Callable[..., SetPredictor]
 
 
@@ -77,7 +77,7 @@ def test_inputs_are_padded_sets(task: SetMnistTask) -> None:
 def test_training_draws_from_the_training_part(task: SetMnistTask) -> None:
     shape, _ = task.shape(None, True)
     source = task.source(shape, TrainingSettings(batch_size=32), 0, Accelerator(cpu=True))
-    assert isinstance(source, GeneratedSource)
+    assert isinstance(source, DeviceSource)
     batch = next(source.batches(0))
     assert batch.x.shape == (32, 16, 3)
     held_out = task.data.validation.batch().sets.to_ragged()
@@ -187,7 +187,7 @@ def test_the_input_itself_is_perfect(task: SetMnistTask, predictor: Callable[...
     for scores in (evaluation.raw, evaluation.returned):
         assert scores["score"] == pytest.approx(0, abs=1e-9)
         assert scores["right_size_all"] == 1
-        assert scores["size_rmse_all"] == scores["size_rmse_pooled_all"] == 0
+        assert scores["size_rmse_released_all"] == scores["size_rmse_all"] == 0
     assert (
         evaluation.real_data.items() <= {name: round(value) for name, value in evaluation.returned.items()}.items()
     )
@@ -293,7 +293,7 @@ def test_lost_points_are_counted(task: SetMnistTask, predictor: Callable[..., Se
     scores = evaluated(task, predictor(lose_the_first)).returned
     blank = 1 / 30  # nothing to lose
     assert scores["right_size_all"] == pytest.approx(blank)
-    assert scores["size_rmse_pooled_all"] == pytest.approx((1 - blank) ** 0.5)
+    assert scores["size_rmse_all"] == pytest.approx((1 - blank) ** 0.5)
     assert scores["hungarian_all"] > 0
 
 
@@ -302,7 +302,7 @@ def test_without_a_presence_column(task: SetMnistTask, predictor: Callable[..., 
     x = task.data.test.at(slice(3)).batch().x
     assert with_presence(plain, x[..., :2]).shape == x.shape
     scores = evaluated(task, plain).returned
-    assert scores["size_rmse_all"] == 0  # by the same rule, which never sees the edge
+    assert scores["size_rmse_released_all"] == 0  # by the same rule, which never sees the edge
 
 
 def test_validation_scores_the_raw_output(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:

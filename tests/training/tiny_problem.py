@@ -9,7 +9,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data import GeneratedSource, draw_polygons
+from desp.data import DeviceSource, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.predictor import DataShape, SetPredictor
 from desp.settings import (
@@ -17,9 +17,9 @@ from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
     DenoiserSettings,
-    DenoisingSettings,
     DescentSettings,
     EDMSettings,
+    EnergyDenoisingSettings,
     Engine,
     LangevinSettings,
     MethodSettings,
@@ -104,17 +104,17 @@ def method_settings(
     return ContrastiveSettings(energy=energy, training_sampler=chain, data_noise=noise)
 
 
-def denoising_settings(kind: Kind, hidden: int) -> DenoisingSettings | DenoiserSettings:
+def denoising_settings(kind: Kind, hidden: int) -> EnergyDenoisingSettings | DenoiserSettings:
     """Those without chains in training."""
     attention = AttentionSettings(hidden=hidden, layers=1, heads=2, fourier_frequencies=2)
     if kind == "denoiser":
         return DenoiserSettings(network=attention, sampler=EDMSettings(steps=2))
     energies = {
-        "default": replace(DenoisingSettings().energy, hidden=hidden),
+        "default": replace(EnergyDenoisingSettings().energy, hidden=hidden),
         "denoising": DeepSetsSettings(hidden=hidden),
         "attention": attention,
     }
-    return DenoisingSettings(energy=energies[kind], sampler=EDMSettings(steps=2))
+    return EnergyDenoisingSettings(energy=energies[kind], sampler=EDMSettings(steps=2))
 
 
 def make_predictor(
@@ -132,9 +132,9 @@ def make_predictor(
     return predictor
 
 
-def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = "cpu") -> GeneratedSource:
+def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = "cpu") -> DeviceSource:
     """The stream of batches of one process."""
-    return GeneratedSource(draw_polygons, batch, seed=0, device=device, process=process)
+    return DeviceSource(draw_polygons, batch, seed=0, device=device, process=process)
 
 
 class Given(BatchSource):

@@ -46,9 +46,8 @@ def run(arguments: list[str]) -> None:
     if options.json:
         print(json.dumps(ablation, indent=2))
         return
-    columns: tuple[str, ...] = ("ratio", "stochastic_steps", "score", "score_returned", "energy", "size_rmse")
-    if any(row["hungarian"] is not None for row in ablation["rows"]):
-        columns = (*columns, "hungarian")
+    assigned = any(row["hungarian"] is not None for row in ablation["rows"])
+    columns = tuple(name for name in ablation["rows"][0] if assigned or name != "hungarian")
     rows = [tuple(number(row[name]) for name in columns) for row in ablation["rows"]]
     of, headings = f"{ablation['recipe']}, seed {ablation['seed']}", ablation_headings(ablation)
     columns = tuple(headings.get(name, name) for name in columns)

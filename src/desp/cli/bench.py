@@ -25,8 +25,10 @@ EXAMPLES = """  desp bench
 # In the order they are shown. Records of studies in benchmarks/ have fields that `desp bench` does not measure.
 FIELDS = (
     *("task", "vary", "value", "predictions", "batch", "size", "steps", "measured_steps", "engine", "precision"),
-    *("ms", "reference_ms", "speedup", "floor_ms", "share_of_floor", "peak_mb", "compile_s"),
+    *("ms", "reference_ms", "speedup", "floor_ms", "roofline_fraction", "peak_mb", "compile_s"),
 )
+# Names of fields in older records.
+RENAMED = {"share_of_floor": "roofline_fraction"}
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def markdown(rows: "list[Row]") -> str:
 
 def _table(rows: "list[Row]") -> list[tuple[str, ...]]:
     """Names of the fields that rows have, then the fields of each row."""
+    rows = [{RENAMED.get(name, name): value for name, value in row.items()} for row in rows]
     names = tuple(name for name in FIELDS if any(row.get(name) is not None for row in rows))
     return [names, *(tuple(_cell(row.get(name)) for name in names) for row in rows)]
 

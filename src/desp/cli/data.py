@@ -55,8 +55,8 @@ class _ClevrArguments:
 class _BoxesArguments:
     """Convert box annotations to JSON lines for `desp train custom`.
 
-    They are a COCO JSON file, or a folder of Pascal VOC XML files. Sets hold the corners of boxes in parts of the
-    image, and the class as one-hot columns if there are several.
+    They are a COCO JSON file, or a folder of Pascal VOC XML files. Sets hold the corners of boxes,
+    normalised by the image's width and height, 0 to 1, and the class as one-hot columns if there are several.
     """
 
     annotations: Annotated[Path, tyro.conf.Positional]

@@ -22,7 +22,8 @@ class _EvaluateArguments(ScoreArguments):
     and the paper's number."""
 
     samples: int = 10
-    """K, predictions for each input, for metrics that use several (score_best_of_k, valid_set_recall)."""
+    """K, predictions for each input, for metrics that use several (on own data all but calibration_error); on
+    CLEVR boxes, how many are pooled into the returned set."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
 

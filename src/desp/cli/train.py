@@ -27,6 +27,11 @@ EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
   desp train custom --data my_sets.jsonl --energy attention --method.energy.heads 8
   accelerate launch --num_processes 2 -m desp train polygons-desp --run runs/two-gpus"""
 
+_USE_METHOD = (
+    f"Use another method than the recipe's, with its defaults: {', '.join(sorted(MethodSettings.kinds()))}; add "
+    "--help to see its settings. Encoders and samplers have no such flag."
+)
+
 
 @dataclass(frozen=True)
 class _TrainArguments:
@@ -39,9 +44,7 @@ class _TrainArguments:
     """Seed of weights, noise and data."""
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
-    method_kind: Annotated[str | None, tyro.conf.arg(name="use-method")] = None
-    """Use another method than the recipe's, with its defaults: contrastive, denoising, denoiser, set-risk, tspn,
-    or a plugin's; add --help to see its settings. Encoders and samplers have no such flag."""
+    method_kind: Annotated[str | None, tyro.conf.arg(name="use-method", help=_USE_METHOD)] = None
     energy: str | None = None
     """Another energy than the method's, as wide as that one; `--energy KIND --help` shows its settings."""
     data: Path | None = None

@@ -52,7 +52,7 @@ class BatchSource(ABC):
         """Batches number `first`, `first` + 1, ...; another `attempt` is another stream."""
 
 
-class GeneratedSource(BatchSource):
+class DeviceSource(BatchSource):
     """Batches drawn whole on the training device: generated, or from a table that lies there.
 
     Args:

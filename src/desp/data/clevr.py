@@ -13,7 +13,7 @@ from desp.data.arrays import Example
 from desp.data.base import Batch, random_order
 from desp.data.clevr_cache import SIDE, CachedSplit, Progress, cached_split
 from desp.data.clevr_files import Split, SplitFiles, clevr_folder, split_files
-from desp.data.clevr_scene_file import OFFICIAL, RE_RENDERED, Scenes, read_scenes
+from desp.data.clevr_scene_file import OFFICIAL, RE_RENDERED, AnnotatedScenes, read_scenes
 from desp.data.folders import cache_folder
 from desp.data.skips import Skips
 from desp.errors import DataError
@@ -177,7 +177,7 @@ def _cached(folder: Path, files: SplitFiles, progress: Progress | None) -> Cache
     return cached_split(roots, files, lambda: _ordered(read_scenes(files), files.split), progress)
 
 
-def _ordered(scenes: Scenes, split: Split) -> Scenes:
+def _ordered(scenes: AnnotatedScenes, split: Split) -> AnnotatedScenes:
     """Those for training in a random order, so that a part of them is a stretch of the cache."""
     if split == "val":
         return scenes

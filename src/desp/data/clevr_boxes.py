@@ -41,19 +41,22 @@ def formula_boxes(
         right: first two numbers of the scene's direction ``right``.
 
     Returns:
-        x1, y1, x2, y2 in parts of the width and the height.
+        x1, y1, x2, y2, normalised by the image's width and height, 0 to 1.
     """
     z = positions[..., 2]
     depth = _depth(positions, right)
     half = 6.9 * z * (15 - depth) / 2
-    up, down, side = _cylinder(half, z, depth)
+    below, above, side = _cylinder(half, z, depth)
     cube = half * 13 / (10 + depth)
     is_cylinder, is_cube = shapes == SHAPES.index("cylinder"), shapes == SHAPES.index("cube")
-    up, down, side = (
-        torch.where(is_cylinder, of_cylinder, torch.where(is_cube, cube, half)) for of_cylinder in (up, down, side)
+    below, above, side = (
+        torch.where(is_cylinder, of_cylinder, torch.where(is_cube, cube, half))
+        for of_cylinder in (below, above, side)
     )
     x, y = pixel_coords.unbind(-1)
-    return torch.stack([(x - side) / WIDTH, (y - down) / HEIGHT, (x + side) / WIDTH, (y + up) / HEIGHT], dim=-1)
+    return torch.stack(
+        [(x - side) / WIDTH, (y - above) / HEIGHT, (x + side) / WIDTH, (y + below) / HEIGHT], dim=-1
+    )
 
 
 def _depth(positions: Float[Tensor, "*b 3"], right: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b"]:
@@ -67,12 +70,12 @@ def _depth(positions: Float[Tensor, "*b 3"], right: Float[Tensor, "*b 2"]) -> Fl
 def _cylinder(
     half: Float[Tensor, "*b"], z: Float[Tensor, "*b"], depth: Float[Tensor, "*b"]
 ) -> tuple[Float[Tensor, "*b"], Float[Tensor, "*b"], Float[Tensor, "*b"]]:
-    """Extents of a cylinder below its centre, above it and to both sides: up, down and side, as published."""
+    """Extents of a cylinder below its centre, above it and to both sides, as published."""
     camera, distance = 6.4, 9.4 + depth  # of the camera: its height, and how far away it is
     whole = z * (camera / distance + 1)
-    up = half * whole / (whole - z * (camera - z) / distance)
-    down = up * (camera - z + distance) / (camera + z + distance)
-    return up, down, half * 11 / (10 + depth)
+    below = half * whole / (whole - z * (camera - z) / distance)
+    above = below * (camera - z + distance) / (camera + z + distance)
+    return below, above, half * 11 / (10 + depth)
 
 
 def scene_state(

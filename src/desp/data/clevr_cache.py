@@ -24,7 +24,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from desp.data.clevr_files import SplitFiles
-from desp.data.clevr_scene_file import Scenes
+from desp.data.clevr_scene_file import AnnotatedScenes
 from desp.data.images import Bytes, UnusableImage, read_image
 from desp.data.skips import Skips
 from desp.errors import DataError
@@ -53,11 +53,11 @@ class CachedSplit:
     """
 
     images: UInt8[Tensor, "m 3 side side"]
-    scenes: Scenes
+    scenes: AnnotatedScenes
 
 
 def cached_split(
-    roots: Sequence[Path], files: SplitFiles, read: Callable[[], Scenes], progress: Progress | None = None
+    roots: Sequence[Path], files: SplitFiles, read: Callable[[], AnnotatedScenes], progress: Progress | None = None
 ) -> CachedSplit:
     """The images of a split: mapped if they are cached, else cached first.
 
@@ -125,7 +125,9 @@ def _load(folder: Path) -> CachedSplit | None:
         images = np.load(folder / IMAGES, mmap_mode="c", allow_pickle=False)
         boxes, states, sizes = (torch.from_numpy(_load_array(folder / f"{name}.npy")) for name in ARRAYS)
         skips = Skips(known["skips"]["counts"], known["skips"]["examples"])
-        scenes = Scenes(tuple(known["names"]), boxes, states, sizes, known["clipped"], skips, known["label"])
+        scenes = AnnotatedScenes(
+            tuple(known["names"]), boxes, states, sizes, known["clipped"], skips, known["label"]
+        )
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
     whole = all(len(array) == len(scenes) for array in (images, boxes, states, sizes))
@@ -157,7 +159,7 @@ class _State:
         return self.done - len(self.unusable)
 
 
-def _build(folder: Path, files: SplitFiles, scenes: Scenes, progress: Progress | None) -> None:
+def _build(folder: Path, files: SplitFiles, scenes: AnnotatedScenes, progress: Progress | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / COMPLETE).unlink(missing_ok=True)
     state, total = _resumed(folder, len(scenes)), len(scenes)
@@ -234,7 +236,7 @@ def _place(row: int) -> int:
     return len(_header(row)) + row * 3 * SIDE * SIDE
 
 
-def _finish(folder: Path, scenes: Scenes, state: _State) -> None:
+def _finish(folder: Path, scenes: AnnotatedScenes, state: _State) -> None:
     skips = scenes.skips.copy()
     for number, (reason, detail) in sorted(state.unusable.items()):
         skips.add(reason, f"{scenes.names[number]} ({detail})")

@@ -69,5 +69,5 @@ def boxes_of(scenes: Scenes) -> Float[Tensor, "b n 4"]:
 
 def states_of(scenes: Scenes) -> Float[Tensor, "b n 18"]:
     """The state of each object; zero behind the last."""
-    states = scene_state(scenes.positions, scenes.materials, scenes.colours, scenes.shapes, scenes.sizes)
+    states = scene_state(scenes.positions, scenes.materials, scenes.colours, scenes.shapes, scenes.size_indices)
     return states.masked_fill(~scenes.mask.unsqueeze(-1), 0.0)

@@ -25,7 +25,7 @@ _ATTRIBUTES = {"material": MATERIALS, "color": COLOURS, "shape": SHAPES, "size":
 
 
 @dataclass(frozen=True)
-class Scenes:
+class AnnotatedScenes:
     """M scenes that can be used, as far as their file and the names of images tell.
 
     Attributes:
@@ -49,7 +49,7 @@ class Scenes:
     def __len__(self) -> int:
         return len(self.names)
 
-    def at(self, places: Int[Tensor, " k"]) -> "Scenes":
+    def at(self, places: Int[Tensor, " k"]) -> "AnnotatedScenes":
         """The scenes at these places, in this order."""
         return replace(
             self,
@@ -82,7 +82,7 @@ class _Scene:
     objects: list[_Object]
 
 
-def read_scenes(files: SplitFiles) -> Scenes:
+def read_scenes(files: SplitFiles) -> AnnotatedScenes:
     """Read the scenes whose images are there; boxes that leave the image are clipped to it.
 
     Raises:
@@ -175,7 +175,7 @@ def _numbers(record: Any, key: str, count: int) -> list[float]:
 # -- all of them -----------------------------------------------------------------------------------------
 
 
-def _as_tensors(scenes: list[_Scene], skips: Skips, label: str, path: Path) -> Scenes:
+def _as_tensors(scenes: list[_Scene], skips: Skips, label: str, path: Path) -> AnnotatedScenes:
     names = tuple(scene.name for scene in scenes)
     sizes = torch.tensor([len(scene.objects) for scene in scenes], dtype=torch.int64)
     scene_of = torch.arange(len(scenes)).repeat_interleave(sizes)
@@ -190,7 +190,7 @@ def _as_tensors(scenes: list[_Scene], skips: Skips, label: str, path: Path) -> S
         raise DataError(f"{path}: none of its scenes can be used: {skips.summary()}.")
     left_image = (clipped != boxes).any(-1) & usable[scene_of]
     boxes, states = _padded(clipped, sizes), _padded(states, sizes)
-    every = Scenes(names, boxes, states, sizes, int(left_image.sum()), skips, label)
+    every = AnnotatedScenes(names, boxes, states, sizes, int(left_image.sum()), skips, label)
     return every.at(usable.nonzero().flatten())
 
 

@@ -51,7 +51,7 @@ class Scenes:
     Attributes:
         positions: centres of the objects; z is up, the table is at z = 0.
         rotations: of the objects about the vertical, in radians.
-        shapes, materials, colours, sizes: indices into `SHAPES`, `MATERIALS`, `COLOURS`, `SIZES`.
+        shapes, materials, colours, size_indices: indices into `SHAPES`, `MATERIALS`, `COLOURS`, `SIZES`.
         mask: which rows are objects; they come first.
         camera: positions of the cameras; all look at `TARGET`.
         lights: positions of the key, fill and back light.
@@ -62,7 +62,7 @@ class Scenes:
     shapes: Int[Tensor, "b n"]
     materials: Int[Tensor, "b n"]
     colours: Int[Tensor, "b n"]
-    sizes: Int[Tensor, "b n"]
+    size_indices: Int[Tensor, "b n"]
     mask: Bool[Tensor, "b n"]
     camera: Float[Tensor, "b 3"]
     lights: Float[Tensor, "b l 3"]
@@ -77,7 +77,7 @@ class Scenes:
 
     def radii(self) -> Float[Tensor, "b n"]:
         """Radii of the objects, in the rules for places."""
-        return constant(RADII, self.device, torch.float32)[self.sizes]
+        return constant(RADII, self.device, torch.float32)[self.size_indices]
 
     def extents(self) -> Float[Tensor, "b n"]:
         """Half the extents of the objects, along each of their axes."""
@@ -98,7 +98,7 @@ class Scenes:
     def keep(self, mask: Bool[Tensor, "b n"]) -> "Scenes":
         """The same scenes with no objects but these, moved to the front."""
         order = (~mask).to(torch.uint8).sort(dim=1, stable=True).indices
-        names = ("rotations", "shapes", "materials", "colours", "sizes")
+        names = ("rotations", "shapes", "materials", "colours", "size_indices")
         rows = {name: torch.take_along_dim(getattr(self, name), order, 1) for name in names}
         positions = torch.take_along_dim(self.positions, order.unsqueeze(-1), 1)
         return replace(self, positions=positions, mask=torch.take_along_dim(mask, order, 1), **rows)

@@ -1,4 +1,4 @@
-"""XML files in the format of Pascal VOC, read without anything that XML could do to the reader."""
+"""XML files of Pascal VOC, read safely: files with a DOCTYPE, which may define entities, are refused."""
 
 from dataclasses import dataclass
 from pathlib import Path

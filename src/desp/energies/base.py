@@ -34,9 +34,10 @@ class SetField(nn.Module, ABC):
         Args:
             y: padded sets.
             prepared: from `prepare`.
-            fused: allow reordered floating-point additions, for fewer passes over memory. FSPool turns
-                rounding into other ranks where values are nearly equal, so this is for products that are rounded
-                anyway (tf32).
+            fused: where matrix products round their factors (to bfloat16 anywhere, to tf32 on GPUs), compute those
+                with an element's few features as float32 sums: rounding would cost more there than it saves. It
+                also allows kernels for several layers at once. Elsewhere it stays off: sums in another order give
+                FSPool other ranks where values are nearly equal.
         """
 
 

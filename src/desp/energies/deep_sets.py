@@ -89,5 +89,6 @@ class DeepSetsEnergy(SetEnergy):
         return hidden, lambda gradient: pull(gradient) @ first.weight
 
     def _divisor(self, size: int) -> int:
-        """What pooled features of padded size N are divided by. All poolings are linear in a positive factor."""
+        """What pooled features of padded size N are divided by; for all poolings but softmax the same as dividing
+        before pooling, as the released code does."""
         return max(size, 1) if self.divide_by_size else 1

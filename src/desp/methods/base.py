@@ -26,18 +26,20 @@ from desp.settings import (
     require_setting,
 )
 
-# Boxes may reach beyond the image, and the range of what never changes is widened by a half; pixels are far above.
+# Boxes may reach beyond the image, and for a constant feature, offset + span is its value plus 1/2; pixels are far
+# above.
 LARGEST_SHARE = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
-    "DenoisingSettings()."
+    "EnergyDenoisingSettings()."
 )
-NO_ALIGNMENT = "denoising, denoiser, contrastive or set-risk where outputs are aligned with inputs"
+ALIGNING_METHODS = "energy-denoising, denoiser, contrastive or set-risk where outputs are aligned with inputs"
 NO_DENSITY = (
-    "A density over sets needs the method 'denoising' with predicted cardinality and a smooth energy: "
-    "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump where "
-    "elements change their order, which the divergence does not see; energies of other methods are known only up "
-    "to a constant for each input. Train with DenoisingSettings(), on the command line --use-method denoising."
+    "A density over sets needs the method 'energy-denoising' with predicted cardinality and a smooth energy: "
+    "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump "
+    "(FSPool where elements change their order, deep-sets at its LeakyReLUs), which the divergence does not see; "
+    "energies of other methods are known only up to a constant for each input. Train with "
+    "EnergyDenoisingSettings(), on the command line --use-method energy-denoising."
 )
 
 
@@ -233,7 +235,7 @@ def build_method(
         SettingsError: parts do not fit each other or the data.
     """
     if shape.aligned:
-        require_setting(settings.can_align, "method", NO_ALIGNMENT, settings.kind)
+        require_setting(settings.can_align, "method", ALIGNING_METHODS, settings.kind)
         wanted = "presence where outputs are aligned with inputs"
         require_setting(padding.with_presence, "representation.padding", wanted, "zero")
     used = build_encoder(settings, shape) if encoder is None else encoder
@@ -250,17 +252,17 @@ def build_method(
 
 
 def require_boxes(shape: DataShape) -> None:
-    """Check that the first features of elements are one box, as shares of the image.
+    """Check that the first features of elements are one box, normalised by the image's width and height, 0 to 1.
 
     Raises:
         SettingsError: they are not.
     """
-    wanted = "((0, 4),) for methods that read an image at boxes: left, top, right, bottom as shares of the image"
+    wanted = "((0, 4),) for methods that read an image at boxes: left, top, right, bottom"
     require_setting(shape.description.boxes == ((0, 4),), "description.boxes", wanted, shape.description.boxes)
     scaling = shape.scaling
     if scaling.boxes:  # else nothing is known of their range
         largest = max(offset + span for offset, span in zip(scaling.offset[:4], scaling.span[:4], strict=True))
-        wanted = "shares of the image, from 0 to 1: divide pixels by its width and height"
+        wanted = "normalised by the image's width and height, 0 to 1: divide pixels by them"
         require_setting(largest <= LARGEST_SHARE, "boxes", wanted, f"values up to {largest:g}")
 
 

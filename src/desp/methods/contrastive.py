@@ -67,7 +67,8 @@ class Contrastive(Method):
 
     @torch.no_grad()
     def _divergent(self, code: Tensor, sampled: Tensor) -> Tensor:
-        """Which samples (B,) have an element whose next step would be longer than the chain's longest."""
+        """Which samples (B,) have an element whose next step would be longer than
+        `training_sampler.max_step_norm`."""
         chain = self.settings.training_sampler
         _, gradients = value_and_grad_of(self.energy, code, sampled.shape[1])(sampled)
         longest = (chain.step_size * gradients).norm(dim=2).amax(dim=1)

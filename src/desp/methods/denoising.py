@@ -25,7 +25,13 @@ from desp.samplers import (
 )
 from desp.samplers.diffusion import add_noise, noise_mask, to_symmetric
 from desp.sets import presence_mask
-from desp.settings import DenoiserSettings, DenoisingSettings, DiffusionSettings, EDMSettings, SamplerSettings
+from desp.settings import (
+    DenoiserSettings,
+    DiffusionSettings,
+    EDMSettings,
+    EnergyDenoisingSettings,
+    SamplerSettings,
+)
 from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as second derivatives keep the autograd graph.
@@ -33,7 +39,7 @@ DENSITIES_AT_ONCE = 200
 
 
 class Diffusion(Method):
-    """What both denoising methods share: noise levels, the loss, p(n | x), the sampler.
+    """What all denoising methods share: noise levels, the loss, p(n | x), the sampler.
 
     The loss is weighted by 1 / c_out^2, so that the network's targets have unit variance at every sigma (Karras et
     al. 2022).
@@ -143,7 +149,7 @@ class EnergyDenoising(Diffusion):
     `ProbabilityFlow.negative_log_density`, with no partition function to estimate.
     """
 
-    settings: DenoisingSettings
+    settings: EnergyDenoisingSettings
     energy: SetEnergy
 
     def _make_field(self, parts: MethodParts) -> None:

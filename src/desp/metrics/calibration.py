@@ -11,7 +11,7 @@ from desp.errors import DataError
 from desp.metrics.base import Metric
 
 _TEXT = "calibration error: Kolmogorov-Smirnov distance of true sets' ranks among predictions from uniform ones"
-CALIBRATION = Metric("calibration", 1.0, "lower", _TEXT)
+CALIBRATION_ERROR = Metric("calibration_error", 1.0, "lower", _TEXT)
 
 
 def truth_ranks(distances: Float[Tensor, "t k1 k1"], generator: torch.Generator) -> Int[Tensor, " t"]:

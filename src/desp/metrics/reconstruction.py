@@ -20,8 +20,8 @@ _RULE = "the counting rule of the paper's code (row, column and presence all abo
 RECONSTRUCTION_METRICS = (
     Metric("chamfer", 1e-5, "lower", "Chamfer distance to the input"),
     Metric("hungarian", 1e-5, "lower", "Hungarian distance to the input"),
-    Metric("size_rmse", 1.0, "lower", f"{_RMSE} {_RULE}, mean over batches of 100 sets"),
-    Metric("size_rmse_pooled", 1.0, "lower", f"{_RMSE} another counting rule (presence above .5), over all sets"),
+    Metric("size_rmse_released", 1.0, "lower", f"{_RMSE} {_RULE}, mean over batches of 100 sets"),
+    Metric("size_rmse", 1.0, "lower", f"{_RMSE} another counting rule (presence above .5), over all sets"),
     RIGHT_SIZE,
 )
 
@@ -54,8 +54,8 @@ def reconstruction_scores(
         count: {
             "chamfer": float(near[:count].double().mean()),
             "hungarian": float(assigned[:count].double().mean()),
-            "size_rmse": batched_size_rmse(*(item[:count] for item in released)),
-            "size_rmse_pooled": size_rmse(*(item[:count] for item in sizes)),
+            "size_rmse_released": batched_size_rmse(*(item[:count] for item in released)),
+            "size_rmse": size_rmse(*(item[:count] for item in sizes)),
             "right_size": right_size(*(item[:count] for item in sizes)),
         }
         for count in counts
@@ -68,7 +68,7 @@ def batched_size_rmse(
 ) -> float:
     """Root mean square error of set sizes in each batch, averaged over batches, as in the paper's code.
 
-    One wrong size among 1,000 weighs .01 here, and .032 in the pooled error. The last batch may be smaller.
+    One wrong size among 1,000 weighs .01 here, and .032 in the error over all sets. The last batch may be smaller.
     """
     parts = zip(predicted.split(batch_size), true.split(batch_size), strict=True)
     return float(torch.tensor([size_rmse(some, wanted) for some, wanted in parts], dtype=torch.float64).mean())

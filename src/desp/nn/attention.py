@@ -40,20 +40,20 @@ class SelfAttention(nn.Module):
 
     def forward(
         self,
-        values: Float[Tensor, "b n h"],
+        features: Float[Tensor, "b n h"],
         mask: Bool[Tensor, "b n"] | None = None,
         distances: Float[Tensor, "b n n"] | None = None,
     ) -> Float[Tensor, "b n h"]:
         """The attention output for each element.
 
         Args:
-            values: of the elements.
+            features: of the elements.
             mask: only these are attended to, at least one in each set.
             distances: squared distances of elements; for local heads.
         """
-        batch, size, hidden = values.shape
-        parts = self.queries_keys_values(values).view(batch, size, 3, self.heads, hidden // self.heads)
-        queries, keys, contents = parts.permute(2, 0, 3, 1, 4)  # (B, heads, N, H / heads) each
+        batch, size, hidden = features.shape
+        parts = self.queries_keys_values(features).view(batch, size, 3, self.heads, hidden // self.heads)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # (B, heads, N, H / heads) each
         scores = queries @ keys.transpose(2, 3) / math.sqrt(hidden // self.heads)
         if self.nearness is not None:
             if distances is None:
@@ -62,4 +62,4 @@ class SelfAttention(nn.Module):
             scores = scores - each.view(-1, 1, 1) * distances.unsqueeze(1)
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None, None, :], -torch.inf)
-        return self.from_heads((scores.softmax(dim=-1) @ contents).transpose(1, 2).reshape(batch, size, hidden))
+        return self.from_heads((scores.softmax(dim=-1) @ values).transpose(1, 2).reshape(batch, size, hidden))

@@ -16,7 +16,7 @@ from desp.settings import BoxDenoiserSettings
 
 # Each element reads a grid of points inside its box from the finest level, and twice as far from the next one.
 EXTENTS = (1.0, 2.0)
-# Bounds of where noisy boxes are read, as shares of the image: how far outside it, how small, how large.
+# Bounds of where noisy boxes are read, in widths or heights of the image: outside it, smallest and largest size.
 OUTSIDE, SMALLEST, LARGEST = 0.5, 0.02, 1.0
 
 
@@ -30,7 +30,7 @@ def read_boxes(
 
     Args:
         level: features at the places of a grid over the image.
-        boxes: centre x, centre y, width, height, as shares of the image.
+        boxes: centre x, centre y, width, height, normalised by those of the image.
         points: in each direction.
         extent: factor on the sizes of the boxes.
     """
@@ -61,7 +61,7 @@ class BoxNetwork(ElementNetwork):
         channels: features of one row of a padded set, presence included.
         code_shape: (places, features) of a pyramid's code, noise level included.
         shapes: rows and columns of the pyramid's levels.
-        scaling: of the rows' features; the first four are boxes, as shares of the image.
+        scaling: of the rows' features; the first four are boxes, normalised by the image's width and height.
         known_presence: presence is 1 or -1, and carries no noise. Absent boxes are masked then.
     """
 

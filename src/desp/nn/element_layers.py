@@ -35,7 +35,7 @@ def element_layers(
         mlp: the network.
         elements: what it is applied to.
         packed: from `kernel_weights`.
-        fused: see `SetEnergy.value_and_gradient`.
+        fused: see `SetField.value_and_gradient`.
     """
     plain = torch.is_grad_enabled() or torch.is_autocast_enabled(elements.device.type)  # they have no bfloat16
     if fused and not plain and packed.numel() > 0:

@@ -21,10 +21,10 @@ from desp.settings import (
     Columns,
     ConvEncoderSettings,
     FSPoolSetEncoderSettings,
-    IdentityEncoderSettings,
     LayeredEncoderSettings,
     MLPEncoderSettings,
     ResNet34EncoderSettings,
+    ScalingEncoderSettings,
     SetEncoderEnergySettings,
     SumPooledSetEncoderSettings,
 )
@@ -61,7 +61,8 @@ class SetEncoder(nn.Module):
         return size * size if self.pairs else size
 
     def divisor(self, size: int) -> int:
-        """What pooled features of padded size N are divided by. All poolings are linear in a positive factor."""
+        """What pooled features of padded size N are divided by; for all poolings but softmax the same as dividing
+        before pooling, as the released code does."""
         return max(self.pooled_rows(size), 1) if self.divide_by_size else 1
 
     def prepare(self, batch: int, size: int) -> Cache:
@@ -168,8 +169,8 @@ class SetScaling(InputScaling):
 class _StandardCodes(nn.BatchNorm1d):
     """Codes (B, ..., H) in which every number has mean 0 and standard deviation 1 over inputs, or elements.
 
-    Over a batch in training, over all that were seen in prediction. What an encoder gives at first may be nearly
-    the same for all inputs.
+    In training by the batch's statistics, in prediction by batch norm's running averages from training. What an
+    encoder gives at first may be nearly the same for all inputs.
 
     Args:
         features: H.
@@ -179,7 +180,7 @@ class _StandardCodes(nn.BatchNorm1d):
         super().__init__(features, affine=False, eps=1e-10)  # codes may differ by thousandths
 
     def forward(self, input: Float[Tensor, "b *n h"]) -> Float[Tensor, "b *n h"]:
-        """Standardise; a single code, which has no standard deviation, by what was seen before."""
+        """Standardise; a single code, which has no standard deviation, by the running averages."""
         codes = input.flatten(end_dim=-2)
         if len(codes) > 1:
             return super().forward(codes).view_as(input)
@@ -207,7 +208,7 @@ class _ImageEncoder(nn.Module):
 # Each builds the encoder of one kind for inputs of a shape.
 
 
-def build_identity(settings: IdentityEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
+def build_scaling(settings: ScalingEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """Vectors, standardised, or sets in the units of those to predict."""
     del settings  # it has none
     return SetScaling(input_shape) if len(input_shape) > 1 else nn.Sequential(InputScaling(input_shape))

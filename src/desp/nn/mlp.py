@@ -1,4 +1,4 @@
-"""The multi-layer perceptron of every network here."""
+"""An MLP with LeakyReLU and its pullback: for E_DS, set encoders, the mlp encoder and cardinality heads."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise

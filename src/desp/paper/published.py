@@ -20,9 +20,9 @@ _TOY = {
 }
 
 _MNIST = {
-    **_cells("set-mnist", "c-dspn", 1, size_rmse=(0.300, 0.130)),
-    **_cells("set-mnist", "tspn", 1, size_rmse=(0.800, 0.080)),
-    **_cells("set-mnist", "desp", 1, size_rmse=(0.002, 0.003)),
+    **_cells("set-mnist", "c-dspn", 1, size_rmse_released=(0.300, 0.130)),
+    **_cells("set-mnist", "tspn", 1, size_rmse_released=(0.800, 0.080)),
+    **_cells("set-mnist", "desp", 1, size_rmse_released=(0.002, 0.003)),
     **_cells("set-mnist", "dspn-chamfer", 1e-4, chamfer=(0.9, 0.1), hungarian=(1600.2, 162.7)),
     **_cells("set-mnist", "dspn-hungarian", 1e-4, chamfer=(2.8, 0.8), hungarian=(3.2, 0.8)),
     **_cells("set-mnist", "desp", 1e-4, chamfer=(0.6, 0.1), hungarian=(0.6, 0.1)),
@@ -46,7 +46,7 @@ _CELEBA = {
 
 PUBLISHED = (
     Table("toy", "Polygons and Digits", ("score",), _TOY),
-    Table("mnist", "set-MNIST auto-encoding", ("chamfer", "hungarian", "size_rmse"), _MNIST),
+    Table("mnist", "set-MNIST auto-encoding", ("chamfer", "hungarian", "size_rmse_released"), _MNIST),
     Table("clevr", "CLEVR boxes", ("ap50", "ap60", "ap70", "ap80", "ap90"), _CLEVR),
     Table("celeba", "CelebA subset anomalies", ("precision", "recall", "f1"), _CELEBA),
 )

@@ -7,9 +7,9 @@ from desp.recipes.registry import recipe
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
-    DenoisingSettings,
     DigitsSettings,
     Distance,
+    EnergyDenoisingSettings,
     LangevinSettings,
     PolygonsSettings,
     PooledLayersSettings,
@@ -118,7 +118,9 @@ def _denoising(
     return RunSettings(
         recipe=name,
         task=task,
-        method=DenoisingSettings(energy=PooledLayersSettings(hidden=hidden, pooling="fspool"), p_mean=p_mean),
+        method=EnergyDenoisingSettings(
+            energy=PooledLayersSettings(hidden=hidden, pooling="fspool"), p_mean=p_mean
+        ),
         representation=RepresentationSettings(scaling="none"),
         training=TrainingSettings(
             steps=steps,

@@ -27,8 +27,8 @@ from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
 from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
     DataDescription,
-    DenoisingSettings,
     Device,
+    EnergyDenoisingSettings,
     Engine,
     MatmulPrecision,
     MethodSettings,
@@ -45,8 +45,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
-        method: settings of how the model is trained and sampled; by default `DenoisingSettings()`, for small sets
-            of a few features. The module built from them is `predictor.method`.
+        method: settings of how the model is trained and sampled; by default `EnergyDenoisingSettings()`, for small
+            sets of a few features. The module built from them is `predictor.method`.
         representation: how sets become tensors.
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
@@ -64,7 +64,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         device: Device = "auto",
         matmul_precision: MatmulPrecision | None = None,
     ) -> None:
-        method, representation = method or DenoisingSettings(), representation or RepresentationSettings()
+        method, representation = method or EnergyDenoisingSettings(), representation or RepresentationSettings()
         for given, expected in ((method, MethodSettings), (representation, RepresentationSettings)):
             if not isinstance(given, expected):
                 raise SettingsError(f"Expected {expected.__name__}, got {type(given).__name__}.")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from desp.errors import DespError, RunError
+from desp.older_results import SET_MNIST, present_ablation, present_evaluation
 from desp.runs.folder import RunFolder, again
 from desp.settings import LangevinSettings, MethodSettings, from_json, migrate_run
 
@@ -60,13 +61,13 @@ def read_run(folder: Path) -> RunRecord:
     if not folder.is_dir():
         raise RunError(f"There is no folder {folder}. Pass the folder that `desp train` wrote.")
     run = RunFolder(folder)
-    head = run.head()
+    saved = run.read_settings_file()
     lines = _read_log(folder / "log.jsonl")
     summary = run.read(run.summary_file)
-    settings, seed = _present_settings(head.get("settings"), run), head.get("seed")
+    settings, seed = _present_settings(saved.get("settings"), run), saved.get("seed")
     return RunRecord(
         folder=folder,
-        recipe=str(head.get("recipe", "unnamed")),
+        recipe=str(saved.get("recipe", "unnamed")),
         seed=seed if isinstance(seed, int) else None,
         settings=settings if isinstance(settings, dict) else {},
         method=_method_of(settings),
@@ -74,10 +75,22 @@ def read_run(folder: Path) -> RunRecord:
         validations=_by_step([line for line in lines if "validation_score" in line]),
         summary=summary,
         finished=None if summary is None else _written(run.summary_file),
-        evaluation=_read_listing(run, run.evaluation_file, "rows", "cases"),
+        evaluation=_evaluation(run),
         samples=_read_listing(run, run.samples_file, "examples"),
-        ablation=_read_listing(run, run.ablation_file, "rows"),
+        ablation=_ablation(run, settings),
     )
+
+
+def _evaluation(run: RunFolder) -> dict[str, Any] | None:
+    value = _read_listing(run, run.evaluation_file, "rows", "cases")
+    return None if value is None else present_evaluation(value)
+
+
+def _ablation(run: RunFolder, settings: Any) -> dict[str, Any] | None:
+    value = _read_listing(run, run.ablation_file, "rows")
+    task = settings.get("task") if isinstance(settings, dict) else None
+    of_mnist = isinstance(task, dict) and task.get("kind") == "mnist"
+    return None if value is None else present_ablation(value, SET_MNIST if of_mnist else None)
 
 
 def _present_settings(settings: Any, run: RunFolder) -> Any:

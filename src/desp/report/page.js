@@ -32,7 +32,7 @@
     const curve = document.createElement("canvas");
     curve.setAttribute("role", "img");
     const known = example.energies.filter((value) => value !== null);
-    points.setAttribute("aria-label", `Elements of the set for ${example.label}, moving from noise to a prediction.`);
+    points.setAttribute("aria-label", `Elements of the set for ${example.label}, moving from the start of the chain to the prediction.`);
     curve.setAttribute("aria-label", known.length
       ? `Energy of the chain for ${example.label}, from ${text(known[0])} to ${text(known[known.length - 1])}.`
       : `Energy of the chain for ${example.label} is not known.`);

@@ -71,6 +71,10 @@ def _picture(svg: bytes, description: str, caption: str = "", kind: str = "") ->
     return f'<figure><div class="{kind}">{drawn}</div>{below}</figure>'
 
 
+_ONE_ANSWER = (
+    "<p class='note'>One row for each input. One answer is right: the true set on the left. Predictions are "
+    "separate draws from the model; all should look like it."
+)
 _MANY_ANSWERS = (
     "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
     "left are draws from the data, the predictions on the right are separate draws from the model. "
@@ -90,13 +94,7 @@ def _predictions(record: RunRecord) -> str:
     if not examples:
         return _missing("There are no predictions yet: they need a trained model.", "samples.json")
     labels = ", ".join(str(item.get("label", "")) for item in examples)
-    if samples.get("one_answer"):
-        note = (
-            "<p class='note'>One row for each input, which is the true set itself. The predictions are separate "
-            "draws from the model; all of them should look like the input."
-        )
-    else:
-        note = _MANY_ANSWERS
+    note = _ONE_ANSWER if samples.get("one_answer") else _MANY_ANSWERS
     if all("elements" in item for item in examples):
         return _aligned(examples)
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."

@@ -70,7 +70,7 @@ class RunFolder:
         """
         begun = self.model.exists() or (self.path / "checkpoints").exists()
         if self.settings_file.exists() and begun:
-            recipe = self.head().get("recipe")
+            recipe = self.read_settings_file().get("recipe")
             raise RunError(
                 f"{self.path} already holds a run of '{recipe}'. Continue it with --resume, or choose another "
                 "folder with --run."
@@ -81,7 +81,7 @@ class RunFolder:
         if used and not self.settings_file.exists():
             raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
         saved = {"schema": SCHEMA, **to_json(settings)}
-        values = {"recipe": settings.recipe, "seed": seed, "settings": saved, "data": fingerprint}
+        values = {"recipe": settings.recipe, "seed": seed, "settings": saved, "data_fingerprint": fingerprint}
         write_json(self.settings_file, values)
 
     def check_same(self, settings: RunSettings, seed: int) -> None:
@@ -115,7 +115,7 @@ class RunFolder:
 
     def set_length(self, steps: int) -> None:
         """Note the length of a run that was resumed with another one, so that its settings stay true."""
-        values = self.head()
+        values = self.read_settings_file()
         if values["settings"]["training"]["steps"] != steps:
             values["earlier_lengths"] = [
                 *values.get("earlier_lengths", []),
@@ -126,7 +126,7 @@ class RunFolder:
 
     def note_data_folder(self, task: TaskSettings) -> str | None:
         """Note where the data are now; returns that if they have moved since the run was begun."""
-        values = self.head()
+        values = self.read_settings_file()
         field = task.location_field
         if (
             field is None
@@ -147,17 +147,17 @@ class RunFolder:
             return
         part = {"from_step": begins}
         part |= {name: provenance[name] for name in ("commit", "command", "device")}
-        values = self.head()
+        values = self.read_settings_file()
         write_json(self.settings_file, {**values, "parts": [*values.get("parts", []), part]})
 
     def parts(self) -> list[dict[str, Any]]:
         """What `add_part` noted, in order; nothing in older runs."""
-        return list(self.head().get("parts", []))
+        return list(self.read_settings_file().get("parts", []))
 
     def irregularities(self) -> list[str]:
         """What settings do not say and yet sets this run apart from its recipe."""
         found = []
-        earlier = self.head().get("earlier_lengths", [])
+        earlier = self.read_settings_file().get("earlier_lengths", [])
         training = self.load_settings()[0].training
         if not all(training.may_end_at(steps) for steps in earlier):
             found.append(f"training.steps: {earlier} before it was resumed with another length")
@@ -177,7 +177,7 @@ class RunFolder:
         Raises:
             RunError: not a run folder, of a version whose settings are no longer known, or damaged.
         """
-        values = self.head()
+        values = self.read_settings_file()
         try:
             try:
                 current = migrate_run(values["settings"])
@@ -200,7 +200,7 @@ class RunFolder:
         Raises:
             RunError: they changed; examples that were trained on could be among the held-out ones.
         """
-        if self.head().get("data") != task.fingerprint():
+        if self.read_settings_file().get("data_fingerprint") != task.fingerprint():
             raise RunError(
                 f"{task.data_label} has changed since {self.path} was begun, so its held-out part is no longer "
                 "the same. Put the file back, or train again."
@@ -247,8 +247,8 @@ class RunFolder:
         """A JSON file of the run, or None if it is not there yet."""
         return read_object(file, again(file)) if file.exists() else None
 
-    def head(self) -> dict[str, Any]:
-        """What ``settings.json`` holds.
+    def read_settings_file(self) -> dict[str, Any]:
+        """What ``settings.json`` holds: recipe, seed, settings as they were saved, and the checksum of the data.
 
         Raises:
             RunError: not a run folder, or damaged.
@@ -258,7 +258,8 @@ class RunFolder:
             raise RunError(
                 f"{self.path} is no run folder: settings.json is missing. `desp train RECIPE --run DIR` makes one."
             )
-        return values
+        # Older versions wrote the checksum as `data`.
+        return {"data_fingerprint" if name == "data" else name: value for name, value in values.items()}
 
 
 def again(file: Path) -> str:

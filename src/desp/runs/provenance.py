@@ -32,7 +32,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the code: from DESP_COMMIT where there is no repository, else from git."""
+    """The commit of the code: from DESP_COMMIT if it is set, else from git; None if neither is there."""
     given = os.environ.get("DESP_COMMIT")
     if given:
         return given

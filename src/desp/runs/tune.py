@@ -1,4 +1,4 @@
-"""Choose how a trained energy becomes predictions: S/T, noise and steps, on validation data."""
+"""Choose the sampler's settings of a trained run on validation data."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -31,12 +31,14 @@ def tune_run(
         protocol: how many examples are predicted for, by name.
 
     Raises:
-        SettingsError: the system has no sampler to choose, or the task no validation data.
+        SettingsError: the method has no sampler to choose, or the task no validation data.
     """
     settings, seed = folder.load_settings()
     before = settings.method.prediction_sampler
     if before is None or type(before) not in _CHANGES:
-        raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to tune.")
+        raise SettingsError(
+            f"The method '{settings.method.kind}' has no sampler that can be tuned (langevin or edm)."
+        )
     run = folder.open()
     task, predictor = run.task, run.predictor
     counts = task.protocol(protocol)
@@ -77,11 +79,15 @@ def tune_run(
 
 
 def reset_run(folder: RunFolder) -> SamplerSettings:
-    """Go back to the sampler that the run was begun with."""
+    """Go back to the sampler that the run was begun with.
+
+    Raises:
+        SettingsError: the method has none that could have been tuned.
+    """
     settings, _ = folder.load_settings()
     sampler = settings.method.prediction_sampler
-    if sampler is None:
-        raise SettingsError(f"'{settings.recipe}' predicts as in training, so there is no sampler to reset.")
+    if sampler is None or type(sampler) not in _CHANGES:
+        raise SettingsError(f"The method '{settings.method.kind}' has no sampler to reset.")
     _use(folder, folder.load_predictor(), sampler)
     return sampler
 

@@ -1,4 +1,8 @@
-"""Interfaces of samplers: gradients in, sets and a record of the chain out."""
+"""Interfaces of samplers: gradients in, sets and a record of the chain out.
+
+A chain is the sequence of sets that a sampler passes through: Langevin steps, steps of the probability-flow ODE,
+or gradient descent.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -164,8 +168,8 @@ def value_and_grad_of(
     precision = torch.get_float32_matmul_precision()
     # Training an energy takes derivatives of its gradient, which are too coarse in bfloat16.
     bfloat16 = precision == "medium" and not (torch.is_grad_enabled() and field.conservative)
-    # Where products round their factors (to bfloat16 anywhere, to tf32 on GPUs), those with the few features of an
-    # element lose more by it than they gain in time.
+    # Where matrix products round their factors (to bfloat16 anywhere, to tf32 on GPUs), `fused` computes those
+    # with an element's few features as float32 sums: rounding would cost more there than it saves.
     rounded = precision == "medium" or (precision == "high" and code.is_cuda)
     function = partial(function, field, fused=rounded and code.dtype == torch.float32, bfloat16=bfloat16)
     on_cpu = code.device.type == "cpu"

@@ -94,7 +94,7 @@ class ProbabilityFlow:
         """-log p of sets, smoothed by noise of `sigma`, up to a constant for each input and cardinality.
 
         The score (denoised - u) / sigma^2 is minus the gradient of
-        |u|^2 / 2 (sigma^2 + sigma_data^2) + sigma_data / sigma E(c_in u).
+        |u|^2 / (2 (sigma^2 + sigma_data^2)) + (sigma_data / sigma) E(c_in u).
         """
         sigmas = torch.full((len(u),), sigma, device=u.device, dtype=u.dtype)
         energies, _ = self.network(u, sigmas)

@@ -22,11 +22,11 @@ from desp.settings.data import DataDescription as DataDescription
 from desp.settings.encoders import ConvEncoderSettings as ConvEncoderSettings
 from desp.settings.encoders import EncoderSettings as EncoderSettings
 from desp.settings.encoders import FSPoolSetEncoderSettings as FSPoolSetEncoderSettings
-from desp.settings.encoders import IdentityEncoderSettings as IdentityEncoderSettings
 from desp.settings.encoders import LayeredEncoderSettings as LayeredEncoderSettings
 from desp.settings.encoders import MLPEncoderSettings as MLPEncoderSettings
 from desp.settings.encoders import PyramidEncoderSettings as PyramidEncoderSettings
 from desp.settings.encoders import ResNet34EncoderSettings as ResNet34EncoderSettings
+from desp.settings.encoders import ScalingEncoderSettings as ScalingEncoderSettings
 from desp.settings.encoders import SumPooledSetEncoderSettings as SumPooledSetEncoderSettings
 from desp.settings.energies import AttentionSettings as AttentionSettings
 from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
@@ -35,8 +35,8 @@ from desp.settings.energies import PooledLayersSettings as PooledLayersSettings
 from desp.settings.energies import SetEncoderEnergySettings as SetEncoderEnergySettings
 from desp.settings.methods import ContrastiveSettings as ContrastiveSettings
 from desp.settings.methods import DenoiserSettings as DenoiserSettings
-from desp.settings.methods import DenoisingSettings as DenoisingSettings
 from desp.settings.methods import DiffusionSettings as DiffusionSettings
+from desp.settings.methods import EnergyDenoisingSettings as EnergyDenoisingSettings
 from desp.settings.methods import MethodSettings as MethodSettings
 from desp.settings.methods import SetRiskSettings as SetRiskSettings
 from desp.settings.methods import TSPNSettings as TSPNSettings

@@ -25,9 +25,9 @@ class EncoderSettings(Variant):
         return self
 
 
-@EncoderSettings.register("identity", "desp.nn.encoders:build_identity")
+@EncoderSettings.register("scaling", "desp.nn.encoders:build_scaling")
 @dataclass(frozen=True)
-class IdentityEncoderSettings(EncoderSettings):
+class ScalingEncoderSettings(EncoderSettings):
     """Encoder without learned layers: standardised vectors; or input sets in the units and with the padding of
     those to predict, for a shared set encoder."""
 
@@ -36,7 +36,7 @@ class IdentityEncoderSettings(EncoderSettings):
 
 @dataclass(frozen=True)
 class LayeredEncoderSettings(EncoderSettings):
-    """Base of encoders with layers."""
+    """Base of encoders with the fields below; resnet34 and pyramid have their own."""
 
     hidden: int = 128
     """Width of the hidden layers, or channels of the widest one."""
@@ -140,7 +140,8 @@ class FSPoolSetEncoderSettings(LayeredEncoderSettings):
     out: int = 64
     """Length H of the code."""
     presence_as_feature: bool = False
-    """Presence is an input feature and absent rows are pooled as zeros, as in DSPN; else they are masked."""
+    """Presence is an input feature; absent rows are zero vectors that are encoded and pooled like others, divided
+    by N, as in DSPN; else they are masked."""
 
 
 LAYERED_ENCODERS: dict[InputKind, type[LayeredEncoderSettings]] = {

@@ -17,7 +17,7 @@ from desp.settings.encoders import (
     LAYERED_ENCODERS,
     ConvEncoderSettings,
     EncoderSettings,
-    IdentityEncoderSettings,
+    ScalingEncoderSettings,
     SumPooledSetEncoderSettings,
 )
 
@@ -51,12 +51,13 @@ class EnergySettings(Variant):
         """
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
-        """The encoder that suits inputs of this kind: vectors as they are, else a code as wide as the layers."""
+        """The encoder that suits inputs of this kind: vectors standardised, without learned layers; else a code as
+        wide as the layers."""
         if kind == "image":
             return ConvEncoderSettings(hidden=self.hidden, out=self.hidden)
         if kind == "set":
             return SumPooledSetEncoderSettings(hidden=self.hidden, out=self.hidden)
-        return IdentityEncoderSettings()
+        return ScalingEncoderSettings()
 
 
 @EnergySettings.register("deep-sets", "desp.energies.deep_sets:DeepSetsEnergy")
@@ -74,7 +75,7 @@ class DeepSetsSettings(EnergySettings):
     """How element features become set features. softmax: N times a mean weighted by a softmax of the feature
     itself at a learned temperature."""
     divide_by_size: bool = True
-    """Divide element features by the padded set size N before pooling."""
+    """Divide pooled features by the padded set size N."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "element_layers", "set_layers")
@@ -96,7 +97,7 @@ class SetEncoderEnergySettings(EnergySettings):
     """How element features become the code. softmax: N times a mean weighted by a softmax of the feature itself
     at a learned temperature."""
     divide_by_size: bool = False
-    """Divide element features by the padded set size N before pooling."""
+    """Divide pooled features by the padded set size N."""
     shared: bool = False
     """One encoder for sets and inputs: inputs are sets like those to predict, as in an auto-encoder."""
     negative_slope: float = 0.01
@@ -138,7 +139,7 @@ class SetEncoderEnergySettings(EnergySettings):
         if self.shared and kind != "set":
             raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
         if self.shared:
-            return IdentityEncoderSettings()
+            return ScalingEncoderSettings()
         return LAYERED_ENCODERS[kind](self.hidden, self.latent, initialisation=self.initialisation)
 
 
@@ -152,8 +153,9 @@ class PooledLayersSettings(EnergySettings):
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
     pooling: Pooling = "softmax"
-    """How element features become set features. softmax: a mean weighted by a softmax of the feature itself at a
-    learned temperature. fspool: no density (`log_prob`), as gradients jump where elements change their order."""
+    """How element features become set features. All are divided by the padded set size N, so that sum is the mean,
+    and mean the mean divided by N. softmax: a mean weighted by a softmax of the feature itself at a learned
+    temperature. fspool: no density (`log_prob`), as gradients jump where elements change their order."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")

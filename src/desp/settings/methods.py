@@ -137,7 +137,7 @@ class ContrastiveSettings(_EnergyMethodSettings):
 
 @dataclass(frozen=True)
 class DiffusionSettings(MethodSettings):
-    """What both denoising methods share. Sets are scaled to [-1, 1], which all sigmas refer to."""
+    """What all denoising methods share. Sets are scaled to [-1, 1], which all sigmas refer to."""
 
     can_align: ClassVar[bool] = True
     cardinality: Literal["predicted", "denoised"] = "predicted"
@@ -170,9 +170,9 @@ class DiffusionSettings(MethodSettings):
         return self.cardinality == "predicted"
 
 
-@MethodSettings.register("denoising", "desp.methods.denoising:EnergyDenoising")
+@MethodSettings.register("energy-denoising", "desp.methods.denoising:EnergyDenoising")
 @dataclass(frozen=True)
-class DenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
+class EnergyDenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
     """Denoising with an energy, which `denoiser` lacks: its gradient learns, by score matching, to remove noise of
     every level; no chain in training."""
 
@@ -196,8 +196,9 @@ class DenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
 @MethodSettings.register("denoiser", "desp.methods.denoising:Denoiser")
 @dataclass(frozen=True)
 class DenoiserSettings(DiffusionSettings):
-    """Denoising without an energy, which `denoising` has: EDM diffusion. The preconditioned network F is minus the
-    output of attention layers. Several times faster on large sets, but predictions cannot be compared."""
+    """Denoising without an energy, which `energy-denoising` has: EDM diffusion. The preconditioned network F is
+    minus the output of attention layers. Several times faster on large sets, but predictions cannot be
+    compared."""
 
     network: AttentionSettings = field(default_factory=AttentionSettings)
     """The layers of the denoiser."""

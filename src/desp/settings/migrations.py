@@ -9,7 +9,7 @@ from typing import Any
 
 from desp.errors import SettingsError
 
-SCHEMA = 5
+SCHEMA = 6
 
 REMOVED = (
     "{what} was removed from desp, so this run can no longer be used. Its results stay readable; to use the "
@@ -25,7 +25,7 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _run_from_1, 3: _from_3, 4: _from_4})
+    return _migrate(values, {1: _run_from_1, 3: _from_3, 4: _from_4, 5: _from_5})
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
@@ -34,7 +34,7 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _predictor_from_1, 3: _from_3, 4: _from_4})
+    return _migrate(values, {1: _predictor_from_1, 3: _from_3, 4: _from_4, 5: _from_5})
 
 
 def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
@@ -56,6 +56,24 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     if energy.get("pooling") == "max":
         raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
     return values
+
+
+# -- from schema 5 -----------------------------------------------------------------------------------------
+
+
+def _from_5(values: Values) -> Values:
+    """Kinds whose names did not tell what they are."""
+    method = values.get("method")
+    if not isinstance(method, dict):
+        return values
+    method = _with_kind(method, "denoising", "energy-denoising")
+    if isinstance(method.get("encoder"), dict):
+        method = method | {"encoder": _with_kind(method["encoder"], "identity", "scaling")}
+    return values | {"method": method}
+
+
+def _with_kind(part: Values, old: str, new: str) -> Values:
+    return part | {"kind": new} if part.get("kind") == old else part
 
 
 # -- from schema 4 -----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from desp.settings.base import Device, Engine, MatmulPrecision
-from desp.settings.methods import DenoisingSettings, MethodSettings
+from desp.settings.methods import EnergyDenoisingSettings, MethodSettings
 from desp.settings.representation import RepresentationSettings
 from desp.settings.tasks import TaskSettings
 from desp.settings.training import TrainingSettings
@@ -17,7 +17,7 @@ class RunSettings:
     """Name of the recipe these settings came from."""
     task: TaskSettings
     """Where data come from and how predictions are scored."""
-    method: MethodSettings = field(default_factory=DenoisingSettings)
+    method: MethodSettings = field(default_factory=EnergyDenoisingSettings)
     """How the model is trained and how sets are sampled from it."""
     representation: RepresentationSettings = field(default_factory=RepresentationSettings)
     """How sets become tensors."""

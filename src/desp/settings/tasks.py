@@ -22,7 +22,8 @@ class TaskSettings(Variant):
     location_flag: ClassVar[str | None] = None
     """The command's flag for it."""
     own_data: ClassVar[bool] = False
-    """Whether the data are the user's own: then nothing of the task is the recipe's, and nothing is published."""
+    """Whether the data are the user's own: then nothing of the task is the recipe's, and there are
+    no published numbers to compare with."""
 
     @property
     def location(self) -> str | None:
@@ -39,7 +40,8 @@ class TaskSettings(Variant):
         return ""
 
     def with_data_of(self, other: Self) -> Self:
-        """The same task on the data of `other`, which is no changed setting: results have their `data_name`."""
+        """The same task on the data of `other`. Other data do not count as a changed setting, as `data_name` is
+        part of a result's name."""
         return other if self.own_data else self.at(other.location)
 
     def fetch_command(self, location: str) -> str | None:
@@ -138,9 +140,9 @@ class ClevrSettings(TaskSettings):
     """files: the official layout, CLEVR v1.0 or re-rendered. generated: scenes by the same rules, drawn and
     rendered here."""
     predict: ClevrTarget = "boxes"
-    """boxes: left, top, right, bottom by the published formula, as shares of the image. state: x, y, z divided by
-    3, and one-hot material, colour, shape and size. objects: the box and the state of each, scored as states, for
-    methods that look where a box is."""
+    """boxes: left, top, right, bottom by the published formula, normalised by the image's width and height, 0 to
+    1. state: x, y, z divided by 3, and one-hot material, colour, shape and size. objects: the box and the state of
+    each, scored as states, for methods that look where a box is."""
     scenes: int = 20_000
     """Of generated scenes: how many are rendered before training and drawn from. 0: new ones for every batch,
     which take longer than a training step."""

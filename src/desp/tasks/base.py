@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.data.arrays import Example
-from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.data.base import Batch, BatchSource, DeviceSource
 from desp.data.files import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
@@ -51,7 +51,7 @@ class Task(ABC):
     protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
     """How much is scored, by name; results are recorded with `full`."""
     one_answer: bool = False
-    """Whether each input has a single valid set, so that predictions need no diversity."""
+    """Whether each input has a single valid set, so that predictions need no diversity; the report says so."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
 
@@ -179,7 +179,7 @@ class GeneratedTask(Task):
     ) -> BatchSource:
         """Fresh batches, made on the training device."""
         del shape
-        return GeneratedSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
+        return DeviceSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
 
 
 def make_task(settings: TaskSettings, seed: int = 0) -> Task:

@@ -51,7 +51,7 @@ def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], 
     """
     samples = distances.shape[1] - 1
     result = calibration(truth_ranks(distances, make_generator(seed, "ranks")), samples)
-    return {"calibration": result["deviation"]}, {"inputs": len(distances), "samples": samples, **result}
+    return {"calibration_error": result["deviation"]}, {"inputs": len(distances), "samples": samples, **result}
 
 
 def energy_score(distances: Tensor) -> float:

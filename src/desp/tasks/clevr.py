@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.data.arrays import Example
-from desp.data.base import Augmentation, Batch, BatchSource, Draw, GeneratedSource
+from desp.data.base import Augmentation, Batch, BatchSource, DeviceSource, Draw
 from desp.data.clevr import ClevrData, ImageTable, load_clevr
 from desp.data.clevr_boxes import MAX_OBJECTS
 from desp.data.clevr_cache import SIDE
@@ -72,6 +72,7 @@ class ClevrTask(Task):
     samples that agree as confidence.
     """
 
+    one_answer = True
     protocols = MappingProxyType(
         {
             "full": replace(FULL, validation_examples=200),
@@ -123,7 +124,7 @@ class ClevrTask(Task):
     ) -> BatchSource:
         """The training images, which lie on the training device and are drawn from there; or ever new ones."""
         del shape
-        return GeneratedSource(
+        return DeviceSource(
             self._draw(seed, accelerator),
             training.batch_size,
             seed,

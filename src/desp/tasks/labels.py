@@ -13,7 +13,7 @@ from torch import Tensor
 
 from desp.data.base import Batch
 from desp.errors import DataError
-from desp.metrics.calibration import CALIBRATION
+from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.distribution import DISTRIBUTION_METRICS
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
@@ -22,7 +22,7 @@ from desp.tasks.base import GeneratedTask, ShownExample
 from desp.tasks.calibration import distribution_scores
 from desp.tasks.scoring import Evaluation, EvaluationSetup
 
-SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION)
+SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION_ERROR)
 """What every such task reports beside its own."""
 
 

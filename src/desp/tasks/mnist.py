@@ -14,7 +14,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.data.base import Batch, BatchSource, DeviceSource
 from desp.data.files import read_input
 from desp.data.mnist import PIXELS, MnistData, load_mnist, translate_points
 from desp.errors import DataError
@@ -91,7 +91,7 @@ class SetMnistTask(Task):
         del shape
         table = self.data.training.to(accelerator.device)
         fraction = self.settings.translate_fraction
-        return GeneratedSource(
+        return DeviceSource(
             table.draw,
             training.batch_size,
             seed,
@@ -215,7 +215,8 @@ class SetMnistTask(Task):
 def with_presence(predictor: SetPredictor, raw: Tensor) -> Tensor:
     """A sampler's raw output (B, N, C) in the data's units as (B, N, 3), the last column presence.
 
-    Where absence is written as zero vectors there is no such column, and what they decode to takes its place.
+    Where absence is written as zero vectors there is no such column: what `unpad_sets` reads from them takes its
+    place.
     """
     features = predictor.shape.features
     elements = predictor.shape.scaling.unscale(raw[..., :features])

@@ -15,7 +15,7 @@ from desp.data.arrays import Example
 from desp.data.base import Batch
 from desp.distances import aligned_distance, chamfer
 from desp.metrics import Metric
-from desp.metrics.calibration import CALIBRATION
+from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
@@ -30,7 +30,7 @@ METRICS = (
     Metric("valid_set_recall", 1.0, "higher", f"recall: {_RECALLED} of at least one of K predictions"),
     SIZE_RMSE,
     RIGHT_SIZE,
-    CALIBRATION,
+    CALIBRATION_ERROR,
 )
 
 INPUTS_AT_ONCE = 1000
@@ -154,7 +154,7 @@ class EvaluationSetup:
 
 
 def _distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-    """The distance (B,) of encoded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
+    """The distance (B,) of padded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
     aligned with inputs."""
     if predictor.shape.description.aligned:
         return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))

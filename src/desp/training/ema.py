@@ -11,9 +11,9 @@ class WeightAverage:
     """Exponential moving average (EMA) of a module's parameters and buffers.
 
     Running statistics of batch norm belong to the weights they were measured with, so they are averaged alike;
-    whole numbers, such as the count of batches, are taken over. Early steps count less than `decay` asks for, so
-    that the random start is forgotten quickly also in short runs. torch's own AveragedModel would copy the whole
-    module and has no such warm-up.
+    whole numbers, such as the count of batches, are taken over. The decay is smaller in early steps,
+    min(decay, (1 + t) / (10 + t)), so that the random start is forgotten quickly also in short runs. torch's own
+    AveragedModel would copy the whole module and has no such warm-up.
     """
 
     def __init__(self, module: nn.Module, decay: float) -> None:

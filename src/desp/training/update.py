@@ -8,7 +8,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.capture import CapturedCall, warm_up
-from desp.data.base import Batch, BatchSource, GeneratedSource
+from desp.data.base import Batch, BatchSource, DeviceSource
 from desp.methods import Method
 from desp.samplers.engine import inline_chains
 from desp.settings import Engine, TrainingSettings
@@ -52,7 +52,7 @@ class Update:
         self.wrapped = accelerator.prepare(method)
         self.accelerator, self.prepare, self.engine = accelerator, prepare, engine
         self.parameters = [item for item in method.parameters() if item.requires_grad]
-        self.source, self.drawn_from = source, source if isinstance(source, GeneratedSource) else None
+        self.source, self.drawn_from = source, source if isinstance(source, DeviceSource) else None
         if self.drawn_from is not None and torch.device(self.drawn_from.device).type != device.type:
             self.drawn_from = None  # another device's random numbers would be other data
         alone_on_cuda = device.type == "cuda" and accelerator.num_processes == 1

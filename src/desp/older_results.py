@@ -1,0 +1,73 @@
+"""Results of older versions, with today's names of their metrics: pure functions from dict to dict.
+
+Until schema 5 of settings, `size_rmse` of set-MNIST was what is `size_rmse_released` now, and `size_rmse_pooled`
+what is `size_rmse` on all tasks; `calibration` is `calibration_error` now.
+"""
+
+import re
+from typing import Any
+
+FIRST_PRESENT_SCHEMA = 6
+"""Of the settings that results hold: from this one on, metrics have today's names."""
+
+SET_MNIST = "set-mnist"
+_NAMES = {"calibration": "calibration_error"}
+_NAMES_OF_SET_MNIST = {"size_rmse_pooled": "size_rmse", "size_rmse": "size_rmse_released"}
+# How many digits were scored and from which codes; in rows of tables, which sets were.
+_SUFFIX = r"((?:_bfloat16_code)?(?:_all|_first\d+)?(?:_raw|_returned)?)"
+
+
+def present_metric(name: str, task: str | None) -> str:
+    """Today's name of a metric of an older version, with or without a suffix such as ``_all``."""
+    names = _NAMES | (_NAMES_OF_SET_MNIST if task == SET_MNIST else {})
+    found = re.fullmatch(f"({'|'.join(names)}){_SUFFIX}", name)
+    return name if found is None else names[found[1]] + found[2]
+
+
+def present_result(result: dict[str, Any]) -> dict[str, Any]:
+    """A recorded result of any version, its metrics under today's names."""
+    if not _is_older(result):
+        return result
+    task = result.get("task")
+    renamed = {
+        "scores": {of: _renamed(scores, task) for of, scores in result["scores"].items()},
+        "real_data": _renamed(result["real_data"], task),
+    }
+    if "metrics" in result:
+        facts = {
+            name: item | {"name": present_metric(item["name"], task)} for name, item in result["metrics"].items()
+        }
+        renamed["metrics"] = _renamed(facts, task)
+    return result | renamed
+
+
+def present_evaluation(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """What ``evaluation.json`` of any version holds, its rows under today's names of metrics."""
+    if not evaluation.get("rows") or not _is_older(evaluation.get("result")):
+        return evaluation
+    return evaluation | {"rows": [_present_row(row) for row in evaluation["rows"]]}
+
+
+def _present_row(row: dict[str, Any]) -> dict[str, Any]:
+    name = row.get("metric")
+    return row | {"metric": present_metric(name, row.get("task"))} if isinstance(name, str) else row
+
+
+def present_ablation(ablation: dict[str, Any], task: str | None) -> dict[str, Any]:
+    """An ablation of any version, its columns under today's names.
+
+    Only older ones of set-MNIST have a column `size_rmse`: the present ones have `size_rmse_released`.
+    """
+    if not ablation.get("rows"):
+        return ablation
+    return ablation | {"rows": [_renamed(row, task) for row in ablation["rows"]]}
+
+
+def _is_older(result: Any) -> bool:
+    settings = result.get("settings") if isinstance(result, dict) else None
+    schema = settings.get("schema", 1) if isinstance(settings, dict) else 1
+    return isinstance(schema, int) and schema < FIRST_PRESENT_SCHEMA
+
+
+def _renamed(values: dict[str, Any], task: str | None) -> dict[str, Any]:
+    return {present_metric(name, task): value for name, value in values.items()}

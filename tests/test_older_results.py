@@ -1,0 +1,100 @@
+"""Metrics of older results under today's names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.older_results import SET_MNIST, present_ablation, present_evaluation, present_metric, present_result
+from desp.results import read_results
+from desp.settings import SCHEMA
+from made_up_results import made_up
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@pytest.mark.parametrize(
+    ("old", "on_mnist", "elsewhere"),
+    [
+        ("size_rmse", "size_rmse_released", "size_rmse"),
+        ("size_rmse_pooled", "size_rmse", "size_rmse_pooled"),
+        ("size_rmse_all", "size_rmse_released_all", "size_rmse_all"),
+        ("size_rmse_pooled_first100", "size_rmse_first100", "size_rmse_pooled_first100"),
+        ("size_rmse_bfloat16_code", "size_rmse_released_bfloat16_code", "size_rmse_bfloat16_code"),
+        ("size_rmse_pooled_bfloat16_code_first7", "size_rmse_bfloat16_code_first7", None),
+        ("size_rmse_returned", "size_rmse_released_returned", "size_rmse_returned"),
+        ("size_rmse_released", "size_rmse_released", "size_rmse_released"),
+        ("calibration", "calibration_error", "calibration_error"),
+        ("calibration_error", "calibration_error", "calibration_error"),
+        ("right_size", "right_size", "right_size"),
+        ("a_size_rmse", "a_size_rmse", "a_size_rmse"),
+    ],
+)
+def test_names_of_metrics(old: str, on_mnist: str, elsewhere: str | None) -> None:
+    assert present_metric(old, SET_MNIST) == on_mnist
+    for task in ("polygons", None):
+        assert present_metric(old, task) == (elsewhere or old)
+
+
+def older(**more: Any) -> dict[str, Any]:
+    scores = {"score": 1.0, "size_rmse": 0.25, "size_rmse_pooled": 0.5, "calibration": 0.1}
+    both = {"raw": dict(scores), "returned": dict(scores)}
+    metrics = {"size_rmse": {"name": "size_rmse", "unit": 1.0, "direction": "lower", "text": "released"}}
+    return (
+        made_up("mnist-desp", 0, 1.0, 1.0, task=SET_MNIST, scores=both, real_data=dict(scores), metrics=metrics)
+        | more
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, {"settings": {}}, {"settings": {"schema": 5}}])
+def test_an_older_result(settings: dict[str, Any]) -> None:
+    old = older(**settings)
+    before = json.dumps(old)
+    new = present_result(old)
+    wanted = {"score": 1.0, "size_rmse_released": 0.25, "size_rmse": 0.5, "calibration_error": 0.1}
+    assert new["scores"] == {"raw": wanted, "returned": wanted}
+    assert new["real_data"] == wanted
+    facts = {"name": "size_rmse_released", "unit": 1.0, "direction": "lower", "text": "released"}
+    assert new["metrics"] == {"size_rmse_released": facts}
+    assert json.dumps(old) == before  # what is read is not changed
+
+
+def test_a_present_result_stays() -> None:
+    new = older(settings={"schema": SCHEMA})
+    assert present_result(new) is new
+
+
+def test_rows_of_an_evaluation() -> None:
+    rows = [{"metric": "size_rmse_raw", "task": SET_MNIST}, {"metric": "size_rmse", "task": "polygons"}, {}]
+    old = {"rows": rows, "details": {"calibration": {}}}
+    found = present_evaluation(old | {"result": {"settings": {"schema": 5}}})
+    assert [row.get("metric") for row in found["rows"]] == ["size_rmse_released_raw", "size_rmse", None]
+    assert found["details"] == old["details"]
+    assert present_evaluation(old)["rows"] == found["rows"]  # of before results were kept beside rows
+    new = old | {"result": {"settings": {"schema": SCHEMA}}}
+    assert present_evaluation(new) is new
+    assert present_evaluation({}) == {}
+
+
+def test_columns_of_an_ablation() -> None:
+    old = {"rows": [{"ratio": 0.5, "size_rmse": 0.2}]}
+    assert present_ablation(old, SET_MNIST)["rows"] == [{"ratio": 0.5, "size_rmse_released": 0.2}]
+    assert present_ablation(old, None) == old
+    new = {"rows": [{"ratio": 0.5, "size_rmse_released": 0.2}]}
+    assert present_ablation(new, SET_MNIST) == new
+    assert present_ablation({}, SET_MNIST) == {}
+
+
+def test_the_projects_results_have_the_present_names() -> None:
+    saved = {path.name: json.loads(path.read_text()) for path in RESULTS.glob("*-seed*.json")}
+    for result in read_results(RESULTS):
+        old = saved[f"{result['recipe']}-seed{result['seed']}.json"]["scores"]["raw"]
+        new = result["scores"]["raw"]
+        assert list(new.values()) == list(old.values())
+        assert "calibration" not in new
+        if result["task"] == SET_MNIST:
+            assert (new["size_rmse_released"], new["size_rmse"]) == (old["size_rmse"], old["size_rmse_pooled"])
+            assert "size_rmse_pooled_all" not in new
+        else:
+            assert new.get("size_rmse") == old.get("size_rmse")
