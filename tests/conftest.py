@@ -21,15 +21,8 @@ from tiny_mnist import write_tiny_mnist
 
 # Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks,
 # so machines with a CUDA device, where chains are compiled, go without them.
-# Whole numbers pass where floats are asked for, as everywhere in Python; `Self` is not understood there.
-CHECKER = (
-    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True, "
-    "hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
-)
 if not torch.cuda.is_available():
-    import beartype.typing  # noqa: F401 - the checker names it
-
-    jaxtyping.install_import_hook("desp", CHECKER)
+    jaxtyping.install_import_hook("desp", "shape_checks.checked")
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
