@@ -149,6 +149,17 @@ def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
+PICTURES = {"svg": b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>', "png": b"\x89PNG"}
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made but come out empty: drawing takes a second a page, for tests that read the words around."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda _, buffer, *, format, **__: buffer.write(PICTURES[format]))
+
+
 @pytest.fixture
 def captured_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list["PretendGraph"]]:
     """CUDA graphs are captured and replayed on the CPU in a test that asks for these; see `pretend_cuda`."""

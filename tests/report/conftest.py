@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from desp.report.page import write_report
+
 SETTINGS = {
     "schema": 4,
     "task": {"kind": "polygons", "corners": [3, 4]},
@@ -144,6 +146,12 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         return write_run(tmp_path / "run", **replaced)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def whole_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a run that has every file, drawn once."""
+    return write_report(write_run(tmp_path_factory.mktemp("whole") / "run")).read_text(encoding="utf-8")
 
 
 @pytest.fixture

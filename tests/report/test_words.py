@@ -13,6 +13,7 @@ from desp.report.folder import read_run
 from desp.report.numbers import DASH, MINUS
 from desp.report.page import write_report
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 MakeRun = Callable[..., Path]
 ROW = {"metric": "Chamfer", "value": 3.0, "paper": 2.0, "real_data": 1.5}
 
@@ -212,8 +213,8 @@ def test_the_axes_of_predictions_are_told(
     assert "for 2 inputs: 3 corners, 4 corners." in section(page, "predictions")
 
 
-def test_the_ablation_says_how_long_a_chain_is_and_lists_its_numbers(make_run: MakeRun) -> None:
-    part = section(page_of(make_run()), "ablation")
+def test_the_ablation_says_how_long_a_chain_is_and_lists_its_numbers(whole_page: str) -> None:
+    part = section(whole_page, "ablation")
     assert "The first S of T = 4 steps of a chain add noise" in words(part)
     head, *rows = table(part)
     assert head == ["ratio", "stochastic_steps", "score (raw)", "energy (raw)"]
@@ -246,8 +247,8 @@ def test_details_of_an_evaluation_are_listed_and_cut_where_they_are_long(make_ru
     ]
 
 
-def test_provenance_has_every_fact_beside_its_name(make_run: MakeRun) -> None:
-    assert table(section(page_of(make_run()), "provenance")) == [
+def test_provenance_has_every_fact_beside_its_name(whole_page: str) -> None:
+    assert table(section(whole_page, "provenance")) == [
         ["command", "desp train polygons"],
         ["commit", "0123abc"],
         ["device", "cpu"],
@@ -262,8 +263,8 @@ def test_provenance_has_every_fact_beside_its_name(make_run: MakeRun) -> None:
     ]
 
 
-def test_settings_are_grouped(make_run: MakeRun) -> None:
-    part = section(page_of(make_run()), "settings")
+def test_settings_are_grouped(whole_page: str) -> None:
+    part = section(whole_page, "settings")
     assert re.findall(r"<summary>(\w+)</summary>", part) == [
         "task",
         "method",
