@@ -211,6 +211,7 @@ def test_a_run_that_cannot_be_meant_is_refused_before_data_are_looked_for(
     assert "no S/T to vary" in desp("ablate", "run").message
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_done_with_a_run_finds_data_that_have_moved(desp: Desp, tiny_mnist: Path, tmp_path: Path) -> None:
     arguments = ["--run", "run", "--data-dir", tiny_mnist, *TINY, *CHAIN]
     assert desp("train", "tiny-mnist-contrastive", *arguments).status == 0
