@@ -1,6 +1,7 @@
 """Shared by all tests: live shape checks, one thread, and the symmetry every set function must have."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -139,6 +140,34 @@ def launch_two() -> Callable[..., str]:
         return done.stdout
 
     return launch
+
+
+@pytest.fixture
+def start_two() -> Callable[..., None]:
+    """A function that starts two processes with these arguments; no launcher, which takes seconds itself."""
+
+    def start(*arguments: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+        shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+        started = [
+            subprocess.Popen(
+                [sys.executable, *arguments],
+                env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        try:
+            errors = [process.communicate(timeout=200)[1] for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        assert [process.returncode for process in started] == [0, 0], "\n".join(item[-3000:] for item in errors)
+
+    return start
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from desp.cli.run_arguments import with_data_dir
+from desp.data import clevr_generated
 from desp.data.clevr_generated import draw_table
 from desp.errors import DataError, SettingsError
 from desp.metrics.average_precision import average_precision
@@ -162,7 +163,10 @@ def test_another_size_is_refused(folder: Path) -> None:
         task_of(folder).shape(7, True)
 
 
-def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPredictor]) -> None:
+def test_generated_scenes_have_exact_boxes_beside(
+    knowing: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clevr_generated, "IMAGES_AT_ONCE", 3)
     task = make_task(ClevrSettings(source="generated"))
     assert isinstance(task, ClevrTask)
     protocol = replace(task.protocol("quick"), test_examples=(3,))
@@ -217,8 +221,9 @@ def test_sets_without_presence_cannot_be_ranked(folder: Path, knowing: Callable[
         task.evaluate(setup)
 
 
-def test_a_longer_table_of_generated_scenes_begins_with_a_shorter_one() -> None:
-    short, long = (draw_table(count, torch.Generator().manual_seed(0), "boxes") for count in (2, 18))
-    assert (len(short[0]), len(long[0]), len(long[1])) == (2, 18, 18)
+def test_a_longer_table_of_generated_scenes_begins_with_a_shorter_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clevr_generated, "IMAGES_AT_ONCE", 3)
+    short, long = (draw_table(count, torch.Generator().manual_seed(0), "boxes") for count in (2, 4))
+    assert (len(short[0]), len(long[0]), len(long[1])) == (2, 4, 4)
     assert torch.equal(short[0].images, long[0].images[:2])
     assert torch.equal(short[1], long[1][:2])
