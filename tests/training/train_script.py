@@ -1,7 +1,8 @@
 """Train the tiny problem in processes of their own, which die on request.
 
 Reads lines FOLDER KIND [--resume] [--kill-after STEPS | --kill-at-rename COUNT] and trains as each says, in a
-process of its own that is forked from this one: loading torch takes longer than training. Writes the status it ended with.
+process of its own that is forked from this one: loading torch takes longer than training. Writes the status that
+each ended with.
 """
 
 import argparse
