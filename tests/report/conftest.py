@@ -165,8 +165,8 @@ def ablation_data() -> dict[str, Any]:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """Every figure that was rendered, in order: pictures are bytes, and bytes do not say what they show."""
+def drawn(monkeypatch: pytest.MonkeyPatch, undrawn: None) -> list[Figure]:
+    """Every figure that would be rendered, in order: pictures are bytes, and bytes do not say what they show."""
     figures: list[Figure] = []
     savefig = Figure.savefig
 
