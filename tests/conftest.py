@@ -143,10 +143,10 @@ def launch_two() -> Callable[..., str]:
 
 
 @pytest.fixture
-def start_two() -> Callable[..., None]:
-    """A function that starts two processes with these arguments; no launcher, which takes seconds itself."""
+def start_two() -> Callable[..., str]:
+    """The same without a launcher, which takes seconds itself."""
 
-    def start(*arguments: str) -> None:
+    def start(*arguments: str) -> str:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
@@ -155,17 +155,19 @@ def start_two() -> Callable[..., None]:
             subprocess.Popen(
                 [sys.executable, *arguments],
                 env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"},
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
             )
             for rank in range(2)
         ]
         try:
-            errors = [process.communicate(timeout=200)[1] for process in started]
+            told = [process.communicate(timeout=200) for process in started]
         finally:
             for process in started:
                 process.kill()
-        assert [process.returncode for process in started] == [0, 0], "\n".join(item[-3000:] for item in errors)
+        assert [process.returncode for process in started] == [0, 0], "\n".join(item[-3000:] for _, item in told)
+        return "".join(item for item, _ in told)
 
     return start
 

@@ -144,7 +144,7 @@ def check_no_thread_is_left_to_be_killed_at_exit(folder: Path) -> None:
         assert exchanging["after"] == []
 
 
-def test_two_processes(tmp_path: Path, start_two: Callable[..., None]) -> None:
+def test_two_processes(tmp_path: Path, start_two: Callable[..., str]) -> None:
     """One start, which costs seconds, serves all kinds and all checks."""
     kinds: tuple[Kind, ...] = ("contrastive", "set-risk", "denoising", "denoiser", "tspn")
     start_two(str(SCRIPT), str(tmp_path), *kinds)
