@@ -27,7 +27,9 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     if types.get("return", Any) is not Any:
         types.update({name: Any for name in types if name != "return"})
     defaults = (len(function.__defaults__ or ()), *(function.__kwdefaults__ or ()))
-    key = (function.__module__, function.__qualname__, function.__code__.co_varnames, defaults, *types.items())
+    # Types of tensors are told apart by what they say: the same words make another type each time.
+    told = tuple(f"{name}: {kind!r}" for name, kind in types.items())
+    key = (function.__module__, function.__qualname__, function.__code__.co_varnames, defaults, told)
     if key not in _kept:
         _kept[key] = check(function)
     return _kept[key]

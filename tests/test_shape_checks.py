@@ -9,7 +9,7 @@ from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor
 
 from desp.distances import chamfer
-from shape_checks import checked
+from shape_checks import _kept, checked
 
 live = pytest.mark.skipif(torch.cuda.is_available(), reason="there are no live checks beside CUDA")
 
@@ -44,14 +44,17 @@ def inner_function(kind: Any, added: float) -> Callable[[Any], Any]:
 
 def test_an_inner_function_is_checked_whenever_it_is_defined() -> None:
     """By the types that it has this time; and it is the new one that is called."""
-    vectors, matrices = Float[Tensor, " n"], Float[Tensor, "n m"]
+    kept = []
     for _ in range(2):
+        vectors, matrices = Float[Tensor, " n"], Float[Tensor, "n m"]
         for added in (1.0, 2.0):
             assert inner_function(vectors, added)(torch.zeros(2)).tolist() == [added] * 2
             with pytest.raises(TypeCheckError, match="parameters"):
                 inner_function(vectors, added)(torch.zeros(2, 2))
             with pytest.raises(TypeCheckError, match="return value"):
                 inner_function(matrices, added)(torch.zeros(2, 2))
+        kept.append(len(_kept))
+    assert kept[0] == kept[1]  # nothing is made twice
 
 
 @live
