@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 JOBS ?= 2
 GPU_JOBS ?= 4
 
+# Bytecode of tests and sources is kept, as every worker would else compile them for ten seconds before it begins.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Stamps: a second `make` does nothing while these are newer than what was installed from.
 DEMO_READY := $(VENV)/.installed-demo
 DEV_READY := $(VENV)/.installed

@@ -1,6 +1,7 @@
 """Shared by all tests: live shape checks, one thread, and the symmetry every set function must have."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,15 +22,8 @@ from tiny_mnist import write_tiny_mnist
 
 # Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks,
 # so machines with a CUDA device, where chains are compiled, go without them.
-# Whole numbers pass where floats are asked for, as everywhere in Python; `Self` is not understood there.
-CHECKER = (
-    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True, "
-    "hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
-)
 if not torch.cuda.is_available():
-    import beartype.typing  # noqa: F401 - the checker names it
-
-    jaxtyping.install_import_hook("desp", CHECKER)
+    jaxtyping.install_import_hook("desp", "shape_checks.checked")
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
@@ -149,11 +143,52 @@ def launch_two() -> Callable[..., str]:
 
 
 @pytest.fixture
+def start_two() -> Callable[..., str]:
+    """The same without a launcher, which takes seconds itself."""
+
+    def start(*arguments: str) -> str:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+        shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+        started = [
+            subprocess.Popen(
+                [sys.executable, *arguments],
+                env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        try:
+            told = [process.communicate(timeout=200) for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        assert [process.returncode for process in started] == [0, 0], "\n".join(item[-3000:] for _, item in told)
+        return "".join(item for item, _ in told)
+
+    return start
+
+
+@pytest.fixture
 def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra `viz` were not installed."""
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+PICTURES = {"svg": b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>', "png": b"\x89PNG"}
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made but come out empty: drawing takes a second a page, for tests that read the words around."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda _, buffer, *, format, **__: buffer.write(PICTURES[format]))
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from desp.cli import main
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -38,10 +40,10 @@ def install(folder: Path) -> None:
     (information / "entry_points.txt").write_text(f"[desp.plugins]\nmine = {module[1]}\n")
 
 
-def desp(folder: Path, *commands: list[str], package: bool = True) -> "subprocess.CompletedProcess[str]":
+def desp(folder: Path, *commands: list[str]) -> "subprocess.CompletedProcess[str]":
     """Run commands in one process of their own, as loading torch takes longer than any of them."""
     script = "import sys; from desp.cli.main import main; [main(line) for line in eval(sys.argv[1])]"
-    path = [str(folder)] * package + [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    path = [str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
         [sys.executable, "-c", script, repr(list(commands))],
         cwd=folder / "work",
@@ -52,7 +54,9 @@ def desp(folder: Path, *commands: list[str], package: bool = True) -> "subproces
     )
 
 
-def test_a_package_outside_trains_scores_predicts_and_reports(tmp_path: Path) -> None:
+def test_a_package_outside_trains_scores_predicts_and_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     install(tmp_path)
     work = tmp_path / "work"
     work.mkdir()
@@ -77,9 +81,9 @@ def test_a_package_outside_trains_scores_predicts_and_reports(tmp_path: Path) ->
     assert rows[0]["metric"] == "score"
     assert "mine" in (work / "runs" / "mine" / "report.html").read_text()
     # Without the package, its runs say what is missing.
-    alone = desp(tmp_path, ["evaluate", "runs/mine"], package=False)
-    assert alone.returncode == 2
-    assert "Is the package installed that adds it?" in alone.stderr
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate", str(work / "runs" / "mine")])
+    assert "Is the package installed that adds it?" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("kind", ["energy", "encoder", "task", "method"])

@@ -67,7 +67,8 @@ def without_nonfinite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_nonfinite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [without_nonfinite(item) for item in value]
+        # Most of what is written are long lists of whole numbers.
+        return [item if type(item) is int else without_nonfinite(item) for item in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value

@@ -178,6 +178,7 @@ def test_tune_on_fewer_examples(desp: Desp, spy: Spy, polygons: Path) -> None:
     assert only(tuned)["protocol"] == "quick"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_report_makes_predictions_only_where_there_are_none(desp: Desp, spy: Spy, polygons: Path) -> None:
     calls = spy("sample_run", evaluate)
     assert desp("report", polygons).status == 0

@@ -14,6 +14,13 @@ Desp = Callable[..., Any]
 Write = Callable[..., Path]
 
 
+@pytest.fixture(autouse=True)
+def _undrawn(request: pytest.FixtureRequest) -> None:
+    """Every run here ends with a page; it is drawn for one kind of input."""
+    if not request.node.name.endswith("[image]"):
+        request.getfixturevalue("undrawn")
+
+
 @pytest.fixture
 def tiny() -> list[str]:
     """Arguments that make training short."""

@@ -132,6 +132,14 @@ def test_missing_clevr_cannot_be_fetched(desp: Desp, tmp_path: Path) -> None:
     assert "must be downloaded by hand from its official page" in finished.message
 
 
+def score_few_images(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Of the tiny MNIST, too."""
+    monkeypatch.setattr(mnist_task, "PUBLISHED_TESTS", count)
+    few = replace(mnist_task.SetMnistTask.protocols["quick"], test_examples=(count, None))
+    few = replace(few, calibration_examples=count, validation_examples=count)
+    monkeypatch.setattr(mnist_task.SetMnistTask, "protocols", {"full": few, "quick": few})
+
+
 # -- training --------------------------------------------------------------------------------------------
 
 
@@ -139,9 +147,7 @@ def test_missing_clevr_cannot_be_fetched(desp: Desp, tmp_path: Path) -> None:
 def test_from_files_to_a_report(
     desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
-    monkeypatch.setattr(mnist_task, "PUBLISHED_TESTS", 12)
-    few = replace(mnist_task.SetMnistTask.protocols["quick"], test_examples=(12, None))
-    monkeypatch.setattr(mnist_task.SetMnistTask, "protocols", {"full": few, "quick": few})
+    score_few_images(monkeypatch, 12)
     chain = CHAIN if recipe.endswith("contrastive") else []
     moved = ["--task.translate-fraction", "0.5"]
     finished = desp("train", recipe, "--run", "run", "--data-dir", tiny_mnist, *TINY, *chain, *moved)
@@ -217,7 +223,11 @@ def test_a_run_that_cannot_be_meant_is_refused_before_data_are_looked_for(
     assert "no S/T to vary" in desp("ablate", "run").message
 
 
-def test_what_is_done_with_a_run_finds_data_that_have_moved(desp: Desp, tiny_mnist: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_what_is_done_with_a_run_finds_data_that_have_moved(
+    desp: Desp, tiny_mnist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score_few_images(monkeypatch, 4)
     arguments = ["--run", "run", "--data-dir", tiny_mnist, *TINY, *CHAIN]
     assert desp("train", "tiny-mnist-contrastive", *arguments).status == 0
     Path("run/samples.json").unlink()  # the report must make them again

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 TINY = [
     *("--training.steps", "4", "--training.batch-size", "4", "--method.energy.hidden", "8"),
     *("--method.training_sampler.steps", "2", "--method.training_sampler.stochastic-steps", "2"),
@@ -24,11 +26,13 @@ main(sys.argv[2:])
 """
 
 
-def test_two_processes_train_one_run(tmp_path: Path, launch_two: Callable[..., str]) -> None:
-    """And leave no thread to be killed at exit."""
+@pytest.mark.parametrize("start", ["start_two", pytest.param("launch_two", marks=pytest.mark.long)])
+def test_two_processes_train_one_run(tmp_path: Path, request: pytest.FixtureRequest, start: str) -> None:
+    """And leave no thread to be killed at exit. A launcher does no more than start them, and takes seconds."""
+    start_processes: Callable[..., str] = request.getfixturevalue(start)
     script, run = tmp_path / "script.py", tmp_path / "run"
     script.write_text(THREADS_AT_THE_END)
-    shown = launch_two(str(script), str(tmp_path), "train", "polygons-desp", "--run", str(run), *TINY)
+    shown = start_processes(str(script), str(tmp_path), "train", "polygons-desp", "--run", str(run), *TINY)
     assert json.loads((run / "summary.json").read_text())["processes"] == 2
     assert shown.count("trained 4 steps") == shown.count("next:") == 1
     assert (run / "samples.json").is_file()

@@ -111,6 +111,7 @@ def test_a_longer_run_is_noted(desp: Desp, tiny: list[str], polygons: Path) -> N
 
 def test_another_energy_than_the_recipes(desp: Desp) -> None:
     short = ("--training.steps", 2, "--training.batch-size", 4, "--method.energy.hidden", 8)
+    short += ("--method.sampler.steps", 2)
     own = ("--energy", "attention", "--method.energy.heads", 2)
     assert desp("train", "polygons-denoising", "--run", "seen", *own, *short).status == 0
     saved = json.loads(Path("seen/settings.json").read_text())["settings"]["method"]["energy"]

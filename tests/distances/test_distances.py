@@ -56,6 +56,21 @@ def test_huber_formula_on_both_sides_of_one() -> None:
     torch.testing.assert_close(huber_pairs(a.expand(4, 1, 2), b).flatten(), expected)
 
 
+@pytest.mark.parametrize("features", range(1, 7))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("first", "second"), [((3, 5), (3, 7)), ((2, 1, 4), (1, 9, 4)), ((5,), (2, 3)), ((2, 0), (2, 3))]
+)
+def test_huber_pairs_have_the_same_bits_with_and_without_gradients(
+    first: tuple[int, ...], second: tuple[int, ...], dtype: torch.dtype, features: int
+) -> None:
+    """In whichever layout they are computed."""
+    a, b = draw(*first, features, scale=2).to(dtype), draw(*second, features, seed=1, scale=2).to(dtype)
+    expected = huber_pairs(a.clone().requires_grad_(), b)
+    assert expected.requires_grad
+    assert torch.equal(huber_pairs(a, b), expected.detach())
+
+
 def test_huber_pairs_compares_all_with_all() -> None:
     a, b = draw(2, 3, 4, scale=2), draw(2, 5, 4, seed=1, scale=2)
     pairs = huber_pairs(a, b)

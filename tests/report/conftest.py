@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from desp.report.page import write_report
+
 SETTINGS = {
     "schema": 4,
     "task": {"kind": "polygons", "corners": [3, 4]},
@@ -146,6 +148,12 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def whole_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a run that has every file, drawn once."""
+    return write_report(write_run(tmp_path_factory.mktemp("whole") / "run")).read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def sample_data() -> dict[str, Any]:
     return samples()
@@ -157,8 +165,8 @@ def ablation_data() -> dict[str, Any]:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """Every figure that was rendered, in order: pictures are bytes, and bytes do not say what they show."""
+def drawn(monkeypatch: pytest.MonkeyPatch, undrawn: None) -> list[Figure]:
+    """Every figure that would be rendered, in order: pictures are bytes, and bytes do not say what they show."""
     figures: list[Figure] = []
     savefig = Figure.savefig
 

@@ -42,6 +42,7 @@ def test_settings_of_an_older_schema_have_their_present_names(make_run: MakeRun)
     assert record.stochastic_steps == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_settings_with_something_that_was_removed_are_shown_as_they_are(make_run: MakeRun) -> None:
     estimator = {"kind": "contrastive", "replay": 0.5}
     settings = {"task": {"kind": "polygons"}, "predictor": {"estimator": estimator}}

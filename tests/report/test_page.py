@@ -65,6 +65,7 @@ def page_of(folder: Path) -> str:
     return write_report(folder).read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_page_is_written_into_the_folder(make_run: MakeRun) -> None:
     folder = make_run()
     assert write_report(folder) == folder / "report.html"
@@ -76,25 +77,23 @@ def test_page_names_its_folder_also_from_inside_of_it(make_run: MakeRun, monkeyp
     assert "from the run folder run." in page_of(Path("."))
 
 
-def test_page_is_self_contained(make_run: MakeRun) -> None:
-    page = page_of(make_run())
-    assert "http://" not in page
-    assert "https://" not in page
-    assert "@import" not in page
-    for link in outline(page).links:
+def test_page_is_self_contained(whole_page: str) -> None:
+    assert "http://" not in whole_page
+    assert "https://" not in whole_page
+    assert "@import" not in whole_page
+    for link in outline(whole_page).links:
         assert link.startswith(("#", "data:"))
-    for target in re.findall(r"url\(([^)]*)\)", page):
+    for target in re.findall(r"url\(([^)]*)\)", whole_page):
         assert target.strip("'\"").startswith("#")
 
 
-def test_inner_links_have_targets(make_run: MakeRun) -> None:
-    seen = outline(page_of(make_run()))
+def test_inner_links_have_targets(whole_page: str) -> None:
+    seen = outline(whole_page)
     assert {link[1:] for link in seen.links if link.startswith("#")} <= set(seen.ids)
 
 
-def test_page_shows_score_beside_its_references(make_run: MakeRun) -> None:
-    page = page_of(make_run())
-    top = page[: page.index("<nav")]
+def test_page_shows_score_beside_its_references(whole_page: str) -> None:
+    top = whole_page[: whole_page.index("<nav")]
     assert f'<data value="9.1234567e-05" title="9.1234567e-05">9.123e{MINUS}5</data>' in top
     assert f"8.8e{MINUS}5" in top
     assert f"8.1e{MINUS}5" in top
@@ -104,9 +103,8 @@ def test_page_shows_score_beside_its_references(make_run: MakeRun) -> None:
     assert "finished " in top
 
 
-def test_page_has_every_section(make_run: MakeRun) -> None:
-    page = page_of(make_run())
-    assert 'class="missing"' not in page.replace('<noscript><p class="missing">', "")
+def test_page_has_every_section(whole_page: str) -> None:
+    assert 'class="missing"' not in whole_page.replace('<noscript><p class="missing">', "")
     for text in (
         "size RMSE",
         "method",
@@ -116,11 +114,12 @@ def test_page_has_every_section(make_run: MakeRun) -> None:
         "desp train polygons",
         "1 min 32 s",
     ):
-        assert text in page
-    assert "120.5 MB" in page
-    assert page.count('role="img"') == 6
+        assert text in whole_page
+    assert "120.5 MB" in whole_page
+    assert whole_page.count('role="img"') == 6
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("name", "command"),
     [
@@ -143,6 +142,7 @@ def test_page_of_a_run_that_has_only_begun(make_run: MakeRun) -> None:
     assert "training is not finished" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_unscored_run_shows_its_validation(make_run: MakeRun) -> None:
     page = page_of(make_run(evaluation=None))
     assert "Best validation score" in page[: page.index("<nav")]
@@ -190,6 +190,7 @@ def test_page_of_other_feature_counts(make_run: MakeRun, sample_data: dict[str, 
     assert payload["examples"][0]["frames"][2] == []
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_page_without_chains(make_run: MakeRun, sample_data: dict[str, Any]) -> None:
     for item in sample_data["examples"]:
         del item["chain"]
@@ -198,6 +199,7 @@ def test_page_without_chains(make_run: MakeRun, sample_data: dict[str, Any]) -> 
     assert outline(page).scripts[0] == "null"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_page_without_examples(make_run: MakeRun) -> None:
     assert "no predictions yet" in page_of(make_run(samples={"examples": []}))
 
@@ -224,15 +226,16 @@ def test_chain_payload_reads_presence_as_opacity(sample_data: dict[str, Any]) ->
 
 
 def test_heavy_chains_are_thinned(make_run: MakeRun, sample_data: dict[str, Any]) -> None:
-    frames = [[[0.5, 0.001 * point] for point in range(400)] for _ in range(301)]
+    frames = [[[0.5, 0.001 * point] for point in range(400)] for _ in range(162)]
     for item in sample_data["examples"]:
-        item["chain"] = {"frames": frames, "steps": list(range(301)), "energies": [0.0] * 301}
+        item["chain"] = {"frames": frames, "steps": list(range(162)), "energies": [0.0] * 162}
     path = write_report(make_run(samples=sample_data))
     assert path.stat().st_size < 1_500_000
     payload = json.loads(outline(path.read_text(encoding="utf-8")).scripts[0])
-    assert payload["examples"][0]["steps"][-1] == 300
+    assert payload["examples"][0]["steps"][-1] == 161
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_risk_runs_descend_only(make_run: MakeRun) -> None:
     settings = {"schema": 4, "method": {"kind": "set-risk", "sampler": {"kind": "descent", "steps": 80}}}
     page = page_of(make_run(settings={"recipe": "r", "seed": 0, "settings": settings}))
@@ -257,6 +260,7 @@ def test_report_needs_no_torch_and_imports_matplotlib_late() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_denoised_run_is_not_told_as_a_chain(make_run: MakeRun) -> None:
     settings = {"schema": 4, "method": {"kind": "denoising", "sampler": {"kind": "edm", "steps": 20}}}
     details = {"calibration": {"inputs": 50, "samples": 2, "histogram": [0.2, 0.3, 0.5]}}
@@ -286,7 +290,6 @@ def test_older_records_of_set_mnist_have_the_present_names(make_run: MakeRun) ->
     assert record.ablation["rows"][0]["size_rmse_released"] == 0.5
 
 
-def test_a_chain_is_told_as_one(make_run: MakeRun) -> None:
-    page = write_report(make_run()).read_text(encoding="utf-8")
-    assert "Ablation of S/T" in page
-    assert "Is the spread right?" not in page
+def test_a_chain_is_told_as_one(whole_page: str) -> None:
+    assert "Ablation of S/T" in whole_page
+    assert "Is the spread right?" not in whole_page

@@ -35,6 +35,7 @@ from desp.settings import (
     TrainingSettings,
 )
 from desp.tasks import EvaluationSetup, base
+from desp.tasks.polygons import PolygonsTask
 
 CHAIN = LangevinSettings(steps=10, stochastic_steps=8, noise_scale=0.02)
 # Its noise hardly falls: scaled alone, the first would soon be below the last.
@@ -149,9 +150,10 @@ def test_back_to_the_first_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not folder.evaluation_file.exists()
 
 
-def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run")
     train_run(DENOISING, 0, folder)
+    prefer(monkeypatch, EDMSettings(steps=10))
     tune_run(folder)
     evaluate_run(folder)
     kept = {path: path.read_bytes() for path in (folder.tuning_file, folder.evaluation_file, folder.summary_file)}
@@ -177,7 +179,9 @@ def test_the_sampler_stays_where_nothing_is_better(tmp_path: Path, monkeypatch: 
     assert tuning["sampler"] == tuning["before"]
 
 
-def test_scores_are_real_and_repeat(tmp_path: Path) -> None:
+def test_scores_are_real_and_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(PolygonsTask.protocols["full"], calibration_examples=6)
+    monkeypatch.setattr(PolygonsTask, "protocols", {"full": few})
     folder = RunFolder(tmp_path / "run")
     train_run(DENOISING, 0, folder)
     first, second = tune_run(folder), tune_run(folder)

@@ -202,7 +202,10 @@ def test_another_size_is_refused(folder: Path) -> None:
         task_of(folder).shape(7, True)
 
 
-def test_generated_scenes_have_exact_boxes_beside(knowing: Callable[..., SetPredictor]) -> None:
+def test_generated_scenes_have_exact_boxes_beside(
+    knowing: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("desp.tasks.clevr.IMAGES_AT_ONCE", 3)
     task = make_task(ClevrSettings(source="generated"))
     assert isinstance(task, ClevrTask)
     protocol = replace(task.protocol("quick"), test_examples=(3,))
@@ -267,8 +270,8 @@ def test_sets_without_presence_cannot_be_ranked(folder: Path, knowing: Callable[
 
 
 def test_a_longer_table_of_generated_scenes_begins_with_a_shorter_one() -> None:
-    short, long = (draw_table(count, torch.Generator().manual_seed(0), "boxes") for count in (2, 18))
-    assert (len(short.table), len(long.table), len(long.exact_boxes), len(long.visible)) == (2, 18, 18, 18)
+    short, long = (draw_table(count, torch.Generator().manual_seed(0), "boxes", at_once=3) for count in (2, 4))
+    assert (len(short.table), len(long.table), len(long.exact_boxes), len(long.visible)) == (2, 4, 4, 4)
     assert torch.equal(short.table.images, long.table.images[:2])
     assert torch.equal(short.exact_boxes, long.exact_boxes[:2])
     assert torch.equal(short.visible, long.visible[:2])
@@ -281,7 +284,10 @@ def batches(scenes: int, seed: int = 0) -> list[Tensor]:
     return [batch.x for batch in islice(source.batches(0), 2)]
 
 
-def test_scenes_rendered_before_training_come_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_scenes_rendered_before_training_come_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("desp.tasks.clevr.IMAGES_AT_ONCE", 2)
     first, second = batches(2)
     assert "rendering 2 scenes on a CPU" in caplog.text
     assert len(torch.cat([first, second]).unique(dim=0)) == 2

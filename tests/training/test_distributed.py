@@ -144,10 +144,10 @@ def check_no_thread_is_left_to_be_killed_at_exit(folder: Path) -> None:
         assert exchanging["after"] == []
 
 
-def test_two_processes(tmp_path: Path, launch_two: Callable[..., str]) -> None:
-    """One launch, which costs seconds, serves all kinds and all checks."""
+def test_two_processes(tmp_path: Path, start_two: Callable[..., str]) -> None:
+    """One start, which costs seconds, serves all kinds and all checks."""
     kinds: tuple[Kind, ...] = ("contrastive", "set-risk", "denoising", "denoiser", "tspn")
-    launch_two(str(SCRIPT), str(tmp_path), *kinds)
+    start_two(str(SCRIPT), str(tmp_path), *kinds)
     for kind in kinds:
         launched = collect(kind, tmp_path / kind)
         check_there_are_two_and_their_data_differ(launched)

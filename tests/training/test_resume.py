@@ -3,9 +3,11 @@
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,15 +114,29 @@ def test_patience_is_counted_across_an_interruption(tmp_path: Path) -> None:
 # -- processes that are killed -------------------------------------------------------------------------
 
 
-def run_script(folder: Path, kind: Kind, *options: str) -> int:
+RunScript = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def run_script(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunScript]:
+    """Trains in a process of its own, and tells how it ended."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(SCRIPT), str(folder), kind, *options]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode
+    command, errors = [sys.executable, str(SCRIPT)], tmp_path_factory.mktemp("script") / "errors.txt"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with errors.open("w") as file, subprocess.Popen(command, env=environment, stderr=file, **pipes) as script:
+
+        def run(folder: Path, kind: Kind, *options: str) -> int:
+            script.stdin.write(shlex.join([str(folder), kind, *options]) + "\n")
+            script.stdin.flush()
+            status = script.stdout.readline().strip()
+            assert status in ("0", str(-signal.SIGKILL)), errors.read_text()
+            return int(status)
+
+        yield run
+        script.stdin.close()  # which ends it
 
 
-def assert_resumes_exactly(tmp_path: Path, kind: Kind) -> None:
+def assert_resumes_exactly(run_script: RunScript, tmp_path: Path, kind: Kind) -> None:
     outcome, last = uninterrupted(kind, tmp_path / "whole")
     assert run_script(tmp_path / "parts", kind, "--resume") == 0
     assert_same(load_file(tmp_path / "parts" / "last.safetensors"), last)
@@ -131,17 +147,17 @@ def assert_resumes_exactly(tmp_path: Path, kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("kind", "seed"), [("contrastive", 0), pytest.param("set-risk", 1, marks=pytest.mark.long)]
 )
-def test_sigkill_after_a_random_step(tmp_path: Path, kind: Kind, seed: int) -> None:
+def test_sigkill_after_a_random_step(run_script: RunScript, tmp_path: Path, kind: Kind, seed: int) -> None:
     step = random.Random(seed).randrange(RICH.checkpoint_every + 1, RICH.steps)
     assert run_script(tmp_path / "parts", kind, "--kill-after", str(step)) == -signal.SIGKILL
     assert not (tmp_path / "parts" / "last.safetensors").exists()
-    assert_resumes_exactly(tmp_path, kind)
+    assert_resumes_exactly(run_script, tmp_path, kind)
 
 
-def test_sigkill_between_writing_and_renaming_a_checkpoint(tmp_path: Path) -> None:
+def test_sigkill_between_writing_and_renaming_a_checkpoint(run_script: RunScript, tmp_path: Path) -> None:
     assert run_script(tmp_path / "parts", "contrastive", "--kill-at-rename", "3") == -signal.SIGKILL
     names = sorted(path.name for path in (tmp_path / "parts" / "checkpoints").glob("*step-*"))
     left, whole = names
     assert left.startswith(".step-00000008.safetensors.")  # written, not renamed
     assert whole == "step-00000004.safetensors"
-    assert_resumes_exactly(tmp_path, "contrastive")
+    assert_resumes_exactly(run_script, tmp_path, "contrastive")

@@ -1,14 +1,21 @@
-"""Train the tiny problem in a process of its own, and die on request.
+"""Train the tiny problem in processes of their own, which die on request.
 
-python train_script.py FOLDER KIND [--resume] [--kill-after STEPS | --kill-at-rename COUNT]
+Reads lines FOLDER KIND [--resume] [--kill-after STEPS | --kill-at-rename COUNT] and trains as each says, in a
+process of its own that is forked from this one: loading torch takes longer than training. Writes the status that
+each ended with.
 """
 
 import argparse
 import os
+import shlex
 import signal
+import sys
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+import torch._dynamo  # else every process would load it, with its first optimiser
 from safetensors.torch import save_file
 from tiny_problem import ActingSource, rich_trainer, weights_of
 
@@ -32,7 +39,7 @@ def die_at_rename(count: int) -> None:
     os.replace = replace
 
 
-def main() -> None:
+def train(line: Sequence[str]) -> None:
     """Read the arguments and train."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -40,8 +47,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--kill-after", type=int)
     parser.add_argument("--kill-at-rename", type=int)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    arguments = parser.parse_args(line)
     if arguments.kill_at_rename:
         die_at_rename(arguments.kill_at_rename)
     source = ActingSource(arguments.kill_after, die) if arguments.kill_after else None
@@ -49,6 +55,28 @@ def main() -> None:
     outcome = trainer.fit(arguments.resume)
     save_file(weights_of(trainer), arguments.folder / "last.safetensors")
     save_file(outcome.weights, arguments.folder / "outcome.safetensors")
+
+
+def train_apart(line: Sequence[str]) -> int:
+    """Train in a process of its own; returns the status that it ended with, negative for a signal."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = 1
+    try:
+        train(line)
+        status = 0
+    except BaseException:  # noqa: BLE001 - whatever it is, it is told, and the process ends
+        traceback.print_exc()
+    os._exit(status)
+
+
+def main() -> None:
+    """One line after another."""
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        sys.stdout.write(f"{train_apart(shlex.split(line))}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -13,9 +13,6 @@ from desp.data.clevr_render import generate
 from desp.data.clevr_scenes import Scenes
 from desp.settings import ClevrTarget
 
-# Images of a table that are drawn together, whatever their number: a longer table begins with a shorter one.
-IMAGES_AT_ONCE = 16
-
 
 @dataclass(frozen=True)
 class GeneratedTable:
@@ -46,10 +43,11 @@ def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget
     return ImageTable(rendering.images, elements, scenes.mask.sum(dim=1)).batch()
 
 
-def draw_table(
-    count: int, generator: torch.Generator, target: ClevrTarget, at_once: int = IMAGES_AT_ONCE
-) -> GeneratedTable:
-    """So many images with their sets, drawn and rendered `at_once` on the generator's device, where they stay."""
+def draw_table(count: int, generator: torch.Generator, target: ClevrTarget, at_once: int = 16) -> GeneratedTable:
+    """So many images with their sets, drawn and rendered on the generator's device, where they stay.
+
+    They are drawn `at_once`, whatever their number, so that a longer table begins with a shorter one.
+    """
     parts = []
     for _ in range(0, count, at_once):
         scenes, rendering = generate(at_once, generator)

@@ -17,7 +17,7 @@ from desp.data.base import Augmentation, Batch, BatchSource, DeviceSource, Draw
 from desp.data.clevr import ClevrData, ImageTable, load_clevr
 from desp.data.clevr_boxes import MAX_OBJECTS
 from desp.data.clevr_cache import SIDE
-from desp.data.clevr_generated import IMAGES_AT_ONCE, GeneratedTable, draw_images, draw_table
+from desp.data.clevr_generated import GeneratedTable, draw_images, draw_table
 from desp.data.clevr_scene_file import RE_RENDERED
 from desp.data.image_augmentation import BoxAugmentation
 from desp.errors import DataError
@@ -45,14 +45,15 @@ logger = logging.getLogger(__name__)
 ENCODED_AT_ONCE = 250
 GENERATED_TESTS = 1000
 LONGER_DESCENTS = (20, 30)
-# Scenes for training that are rendered together on a GPU.
-RENDERED_AT_ONCE = 256
+# Scenes that are rendered together: on a CPU and for tests, and for training on a GPU.
+IMAGES_AT_ONCE, RENDERED_AT_ONCE = 16, 256
 
 
 @lru_cache(maxsize=4)  # rendering some hundred images takes seconds
 def _generated(count: int, part: str, target: ClevrTarget) -> GeneratedTable:
     """The same generated images for every run, rendered on a GPU if there is one; they are on the CPU."""
-    return draw_table(count, make_generator("clevr", part, device=default_device("auto")), target).to("cpu")
+    generator = make_generator("clevr", part, device=default_device("auto"))
+    return draw_table(count, generator, target, IMAGES_AT_ONCE).to("cpu")
 
 
 def _longer(method: MethodSettings) -> list[DescentSettings]:
