@@ -78,6 +78,15 @@ def test_real_data_are_averaged_over_seeds() -> None:
     assert by_metric(rows_of(results[2:]))["score"]["real_data"] is None
 
 
+def test_a_row_tells_whose_protocol_it_is_by() -> None:
+    def protocol(recipe: str, **more: Any) -> str:
+        return str(rows_of([made_up(recipe, 0, 1.0, 2.0, **more)])[0]["protocol"])
+
+    assert protocol("digits-desp-paper") == "paper"
+    assert protocol("digits-desp") == "ours"
+    assert protocol("digits-desp", protocol={"name": "quick"}) == "quick"
+
+
 def test_a_row_names_its_recipe() -> None:
     (row,) = (row for row in rows_of([made_up("digits-risk-chamfer", 4, 1.0, 2.0)]) if row["metric"] == "score")
     assert row == {
@@ -87,7 +96,7 @@ def test_a_row_names_its_recipe() -> None:
         "recipe": "digits-risk-chamfer",
         "variant": None,
         "scored": "raw",
-        "protocol": "full",
+        "protocol": "paper",
         "metric": "score",
         "unit": 1e-5,
         "direction": "lower",

@@ -129,7 +129,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "p_mean": -2.0,
         "p_std": 1.7,
         "noise_draws": 4,
-        "sampler": {**EDM, "steps": 12, "cardinality": "mode"},
+        "sampler": {**EDM, "cardinality": "mode"},
         "hidden": 256,
         "layers": 4,
         "heads": 8,

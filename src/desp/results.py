@@ -193,7 +193,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         "recipe": recipe.name,
         "variant": variant,
         "scored": recipe.scored,
-        "protocol": protocol_name(results[0]),
+        "protocol": _row_protocol(recipe, results[0]),
         "seeds": [result["seed"] for result in results],
         "steps": _length(results),
         "data": results[0].get("data"),
@@ -211,6 +211,15 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
                 | {"paper": _published(recipe, metric, variant), "real_data": _real(results, metric)}
             )
     return rows
+
+
+def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:
+    """`paper`: trained and scored as published; `ours`: by our settings, and what a user gets is scored.
+
+    What was not scored in full has the name of its counts instead.
+    """
+    name = protocol_name(result)
+    return {"raw": "paper", "returned": "ours"}[recipe.scored] if name == RECORDED else name
 
 
 def _published(recipe: Recipe, metric: str, variant: str | None) -> float | None:

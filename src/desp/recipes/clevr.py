@@ -4,7 +4,7 @@ from desp.recipes.registry import recipe
 from desp.settings import BoxDenoiserSettings, ClevrSettings, DetectorSettings, RunSettings, TrainingSettings
 
 
-@recipe(table="clevr", task="clevr-boxes", system="detector", scored="raw", minutes=4)
+@recipe(table="clevr", task="clevr-boxes", system="detector", scored="returned", expected=0.98, minutes=3)
 def clevr_detector() -> RunSettings:
     """CLEVR boxes, a plain detector: a heat map of centres on a feature pyramid."""
     return RunSettings(
@@ -16,7 +16,7 @@ def clevr_detector() -> RunSettings:
     )
 
 
-@recipe(table="clevr", task="clevr-boxes", system="box-denoiser", scored="returned", minutes=9)
+@recipe(table="clevr", task="clevr-boxes", system="box-denoiser", scored="returned", expected=0.98, minutes=8)
 def clevr_box_denoiser() -> RunSettings:
     """CLEVR boxes, denoised by a network that reads the image inside and around every box."""
     return RunSettings(

@@ -21,7 +21,7 @@ class BoxDenoiserSettings(DiffusionSettings):
     p_std: float = 1.7
     noise_draws: int = 4
     cardinality_weight: float = 0.1
-    sampler: EDMSettings = field(default_factory=lambda: EDMSettings(steps=12, cardinality="mode"))
+    sampler: EDMSettings = field(default_factory=lambda: EDMSettings(cardinality="mode"))
     hidden: int = 256
     """Width of all layers."""
     layers: int = 4
