@@ -197,6 +197,14 @@ def test_scaled_boxes_are_centres_and_sizes(folder: Path) -> None:
     assert (shape.input_shape, shape.max_size, shape.features) == ((3, 128, 128), 10, 4)
 
 
+def test_attributes_of_objects_are_narrow_beside_boxes() -> None:
+    shape, _ = make_task(ClevrSettings(source="generated", predict="objects")).shape(None, True)
+    state = torch.tensor([0.5, 0.5, 0.2, 0.2, -1.0, 1.0, 0.0, 1.0, 0.0, *[0.0] * 13]).expand(1, -1)
+    scaled = shape.scaling.scale(state)[0]
+    torch.testing.assert_close(scaled[4:9], torch.tensor([0.375, 0.625, 0.5, 0.5625, 0.4375]))
+    torch.testing.assert_close(shape.scaling.unscale(scaled[None]), state)
+
+
 def test_another_size_is_refused(folder: Path) -> None:
     with pytest.raises(DataError, match=r"up to 10 objects, but representation.max_size is 7"):
         task_of(folder).shape(7, True)

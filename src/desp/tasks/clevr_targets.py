@@ -17,6 +17,9 @@ from desp.settings import ClevrTarget, Columns, DataDescription
 # Ranges of centre x, centre y, width and height, normalised by the image's: those of all scenes by CLEVR's rules.
 _BOX_RANGE = ((0.0, 0.0, 0.02, 0.02), (1.0, 1.0, 0.4, 0.5))
 _STATE_RANGE = ((-1.0,) * 3 + (0.0,) * (STATE_FEATURES - 3), (1.0,) * STATE_FEATURES)
+# Beside boxes, states span an eighth of their range: diffusion settles what is large first, so that boxes find their
+# objects before attributes are read there. In one range with boxes, attributes would be settled while boxes are noise.
+_NARROW_STATE = ((-4.0,) * 3 + (-3.5,) * (STATE_FEATURES - 3), (4.0,) * 3 + (4.5,) * (STATE_FEATURES - 3))
 _BOX_NAMES = ("left", "top", "right", "bottom")
 _STATE_NAMES = ("x / 3", "y / 3", "z / 3", *(f"attribute {number + 1}" for number in range(STATE_FEATURES - 3)))
 
@@ -28,7 +31,7 @@ class Target:
     Attributes:
         task: name of the task, by what is scored.
         names: of the features.
-        low, high: their ranges; those of boxes as centre and size.
+        low, high: what is scaled to 0 and 1; boxes as centre and size.
         description: which features are boxes and categories.
         scored: the first feature that is scored; those before it say where an object is.
         metrics: AP at all thresholds.
@@ -87,8 +90,8 @@ TARGETS: dict[ClevrTarget, Target] = {
     "objects": Target(
         task="clevr-state",
         names=_BOX_NAMES + _STATE_NAMES,
-        low=_BOX_RANGE[0] + _STATE_RANGE[0],
-        high=_BOX_RANGE[1] + _STATE_RANGE[1],
+        low=_BOX_RANGE[0] + _NARROW_STATE[0],
+        high=_BOX_RANGE[1] + _NARROW_STATE[1],
         description=DataDescription(
             boxes=_AT_BOX,
             categories=tuple((first + BOX_FEATURES, end + BOX_FEATURES) for first, end in STATE_CATEGORIES),
