@@ -91,6 +91,15 @@ def test_energies_are_those_of_each_set_and_input() -> None:
     assert torch.equal(method.energies(code, y), both)
 
 
+@pytest.mark.parametrize("at_once", [1, 4, 5])
+def test_levels_may_be_denoised_in_parts(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, y = made(seed=2), padded((3, 2))
+    code = code_of(method, 2)
+    expected = method.energies(code, y)
+    monkeypatch.setattr("desp.methods.box_denoiser.DENOISED_AT_ONCE", at_once)
+    torch.testing.assert_close(method.energies(code, y), expected)
+
+
 def test_an_empty_set_has_nothing_to_denoise() -> None:
     method = made(seed=2)
     assert float(method.energies(code_of(method, 1), padded((0,)))[0]) == 0

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.boxes import corners_to_centres
+from desp.constants import constant
 from desp.methods.base import MethodParts, require_boxes
 from desp.methods.denoising import Diffusion, NetworkField
 from desp.nn import SIGMA_FEATURES
@@ -18,6 +19,7 @@ from desp.settings import BoxDenoiserSettings
 
 # Noise levels of the energy, from the last pixel to half of a typical box; each twice the one before.
 ENERGY_SIGMAS = (0.03, 0.06, 0.12, 0.24)
+DENOISED_AT_ONCE = 512
 
 
 class BoxDenoiser(Diffusion):
@@ -61,13 +63,27 @@ class BoxDenoiser(Diffusion):
         each input and cardinality (Kingma et al. 2021). The noise is always the same, and belongs to the ranks of
         elements from left to right, so that their order does not count.
         """
-        flow, clean = self._flow(code, y), to_symmetric(y)
+        shape = (len(ENERGY_SIGMAS), *self.set_shape)
+        noises = torch.randn(shape, generator=make_generator("box energy"), dtype=torch.float64).to(y)
+        sigmas = constant(ENERGY_SIGMAS, y.device, y.dtype)
+        # Few sets are denoised at all levels at once: launches take longer than what they compute.
+        levels = max(1, DENOISED_AT_ONCE // max(1, len(y)))
+        parts = zip(sigmas.split(levels), noises.split(levels), strict=True)
+        return torch.stack([self._error(code, y, *part) for part in parts]).sum(dim=0)
+
+    def _error(
+        self,
+        code: Tensor,
+        y: Float[Tensor, "b n c"],
+        sigmas: Float[Tensor, " levels"],
+        noises: Float[Tensor, "levels n c"],
+    ) -> Float[Tensor, " b"]:
+        """The sum over noise levels."""
+        levels = len(sigmas)
+        code, several = (item.repeat(levels, *(1,) * (item.dim() - 1)) for item in (code, y))
+        flow, clean, sigma = self._flow(code, several), to_symmetric(several), sigmas.repeat_interleave(len(y))
         ranks = torch.where(presence_mask(y), y[..., 0], torch.inf).argsort(dim=1).argsort(dim=1)
-        shape, total = (len(ENERGY_SIGMAS), *self.set_shape), clean.new_zeros(len(y))
-        noises = torch.randn(shape, generator=make_generator("box energy"), dtype=torch.float64).to(clean)
-        for sigma, noise in zip(ENERGY_SIGMAS, noises, strict=True):
-            noisy = clean + sigma * noise[ranks] * flow.mask
-            _, denoised = flow.denoise(noisy, torch.full_like(total, sigma))
-            errors = ((denoised - clean) * flow.mask).square().sum(dim=(1, 2))
-            total = total + errors / (2 * sigma**2)
-        return total
+        noise = noises[:, ranks].flatten(0, 1)
+        _, denoised = flow.denoise(clean + sigma.view(-1, 1, 1) * noise * flow.mask, sigma)
+        errors = ((denoised - clean) * flow.mask).square().sum(dim=(1, 2)) / (2 * sigma.square())
+        return errors.unflatten(0, (levels, -1)).sum(dim=0)
