@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from desp.older_results import SET_MNIST, present_ablation, present_evaluation, present_metric, present_result
-from desp.results import read_results
+from desp.results import read_results, result_path
 from desp.settings import SCHEMA
 from made_up_results import made_up
 
@@ -89,7 +89,8 @@ def test_columns_of_an_ablation() -> None:
 def test_the_projects_results_have_the_present_names() -> None:
     saved = {path.name: json.loads(path.read_text()) for path in RESULTS.glob("*-seed*.json")}
     for result in read_results(RESULTS):
-        old = saved[f"{result['recipe']}-seed{result['seed']}.json"]["scores"]["raw"]
+        path = result_path(RESULTS, result["recipe"], result["seed"], result.get("data_source"))
+        old = saved[path.name]["scores"]["raw"]
         new = result["scores"]["raw"]
         assert list(new.values()) == list(old.values())
         assert "calibration" not in new

@@ -338,7 +338,7 @@ def test_metrics_have_names() -> None:
     assert [metric.name for metric in AP_METRICS] == ["ap50", "ap60", "ap70", "ap80", "ap90"]
     assert [metric.name for metric in STATE_METRICS] == ["ap_inf", "ap1", "ap05", "ap025", "ap0125"]
     for metric in (*AP_METRICS, *STATE_METRICS):
-        assert (metric.direction, metric.unit) == ("higher", 1.0)
+        assert (metric.direction, metric.unit) == ("higher", 0.01)
         assert find_metric((*AP_METRICS, *STATE_METRICS), f"{metric.name}_first100") == metric
 
 

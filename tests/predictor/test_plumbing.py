@@ -14,6 +14,7 @@ from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
 from desp.predictor import shape as shape_module
 from desp.predictor.fitting import dataset_source, train_predictor
+from desp.randomness import make_generator
 from desp.settings import (
     DataDescription,
     EnergyDenoisingSettings,
@@ -311,3 +312,13 @@ def test_shapes_survive_json() -> None:
         [(torch.zeros(4, 3), 9 * torch.rand(2, 2))], description=DataDescription(input_kind="set")
     )
     assert from_json(DataShape, to_json(shape)) == shape
+
+
+def test_codes_are_repeated_batch_by_batch(fitted_variant: SetPredictor, pairs: Pairs) -> None:
+    """Of K samples, sets and energies are those of codes that were repeated beforehand."""
+    code = fitted_variant.encode(torch.stack([x for x, _ in pairs[:2]]))
+    together = fitted_variant.sample(code, make_generator(3), samples=3)[0]
+    repeated = code.repeat_interleave(3, dim=0)
+    assert torch.equal(together, fitted_variant.sample(repeated, make_generator(3))[0])
+    energies = fitted_variant.raw_energy(code, together, 3)
+    torch.testing.assert_close(energies, fitted_variant.raw_energy(repeated, together), equal_nan=True)

@@ -80,8 +80,15 @@ class KnowingPredictor(SetPredictor):
         return self.inputs[code[:, 0].long()]
 
     def sample(
-        self, code: Tensor, generator: torch.Generator, *, sampler: SamplerSettings | None = None, **_: Any
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        *,
+        sampler: SamplerSettings | None = None,
+        samples: int = 1,
+        **_: Any,
     ) -> tuple[Tensor, ChainInfo]:
+        code = code.repeat_interleave(samples, dim=0)
         x = self.inputs_of(code)
         self.asked.append(Asked(x, generator.initial_seed(), sampler))
         values = self.draw(x, generator)
@@ -90,9 +97,10 @@ class KnowingPredictor(SetPredictor):
         coarse = bool((code[:, 1] != torch.tensor(PRECISE)).any())
         return values.to(torch.bfloat16).float() if coarse else values, ChainInfo()
 
-    def raw_energy(self, code: Tensor, values: Tensor) -> Tensor:
+    def raw_energy(self, code: Tensor, values: Tensor, samples: int = 1) -> Tensor:
         if self.level is not None:
             return torch.full((len(values),), self.level)
+        code = code.repeat_interleave(samples, dim=0)
         rows = torch.linspace(1, 2, values.shape[1]).unsqueeze(-1)  # unlike a true one, it sees the order
         return (rows * values.square()).flatten(1).sum(dim=1) + self.inputs_of(code).flatten(1).sum(dim=1)
 

@@ -30,8 +30,10 @@ class Known(SetPredictor):
     def encode(self, x: Tensor) -> Tensor:
         return x
 
-    def sample(self, code: Tensor, generator: torch.Generator, **_: Any) -> tuple[Tensor, None]:  # type: ignore[override]
-        return _normal(code, self.deviation, generator), None
+    def sample(  # type: ignore[override]
+        self, code: Tensor, generator: torch.Generator, samples: int = 1, **_: Any
+    ) -> tuple[Tensor, None]:
+        return _normal(code.repeat_interleave(samples, dim=0), self.deviation, generator), None
 
 
 def _normal(x: Tensor, deviation: float, generator: torch.Generator) -> Tensor:

@@ -4,11 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, Literal, cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from desp.data.shape import DataShape
@@ -132,27 +131,30 @@ class Method(nn.Module, ABC):
         sampler: SamplerSettings | None = None,
         record: Record = "nothing",
         presence: Bool[Tensor, "b n"] | None = None,
-    ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
-        """One padded set for each code, with the record of its chain.
+        samples: int = 1,
+    ) -> tuple[Float[Tensor, "bk n c"], ChainInfo]:
+        """K padded sets for each code, one after the other, with the record of their chains.
 
-        Sets are sampled in batches of `CHAINS_AT_ONCE`; the last of several batches is padded to that size.
+        Sets are sampled in batches of `CHAINS_AT_ONCE`; the last of several batches is padded to that size. Codes
+        are repeated batch by batch, as those of images may be whole feature maps.
 
         Args:
-            code: of the inputs, repeated for several samples of one.
+            code: of the inputs.
             generator: of all noise.
             sampler: another one than the settings'.
             record: how much of the chain to keep.
             presence: which elements there are, where outputs are aligned with inputs.
+            samples: K.
         """
-        parts = []
-        of_parts = repeat(None) if presence is None else presence.split(CHAINS_AT_ONCE)
-        for part, known in zip(code.split(CHAINS_AT_ONCE), of_parts, strict=False):
-            missing = CHAINS_AT_ONCE - len(part) if len(code) > CHAINS_AT_ONCE else 0
-            filled = None if known is None else _filled_up(known, missing)
-            values, info = self.sample_batch(_filled_up(part, missing), generator, sampler, record, filled)
-            parts.append((values[: len(part)], info))
+        parts, total = [], samples * len(code)
+        for rows in _batches(total, code.device):
+            missing = CHAINS_AT_ONCE - len(rows) if total > CHAINS_AT_ONCE else 0
+            inputs = rows // samples
+            known = None if presence is None else _filled_up(presence[inputs], missing)
+            values, info = self.sample_batch(_filled_up(code[inputs], missing), generator, sampler, record, known)
+            parts.append((values[: len(rows)], info))
         joined = ChainInfo.combined([info for _, info in parts], lambda of_parts: torch.cat(of_parts, dim=1))
-        return torch.cat([values for values, _ in parts]), joined.map(lambda of_chains: of_chains[:, : len(code)])
+        return torch.cat([values for values, _ in parts]), joined.map(lambda of_chains: of_chains[:, :total])
 
     @abstractmethod
     def sample_batch(
@@ -173,10 +175,12 @@ class Method(nn.Module, ABC):
         return start
 
     @torch.no_grad()
-    def energies(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
-        """The energy of padded sets for codes, lower is more plausible; NaN where the method has none."""
-        parts = zip(code.split(CHAINS_AT_ONCE), y.split(CHAINS_AT_ONCE), strict=True)
-        return torch.cat([self.energy_batch(some, sets) for some, sets in parts])
+    def energies(
+        self, code: Float[Tensor, "b *code"], y: Float[Tensor, "bk n c"], samples: int = 1
+    ) -> Float[Tensor, " bk"]:
+        """The energy of K padded sets for each code, lower is more plausible; NaN where the method has none."""
+        parts = _batches(len(y), code.device)
+        return torch.cat([self.energy_batch(code[rows // samples], y[rows]) for rows in parts])
 
     def energy_batch(self, code: Tensor, y: Tensor) -> Tensor:
         """The energy (B,) of at most `CHAINS_AT_ONCE` padded sets."""
@@ -194,6 +198,11 @@ class Method(nn.Module, ABC):
         """
         del code, y, generator, steps, probes
         raise SettingsError(NO_DENSITY)
+
+
+def _batches(total: int, device: torch.device) -> tuple[Int[Tensor, " rows"], ...]:
+    """The numbers of all sets, `CHAINS_AT_ONCE` at a time."""
+    return torch.arange(total, device=device).split(CHAINS_AT_ONCE)
 
 
 def _filled_up(rows: Tensor, missing: int) -> Tensor:

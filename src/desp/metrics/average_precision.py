@@ -25,11 +25,11 @@ STATE_FEATURES = 18
 TIE_ORDERS = 10
 
 AP_METRICS = tuple(
-    Metric(f"ap{round(100 * iou)}", 1.0, "higher", f"average precision of boxes with an IoU of at least {iou}")
+    Metric(f"ap{round(100 * iou)}", 0.01, "higher", f"average precision of boxes with an IoU of at least {iou}")
     for iou in IOUS
 )
 STATE_METRICS = tuple(
-    Metric(name, 1.0, "higher", f"average precision of objects with all attributes right, {within}")
+    Metric(name, 0.01, "higher", f"average precision of objects with all attributes right, {within}")
     for name, within in (
         ("ap_inf", "at any distance"),
         ("ap1", "within a distance of 1"),

@@ -54,14 +54,29 @@ def markdown_table(rows: list[Row]) -> str:
             "" if row[name] is None else _short(row[name] / row["unit"])
             for name in ("paper", "value", "std", "real_data")
         )
-        unit = "" if row["unit"] == 1 else f" ({row['unit']:.0e})".replace("e-0", "e-")
         ours = f"**{ours}** ± {spread}" if spread else f"**{ours}**"
         recipe, _, variant = recipe_label(row).partition(" ")
         name = f"`{recipe}` {variant}".strip()
         seeds = str(len(row["seeds"]))
-        cells = (row["task"], name, f"{row['metric']}{unit}", paper, ours, real, seeds, row["steps"] or "")
+        cells = (
+            row["task"],
+            name,
+            f"{row['metric']}{_unit(row['unit'])}",
+            paper,
+            ours,
+            real,
+            seeds,
+            row["steps"] or "",
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _unit(value: float) -> str:
+    """As it stands behind a metric's name."""
+    if value == 0.01:
+        return " (%)"
+    return "" if value == 1 else f" ({value:.0e})".replace("e-0", "e-")
 
 
 def _short(value: float) -> str:

@@ -220,15 +220,13 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         if samples < 1:
             raise SettingsError(f"samples must be at least 1, got {samples}.")
         batch = self._as_batch(x)
-        code = self.encode(batch).repeat_interleave(samples, dim=0)
-        given = self.given_presence(batch)
-        presence = None if given is None else given.repeat_interleave(samples, dim=0)
+        code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
-        values, _ = self.sample(code, generator, sampler=sampler, presence=presence)
+        values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
         returned = self.unpad_sets(values)
         # Decided categories are other numbers than those that were sampled.
         scored = self.pad_sets(returned) if self.shape.description.categories else values
-        energies = self.raw_energy(code, scored).cpu().view(-1, samples)
+        energies = self.raw_energy(code, scored, samples).cpu().view(-1, samples)
         ragged = [item.cpu() for item in returned.to_ragged()]
         comparable = given is not None or not self.method_settings.predicts_cardinality
         has_energy = self.method_settings.has_energy
@@ -309,8 +307,9 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         sampler: SamplerSettings | None = None,
         record: Record = "nothing",
         presence: Tensor | None = None,
+        samples: int = 1,
     ) -> tuple[Tensor, ChainInfo]:
-        """One raw padded set (B, N, C) for each code, with the chain's record.
+        """K raw padded sets for each code, (B K, N, C), with the chain's record.
 
         `predict` is the friendly form; scores of raw output need this one.
 
@@ -320,16 +319,17 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             sampler: sampler settings to use instead of the method's own.
             record: what to keep of the chain: nothing, energies, or these and all sets.
             presence: (B, N), from `given_presence`, where outputs are aligned with inputs.
+            samples: K.
         """
         with self._predicting():
             chosen = sampler or self.method_settings.prediction_sampler
-            return self.method.sample(code, generator, chosen, record, presence)
+            return self.method.sample(code, generator, chosen, record, presence, samples)
 
     @torch.no_grad()
-    def raw_energy(self, code: Tensor, values: Tensor) -> Tensor:
-        """The energy (B,) of raw padded sets (B, N, C) for codes; NaN for a method that has none."""
+    def raw_energy(self, code: Tensor, values: Tensor, samples: int = 1) -> Tensor:
+        """The energy (B K,) of K raw padded sets (B K, N, C) for each code; NaN for a method that has none."""
         with self._predicting():
-            return self.method.energies(code, values)
+            return self.method.energies(code, values, samples)
 
     # -- saving ----------------------------------------------------------------------------------------
 

@@ -85,8 +85,9 @@ class ClevrTask(Task):
         del seed
         self.settings, self.target = settings, TARGETS[settings.predict]
         self.name, self.of_boxes = self.target.task, settings.predict == "boxes"
-        score = Metric("score", 1.0, "higher", "average precision, mean over all thresholds")
-        spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION) if self.of_boxes else ()
+        score = Metric("score", 0.01, "higher", "average precision, mean over all thresholds")
+        known = self.of_boxes and settings.source == "generated"  # what is hidden
+        spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION) if known else ()
         self.metrics = (score, *self.target.metrics, SIZE_RMSE, RIGHT_SIZE, *spread)
         self.axes = {"names": list(self.target.names), "closed": False, "image_rows": self.of_boxes}
 

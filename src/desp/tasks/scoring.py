@@ -124,18 +124,17 @@ class EvaluationSetup:
             name: of the generator.
 
         Returns:
-            Their codes (B K, ...), and the sampler's raw output (B K, N, C).
+            Their codes (B, ...), and the sampler's raw output (B K, N, C).
         """
         predictor, codes, given = self.predictor, [], []
         for some in inputs:
             x = some.reshape(len(some), *predictor.shape.input_shape).to(predictor.device)
             codes.append(predictor.encode(x))
             given.append(predictor.given_presence(x))
-        code = torch.cat(codes).repeat_interleave(samples, dim=0)
-        known = [item for item in given if item is not None]
-        presence = torch.cat(known).repeat_interleave(samples, dim=0) if known else None
+        code, known = torch.cat(codes), [item for item in given if item is not None]
+        presence = torch.cat(known) if known else None
         generator = make_generator(self.seed, *name, device=predictor.device)
-        raw, _ = predictor.sample(code, generator, sampler=self.sampler, presence=presence)
+        raw, _ = predictor.sample(code, generator, sampler=self.sampler, presence=presence, samples=samples)
         return code, raw
 
     def distances(self, examples: Batch, samples: int = CALIBRATION_SAMPLES) -> Tensor:
@@ -208,7 +207,7 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
         },
         real_data={},
         details={"held_out": len(answers), "samples": samples, **rank_details},
-        energy=float(predictor.raw_energy(code, raw).mean()),
+        energy=float(predictor.raw_energy(code, raw, samples).mean()),
     )
 
 
