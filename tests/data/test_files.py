@@ -130,9 +130,7 @@ def test_images_of_other_channels_are_refused(tmp_path: Path) -> None:
 
 def test_huge_images_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png_that_claims(9000, 9000))
-    with pytest.raises(
-        DataError, match=r"here: cannot read the image .*a.png: the image has more than 64"
-    ):
+    with pytest.raises(DataError, match=r"here: cannot read the image .*a.png: the image has more than 64"):
         read_input("a.png", "image", (3, 4, 4), tmp_path, "here")
 
 

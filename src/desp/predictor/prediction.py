@@ -1,5 +1,6 @@
 """What a predictor gives for one input."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -20,12 +21,15 @@ class Prediction:
         comparable_across_cardinalities: whether energies of sets of different cardinality can be compared. Where
             the cardinality is predicted they cannot: each has an unknown constant of its own.
         has_energy: whether the method has an energy at all.
+        presence: K tensors (n_k,), the presence of each element as it was sampled: a detector's confidence. 1 where
+            the cardinality is predicted first; empty where sets are padded without presence.
     """
 
     sets: list[Tensor]
     energies: Tensor
     comparable_across_cardinalities: bool = True
     has_energy: bool = True
+    presence: Sequence[Tensor] = ()
 
     @property
     def best(self) -> Tensor:

@@ -230,11 +230,13 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         scored = self.pad_sets(returned) if self.shape.description.categories else values
         energies = self.raw_energy(code, scored).cpu().view(-1, samples)
         ragged = [item.cpu() for item in returned.to_ragged()]
+        rows = zip(values[..., -1].cpu(), returned.mask.cpu(), strict=True)
+        sampled = [row[mask] for row, mask in rows] if self.method.padding.with_presence else []
         comparable = given is not None or not self.method_settings.predicts_cardinality
         has_energy = self.method_settings.has_energy
         return [
-            Prediction(ragged[i * samples : (i + 1) * samples], energies[i], comparable, has_energy)
-            for i in range(len(batch))
+            Prediction(ragged[own], energies[i], comparable, has_energy, sampled[own])
+            for i, own in enumerate(slice(i * samples, (i + 1) * samples) for i in range(len(batch)))
         ]
 
     def predict_one(

@@ -33,7 +33,7 @@ from desp.metrics.average_precision import (
 from desp.metrics.box_samples import HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
-from desp.predictor.pooling import filter_batch_by_confidence, pool_batch
+from desp.predictor.pooling import returned_batch
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.settings import ClevrSettings, ClevrTarget, DataDescription, TrainingSettings
@@ -275,7 +275,5 @@ class ClevrTask(Task):
         """The sets a user gets: of one sample, or of all of them pooled."""
         if not self.of_boxes or values.shape[1] == 1:
             return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
-        pooled, confidence = pool_batch(elements, mask)
-        kept = filter_batch_by_confidence(pooled, confidence)  # the most confident come first
-        first = slice(MAX_OBJECTS)
-        return Detections(kept.elements[:, first], confidence[:, first], kept.mask[:, first])
+        sets, confidence = returned_batch(elements, mask, BOXES, MAX_OBJECTS)
+        return Detections(sets.elements, confidence, sets.mask)
