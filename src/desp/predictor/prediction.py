@@ -21,8 +21,8 @@ class Prediction:
         comparable_across_cardinalities: whether energies of sets of different cardinality can be compared. Where
             the cardinality is predicted they cannot: each has an unknown constant of its own.
         has_energy: whether the method has an energy at all.
-        presence: K tensors (n_k,), the presence of each element as it was sampled: a detector's confidence. 1 where
-            the cardinality is predicted first; empty where sets are padded without presence.
+        presence: K tensors (n_k,), the presence of each element as it was sampled: the confidence of a detector. 1
+            where the cardinality is predicted first; nothing where sets are padded without presence.
     """
 
     sets: list[Tensor]

@@ -38,8 +38,8 @@ from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.settings import ClevrSettings, ClevrTarget, DataDescription, TrainingSettings
 from desp.settings.base import require_setting
-from desp.tasks.base import Task
-from desp.tasks.detections import Detections, Predictions, worth_of_samples
+from desp.tasks.base import ShownExample, Task, shown_example
+from desp.tasks.detections import MOSTLY_HIDDEN, Detections, Predictions, worth_of_samples
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 from desp.training.device import default_device
 
@@ -90,7 +90,7 @@ class ClevrTask(Task):
         score = Metric("score", 1.0, "higher", "average precision, mean over all thresholds")
         spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION) if self.of_boxes else ()
         self.metrics = (score, *self.named, SIZE_RMSE, RIGHT_SIZE, *spread)
-        self.axes = {"names": FEATURE_NAMES[settings.predict], "closed": False, "image_rows": self.of_boxes}
+        self.axes = {"names": FEATURE_NAMES[settings.predict], "closed": False, "row_first": False}
 
     @property
     def data_label(self) -> str:  # type: ignore[override]
@@ -180,6 +180,16 @@ class ClevrTask(Task):
         del seed
         table, _ = self._tests(protocol)
         return [table.example(index) for index in range(len(table))]
+
+    def shown_examples(self, seed: int) -> list[ShownExample]:
+        """The first images; of generated ones one with a mostly hidden object, whose box can only be guessed."""
+        shown = super().shown_examples(seed)
+        table, generated = self._tests(self.protocol("quick"))
+        hidden = None if generated is None else generated.first_hidden(MOSTLY_HIDDEN)
+        if hidden is not None:
+            label = f"held-out example {hidden + 1}: an object is mostly hidden"
+            shown[min(hidden, len(shown) - 1)] = shown_example(label, table.example(hidden))
+        return shown
 
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Images of the validation part; or generated ones, always the same."""
