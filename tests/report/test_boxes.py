@@ -39,13 +39,9 @@ def samples(axes: dict[str, Any], truth: Any, prediction: Any, **more: Any) -> d
 def rectangles(panel: Any) -> list[tuple[list[float], str]]:
     """Corners and colour of each."""
     found = [item for item in panel.patches if isinstance(item, Rectangle)]
-    return [
-        (
-            [*item.get_xy(), item.get_x() + item.get_width(), item.get_y() + item.get_height()],
-            to_hex(item.get_ec()),
-        )
-        for item in found
-    ]
+    places = [(*item.get_xy(), item.get_width(), item.get_height()) for item in found]
+    colours = [to_hex(item.get_edgecolor()) for item in found]
+    return [([x, y, x + wide, y + high], own) for (x, y, wide, high), own in zip(places, colours, strict=True)]
 
 
 def test_boxes_are_rectangles_with_y_downwards_over_the_image(drawn: list[Figure]) -> None:
@@ -133,6 +129,15 @@ def test_a_picture_has_a_panel_for_each_set_with_classes_and_confidences(drawn: 
     assert (first.get_title(), second.get_xlabel()) == ("sample 1", "empty")
     assert [text.get_text() for text in first.texts] == ["dog 0.88"]
     assert rectangles(second) == []
+
+
+def test_labels_stay_within_the_image(drawn: list[Figure]) -> None:
+    axes = Axes2D.from_samples({"axes": AXES})
+    boxes = np.array([[-0.2, -0.1, 0.3, 0.4], [0.5, 0.5, 0.6, 0.6]])
+    box_picture(None, [BoxPanel(boxes, confidence=(1.0, 0.6))], axes)
+    outside, inside = drawn[0].axes[0].texts
+    assert (outside.get_position(), outside.get_va()) == ((0, 0), "top")
+    assert (inside.get_position(), inside.get_va()) == ((0.5, 0.5), "bottom")
 
 
 def test_many_panels_are_wrapped(drawn: list[Figure]) -> None:

@@ -27,6 +27,8 @@ CLASS_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9
 _URI = "data:image/png;base64,"
 # Of a picture: inches of a panel's longer side, and panels in a row.
 _PANEL, _IN_A_ROW = 3.2, 5
+# Of a panel's height, that a label needs.
+_ROOM = 0.06
 
 
 def image_of(example: dict[str, Any]) -> Image | None:
@@ -117,10 +119,16 @@ def draw_boxes(
         shown: dict[str, Any] = {"fill": False, "edgecolor": own, "linewidth": width, "path_effects": halo}
         panel.add_patch(Rectangle(place, *size, **shown, zorder=3))
         if labels and labels[index]:
-            ground = {"facecolor": own, "edgecolor": "none", "pad": 0.8}
-            words: dict[str, Any] = {"color": "white", "fontsize": 6.5, "va": "bottom", "ha": "left"}
-            words |= {"bbox": ground, "clip_on": True, "parse_math": False, "zorder": 4}
-            panel.text(min(left, right), min(top, bottom), labels[index], **words)
+            _label(panel, min(left, right), min(top, bottom), labels[index], own)
+
+
+def _label(panel: "Axes", left: float, top: float, text: str, colour: str) -> None:
+    """A text above a box, or inside it where there is no room above; within the panel, as the box may leave it."""
+    (first, _), (bottom, ceiling) = panel.get_xlim(), panel.get_ylim()
+    above = top - ceiling > _ROOM * (bottom - ceiling)
+    words: dict[str, Any] = {"color": "white", "fontsize": 6.5, "va": "bottom" if above else "top", "ha": "left"}
+    words |= {"bbox": {"facecolor": colour, "edgecolor": "none", "pad": 0.8}, "clip_on": True, "zorder": 4}
+    panel.text(max(left, first), max(top, ceiling), text, parse_math=False, **words)
 
 
 def class_legend(figure: "Figure", used: Iterable[int], axes: Axes2D) -> None:
