@@ -5,7 +5,8 @@ each object as shares of the image, and its shape as one-hot columns. scenes.cla
 
 python examples/own_boxes.py --output scenes --count 60
 desp train custom --data scenes/scenes.jsonl --use-method box-denoiser --task.image-size 64 \\
-    --task.description.boxes 0 4 --task.description.categories 4 7 --training.steps 300 --run runs/scenes
+    --task.description.boxes 0 4 --task.description.categories 4 7 \\
+    --method.hidden 64 --method.layers 2 --training.batch-size 8 --training.steps 200 --run runs/scenes
 desp predict runs/scenes --input scenes/0000.png --best --draw pictures
 """
 

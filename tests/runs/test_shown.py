@@ -60,6 +60,13 @@ def test_images_are_small_colour_pngs(channels: int, size: tuple[int, int]) -> N
             assert (np.array(picture) == 51).all()
 
 
+def test_a_png_has_the_pixels_of_its_image() -> None:
+    image = torch.randint(256, (3, 9, 5), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    content = base64.b64decode(image_uri(image).removeprefix("data:image/png;base64,"))
+    with Image.open(io.BytesIO(content)) as picture:
+        assert np.array_equal(np.array(picture), image.permute(1, 2, 0).numpy())
+
+
 def test_large_images_are_drawn_smaller_in_their_proportions(tmp_path: Path) -> None:
     Image.new("RGB", (2 * LARGEST_DRAWN, 100)).save(tmp_path / "wide.png")
     assert drawn_image(tmp_path / "wide.png").shape == (50, LARGEST_DRAWN, 3)

@@ -1,25 +1,28 @@
 """How the sets of a run are drawn, and the images that they belong to, as files for pictures hold them."""
 
 import base64
-import io
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import UInt8
+import torch.nn.functional as F
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from desp.data.base import to_float
 from desp.data.images import Bytes, UnusableImage, image_size, read_image
 from desp.errors import DataError
-from desp.extras import require
 from desp.predictor import DataShape
 from desp.runs.folder import LoadedRun
 from desp.tasks.base import default_axes
 
 # Of an image in samples.json, in pixels: five of them take some 200 kB.
 LONGEST_SIDE = 128
+# Of a PNG: the filter of rows, and the kind of pixels.
+_UP, _COLOURS = 2, 2
 # Of an image in a picture of its own.
 LARGEST_DRAWN = 1024
 # Boxes that reach farther than this share of an image are written in pixels.
@@ -59,16 +62,31 @@ def _moved(columns: tuple[int, int], order: list[int]) -> list[int]:
     return [first, first + columns[1] - columns[0]]
 
 
-def image_uri(image: UInt8[Tensor, "c height width"] | Tensor) -> str:
-    """An image of bytes, or of intensities in [0, 1], as a small PNG inside a text."""
-    image_module = require("PIL.Image", "viz", "write images")
-    pixels = (to_float(image.unsqueeze(0), torch.float32)[0].clamp(0, 1) * 255).round().byte()
-    pixels = pixels[:3] if len(pixels) >= 3 else pixels[:1].expand(3, -1, -1)
-    picture = image_module.fromarray(pixels.permute(1, 2, 0).contiguous().cpu().numpy())
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+def image_uri(image: UInt8[Tensor, "c height width"] | Float[Tensor, "c height width"]) -> str:
+    """An image of bytes, or of intensities in [0, 1], as a small PNG inside a text.
+
+    It is written at the end of every training, so it must not need the extra for pictures.
+    """
+    values = to_float(image.cpu().unsqueeze(0), torch.float32)[0].clamp(0, 1)
+    values = values[:3] if len(values) >= 3 else values[:1].expand(3, -1, -1)
+    share = min(1.0, LONGEST_SIDE / max(values.shape[1:]))
+    height, width = (max(1, round(share * side)) for side in values.shape[1:])
+    pixels = (F.adaptive_avg_pool2d(values, (height, width)) * 255).round().byte()
+    return f"data:image/png;base64,{base64.b64encode(_png(pixels)).decode('ascii')}"
+
+
+def _png(pixels: UInt8[Tensor, "3 height width"]) -> bytes:
+    """Colours as a PNG file; rows are differences from the row above, which compress better."""
+    _, height, width = pixels.shape
+    rows = pixels.permute(1, 2, 0).reshape(height, -1)
+    above = torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
+    filtered = torch.cat([torch.full((height, 1), _UP, dtype=torch.uint8), rows - above], dim=1)
+    header = struct.pack(">IIBBBBB", width, height, 8, _COLOURS, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.numpy().tobytes(), 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in chunks
+    )
 
 
 # -- predictions to draw ---------------------------------------------------------------------------------
