@@ -170,7 +170,12 @@ EXAMPLES: list[Any] = [
         scaling="none",
     ),
     DataDescription(
-        input_kind="set", aligned=True, categories=((0, 2), (3, 5)), boxes=((5, 9),), position=((9, 11),)
+        input_kind="set",
+        aligned=True,
+        categories=((0, 2), (3, 5)),
+        boxes=((5, 9),),
+        class_names=("cat", "dog"),
+        position=((9, 11),),
     ),
     TrainingSettings(
         steps=1,
@@ -192,7 +197,7 @@ EXAMPLES: list[Any] = [
     ),
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
-    FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5),
+    FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5, image_size=8),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
     ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),
     RunSettings(

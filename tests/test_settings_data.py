@@ -24,6 +24,13 @@ def test_a_position_is_one_and_nothing_else(columns: dict[str, Any], name: str) 
         DataDescription(**columns)
 
 
+def test_class_names_are_as_many_as_the_columns_of_the_first_categories() -> None:
+    DataDescription(categories=((0, 2), (2, 5)), class_names=("cat", "dog"))
+    for columns in ((), ((0, 3),)):
+        with pytest.raises(SettingsError, match="class_names must be a name for each column of the first"):
+            DataDescription(categories=columns, class_names=("cat", "dog"))
+
+
 @pytest.mark.parametrize("columns", [{"position": ((2, 4),)}, {"categories": ((1, 4),)}, {"boxes": ((0, 4),)}])
 def test_columns_lie_within_an_element(columns: dict[str, Any]) -> None:
     DataDescription(**columns).check_features(4)

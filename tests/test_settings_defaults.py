@@ -86,7 +86,14 @@ REPRESENTATION = {
     "max_size": None,
     "scaling": "auto",
 }
-DESCRIPTION = {"input_kind": None, "aligned": False, "categories": (), "boxes": (), "position": ()}
+DESCRIPTION = {
+    "input_kind": None,
+    "aligned": False,
+    "categories": (),
+    "boxes": (),
+    "class_names": (),
+    "position": (),
+}
 DESCENT = {"kind": "descent", "steps": 20, "step_size": 1.0}
 DEEP_SETS = {
     "kind": "deep-sets",
@@ -229,7 +236,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     },
     PolygonsSettings: {"kind": "polygons", "corners": (4, 5, 6, 7, 8)},
     DigitsSettings: {"kind": "digits"},
-    FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1},
+    FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1, "image_size": 0},
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
     ClevrSettings: {

@@ -40,7 +40,8 @@ def test_boxes_are_converted_and_trained_on(desp: Desp, annotations: Path) -> No
     arguments = ["data", "boxes", annotations, "--images", "photos", "--output"]
     finished = desp(*arguments, "plain.jsonl")
     assert finished.status == 0, finished.err
-    assert "Images have 3 different sizes, and training needs one: give --size 128" in finished.message
+    assert "Images have 3 different sizes; training squeezes them to 128 x 128. --size 128" in finished.message
+    assert finished.out.rstrip().endswith("--task.description.categories 4 6 --task.image-size 128")
     finished = desp(*arguments, "boxes.jsonl", "--size", "16")
     assert finished.status == 0, finished.err
     assert "boxes.jsonl: 12 images, 12 boxes, 1 to 1 an image" in finished.message
@@ -57,6 +58,20 @@ def test_boxes_are_converted_and_trained_on(desp: Desp, annotations: Path) -> No
     assert trained.status == 0, trained.err
     saved = json.loads(Path("runs/boxes/settings.json").read_text())
     assert saved["settings"]["task"]["description"]["categories"] == [[4, 6]]
+    model = json.loads(Path("runs/boxes/model/config.json").read_text())["desp"]
+    assert model["shape"]["description"]["class_names"] == ["cat", "dog"]
+
+
+def test_images_of_different_sizes_are_squeezed_when_they_are_trained_on(desp: Desp, annotations: Path) -> None:
+    converted = desp("data", "boxes", annotations, "--images", "photos", "--output", "boxes.jsonl")
+    _, _, command = converted.out.partition("To train: desp ")
+    words = [*command.split()[:-2], *SHORT]
+    refused = desp(*words)
+    assert refused.status == 2
+    assert "line 2: images have different sizes (32 x 24 and 33 x 24)" in refused.message
+    assert desp(*words, "--task.image-size", "16").status == 0
+    shape = json.loads(Path("runs/boxes/model/config.json").read_text())["desp"]["shape"]
+    assert shape["input_shape"] == [3, 16, 16]
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_the_demo_tells_the_score_of_what_is_returned(desp: Desp, monkeypatch: p
 def test_predict_counts(
     desp: Desp, polygons: Path, count: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predict, "predict_file", lambda *_: count)
+    monkeypatch.setattr(predict, "predict_file", lambda *_, **__: count)
     finished = desp("predict", polygons, "--input", "in", "--output", "out", "--samples", 2)
     assert finished.out == f"{words}\n"
 
@@ -235,7 +235,7 @@ def test_predict_counts(
 def test_predict_tells_that_direct_risk_gives_one_set(
     desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predict, "predict_file", lambda *_: 1)
+    monkeypatch.setattr(predict, "predict_file", lambda *_, **__: 1)
     settings = polygons / "settings.json"
     values = json.loads(settings.read_text())
     values["settings"]["method"] = {"kind": "set-risk"}

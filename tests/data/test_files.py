@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from desp.data.base import DatasetSource
-from desp.data.files import DataFile, field_of, read_data_file, read_lines
+from desp.data.files import DataFile, field_of, read_data_file, read_input, read_lines
 from desp.errors import DataError
+from tiny_clevr import png_that_claims
 
 WriteLines = Callable[..., Path]
 
@@ -93,6 +95,43 @@ def test_images_are_read_beside_the_file(write: WriteLines, tmp_path: Path) -> N
     assert inputs_of(data).dtype == torch.uint8  # a quarter of the memory; floats are made on the device
     assert inputs_of(data)[0, :, 0, 2].tolist() == [255, 0, 51]
     assert inputs_of(data).sum().item() == 306
+
+
+def test_images_are_squeezed_to_one_size_where_that_is_asked_for(write: WriteLines, tmp_path: Path) -> None:
+    for name, size in (("a.png", (6, 4)), ("b.jpg", (3, 9)), ("c.bmp", (5, 5))):
+        Image.new("RGB", size, (10, 20, 30)).save(tmp_path / name, quality=100)
+    path = write(*({"input": name, "set": [[1.0]]} for name in ("a.png", "b.jpg", "c.bmp")))
+    images = inputs_of(read_data_file(path, image_size=5))
+    assert images.shape == (3, 3, 5, 5)
+    assert (images - torch.tensor([10, 20, 30])[:, None, None]).abs().max() <= 2
+    with pytest.raises(DataError, match=r"line 2: images have different sizes \(6 x 4 and 3 x 9\). Squeeze all"):
+        read_data_file(path)
+
+
+def test_an_image_size_is_for_images_in_json_lines(write: WriteLines, write_npz: Callable[..., Path]) -> None:
+    with pytest.raises(DataError, match=r"line 1: task.image_size is for images, but the input is a vector"):
+        read_data_file(write(GOOD), image_size=8)
+    with pytest.raises(DataError, match=r"task.image_size is for images named in JSON lines, not for arrays"):
+        read_data_file(write_npz(inputs=np.zeros((2, 3)), sets=np.zeros((2, 1, 1))), image_size=8)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_image_to_predict_for_has_the_size_and_channels_of_the_model(tmp_path: Path, channels: int) -> None:
+    Image.new("RGB", (9, 5), (200, 200, 200)).save(tmp_path / "a.png")
+    x = read_input("a.png", "image", (channels, 4, 6), tmp_path, "here")
+    assert (x.shape, x.dtype) == ((channels, 4, 6), torch.uint8)
+    assert (x == 200).all()
+
+
+def test_images_of_other_channels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="here: image files have 1 or 3 channels, and this model's inputs have 4"):
+        read_input("a.png", "image", (4, 4, 4), tmp_path, "here")
+
+
+def test_huge_images_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png_that_claims(9000, 9000))
+    with pytest.raises(DataError, match=r"here: cannot read the image .*a.png: the image has more than 64"):
+        read_input("a.png", "image", (3, 4, 4), tmp_path, "here")
 
 
 def test_parts_keep_inputs_with_their_sets(write: WriteLines) -> None:

@@ -211,6 +211,14 @@ def test_a_denoised_presence_masks_no_row() -> None:
 # -- the detector's confidence -----------------------------------------------------------------------------
 
 
+@each_method
+def test_a_prediction_holds_the_presence_of_its_elements(name: str) -> None:
+    for prediction in fitted(name).predict(images(), samples=2):
+        assert [len(item) for item in prediction.presence] == [len(item) for item in prediction.sets]
+        threshold = fitted(name).method.padding.threshold
+        assert all((item > threshold).all() for item in prediction.presence)
+
+
 def test_the_presence_of_a_detection_is_its_confidence() -> None:
     """All peaks are in the padded set, the surest first; a user gets those that are more likely than not."""
     predictor = fitted("detector")

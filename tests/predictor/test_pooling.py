@@ -12,8 +12,17 @@ from torch import Tensor
 
 from desp.boxes import box_iou, centres_to_corners
 from desp.errors import DataError, SettingsError
-from desp.predictor.pooling import filter_batch_by_confidence, filter_by_confidence, pool_batch, pool_boxes
+from desp.predictor import Prediction
+from desp.predictor.pooling import (
+    best_boxes,
+    filter_batch_by_confidence,
+    filter_by_confidence,
+    pool_batch,
+    pool_boxes,
+    returned_batch,
+)
 from desp.sets import SetBatch
+from desp.settings import DataDescription
 
 seeds = st.integers(0, 10_000)
 # Far from each other; the last two overlap with an IoU of 2/3.
@@ -339,3 +348,58 @@ def test_unusable_overlaps(iou: float) -> None:
 def test_unusable_columns(columns: tuple[int, int]) -> None:
     with pytest.raises(SettingsError, match="columns must be the first of four within the 4 features"):
         pool_boxes([OBJECTS], columns=columns)
+
+
+# -- what a user gets ------------------------------------------------------------------------------------
+
+CLASSES = DataDescription(boxes=((1, 5),), categories=((5, 7),))
+
+
+def with_classes(boxes: Tensor, classes: list[int]) -> Tensor:
+    """Elements whose box is not in the first columns."""
+    return torch.cat([torch.zeros(len(boxes), 1), boxes, torch.eye(2)[classes]], dim=1)
+
+
+def predicted(sets: list[Tensor], presence: Any = ()) -> Prediction:
+    return Prediction(sets, torch.zeros(len(sets)), presence=presence)
+
+
+def test_the_best_boxes_are_those_most_samples_agree_on_with_their_most_frequent_class() -> None:
+    sure, likely, doubtful = OBJECTS[:1], OBJECTS[1:2], OBJECTS[2:3]
+    sets = [
+        with_classes(torch.cat([doubtful, likely, sure]), [0, 1, 0]),
+        with_classes(torch.cat([likely, sure]), [1, 1]),
+        with_classes(sure, [0]),
+    ]
+    boxes, confidence = best_boxes(predicted(sets), CLASSES, max_size=5)
+    torch.testing.assert_close(boxes, with_classes(torch.cat([sure, likely]), [0, 1]))
+    assert confidence.tolist() == pytest.approx([1, 2 / 3])
+    boxes, confidence = best_boxes(predicted(sets), CLASSES, max_size=1)
+    assert (len(boxes), confidence.tolist()) == (1, [1])
+
+
+def test_of_one_sample_the_presence_is_the_confidence() -> None:
+    presence = torch.tensor([0.6, 1.2, 0.9])
+    boxes, confidence = best_boxes(predicted([OBJECTS[:3]], [presence]), DataDescription(boxes=((0, 4),)), 5)
+    assert torch.equal(boxes, OBJECTS[[1, 2, 0]])
+    assert confidence.tolist() == pytest.approx([1, 0.9, 0.6])
+    _, confidence = best_boxes(predicted([OBJECTS[:3]]), DataDescription(boxes=((0, 4),)), 5)
+    assert confidence.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_best_of_empty_sets_is_empty(samples: int) -> None:
+    boxes, confidence = best_boxes(predicted([torch.zeros(0, 7)] * samples), CLASSES, 5)
+    assert (boxes.shape, confidence.shape) == ((0, 7), (0,))
+
+
+def test_many_images_are_pooled_as_each_of_them() -> None:
+    images = [jittered(OBJECTS[:count], 3, noise=0.3, seed=count) for count in (1, 4)]
+    batches = [SetBatch.from_ragged(sets, 5) for sets in images]
+    elements, mask = torch.stack([b.elements for b in batches]), torch.stack([b.mask for b in batches])
+    described = DataDescription(boxes=((0, 4),))
+    sets, confidence = returned_batch(elements, mask, described, max_size=4)
+    for index, own in enumerate(images):
+        boxes, alone = best_boxes(predicted(own), described, 4)
+        torch.testing.assert_close(sets.elements[index][sets.mask[index]], boxes)
+        torch.testing.assert_close(confidence[index][sets.mask[index]], alone)

@@ -156,8 +156,8 @@ OF_DESCRIPTION: dict[str, tuple[Any, str]] = {
     "categories": (((2, 4),), "sets"),
     "boxes": (((0, 4),), "refused"),
 }
-# It names what pictures draw: test_pictures_draw_the_position in tests/runs/test_arrivals.py.
-WITHOUT_EFFECT = {"position"}
+# What pictures draw, and words in them: tests/runs/test_arrivals.py, tests/runs/test_shown.py.
+WITHOUT_EFFECT = {"position", "class_names"}
 
 
 def wide_pairs() -> Pairs:

@@ -49,7 +49,7 @@ def example(corners: int) -> dict[str, Any]:
 def samples() -> dict[str, Any]:
     return {
         "task": "polygons",
-        "axes": {"names": ["x", "y"], "closed": True, "image_rows": False},
+        "axes": {"names": ["x", "y"], "closed": True, "row_first": False},
         "examples": [example(3), example(4)],
     }
 

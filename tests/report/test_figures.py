@@ -30,7 +30,7 @@ def lift(data: dict[str, Any], features: int) -> dict[str, Any]:
         item["truth"] = [change(points) for points in item["truth"]]
         item["samples"] = [{**sample, "set": change(sample["set"])} for sample in item["samples"]]
         item["chain"]["frames"] = [change(points) for points in item["chain"]["frames"]]
-    data["axes"] = {"names": ["a", "b", "c", "d"][:features], "closed": False, "image_rows": False}
+    data["axes"] = {"names": ["a", "b", "c", "d"][:features], "closed": False, "row_first": False}
     return data
 
 
@@ -61,7 +61,7 @@ def test_grid_of_large_sets_stays_small(sample_data: dict[str, Any]) -> None:
     cloud = np.random.default_rng(0).random((400, 2)).tolist()
     sample_data["examples"][0]["truth"] = [cloud] * 3
     sample_data["examples"][0]["samples"] = [{"set": cloud, "energy": 0.0}] * 6
-    sample_data["axes"]["image_rows"] = True
+    sample_data["axes"]["row_first"] = True
     assert len(prediction_grid(sample_data)) < 400_000
 
 
@@ -220,7 +220,7 @@ def test_window_of_nothing_and_of_one_point() -> None:
 
 # -- cases -------------------------------------------------------------------------------------------------
 
-IMAGE_AXES = Axes2D(("row", "column"), image_rows=True)
+IMAGE_AXES = Axes2D(("row", "column"), row_first=True)
 
 
 def case(group: str, index: int, **replaced: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from desp.report.figures.points import Axes2D, as_points, outside, window
 from desp.report.numbers import MINUS
 
 BLUE, RED, TINT = "#0072b2", "#d55e00", "#eef4f9"
-PLANE = {"names": ["x", "y"], "closed": False, "image_rows": False}
+PLANE = {"names": ["x", "y"], "closed": False, "row_first": False}
 
 
 def dot(across: float, up: float) -> list[list[float]]:
@@ -96,16 +96,16 @@ def test_all_panels_share_one_window(drawn: list[Figure], sample_data: dict[str,
     assert len({(panel.get_xlim(), panel.get_ylim()) for panel in drawn[0].axes}) == 1
 
 
-@pytest.mark.parametrize("image_rows", [False, True])
-def test_image_rows_grow_downwards_and_columns_to_the_right(drawn: list[Figure], image_rows: bool) -> None:
+@pytest.mark.parametrize("row_first", [False, True])
+def test_rows_grow_downwards_and_columns_to_the_right(drawn: list[Figure], row_first: bool) -> None:
     points = [[0.0, 0.2], [1.0, 0.6]]
     item = example("row", [points], [])
-    prediction_grid({"axes": {**PLANE, "image_rows": image_rows}, "examples": [item]})
+    prediction_grid({"axes": {**PLANE, "row_first": row_first}, "examples": [item]})
     (panel,) = drawn[0].axes
     offsets, _ = shown(panel)
-    assert offsets == [[b, a] if image_rows else [a, b] for a, b in points]
+    assert offsets == [[b, a] if row_first else [a, b] for a, b in points]
     low, high = panel.get_ylim()
-    assert (low > high) == image_rows
+    assert (low > high) == row_first
     assert panel.get_xlim()[0] < panel.get_xlim()[1]
 
 
@@ -244,11 +244,11 @@ def test_frames_are_placed_in_thousandths_of_the_window() -> None:
             [[GRID - edge, edge, 100], [2 * GRID, -GRID, 100]],
         ],
     }
-    assert {name: payload[name] for name in ("grid", "features", "fades", "imageRows", "stochasticSteps")} == {
+    assert {name: payload[name] for name in ("grid", "features", "fades", "rowFirst", "stochasticSteps")} == {
         "grid": 1000,
         "features": 2,
         "fades": False,
-        "imageRows": False,
+        "rowFirst": False,
         "stochasticSteps": 7,
     }
 
@@ -272,12 +272,12 @@ def test_presence_comes_after_all_features_shown_or_not(features: int) -> None:
     assert payload["examples"][0]["frames"] == [[[*place, 25]], [[*place, 100]]]
 
 
-def test_image_rows_are_told_to_the_animation() -> None:
+def test_rows_are_told_to_the_animation() -> None:
     samples = chained([dot(0, 0)], dot(1, 1))
-    samples["axes"] = {**PLANE, "image_rows": True}
+    samples["axes"] = {**PLANE, "row_first": True}
     payload = chain_payload(samples, None)
     assert payload is not None
-    assert payload["imageRows"] is True
+    assert payload["rowFirst"] is True
 
 
 def test_a_heavy_chain_keeps_every_so_many_frames_with_their_numbers_and_the_last() -> None:

@@ -203,7 +203,7 @@ def test_absent_rows_of_a_chain_are_explained(make_run: MakeRun, padding: str, t
         ({"names": ["x", "y"]}, "x to the right, y upwards."),
         ({"names": ["x", "y", "z"]}, "x to the right, y upwards, colour shows z."),
         ({"names": ["t"]}, "each tick is one element, at its t."),
-        ({"names": ["row", "column"], "image_rows": True}, "row grows downwards and column to the right."),
+        ({"names": ["row", "column"], "row_first": True}, "row grows downwards and column to the right."),
     ],
 )
 def test_the_axes_of_predictions_are_told(

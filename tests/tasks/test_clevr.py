@@ -359,3 +359,24 @@ def test_longer_descents_have_metrics_of_their_own(
     assert seen == [(None, 3), (DescentSettings(steps=20), 1)]
     assert found.raw["ap50_20_steps"] == pytest.approx(1)
     assert "ap50_20_steps" not in found.returned
+
+
+@pytest.mark.parametrize(("place", "expected"), [(1, 1), (7, 4), (None, None)])
+def test_an_image_with_a_hidden_object_is_shown(
+    place: int | None, expected: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its own place among the first, or as the last; absent rows are visible to no degree and do not count."""
+    images = torch.arange(9, dtype=torch.uint8).view(9, 1, 1, 1).expand(9, 3, 2, 2)
+    visible = torch.ones(9, 10)
+    visible[:, 5:] = 0.0
+    if place is not None:
+        visible[place, 2] = 0.2
+    table = GeneratedTable(
+        ImageTable(images, torch.zeros(9, 10, 4), torch.full((9,), 5)), torch.zeros(9, 10, 4), visible
+    )
+    monkeypatch.setattr("desp.tasks.clevr._generated", lambda *_: table)
+    shown = make_task(ClevrSettings(source="generated")).shown_examples(0)
+    hidden = [index for index, item in enumerate(shown) if "mostly hidden" in item.label]
+    assert hidden == ([] if expected is None else [expected])
+    assert len(shown) == 5
+    assert [int(item.x[0, 0, 0]) for item in shown][-1] == (place if place == 7 else 4)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from PIL import Image
 from torch import Tensor
 
 from desp.errors import DataError, RunError
 from desp.predictor import DataShape, SetPredictor
 from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
-from desp.settings import FilesSettings, RepresentationSettings, RunSettings, TrainingSettings
+from desp.settings import DataDescription, FilesSettings, RepresentationSettings, RunSettings, TrainingSettings
 from desp.tasks import EvaluationSetup, Protocol
 from desp.tasks.files import FilesTask
 
@@ -41,6 +43,40 @@ def task_of(path: Path, held_out: float = 0.25, seed: int = 0) -> FilesTask:
 
 def numbers_of(part: Any) -> set[float]:
     return {float(x[0]) for x, _ in part.examples}
+
+
+def boxed_images(folder: Path, boxes: list[list[float]]) -> Path:
+    for index in range(4):
+        Image.new("RGB", (6 + index, 4)).save(folder / f"{index}.png")
+    lines = [json.dumps({"input": f"{index}.png", "set": [[*box, 0, 1] for box in boxes]}) for index in range(4)]
+    (folder / "boxes.jsonl").write_text("\n".join(lines) + "\n")
+    return folder / "boxes.jsonl"
+
+
+BOXES = DataDescription(boxes=((0, 4),), categories=((4, 6),))
+
+
+def test_boxes_in_squeezed_images_are_shares(tmp_path: Path) -> None:
+    settings = FilesSettings(
+        path=str(boxed_images(tmp_path, [[1, 1, 5, 3]])), description=BOXES, held_out=0.25, image_size=8
+    )
+    with pytest.raises(DataError, match=r"a box reaches 5. Where images are squeezed .*boxes must be shares"):
+        FilesTask(settings, 0).shape(None, True)
+    boxed_images(tmp_path, [[0.1, 0.2, 0.9, 1.0]])
+    assert FilesTask(settings, 0).shape(None, True)[0].input_shape == (3, 8, 8)
+
+
+@pytest.mark.parametrize(("names", "found"), [(["cat", "dog"], ("cat", "dog")), (["cat"], ())])
+def test_class_names_beside_the_file_are_kept_where_they_fit(
+    tmp_path: Path, names: list[str], found: tuple[str, ...]
+) -> None:
+    path = boxed_images(tmp_path, [[0.1, 0.2, 0.9, 1.0]])
+    (tmp_path / "boxes.classes.json").write_text(json.dumps({"classes": names}))
+    settings = FilesSettings(path=str(path), description=BOXES, held_out=0.25, image_size=8)
+    assert FilesTask(settings, 0).shape(None, True)[0].description.class_names == found
+    own = replace(BOXES, class_names=("one", "two"))
+    shape, _ = FilesTask(replace(settings, description=own), 0).shape(None, True)
+    assert shape.description.class_names == ("one", "two")
 
 
 # -- the held-out part ---------------------------------------------------------------------------------

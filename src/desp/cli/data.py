@@ -23,6 +23,8 @@ EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data boxes instances.json --images photos --output boxes.jsonl --size 128
   desp data boxes Annotations --images JPEGImages --output boxes.jsonl --size 128"""
 
+SQUEEZED = 128
+"""Width and height that images of different sizes are squeezed to, unless another is given."""
 FETCHED = "Files that are missing are downloaded, and all are compared with their published checksums."
 
 
@@ -66,8 +68,8 @@ class _BoxesArguments:
     output: Path
     """JSON lines file to write."""
     size: int | None = None
-    """Copy images to a folder beside the output, squeezed to this width and height; training needs images of one
-    size. Without it the output names the images where they are."""
+    """Copy images to a folder beside the output, squeezed to this width and height, so that training reads small
+    files. Without it the output names the images where they are."""
 
 
 def _subcommand(dataset: MnistDataset, name: str) -> Any:
@@ -176,10 +178,14 @@ def _boxes(options: _BoxesArguments) -> None:
     print(f"{annotations.skips.total} left out, {annotations.clipped} boxes clipped to their image")
     for line in annotations.skips.lines():
         print(f"  {line}")
-    shapes = annotations.shapes()
-    if options.size is None and len(shapes) > 1:
-        print(f"Images have {len(shapes)} different sizes, and training needs one: give --size 128, say.")
-    print(f"To train: {_train_command(options.output, annotations)}")
+    squeezed = options.size is None and len(annotations.shapes()) > 1
+    if squeezed:
+        print(
+            f"Images have {len(annotations.shapes())} different sizes; training squeezes them to {SQUEEZED} x "
+            f"{SQUEEZED}. --size {SQUEEZED} does that once."
+        )
+    more = f" --task.image-size {SQUEEZED}" if squeezed else ""
+    print(f"To train: {_train_command(options.output, annotations)}{more}")
 
 
 def _train_command(output: Path, annotations: "BoxAnnotations") -> str:

@@ -1,36 +1,48 @@
 """``desp predict``"""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from desp.cli.common import parse
+from desp.errors import SettingsError
 from desp.runs.folder import RunFolder
 
 EXAMPLES = """  echo '{"input": 5}' > five.jsonl
-  desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl"""
+  desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl
+  desp predict runs/boxes --input photo.jpg --best --draw pictures"""
+
+BEST_SAMPLES = 10
 
 
 @dataclass(frozen=True)
 class _PredictArguments:
-    """Predict sets for the inputs of a file.
+    """Predict sets for the inputs of a file, or for an image.
 
     The input file has one {"input": ...} a line: the number of corners for Polygons, 0 (one) or 1 (seven) for
-    Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST, and for your own data whatever
-    your training file had: a number, a vector, a set as list of lists, or the path of an image. The
-    output has one object a line with `input` and `samples`, each a `set` with its `energy`.
+    Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST, the path of an image for CLEVR,
+    and for your own data whatever your training file had: a number, a vector, a set as list of lists, or the path
+    of an image. Images may have any size. The output has one object a line with `input` and `samples`, each a
+    `set` with its `energy`; with --best, `input` and `best`.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
     input: Path
-    """JSON lines with inputs."""
-    output: Path
-    """Where predictions go, as JSON lines."""
-    samples: int = 1
-    """Predictions for each input."""
+    """JSON lines with inputs; or an image (png, jpg, jpeg, webp, bmp), where the run's inputs are images."""
+    output: Path | None = None
+    """Where predictions go, as JSON lines; if not given, for an image, IMAGE-predicted.jsonl here."""
+    samples: int | None = None
+    """Predictions for each input. If not given 1; with --best 10, but 1 for methods that give one answer."""
+    best: bool = False
+    """One set for each input. Boxes: samples are pooled into those that most agree on, most confident first, with
+    `confidence`, the share that does (for a detector its own). Other sets: that of lowest energy."""
+    draw: Path | None = None
+    """Folder for pictures, one PNG for each input with a panel for each sample: boxes over the image, other sets
+    as the report draws them. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 
@@ -40,9 +52,38 @@ def run(arguments: list[str]) -> None:
     options = parse(_PredictArguments, arguments, "predict", EXAMPLES)
     from desp.runs.predict import predict_file
 
+    output = options.output or _default_output(options.input)
     folder = RunFolder(options.run)
-    if options.samples > 1 and folder.load_settings()[0].method.deterministic:
+    deterministic = folder.load_settings()[0].method.deterministic
+    samples = options.samples
+    if samples is None:
+        samples = BEST_SAMPLES if options.best and not deterministic else 1
+    if samples > 1 and deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough")
-    count = predict_file(folder, options.input, options.output, options.samples, options.seed)
+    count = predict_file(folder, options.input, output, samples, options.seed, **_more(options))
     inputs = "1 input" if count == 1 else f"{count} inputs"
-    print(f"{inputs}, {options.samples} sets each: {options.output}")
+    sets = f"the best set of {samples} samples" if options.best else f"{samples} sets each"
+    print(f"{inputs}, {sets}: {output}")
+    if options.draw is not None:
+        print(f"{'1 picture' if count == 1 else f'{count} pictures'}: {options.draw}")
+
+
+def _default_output(inputs: Path) -> Path:
+    from desp.runs.predict import is_image
+
+    if not is_image(inputs):
+        raise SettingsError("Pass --output FILE: where predictions go, as JSON lines.")
+    return Path(f"{inputs.stem}-predicted.jsonl")
+
+
+def _more(options: _PredictArguments) -> dict[str, Any]:
+    """What is beside the samples."""
+    if options.draw is None:
+        return {"best": options.best}
+    from desp.extras import require
+    from desp.report.predictions import draw_prediction
+
+    require("matplotlib", "viz", "draw pictures")  # said before any work is done
+    if options.draw.is_file():
+        raise SettingsError(f"{options.draw} is a file. Choose a folder with --draw.")
+    return {"best": options.best, "draw": partial(draw_prediction, options.draw)}

@@ -14,12 +14,15 @@ from desp.data.voc_xml import UnusableXml, read_voc_xml
 from desp.errors import DataError
 from desp.extras import require
 from desp.settings import DataDescription
-from desp.storage import write_atomically, write_json, write_text
+from desp.storage import read_object, write_atomically, write_json, write_text
 
 Corners = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
 SAME_PROPORTIONS = 0.01
+CLASSES = ".classes.json"
+"""Ending of the file that names the classes, in place of that of the data."""
+AGAIN = "Convert the annotations again with `desp data boxes`, or delete it."
 
 
 @dataclass
@@ -284,12 +287,24 @@ def write_boxes(annotations: BoxAnnotations, output: Path, size: int | None = No
     if not lines:
         raise DataError(f"No image can be used. Left out: {annotations.skips.summary()}.")
     write_text(output, "".join(lines))
-    beside = output.with_suffix(".classes.json")
+    beside = output.with_suffix(CLASSES)
     described = annotations.description()
     write_json(
         beside, {"classes": annotations.classes, "boxes": described.boxes, "categories": described.categories}
     )
     return beside
+
+
+def class_names_beside(data: Path) -> tuple[str, ...]:
+    """Names of the classes of a file that `write_boxes` wrote; none where it wrote none.
+
+    Raises:
+        RunError: the file beside it is damaged.
+    """
+    beside = data.with_suffix(CLASSES)
+    if not beside.is_file():
+        return ()
+    return tuple(str(name) for name in read_object(beside, AGAIN).get("classes") or ())
 
 
 def _copied(path: Path, number: int, output: Path, size: int, skips: Skips) -> Path | None:

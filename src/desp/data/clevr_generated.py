@@ -28,6 +28,12 @@ class GeneratedTable:
     exact_boxes: Float[Tensor, "m n 4"]
     visible: Float[Tensor, "m n"]
 
+    def first_hidden(self, most_visible: float) -> int | None:
+        """The first image with an object of which at most this share is visible; None if there is none."""
+        there = torch.arange(self.visible.shape[1], device=self.visible.device) < self.table.sizes.unsqueeze(1)
+        found = ((self.visible <= most_visible) & there).any(dim=1).nonzero()
+        return int(found[0]) if len(found) else None
+
     def to(self, device: torch.device | str) -> "GeneratedTable":
         """Move all tensors to `device`."""
         return GeneratedTable(self.table.to(device), self.exact_boxes.to(device), self.visible.to(device))

@@ -5,17 +5,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from desp.data.arrays import Arrays, Example, load_arrays, map_arrays, rows_of
 from desp.data.base import as_input
+from desp.data.images import MODES, UnusableImage, read_image
 from desp.errors import DataError
-from desp.extras import require
 from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription, InputKind
+
+LEAVE_OUT = "Leave it out."
 
 
 class _Examples(Sequence[Example]):
@@ -69,7 +70,7 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         return DataFile(examples, [self.answer_counts[place] for place in places], self.input_kind)
 
 
-def read_data_file(path: Path, description: DataDescription | None = None) -> DataFile:
+def read_data_file(path: Path, description: DataDescription | None = None, image_size: int = 0) -> DataFile:
     """Read a JSON lines file, an npz file, or a folder of npy files of inputs and sets.
 
     A line may hold ``answers``, all sets that are valid for its input, in place of ``set``. Arrays are ``inputs``
@@ -77,10 +78,17 @@ def read_data_file(path: Path, description: DataDescription | None = None) -> Da
     that are sets (M, N, D) may have ``input_sizes`` or ``input_presence`` likewise. Those of a folder are memory
     maps: only what is used is read.
 
+    Args:
+        path: the file or folder.
+        description: what inputs and features are.
+        image_size: images named in JSON lines are squeezed to this width and height; 0: they must have one size.
+
     Raises:
         DataError: missing, empty or broken; the message names the line.
     """
     description = description or DataDescription()
+    if image_size and (path.is_dir() or path.suffix == ".npz"):
+        raise DataError(f"{path}: task.image_size is for images named in JSON lines, not for arrays. {LEAVE_OUT}")
     if path.is_dir():
         if not any(path.glob("*.npy")):
             raise DataError(f"There is no data file at {path}, a folder without inputs.npy and sets.npy.")
@@ -89,7 +97,7 @@ def read_data_file(path: Path, description: DataDescription | None = None) -> Da
         raise DataError(f"There is no data file at {path}.")
     if path.suffix == ".npz":
         return _from_arrays(load_arrays(path), path, description)
-    return _read_json_lines(path, description)
+    return _read_json_lines(path, description, image_size)
 
 
 def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
@@ -133,7 +141,7 @@ def field_of(record: dict[str, Any], name: str, where: str) -> Any:
     return record[name]
 
 
-def _read_json_lines(path: Path, description: DataDescription) -> DataFile:
+def _read_json_lines(path: Path, description: DataDescription, image_size: int) -> DataFile:
     places, raw_inputs, answers = [], [], []
     features: int | None = None
     for where, record in read_lines(path):
@@ -159,7 +167,7 @@ def _read_json_lines(path: Path, description: DataDescription) -> DataFile:
         )
     if features is None:
         raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
-    inputs, kind = _read_inputs(raw_inputs, path.parent, places)
+    inputs, kind = _read_inputs(raw_inputs, path.parent, places, image_size)
     sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
     pairs = list(zip(inputs, sets, strict=True))
     return DataFile(_Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind)
@@ -176,15 +184,37 @@ def _answers(record: dict[str, Any], where: str) -> list[Tensor]:
     return [as_set(item, f"{where}, answer {index}") for index, item in enumerate(record["answers"])]
 
 
-def _read_inputs(values: list[Any], folder: Path, places: list[str]) -> tuple[list[Tensor], InputKind]:
+def _read_inputs(
+    values: list[Any], folder: Path, places: list[str], image_size: int
+) -> tuple[list[Tensor], InputKind]:
     # [] may be an empty set or an empty vector; the first input that is not empty decides.
     at = next((index for index, value in enumerate(values) if value != []), 0)
     kind = _kind_of(values[at], places[at])
-    shape = tuple(_read_any(values[at], kind, folder, places[at], None).shape)
+    if kind == "image":
+        return _read_images(values, folder, places, image_size), kind
+    if image_size:
+        raise DataError(f"{places[at]}: task.image_size is for images, but the input is a {kind}. {LEAVE_OUT}")
+    shape = tuple(_read_any(values[at], kind, places[at], None).shape)
     if kind == "set":
         shape = (max(len(value) for value in values if isinstance(value, list)), shape[1])
     pairs = zip(values, places, strict=True)
     return [read_input(value, kind, shape, folder, where) for value, where in pairs], kind
+
+
+def _read_images(values: list[Any], folder: Path, places: list[str], image_size: int) -> list[Tensor]:
+    """Images of one size: their own, or the one that is asked for."""
+    images: list[Tensor] = []
+    for value, where in zip(values, places, strict=True):
+        _require_kind(value, "image", where)
+        image = _read_image(folder / value, where, (image_size, image_size) if image_size else None)
+        if images and image.shape != images[0].shape:
+            sizes = " and ".join(f"{item.shape[2]} x {item.shape[1]}" for item in (images[0], image))
+            raise DataError(
+                f"{where}: images have different sizes ({sizes}). Squeeze all of them to one: "
+                "--task.image-size 128, say."
+            )
+        images.append(image)
+    return images
 
 
 def read_input(value: Any, kind: InputKind, shape: tuple[int, ...], folder: Path, where: str) -> Tensor:
@@ -193,14 +223,18 @@ def read_input(value: Any, kind: InputKind, shape: tuple[int, ...], folder: Path
     Args:
         value: a vector of numbers; a set, as list of lists; or an image, as the path of its file.
         kind: which of them it must be.
-        shape: of the tensor. Sets are padded, with presence as last column.
+        shape: of the tensor. Sets are padded, with presence as last column; images are squeezed to it.
         folder: what paths are relative to.
         where: names the place in messages.
 
     Raises:
         DataError: it is of another kind or shape.
     """
-    x = _read_any(value, kind, folder, where, shape if kind == "set" else None)
+    if kind == "image":
+        _require_kind(value, kind, where)
+        channels, height, width = shape
+        return _read_image(folder / value, where, (height, width), channels)
+    x = _read_any(value, kind, where, shape if kind == "set" else None)
     if tuple(x.shape) != shape:
         raise DataError(f"{where}: expected an input of shape {shape} ({kind}), got {tuple(x.shape)}.")
     return x
@@ -219,12 +253,14 @@ def _kind_of(value: Any, where: str) -> InputKind:
     )
 
 
-def _read_any(value: Any, kind: InputKind, folder: Path, where: str, set_shape: tuple[int, ...] | None) -> Tensor:
-    """An input as a tensor; a set is padded to `set_shape`, which counts the presence column."""
-    if value != [] and _kind_of(value, where) != kind:
+def _require_kind(value: Any, kind: InputKind, where: str) -> None:
+    if (kind == "image" or value != []) and _kind_of(value, where) != kind:
         raise DataError(f"{where}: expected a {kind} as input, like the others, got {str(value)[:60]}.")
-    if kind == "image":
-        return _read_image(folder / value, where)
+
+
+def _read_any(value: Any, kind: InputKind, where: str, set_shape: tuple[int, ...] | None) -> Tensor:
+    """A vector or a set as a tensor; a set is padded to `set_shape`, which counts the presence column."""
+    _require_kind(value, kind, where)
     if kind == "set":
         elements = as_set(value, where)
         size, columns = set_shape or (len(elements), elements.shape[1] + 1)
@@ -240,12 +276,13 @@ def _read_any(value: Any, kind: InputKind, folder: Path, where: str, set_shape: 
         raise DataError(f"{where}: {error}") from error
 
 
-def _read_image(path: Path, where: str) -> Tensor:
-    """An image as bytes (3, height, width)."""
-    image_module = require("PIL.Image", "viz", "read images")
+def _read_image(path: Path, where: str, size: tuple[int, int] | None, channels: int = 3) -> Tensor:
+    """An image as bytes (channels, height, width), of `size` where that is given."""
+    if channels not in MODES:
+        raise DataError(f"{where}: image files have 1 or 3 channels, and this model's inputs have {channels}.")
     try:
-        with image_module.open(path) as image:
-            pixels = np.array(image.convert("RGB"), dtype=np.uint8)
-    except OSError as error:
-        raise DataError(f"{where}: cannot read the image {path} ({error}).") from error
-    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+        return torch.from_numpy(read_image(path, size, channels)).contiguous()
+    except UnusableImage as error:
+        raise DataError(f"{where}: cannot read the image {path}: {error}.") from error
+    except DataError as error:
+        raise DataError(f"{where}: cannot read the image {path} ({error.__cause__}).") from error

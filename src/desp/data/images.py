@@ -18,6 +18,10 @@ MAX_PIXELS = 64_000_000
 """Larger images are refused before they are decoded: a small file may claim to hold a huge one."""
 
 BROKEN = "the image is broken"
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+"""Of image files that are taken for inputs."""
+MODES = {1: "L", 3: "RGB"}
+"""Pillow's name of an image's kind, by its number of channels."""
 HUGE = f"the image has more than {MAX_PIXELS // 1_000_000} million pixels"
 
 
@@ -34,19 +38,26 @@ class UnusableImage(Exception):
         self.reason, self.detail = reason, detail
 
 
-def read_image(path: Path, size: int) -> Bytes:
-    """Read an image as bytes (3, size, size); one of another size is squeezed to it, whatever its proportions.
+def read_image(path: Path, size: int | tuple[int, int] | None, channels: int = 3) -> Bytes:
+    """Read an image as bytes (channels, height, width).
+
+    Args:
+        path: of the file.
+        size: height and width, or one number for both, to which an image of another size is squeezed, whatever its
+            proportions; None keeps its own.
+        channels: 3: colours, 1: grey.
 
     Raises:
         UnusableImage: it is damaged, no image, or has more than `MAX_PIXELS`.
         DataError: the file cannot be read at all, which may be over when it is tried again.
     """
     with _opened(path) as image:
-        colours = image.convert("RGB")
-        if colours.size != (size, size):
+        colours = image.convert(MODES[channels])
+        height, width = (size, size) if isinstance(size, int) else size or (image.height, image.width)
+        if colours.size != (width, height):
             bilinear = require("PIL.Image", "viz", "read images").Resampling.BILINEAR
-            colours = colours.resize((size, size), bilinear)  # Pillow averages over all pixels that become one
-        return np.array(colours, dtype=np.uint8).transpose(2, 0, 1)
+            colours = colours.resize((width, height), bilinear)  # Pillow averages over all pixels that become one
+        return np.array(colours, dtype=np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
 
 
 def image_size(path: Path) -> tuple[int, int]:

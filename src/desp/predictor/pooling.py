@@ -16,7 +16,9 @@ from desp.boxes import box_iou
 from desp.categories import argmax_one_hot
 from desp.distances import match_boxes
 from desp.errors import DataError, SettingsError
+from desp.predictor.prediction import Prediction
 from desp.sets import SetBatch, as_set
+from desp.settings import DataDescription
 
 # Agreements of samples that differ by less are equal: the order of a sum must not decide.
 SAME_AGREEMENT = 1e-9
@@ -110,6 +112,46 @@ def filter_batch_by_confidence(
     """The same for pooled sets of many images: `sets` without what is less confident."""
     mask = sets.mask & (confidence > above)
     return SetBatch(sets.elements.masked_fill(~mask.unsqueeze(-1), 0.0), mask)
+
+
+def returned_batch(
+    elements: Float[Tensor, "b k n d"],
+    mask: Bool[Tensor, "b k n"],
+    description: DataDescription,
+    max_size: int,
+) -> tuple[SetBatch, Float[Tensor, "b m"]]:
+    """The set that a user gets of K samples for each of B images: pooled, what most samples agree on.
+
+    Args:
+        elements, mask: as for `pool_batch`.
+        description: where the boxes are, and the categories; of several boxes an element the first is matched.
+        max_size: at most so many elements are returned.
+
+    Returns:
+        The sets, most confident elements first, and the confidence of each.
+    """
+    pooled, confidence = pool_batch(elements, mask, description.boxes[0], categories=description.categories)
+    kept = filter_batch_by_confidence(pooled, confidence)
+    most = slice(max_size)
+    return SetBatch(kept.elements[:, most], kept.mask[:, most]), confidence[:, most]
+
+
+def best_boxes(
+    prediction: Prediction, description: DataDescription, max_size: int
+) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
+    """One set of boxes of a prediction, most confident first, and the confidence of each.
+
+    Of several samples it is `returned_batch`; of a single one the set itself, whose confidence is its presence, 1
+    where the method samples none.
+    """
+    if len(prediction) > 1:
+        samples = SetBatch.from_ragged(prediction.sets, features=prediction.sets[0].shape[1])  # all may be empty
+        sets, confidence = returned_batch(samples.elements[None], samples.mask[None], description, max_size)
+        return sets.elements[0][sets.mask[0]], confidence[0][sets.mask[0]]
+    (boxes,) = prediction.sets
+    presence = prediction.presence[0].to(boxes) if prediction.presence else boxes.new_ones(len(boxes))
+    order = presence.argsort(descending=True, stable=True)
+    return boxes[order], presence[order].clamp(0, 1)
 
 
 def _grouped(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"], iou: float) -> Int[Tensor, "b k n"]:

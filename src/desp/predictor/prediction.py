@@ -1,10 +1,13 @@
 """What a predictor gives for one input."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jaxtyping import Float
 from torch import Tensor
 
 from desp.predictor.modes import Mode, group_modes
+from desp.sets import SetBatch
 from desp.settings import Distance
 
 
@@ -20,12 +23,15 @@ class Prediction:
         comparable_across_cardinalities: whether energies of sets of different cardinality can be compared. Where
             the cardinality is predicted they cannot: each has an unknown constant of its own.
         has_energy: whether the method has an energy at all.
+        presence: K tensors (n_k,), the presence of each element as it was sampled: the confidence of a detector. 1
+            where the cardinality is predicted first; nothing where sets are padded without presence.
     """
 
     sets: list[Tensor]
     energies: Tensor
     comparable_across_cardinalities: bool = True
     has_energy: bool = True
+    presence: Sequence[Tensor] = ()
 
     @property
     def best(self) -> Tensor:
@@ -49,3 +55,28 @@ class Prediction:
 
     def __len__(self) -> int:
         return len(self.sets)
+
+
+def split_predictions(
+    sets: SetBatch,
+    presence: Float[Tensor, "b_k n"] | None,
+    energies: Float[Tensor, "b k"],
+    comparable_across_cardinalities: bool,
+    has_energy: bool,
+) -> list[Prediction]:
+    """The predictions of B inputs, from the K sets of the first input, those of the second, and so on.
+
+    Args:
+        sets: B times K of them.
+        presence: of all their rows, as it was sampled; None where there is none.
+        energies: of the sets.
+        comparable_across_cardinalities, has_energy: as in `Prediction`.
+    """
+    ragged = sets.to_ragged()
+    rows = [] if presence is None else [row[mask] for row, mask in zip(presence, sets.mask, strict=True)]
+    samples = energies.shape[1]
+    owns = [slice(first, first + samples) for first in range(0, len(ragged), samples)]
+    return [
+        Prediction(ragged[own], energy, comparable_across_cardinalities, has_energy, rows[own])
+        for own, energy in zip(owns, energies, strict=True)
+    ]

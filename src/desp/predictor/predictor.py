@@ -19,7 +19,7 @@ from desp.methods import Method, build_method
 from desp.methods.base import NO_ENERGY, evaluating
 from desp.precision import matmul_precision
 from desp.predictor.fitting import dataset_source, train_predictor
-from desp.predictor.prediction import Prediction
+from desp.predictor.prediction import Prediction, split_predictions
 from desp.predictor.saving import MODEL_CARD, load_predictor, save_predictor
 from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
 from desp.randomness import derive_seed, make_generator
@@ -227,13 +227,10 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         # Decided categories are other numbers than those that were sampled.
         scored = self.pad_sets(returned) if self.shape.description.categories else values
         energies = self.raw_energy(code, scored, samples).cpu().view(-1, samples)
-        ragged = [item.cpu() for item in returned.to_ragged()]
+        sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
         comparable = given is not None or not self.method_settings.predicts_cardinality
         has_energy = self.method_settings.has_energy
-        return [
-            Prediction(ragged[i * samples : (i + 1) * samples], energies[i], comparable, has_energy)
-            for i in range(len(batch))
-        ]
+        return split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy)
 
     def predict_one(
         self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None

@@ -1,10 +1,12 @@
 """Sampling chains as small JSON, for the animation of the page."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from desp.report.figures.boxes import box_window
 from desp.report.figures.points import Axes2D, Points, as_points, window
 from desp.report.numbers import is_number
 
@@ -32,18 +34,41 @@ def chain_payload(samples: dict[str, Any], stochastic_steps: int | None) -> dict
     features = _features(examples, chains)
     if features == 0:
         return None
-    view = _view(examples, chains, features)
-    keep = _stride(chains, features)
+    places = _Places.of(axes, features, _view(examples, chains, features, axes))
+    keep = _stride(chains, len(places.columns))
     return {
         "grid": GRID,
         "features": min(features, 2),
+        "boxes": axes.boxes is not None,
         "fades": any(frame.shape[1] == features + 1 for frame in _flat(chains)),
-        "imageRows": axes.image_rows,
+        "rowFirst": axes.row_first,
         "stochasticSteps": stochastic_steps,
-        "examples": [
-            _example(item, frames, view, features, keep) for item, frames in zip(examples, chains, strict=True)
-        ],
+        "examples": [_example(item, frames, places, keep) for item, frames in zip(examples, chains, strict=True)],
     }
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Which columns of a row are drawn, and where.
+
+    Attributes:
+        columns: one or two for a point, four for a box.
+        low, high: what each of them is at both ends of the window.
+        features: D; what comes behind is presence.
+    """
+
+    columns: list[int]
+    low: Points
+    high: Points
+    features: int
+
+    @classmethod
+    def of(cls, axes: Axes2D, features: int, view: Points) -> "_Places":
+        """Of points, or of the corners of boxes, which share the window."""
+        if axes.boxes is None:
+            shown = min(features, 2)
+            return cls(list(range(shown)), view[0, :shown], view[1, :shown], features)
+        return cls(list(range(*axes.boxes)), np.tile(view[0], 2), np.tile(view[1], 2), features)
 
 
 def _features(examples: list[dict[str, Any]], chains: list[list[Points]]) -> int:
@@ -54,25 +79,24 @@ def _features(examples: list[dict[str, Any]], chains: list[list[Points]]) -> int
     return min(widths or [frame.shape[1] for frames in chains for frame in frames if len(frame)], default=0)
 
 
-def _view(examples: list[dict[str, Any]], chains: list[list[Points]], features: int) -> Points:
+def _view(examples: list[dict[str, Any]], chains: list[list[Points]], features: int, axes: Axes2D) -> Points:
     """What the animation shows: the truth, and wherever the chains go that is not far from it."""
     truth = [as_points(points) for item in examples for points in item.get("truth") or []]
-    return window(truth, [frame[:, :features] for frame in _flat(chains)])
+    frames = [frame[:, :features] for frame in _flat(chains)]
+    return window(truth, frames) if axes.boxes is None else box_window(truth, frames, axes)
 
 
 def _flat(chains: list[list[Points]]) -> Iterable[Points]:
     return (frame for frames in chains for frame in frames)
 
 
-def _stride(chains: list[list[Points]], features: int) -> int:
+def _stride(chains: list[list[Points]], shown: int) -> int:
     """Show only every so many frames where all of them would make the page heavy."""
-    numbers = sum(len(frame) * (min(features, 2) + 1) for frame in _flat(chains))
+    numbers = sum(len(frame) * (shown + 1) for frame in _flat(chains))
     return max(1, -(-numbers // _MOST_NUMBERS))
 
 
-def _example(
-    example: dict[str, Any], frames: list[Points], view: Points, features: int, stride: int
-) -> dict[str, Any]:
+def _example(example: dict[str, Any], frames: list[Points], places: _Places, stride: int) -> dict[str, Any]:
     chain = example["chain"]
     kept = list(range(0, len(frames), stride))
     if kept[-1] != len(frames) - 1:
@@ -82,7 +106,8 @@ def _example(
         "label": str(example.get("label", "")),
         "steps": [steps[index] if index < len(steps) else index for index in kept],
         "energies": [_energy(energies[index]) if index < len(energies) else None for index in kept],
-        "frames": [_rows(frames[index], view, features) for index in kept],
+        "frames": [_rows(frames[index], places) for index in kept],
+        **({"image": example["image"]} if "image" in example else {}),
     }
 
 
@@ -90,13 +115,12 @@ def _energy(value: Any) -> float | None:
     return float(f"{value:.5g}") if is_number(value) else None
 
 
-def _rows(frame: Points, view: Points, features: int) -> list[list[int]]:
-    """Each row as [across..., opacity in percent]; rows that are not finite are left out."""
+def _rows(frame: Points, places: _Places) -> list[list[int]]:
+    """Each row as [places..., opacity in percent]; rows that are not finite are left out."""
     if len(frame) == 0:
         return []
-    shown = min(features, 2)
-    low, high = view[:, :shown]
-    place = (frame[:, :shown] - low) / (high - low) * GRID
+    features = places.features
+    place = (frame[:, places.columns] - places.low) / (places.high - places.low) * GRID
     present = np.clip(frame[:, features], 0, 1) if frame.shape[1] == features + 1 else np.ones(len(frame))
     table = np.column_stack([place, present * 100])
     table = table[np.isfinite(table).all(axis=1)]

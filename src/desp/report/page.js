@@ -38,7 +38,13 @@
       : `Energy of the chain for ${example.label} is not known.`);
     figure.append(caption, points, curve);
     home.append(figure);
-    return { example, energy, points, curve };
+    const panel = { example, energy, points, curve, image: null };
+    if (example.image) {
+      panel.image = new Image();
+      panel.image.addEventListener("load", () => show(frame));
+      panel.image.src = example.image;
+    }
+    return panel;
   });
 
   function open(canvas, ratio) {
@@ -55,8 +61,8 @@
 
   function place(row, width, height) {
     if (data.features === 1) return [(row[0] / data.grid) * width, height / 2];
-    const across = data.imageRows ? row[1] : row[0];
-    const down = data.imageRows ? row[0] : data.grid - row[1];
+    const across = data.rowFirst ? row[1] : row[0];
+    const down = data.rowFirst ? row[0] : data.grid - row[1];
     return [(across / data.grid) * width, (down / data.grid) * height];
   }
 
@@ -67,10 +73,24 @@
     pen.fill();
   }
 
+  function drawBoxes(panel, rows, pen, width, height) {
+    if (panel.image && panel.image.complete) pen.drawImage(panel.image, 0, 0, width, height);
+    const across = (value) => (value / data.grid) * width;
+    const down = (value) => (value / data.grid) * height;
+    pen.strokeStyle = colour("--prediction");
+    pen.lineWidth = 1.6;
+    for (const [left, top, right, bottom, present] of rows) {
+      pen.globalAlpha = Math.max(0.08, present / 100);
+      pen.strokeRect(across(left), down(top), across(right - left), down(bottom - top));
+    }
+    pen.globalAlpha = 1;
+  }
+
   function drawPoints(panel, index) {
     const { pen, width, height } = open(panel.points, data.features === 1 ? 0.35 : 1);
     pen.fillStyle = colour("--quiet");
     pen.fillRect(0, 0, width, height);
+    if (data.boxes) return drawBoxes(panel, panel.example.frames[index], pen, width, height);
     pen.fillStyle = colour("--prediction");
     for (let back = Math.min(TRAIL, index); back >= 0; back -= 1) {
       const rows = panel.example.frames[index - back];

@@ -124,7 +124,10 @@ def _aligned(examples: list[dict[str, Any]]) -> str:
 
 def _scale_note(samples: dict[str, Any]) -> str:
     axes = Axes2D.from_samples(samples)
-    if axes.image_rows:
+    if axes.boxes is not None:
+        over = "Boxes are drawn over the input" if axes.extent else "Each rectangle is the box of an element"
+        return f"{over}; x grows to the right and y downwards."
+    if axes.row_first:
         return f"All panels share one scale; {axes.name(0)} grows downwards and {axes.name(1)} to the right."
     if len(axes.names) == 1:
         return f"All panels share one scale; each tick is one element, at its {axes.name(0)}."

@@ -15,6 +15,7 @@ from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
+from desp.runs.shown import drawing_axes, image_uri
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks import EvaluationSetup, ShownExample
@@ -117,11 +118,8 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
     run = folder.open()
     seed, task, predictor = run.seed, run.task, run.predictor
     examples = [_shown(predictor, example, samples, seed) for example in task.shown_examples(seed)]
-    columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
-    axes = task.axes | {"names": [task.axes["names"][column] for column in columns]}
-    write_json(
-        folder.samples_file, {"task": task.name, "one_answer": task.one_answer, "axes": axes, "examples": examples}
-    )
+    values = {"task": task.name, "one_answer": task.one_answer, "axes": drawing_axes(run), "examples": examples}
+    write_json(folder.samples_file, values)
 
 
 def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: int) -> dict[str, Any]:
@@ -130,9 +128,11 @@ def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: i
     given = predictor.given_presence(example.x)
     # Where outputs are aligned with them, the elements of the input: each has its own in every set.
     elements = {} if given is None else {"elements": _rounded(example.x[given][:, :-1])}
+    drawn_over = predictor.shape.input_kind == "image" and predictor.shape.description.boxes
     return {
         "label": example.label,
         "input": example.input,
+        **({"image": image_uri(example.x)} if drawn_over else {}),
         **elements,
         "truth": [_rounded(item[:, columns]) for item in example.truth],
         "samples": [

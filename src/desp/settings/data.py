@@ -27,6 +27,9 @@ class DataDescription:
     """One-hot features: ((2, 5),), on the command line 2 5, is columns 2, 3 and 4; predictions are one-hot too."""
     boxes: Columns = ()
     """Boxes: left, top, right, bottom: four columns each. Data are checked; predictions are not constrained."""
+    class_names: tuple[str, ...] = ()
+    """Names of the classes of the first categories, in the order of their columns, for pictures. Those that `desp
+    data boxes` writes beside a file are found."""
     position: Columns = ()
     """Where an element is, two columns: what pictures draw; the first two numbers of an element if not given."""
 
@@ -36,6 +39,9 @@ class DataDescription:
         require_setting(boxes, "boxes", "a tuple of ranges of four columns, ((first, first + 4), ...)", self.boxes)
         position = _ranges(self.position, POSITION, POSITION) and len(self.position) <= 1
         require_setting(position, "position", "one range of two columns, ((first, first + 2),)", self.position)
+        classes = [end - first for first, end in self.categories[:1]]
+        fit = not self.class_names or [len(self.class_names)] == classes
+        require_setting(fit, "class_names", "a name for each column of the first categories", self.class_names)
         named = (*self.categories, *self.boxes, *self.position)
         if not _ranges(named, 2):
             raise SettingsError(f"categories, boxes and position must not share columns, got {named!r}.")

@@ -85,6 +85,9 @@ class FilesSettings(TaskSettings):
     held_out: float = 0.1
     """Fraction of examples held out for the test set; as many again, but at most 200 and at most a fifth of the
     rest, for validation."""
+    image_size: int = 0
+    """Squeeze images named in JSON lines to this width and height; boxes must be normalised by those of the image
+    then. 0: all images must have one size."""
 
     @property
     def data_name(self) -> str:
@@ -93,6 +96,7 @@ class FilesSettings(TaskSettings):
 
     def __post_init__(self) -> None:
         require_setting(0 < self.held_out < 1, "held_out", "between 0 and 1", self.held_out)
+        require_not_negative(self, "image_size")
 
 
 @TaskSettings.register("mnist", "desp.tasks.mnist:SetMnistTask")

@@ -28,6 +28,12 @@ SHOWN = 5
 DRAWN = 1000
 
 
+def default_axes(features: int) -> dict[str, Any]:
+    """How to draw sets of which nothing but the number of features is known."""
+    names = [f"feature {number + 1}" for number in range(features)]
+    return {"names": names, "closed": False, "row_first": False}
+
+
 @dataclass(frozen=True)
 class ShownExample:
     """An input to show, with true sets for it."""
@@ -36,6 +42,12 @@ class ShownExample:
     input: Any
     x: Tensor
     truth: list[Tensor]
+
+
+def shown_example(label: str, example: Example) -> ShownExample:
+    """An example to show; a small input as numbers beside it."""
+    x, answers = example
+    return ShownExample(label, x.tolist() if x.numel() <= 64 else None, x, list(answers))
 
 
 class Task(ABC):
@@ -85,10 +97,10 @@ class Task(ABC):
 
     @cached_property
     def axes(self) -> dict[str, Any]:
-        """How to draw a set: names of features, whether points join to a polygon, whether rows grow downwards."""
+        """How to draw a set: names of features, whether points join to a polygon, whether the first feature is an
+        image row, which grows downwards. Where boxes are among the features is told by the data's description."""
         _, answers = self.scored_examples(0, self.protocol("quick"))[0]
-        names = [f"feature {number + 1}" for number in range(answers[0].shape[1])]
-        return {"names": names, "closed": False, "image_rows": False}
+        return default_axes(answers[0].shape[1])
 
     def protocol(self, name: str) -> Protocol:
         """The protocol of that name.
@@ -109,10 +121,7 @@ class Task(ABC):
     def shown_examples(self, seed: int) -> list[ShownExample]:
         """A few inputs to show in a report: the first that are scored, unless a task overrides it."""
         some = self.scored_examples(seed, self.protocol("quick"))[:SHOWN]
-        return [
-            ShownExample(f"held-out example {number}", x.tolist() if x.numel() <= 64 else None, x, list(answers))
-            for number, (x, answers) in enumerate(some, start=1)
-        ]
+        return [shown_example(f"held-out example {number}", item) for number, item in enumerate(some, start=1)]
 
     def fingerprint(self) -> str | None:
         """A checksum of the data, where they could change between training and scoring."""

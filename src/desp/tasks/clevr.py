@@ -29,13 +29,13 @@ from desp.metrics.average_precision import (
 from desp.metrics.box_samples import HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
-from desp.predictor.pooling import filter_batch_by_confidence, pool_batch
+from desp.predictor.pooling import returned_batch
 from desp.randomness import make_generator
 from desp.settings import ClevrSettings, ClevrTarget, DescentSettings, MethodSettings, TrainingSettings
 from desp.settings.base import require_setting
-from desp.tasks.base import Task
+from desp.tasks.base import ShownExample, Task, shown_example
 from desp.tasks.clevr_targets import TARGETS
-from desp.tasks.detections import Detections, Predictions, worth_of_samples
+from desp.tasks.detections import MOSTLY_HIDDEN, Detections, Predictions, worth_of_samples
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 from desp.training.device import default_device
 
@@ -89,7 +89,7 @@ class ClevrTask(Task):
         known = self.of_boxes and settings.source == "generated"  # what is hidden
         spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION) if known else ()
         self.metrics = (score, *self.target.metrics, SIZE_RMSE, RIGHT_SIZE, *spread)
-        self.axes = {"names": list(self.target.names), "closed": False, "image_rows": self.of_boxes}
+        self.axes = {"names": list(self.target.names), "closed": False, "row_first": False}
 
     @property
     def data_label(self) -> str:  # type: ignore[override]
@@ -172,6 +172,16 @@ class ClevrTask(Task):
         del seed
         table, _ = self._tests(protocol)
         return [table.example(index) for index in range(len(table))]
+
+    def shown_examples(self, seed: int) -> list[ShownExample]:
+        """The first images; of generated ones one with a mostly hidden object, whose box can only be guessed."""
+        shown = super().shown_examples(seed)
+        table, generated = self._tests(self.protocol("quick"))
+        hidden = None if generated is None else generated.first_hidden(MOSTLY_HIDDEN)
+        if hidden is not None:
+            label = f"held-out example {hidden + 1}: an object is mostly hidden"
+            shown[min(hidden, len(shown) - 1)] = shown_example(label, table.example(hidden))
+        return shown
 
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Images of the validation part; or generated ones, always the same."""
@@ -271,7 +281,5 @@ class ClevrTask(Task):
         """The sets a user gets: of one sample, or of all of them pooled."""
         if not self.target.boxes or values.shape[1] == 1:
             return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
-        pooled, confidence = pool_batch(elements, mask, categories=self.target.description.categories)
-        kept = filter_batch_by_confidence(pooled, confidence)  # the most confident come first
-        first = slice(MAX_OBJECTS)
-        return Detections(kept.elements[:, first], confidence[:, first], kept.mask[:, first])
+        sets, confidence = returned_batch(elements, mask, self.target.description, MAX_OBJECTS)
+        return Detections(sets.elements, confidence, sets.mask)

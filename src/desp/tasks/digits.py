@@ -32,7 +32,7 @@ class DigitsTask(LabelTask):
 
     def __init__(self, settings: DigitsSettings, seed: int = 0) -> None:
         del settings, seed
-        self.axes = {"names": ["row", "column"], "closed": False, "image_rows": True}
+        self.axes = {"names": ["row", "column"], "closed": False, "row_first": True}
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Ones and sevens in both styles."""

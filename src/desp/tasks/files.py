@@ -12,6 +12,7 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
+from desp.data.box_annotations import class_names_beside
 from desp.data.files import DataFile, read_data_file
 from desp.errors import DataError
 from desp.predictor import DataShape, inspect_dataset
@@ -21,6 +22,9 @@ from desp.sets import SetBatch
 from desp.settings import FilesSettings, TrainingSettings
 from desp.tasks.base import Task
 from desp.tasks.scoring import METRICS, Protocol
+
+# Boxes may leave their image a little.
+MOST_OF_AN_IMAGE = 1.5
 
 
 class FilesTask(Task):
@@ -35,6 +39,7 @@ class FilesTask(Task):
             )
         self.path, self.held_out, self.seed = Path(settings.path), settings.held_out, seed
         self.description, self.data_label = settings.description, self.path.name
+        self.image_size = settings.image_size
         if self.description.aligned:
             text = "Huber distance of elements to those of held-out sets"
             self.metrics = (replace(METRICS[0], text=text), *METRICS[1:])
@@ -42,10 +47,23 @@ class FilesTask(Task):
     @cached_property
     def whole(self) -> DataFile:
         """All examples; read when first needed, so that predicting does not need the training file."""
-        data = read_data_file(self.path, self.description)
+        data = read_data_file(self.path, self.description, self.image_size)
         if len(data.examples) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
+        if self.image_size:
+            self._require_shares(data)
         return data
+
+    def _require_shares(self, data: DataFile) -> None:
+        """Pixels of images that are squeezed are no longer those that boxes were measured in."""
+        columns = [column for first, end in self.description.boxes for column in range(first, end)]
+        sets = [y[:, columns] for _, answers in data.examples[:] for y in answers] if columns else []
+        largest = max((float(y.max()) for y in sets if len(y)), default=0.0)
+        if largest > MOST_OF_AN_IMAGE:
+            raise DataError(
+                f"{self.path}: a box reaches {largest:g}. Where images are squeezed (task.image_size), boxes must "
+                "be normalised, from 0 to 1: divide them by the image's width and height."
+            )
 
     @cached_property
     def parts(self) -> tuple[DataFile, DataFile, DataFile]:
@@ -74,12 +92,18 @@ class FilesTask(Task):
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor]:
         """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
-        described = replace(self.description, input_kind=self.whole.input_kind)
+        described = replace(self.description, input_kind=self.whole.input_kind, class_names=self._class_names())
         shape, _ = inspect_dataset(self.whole, max_size=max_size, scaling=scaling, description=described)
         _, statistics = inspect_dataset(
             self.parts[2], max_size=shape.max_size, features=shape.features, description=described
         )
         return shape, statistics
+
+    def _class_names(self) -> tuple[str, ...]:
+        """As described, else those beside the file, where they are as many as there are columns."""
+        sizes = [end - first for first, end in self.description.categories[:1]]
+        found = self.description.class_names or class_names_beside(self.path)
+        return found if [len(found)] == sizes else ()
 
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator

@@ -56,7 +56,7 @@ class SetMnistTask(Task):
         del seed
         self.settings = settings
         self.data_label = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}[settings.dataset]
-        self.axes = {"names": ["row", "column"], "closed": False, "image_rows": True}
+        self.axes = {"names": ["row", "column"], "closed": False, "row_first": True}
 
     @cached_property
     def data(self) -> MnistData:

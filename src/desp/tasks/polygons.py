@@ -30,7 +30,7 @@ class PolygonsTask(LabelTask):
         self.labels = [f"{count} corners" for count in self.corners]
         self.max_size = max(self.corners)
         self.shown = (60 * len(self.corners), 3)
-        self.axes = {"names": ["x", "y"], "closed": True, "image_rows": False}
+        self.axes = {"names": ["x", "y"], "closed": True, "row_first": False}
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Polygons at random rotations."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from desp.errors import RunError
+from desp.report.figures.boxes import Image, box_window, class_legend, classes_of, draw_boxes, draw_image, image_of
 from desp.report.figures.points import Axes2D, Points, as_points, by_angle, outside, window
 from desp.report.figures.style import (
     COLOUR_MAP,
@@ -16,6 +17,7 @@ from desp.report.figures.style import (
     PREDICTION,
     TINT,
     TRUTH,
+    ImageFormat,
     new_figure,
     render,
     style,
@@ -41,6 +43,7 @@ class _Cell:
     points: Points
     is_truth: bool
     caption: str = ""
+    image: Image | None = None
 
 
 _Row = tuple[str, list[_Cell | None]]
@@ -57,16 +60,23 @@ class _Look:
     raster: bool
 
 
-def prediction_grid(samples: dict[str, Any]) -> bytes:
-    """Draw the examples of samples.json as SVG: one row an input, several true sets, then several predicted ones.
+def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") -> bytes:
+    """Draw the examples of samples.json: one row an input, several true sets, then several predicted ones.
+
+    Boxes are drawn over the image of the input where the file has it.
 
     Raises:
         RunError: there are no examples, or a set cannot be read.
     """
     examples = samples.get("examples") or []
-    truth = [[_Cell(as_points(item), True) for item in (row.get("truth") or [])[:_MOST_TRUTH]] for row in examples]
+    images = [image_of(row) for row in examples]
+    truth = [
+        [_Cell(as_points(item), True, image=image) for item in (row.get("truth") or [])[:_MOST_TRUTH]]
+        for row, image in zip(examples, images, strict=True)
+    ]
     predictions = [
-        [_predicted(item) for item in (row.get("samples") or [])[:_MOST_PREDICTIONS]] for row in examples
+        [_predicted(item, image) for item in (row.get("samples") or [])[:_MOST_PREDICTIONS]]
+        for row, image in zip(examples, images, strict=True)
     ]
     left, right = (max(map(len, cells), default=0) for cells in (truth, predictions))
     again = f"Write the file again with `{WRITTEN_BY['samples.json']}`."
@@ -83,14 +93,13 @@ def prediction_grid(samples: dict[str, Any]) -> bytes:
     heads = [("truth", TRUTH, slice(0, left)), ("predictions", PREDICTION, slice(left + gap, left + gap + right))]
     heads = [head for head in heads if head[2].start < head[2].stop]
     widths = [1.0] * left + [_GAP] * gap + [1.0] * right
-    return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, heads)
+    return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, heads, image_format)
 
 
-def _predicted(sample: dict[str, Any]) -> _Cell:
+def _predicted(sample: dict[str, Any], image: Image | None) -> _Cell:
     energy = sample.get("energy")
-    return _Cell(
-        as_points(sample.get("set") or []), False, "" if energy is None else f"E = {short_number(energy)}"
-    )
+    caption = "" if energy is None else f"E = {short_number(energy)}"
+    return _Cell(as_points(sample.get("set") or []), False, caption, image)
 
 
 def case_grid(cases: list[dict[str, Any]], axes: Axes2D) -> bytes:
@@ -121,7 +130,12 @@ def _pair(case: dict[str, Any]) -> tuple[_Cell, _Cell]:
 
 
 def _draw(
-    rows: list[_Row], widths: list[float], axes: Axes2D, panel: float, heads: Sequence[tuple[str, str, slice]] = ()
+    rows: list[_Row],
+    widths: list[float],
+    axes: Axes2D,
+    panel: float,
+    heads: Sequence[tuple[str, str, slice]] = (),
+    image_format: ImageFormat = "svg",
 ) -> bytes:
     """All panels, their headings and labels.
 
@@ -131,9 +145,10 @@ def _draw(
         axes: what the features mean.
         panel: inches.
         heads: text, colour and columns of each heading.
+        image_format: of the picture.
     """
     cells = [cell for _, row in rows for cell in row if cell is not None]
-    view = window([cell.points for cell in cells if cell.is_truth], [c.points for c in cells if not c.is_truth])
+    view = _window_of(cells, axes)
     sizes = [len(cell.points) for cell in cells]
     look = _Look(axes, view, point_size(max(sizes)), sum(sizes) > _MOST_VECTOR_POINTS)
     height = panel * (0.45 if view.shape[1] == 1 else 1.0)
@@ -150,7 +165,14 @@ def _draw(
             _head(figure, spec[0, columns], text, colour)
         if view.shape[1] >= 3:
             _colour_bar(figure, look)
-        return render(figure, dpi=140)
+        if axes.boxes is not None:
+            class_legend(figure, (number for cell in cells for number in classes_of(cell.points, axes)), axes)
+        return render(figure, image_format, dpi=140)
+
+
+def _window_of(cells: list[_Cell], axes: Axes2D) -> Points:
+    truth, predictions = ([cell.points for cell in cells if cell.is_truth is kind] for kind in (True, False))
+    return window(truth, predictions) if axes.boxes is None else box_window(truth, predictions, axes)
 
 
 def _head(figure: "Figure", cells: Any, text: str, colour: str) -> None:
@@ -195,10 +217,15 @@ def _fill(panel: "Axes", cell: _Cell, look: _Look) -> None:
     if cell.caption:
         panel.set_xlabel(cell.caption, fontsize=7, color=MUTED, labelpad=2, parse_math=False)
     points, colour = cell.points, TRUTH if cell.is_truth else PREDICTION
+    if look.axes.boxes is not None:
+        draw_image(panel, cell.image, look.window)
     if len(points) == 0 or look.window.shape[1] == 0:
         # A blank panel would look like a failure to draw.
         middle: dict[str, Any] = {"transform": panel.transAxes, "ha": "center", "va": "center"}
         panel.text(0.5, 0.5, "empty", fontsize=8, color=MUTED, style="italic", **middle)
+        return
+    if look.axes.boxes is not None:
+        draw_boxes(panel, points, look.axes, colour)
         return
     if look.window.shape[1] == 1:
         panel.axhline(0.5, color=FRAME, linewidth=0.8, zorder=1)
@@ -224,7 +251,7 @@ def _set_limits(panel: "Axes", look: _Look) -> None:
         across, up = look.axes.across_and_up()
         panel.set_xlim(view[0, across], view[1, across])
         panel.set_ylim(view[0, up], view[1, up])
-        if look.axes.image_rows:
+        if look.axes.downwards:
             panel.invert_yaxis()
         panel.set_box_aspect(1)  # the window is square wherever the features share a unit
 

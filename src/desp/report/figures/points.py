@@ -56,19 +56,30 @@ class Axes2D:
     Attributes:
         names: of the features; may be fewer than there are.
         closed: the points of a set are the corners of a polygon.
-        image_rows: the first feature is an image row, which grows downwards.
+        row_first: the first feature is an image row, which grows downwards.
+        boxes: columns (first, end) of left, top, right, bottom; None where elements are no boxes.
+        categories: columns (first, end) of the one-hot class of a box.
+        classes: their names; may be fewer than there are.
+        extent: width and height of the image, in the units of boxes.
     """
 
     names: tuple[str, ...] = ()
     closed: bool = False
-    image_rows: bool = False
+    row_first: bool = False
+    boxes: tuple[int, int] | None = None
+    categories: tuple[int, int] | None = None
+    classes: tuple[str, ...] = ()
+    extent: tuple[float, float] | None = None
 
     @classmethod
     def from_samples(cls, samples: dict[str, Any]) -> "Axes2D":
-        """Read the `axes` entry of samples.json."""
+        """Read the `axes` entry of samples.json; older files call `row_first` by the name `image_rows`."""
         axes = samples.get("axes") or {}
-        names = tuple(str(name) for name in axes.get("names") or ())
-        return cls(names, bool(axes.get("closed")), bool(axes.get("image_rows")))
+        names, classes = (tuple(str(name) for name in axes.get(key) or ()) for key in ("names", "classes"))
+        boxes = _pair(axes.get("boxes"))
+        row_first = boxes is None and bool(axes.get("row_first", axes.get("image_rows")))
+        categories, extent = _pair(axes.get("categories")), _pair(axes.get("extent"))
+        return cls(names, bool(axes.get("closed")), row_first, boxes, categories, classes, extent)
 
     def name(self, feature: int) -> str:
         """The name of a feature, counted from 0."""
@@ -76,7 +87,17 @@ class Axes2D:
 
     def across_and_up(self) -> tuple[int, int]:
         """Which features run across and up the picture."""
-        return (1, 0) if self.image_rows else (0, 1)
+        return (1, 0) if self.row_first else (0, 1)
+
+    @property
+    def downwards(self) -> bool:
+        """Whether what runs up the picture grows downwards, as in images."""
+        return self.row_first or self.boxes is not None
+
+
+def _pair(value: Any) -> tuple[Any, Any] | None:
+    """Two numbers of a JSON file."""
+    return (value[0], value[1]) if isinstance(value, list | tuple) and len(value) == 2 else None
 
 
 def outside(points: Points, view: Points) -> int:

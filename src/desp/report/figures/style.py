@@ -4,6 +4,7 @@ Figures are built directly, without pyplot: no window system, no global state, n
 the page has its colours replaced by CSS variables, so that it follows the reader's light or dark theme.
 """
 
+import hashlib
 import io
 import re
 import warnings
@@ -109,4 +110,25 @@ def _for_page(svg: str) -> str:
     svg = svg.replace("xlink:href=", "href=").replace("'DejaVu Sans'", "var(--font)")
     for colour, name in _CSS_NAMES.items():
         svg = svg.replace(colour, name)
+    svg = _share_images(svg)
     return re.sub(r">\s*\n\s*<", "><", svg)
+
+
+def _share_images(svg: str) -> str:
+    """Keep each image once, however many panels show it: the pixels are most of such a page."""
+    kept: dict[str, str] = {}
+
+    def shared(match: re.Match[str]) -> str:
+        values = dict(re.findall(r'([\w:-]+)="([^"]*)"', match[1]))
+        place = " ".join(f'{name}="{values[name]}"' for name in ("x", "y", "transform") if name in values)
+        size = " ".join(f'{name}="{values[name]}"' for name in ("width", "height", "style") if name in values)
+        image = f'{size} href="{"".join(values["href"].split())}"'
+        name = kept.setdefault(image, f"i{hashlib.sha256(image.encode()).hexdigest()[:12]}")
+        return f'<use href="#{name}" {place}/>'
+
+    svg = re.sub(r"<image\b([^>]*?)/?>(?:</image>)?", shared, svg)
+    if not kept:
+        return svg
+    images = "".join(f'<image id="{name}" preserveAspectRatio="none" {image}/>' for image, name in kept.items())
+    start = svg.index(">") + 1
+    return f"{svg[:start]}<defs>{images}</defs>{svg[start:]}"

@@ -1,0 +1,128 @@
+"""How the sets of a run are drawn, and the images that they belong to, as files for pictures hold them."""
+
+import base64
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from desp.data.base import to_float
+from desp.data.images import Bytes, UnusableImage, image_size, read_image
+from desp.errors import DataError
+from desp.predictor import DataShape
+from desp.runs.folder import LoadedRun
+from desp.tasks.base import default_axes
+
+# Of an image in samples.json, in pixels: five of them take some 200 kB.
+LONGEST_SIDE = 128
+# Of a PNG: the filter of rows, and the kind of pixels.
+_UP, _COLOURS = 2, 2
+# Of an image in a picture of its own.
+LARGEST_DRAWN = 1024
+# Boxes that reach farther than this share of an image are written in pixels.
+MOST_OF_AN_IMAGE = 1.5
+
+
+def drawing_axes(run: LoadedRun) -> dict[str, Any]:
+    """What the columns of drawn sets are: the task's axes, with boxes and classes by the data's description.
+
+    No data are read: a user's own may be gone when a run predicts.
+    """
+    shape = run.predictor.shape
+    axes = default_axes(shape.features) if run.settings.task.own_data else run.task.axes
+    columns = shape.description.columns_to_draw(shape.features)
+    return axes | {"names": [axes["names"][column] for column in columns]} | _box_axes(shape, columns)
+
+
+def _box_axes(shape: DataShape, columns: list[int]) -> dict[str, Any]:
+    """Where the first box of an element is, its class, and how large the image is; empty without boxes."""
+    described = shape.description
+    if not described.boxes:
+        return {}
+    found: dict[str, Any] = {"boxes": _moved(described.boxes[0], columns)}
+    if described.categories:
+        found |= {"categories": _moved(described.categories[0], columns), "classes": list(described.class_names)}
+    if shape.input_kind == "image":
+        first, _ = described.boxes[0]
+        reach = max(shape.scaling.offset[column] + shape.scaling.span[column] for column in (first, first + 1))
+        _, height, width = shape.input_shape
+        found["extent"] = [1, 1] if reach <= MOST_OF_AN_IMAGE else [width, height]
+    return found
+
+
+def _moved(columns: tuple[int, int], order: list[int]) -> list[int]:
+    """A range of columns among those that are drawn, which keep its order."""
+    first = order.index(columns[0])
+    return [first, first + columns[1] - columns[0]]
+
+
+def image_uri(image: UInt8[Tensor, "c height width"] | Float[Tensor, "c height width"]) -> str:
+    """An image of bytes, or of intensities in [0, 1], as a small PNG inside a text.
+
+    It is written at the end of every training, so it must not need the extra for pictures.
+    """
+    values = to_float(image.cpu().unsqueeze(0), torch.float32)[0].clamp(0, 1)
+    values = values[:3] if len(values) >= 3 else values[:1].expand(3, -1, -1)
+    share = min(1.0, LONGEST_SIDE / max(values.shape[1:]))
+    height, width = (max(1, round(share * side)) for side in values.shape[1:])
+    pixels = (F.adaptive_avg_pool2d(values, (height, width)) * 255).round().byte()
+    return f"data:image/png;base64,{base64.b64encode(_png(pixels)).decode('ascii')}"
+
+
+def _png(pixels: UInt8[Tensor, "3 height width"]) -> bytes:
+    """Colours as a PNG file; rows are differences from the row above, which compress better."""
+    _, height, width = pixels.shape
+    rows = pixels.permute(1, 2, 0).reshape(height, -1)
+    above = torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
+    filtered = torch.cat([torch.full((height, 1), _UP, dtype=torch.uint8), rows - above], dim=1)
+    header = struct.pack(">IIBBBBB", width, height, 8, _COLOURS, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.numpy().tobytes(), 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in chunks
+    )
+
+
+# -- predictions to draw ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DrawnInput:
+    """What was predicted for an input, as plain values for a picture.
+
+    Attributes:
+        name: of the picture, without its ending.
+        label: the input in few words.
+        image: (height, width, 3) bytes, where inputs are images.
+        sets: with their columns in the order in which they are drawn.
+        energies: of the sets; None where there are none.
+        confidence: of each element of the best set of boxes.
+    """
+
+    name: str
+    label: str
+    image: Bytes | None
+    sets: list[list[list[float]]]
+    energies: list[float | None]
+    confidence: list[float] | None
+
+
+def drawn_image(path: Path) -> Bytes:
+    """An image file (height, width, 3) as it is, but for large ones, which are made smaller.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        width, height = image_size(path)
+        share = min(1.0, LARGEST_DRAWN / max(width, height))
+        size = max(1, round(share * height)), max(1, round(share * width))
+        return read_image(path, size).transpose(1, 2, 0)
+    except UnusableImage as error:
+        raise DataError(f"{path} cannot be drawn: {error}.") from error
