@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent))  # for modules that tests share with the scripts they start
 
+import shape_checks
 from tiny_mnist import write_tiny_mnist
 
 # Shapes in annotations are checked while tests run. Compiled functions cannot be traced through the checks,
 # so machines with a CUDA device, where chains are compiled, go without them.
 if not torch.cuda.is_available():
+    jaxtyping.jaxtyped = shape_checks.jaxtyped
     jaxtyping.install_import_hook("desp", "shape_checks.checked")
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other

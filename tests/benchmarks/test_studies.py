@@ -49,14 +49,13 @@ def options(**changes: Any) -> BenchOptions:
 
 
 def test_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = {"polygons-denoising": (3, 1), "digits-desp": (3,), "clevr-detector": (1,)}
+    counts = {"polygons-denoising": (3, 1), "digits-desp": (3,)}
     monkeypatch.setattr(predictions, "PREDICTING", counts)
     rows = predictions.prediction_rows(options(steps=None))
     assert [(row["task"], row["predictions"], row["size"], row["steps"]) for row in rows] == [
         ("polygons-denoising", 3, 8, 20),
         ("polygons-denoising", 1, 8, 20),
         ("digits-desp", 3, 64, 100),
-        ("clevr-detector", 1, 10, None),
     ]
     for row in rows:
         assert (row["engine"], row["precision"]) == ("eager", "float32")

@@ -78,7 +78,7 @@ def test_classes_have_colours_and_a_legend(drawn: list[Figure]) -> None:
     assert class_name(0, Axes2D()) == "class 1"
 
 
-def test_an_svg_holds_an_image_once(drawn: list[Figure]) -> None:
+def test_an_svg_holds_an_image_once() -> None:
     svg = prediction_grid(samples(AXES, [BOX], [BOX], image=uri())).decode()
     names = re.findall(r'<image id="(\w+)"', svg)
     assert len(names) == svg.count("data:image/png") == 1
@@ -117,14 +117,21 @@ def test_the_page_draws_boxes(make_run: Any) -> None:
     assert "img-src data:" in text
 
 
-def test_a_picture_has_a_panel_for_each_set_with_classes_and_confidences(drawn: list[Figure]) -> None:
+def two_panels() -> bytes:
     axes = Axes2D.from_samples({"axes": CLASSES})
     points = np.array([[9.0, *BOX, 0, 1, 0]])
     image = np.zeros((20, 40, 3), dtype=np.uint8)
-    content = box_picture(image, [BoxPanel(points, "sample 1", (0.875,)), BoxPanel(np.zeros((0, 0)))], axes)
-    with Image.open(io.BytesIO(content)) as picture:
+    return box_picture(image, [BoxPanel(points, "sample 1", (0.875,)), BoxPanel(np.zeros((0, 0)))], axes)
+
+
+def test_a_picture_is_a_png_file() -> None:
+    with Image.open(io.BytesIO(two_panels())) as picture:
         assert picture.format == "PNG"
         assert picture.width > 2 * picture.height
+
+
+def test_a_picture_has_a_panel_for_each_set_with_classes_and_confidences(drawn: list[Figure]) -> None:
+    two_panels()
     first, second = drawn[0].axes
     assert (first.get_title(), second.get_xlabel()) == ("sample 1", "empty")
     assert [text.get_text() for text in first.texts] == ["dog 0.88"]

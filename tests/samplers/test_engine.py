@@ -171,8 +171,17 @@ def compare_chains(method, compiled, batch, size):
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     assert compiled.used == "compiled", compiled.used
 
+"""
+BY_COMPARING = (
+    COMPILED
+    + """
+compare_chains(*made(DeepSetsSettings(hidden=8, element_layers=1, set_layers=1)), 4, 5)  # ranks by all pairs
+"""
+)
+MORE = (
+    COMPILED
+    + """
 method, compiled = made(DeepSetsSettings(hidden=8, element_layers=2, set_layers=1))
-compare_chains(method, compiled, 4, 5)  # ranks by comparing all pairs
 single = method.float().energy
 code, y = method.encode(torch.randn(2, 3)).detach(), torch.rand(2, 20, 2)  # by sorting
 with torch.no_grad():
@@ -180,16 +189,18 @@ with torch.no_grad():
 torch.testing.assert_close(found, expected)
 compare_chains(*made(SetEncoderEnergySettings(hidden=8, latent=4, layers=2)), 2, 20)
 """
+)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles for CPUs with g++")
-def test_a_compiled_chain_is_the_eager_one() -> None:
+@pytest.mark.parametrize("script", [BY_COMPARING, pytest.param(MORE, marks=pytest.mark.long)], ids=["one", "more"])
+def test_a_compiled_chain_is_the_eager_one(script: str) -> None:
     # In a process of its own: functions with live shape checks cannot be traced. That process compiles, too, as a
     # pool of compilers takes longer to start than there is to do; and it believes what the processor says it can
     # do, which is else found out by compiling.
     quick = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
     environment = {**os.environ, **quick}
-    command = [sys.executable, "-c", COMPILED]
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path.cwd())
     assert done.returncode == 0, done.stderr
 
