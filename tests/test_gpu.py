@@ -52,7 +52,7 @@ UNIMPORTABLE = "import pytest, nothing_of_that_name\n\npytestmark = pytest.mark.
         ([PASSING + FAILING], (2, 1, 1, 1), ["test_bad", "test_without_its_fixture"], 1),
         # What is not of this kind is not read.
         pytest.param([SKIPPED, "import nothing_of_that_name"], (0, 0, 1, 0), [], 1, marks=pytest.mark.long),
-        ([PASSING, UNIMPORTABLE], (2, 0, 1, 1), ["test_1.py"], 1),
+        pytest.param([PASSING, UNIMPORTABLE], (2, 0, 1, 1), ["test_1.py"], 1, marks=pytest.mark.long),
     ],
     ids=["passing", "failing", "none ran", "unimportable"],
 )
