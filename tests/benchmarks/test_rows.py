@@ -103,7 +103,7 @@ def test_a_timing_is_the_median() -> None:
     assert found == {"ms": 3.0, "compile_s": 7.0, "peak_mb": 1.3}
 
 
-@pytest.mark.parametrize("task", ["polygons", "digits"])
+@pytest.mark.parametrize("task", ["polygons", pytest.param("digits", marks=pytest.mark.long)])
 def test_train_rows(task: str) -> None:
     (row,) = train_rows(options(tasks=(task,), steps=1, repeats=2))
     check_compared(row)

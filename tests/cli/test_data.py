@@ -143,7 +143,7 @@ def score_few_images(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 # -- training --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", [RECIPES[0], pytest.param(RECIPES[1], marks=pytest.mark.long)])
 def test_from_files_to_a_report(
     desp: Desp, tiny_mnist: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:

@@ -110,7 +110,7 @@ def test_it_integrates_to_one() -> None:
 
 
 def test_probes_estimate_the_exact_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    y = sets(batch=20)
+    y = sets(batch=8)
     exact = follow(mixture, y)
     monkeypatch.setattr(density, "EXACT_UP_TO", 0)
     probed = follow(mixture, y, probes=16)
