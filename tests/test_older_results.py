@@ -77,6 +77,14 @@ def test_rows_of_an_evaluation() -> None:
     assert present_evaluation({}) == {}
 
 
+def test_facts_of_metrics_beside_rows_have_the_same_names() -> None:
+    facts = {"name": "size_rmse", "unit": 1.0, "direction": "lower", "text": "released"}
+    result = {"settings": {"schema": 5}, "task": SET_MNIST, "metrics": {"size_rmse": facts}}
+    found = present_evaluation({"rows": [{"metric": "size_rmse", "task": SET_MNIST}], "result": result})
+    assert found["result"]["metrics"] == {"size_rmse_released": facts | {"name": "size_rmse_released"}}
+    assert found["rows"][0]["metric"] in found["result"]["metrics"]
+
+
 def test_columns_of_an_ablation() -> None:
     old = {"rows": [{"ratio": 0.5, "size_rmse": 0.2}]}
     assert present_ablation(old, SET_MNIST)["rows"] == [{"ratio": 0.5, "size_rmse_released": 0.2}]

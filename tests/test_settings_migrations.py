@@ -9,12 +9,14 @@ from desp.errors import SettingsError
 from desp.settings import (
     SCHEMA,
     AttentionSettings,
+    ClevrSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
     DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
     DescentSettings,
+    DetectorSettings,
     EDMSettings,
     EncoderSettings,
     EnergyDenoisingSettings,
@@ -389,3 +391,19 @@ def test_weights_have_their_new_names(kind: str, network: str) -> None:
     weights = {name: index for index, name in enumerate(names)}
     assert migrate_weights(weights, 1, kind) == {new: weights[old] for old, new in names.items()}
     assert migrate_weights(weights, SCHEMA, kind) == weights
+
+
+def test_schema_5_of_clevr() -> None:
+    """A setting and a name that went, and scenes that were new for every batch."""
+    old = {
+        "schema": 5,
+        "recipe": "clevr-denoiser",
+        "task": {"kind": "clevr", "source": "generated"},
+        "method": {"kind": "detector", "hidden": 7, "box_weight": 1.0},
+    }
+    settings = from_json(RunSettings, migrate_run(old))
+    assert settings.recipe == "clevr-box-denoiser"
+    assert settings.task == ClevrSettings(source="generated", scenes=0)
+    assert settings.method == DetectorSettings(hidden=7)
+    of_files = migrate_run(old | {"task": {"kind": "clevr", "source": "files"}})
+    assert from_json(RunSettings, of_files).task == ClevrSettings()

@@ -34,18 +34,26 @@ def present_result(result: dict[str, Any]) -> dict[str, Any]:
         "real_data": _renamed(result["real_data"], task),
     }
     if "metrics" in result:
-        facts = {
-            name: item | {"name": present_metric(item["name"], task)} for name, item in result["metrics"].items()
-        }
-        renamed["metrics"] = _renamed(facts, task)
+        renamed["metrics"] = _present_facts(result["metrics"], task)
     return result | renamed
+
+
+def _present_facts(metrics: dict[str, Any], task: str | None) -> dict[str, Any]:
+    """What a result says of its metrics."""
+    return _renamed(
+        {name: item | {"name": present_metric(item["name"], task)} for name, item in metrics.items()}, task
+    )
 
 
 def present_evaluation(evaluation: dict[str, Any]) -> dict[str, Any]:
     """What ``evaluation.json`` of any version holds, its rows under today's names of metrics."""
     if not evaluation.get("rows") or not _is_older(evaluation.get("result")):
         return evaluation
-    return evaluation | {"rows": [_present_row(row) for row in evaluation["rows"]]}
+    found = evaluation | {"rows": [_present_row(row) for row in evaluation["rows"]]}
+    result = evaluation.get("result")
+    if isinstance(result, dict) and isinstance(result.get("metrics"), dict):
+        found["result"] = result | {"metrics": _present_facts(result["metrics"], result.get("task"))}
+    return found
 
 
 def _present_row(row: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[s
     if described and metric in described:
         return dict(described[metric]) | ({"direction": "near 0.5"} if "nearest_neighbour" in metric else {})
     name = metric.lower()
-    higher = r"accuracy|precision|recall|f1|^m?ap(@|\d|$)|average precision|right_size|coverage|rarest_style"
+    higher = r"accuracy|precision|recall|f1|^m?ap(@|\d|_|$)|average precision|right_size|coverage|rarest_style"
     lower = r"score|chamfer|hungarian|distance|rmse|error|risk|kuiper|calibration"
     patterns = {"near 0.5": "nearest_neighbour", "higher": higher, "lower": lower}
     direction = next((word for word, pattern in patterns.items() if re.search(pattern, name)), None)

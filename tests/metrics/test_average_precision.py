@@ -339,6 +339,8 @@ def test_metrics_have_names() -> None:
     assert [metric.name for metric in STATE_METRICS] == ["ap_inf", "ap1", "ap05", "ap025", "ap0125"]
     for metric in (*AP_METRICS, *STATE_METRICS):
         assert (metric.direction, metric.unit) == ("higher", 0.01)
+        assert find_metric([metric], f"{metric.name}_20_steps") == find_metric([metric], f"{metric.name}_exact")
+        assert find_metric([metric], f"{metric.name}_20_steps") is metric
         assert find_metric((*AP_METRICS, *STATE_METRICS), f"{metric.name}_first100") == metric
 
 

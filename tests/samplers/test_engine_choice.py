@@ -196,6 +196,30 @@ def test_few_chains_are_captured_without_compiling_when_they_come_again(make_eng
 
 
 @pytest.mark.usefixtures("on_cuda")
+def test_few_chains_whose_capture_was_dropped_are_new_again(make_engine: Any) -> None:
+    engine, _ = make_engine("auto")
+    engine.min_chains = 10**6
+    for size in range(1, GRAPHS_KEPT + 2):
+        chain(engine, size=size)
+        chain(engine, size=size)
+    assert len(Graph.made) == GRAPHS_KEPT + 1  # the first was dropped
+    chain(engine, size=1)
+    assert len(Graph.made) == GRAPHS_KEPT + 1
+    chain(engine, size=1)
+    assert Graph.made[-1] == (2, 1)
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_moved_weights_are_captured_anew(make_engine: Any) -> None:
+    engine, _ = make_engine("graph")
+    chain(engine)
+    for weight in engine.field.parameters():
+        weight.data = weight.data.clone()
+    chain(engine)
+    assert len(Graph.made) == 2
+
+
+@pytest.mark.usefixtures("on_cuda")
 @pytest.mark.parametrize("why", ["many", "asked for", "inside another", "other sampler"])
 def test_chains_that_run_eagerly_every_time(make_engine: Any, why: str) -> None:
     engine, compiled = make_engine("eager" if why == "asked for" else "auto")

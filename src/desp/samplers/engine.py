@@ -201,8 +201,9 @@ class ChainEngine:
         return value_and_grad_of(self.field, code, size, self._function, ROWS_COMPILED)
 
     def _key(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> tuple[object, ...]:
-        """What a captured chain is for."""
-        return (sampler, code.shape, start.shape, record, *self._kind(code, start))
+        """What a captured chain is for; it reads weights where they are, and they may be moved."""
+        weights = next((item.data_ptr() for item in self.field.parameters()), 0)
+        return (sampler, code.shape, start.shape, record, weights, *self._kind(code, start))
 
     def _graph(
         self,
@@ -218,7 +219,9 @@ class ChainEngine:
             logger.info("capturing %s for sets %s", sampler, tuple(start.shape))
             self._graphs[key] = _ChainGraph(gradient, sampler, code, start, record)
             if len(self._graphs) > GRAPHS_KEPT:
-                self._graphs.popitem(last=False)
+                (_, *dropped), _ = self._graphs.popitem(last=False)
+                if tuple(dropped) in self._met:  # else it would be captured anew each time
+                    self._met.remove(tuple(dropped))
         self._graphs.move_to_end(key)
         return self._graphs[key]
 

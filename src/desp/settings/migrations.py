@@ -62,11 +62,17 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
 
 
 def _from_5(values: Values) -> Values:
-    """Kinds whose names did not tell what they are."""
-    method = values.get("method")
+    """Kinds whose names did not tell what they are; a recipe's name, and generated scenes, new for every batch."""
+    if values.get("recipe") == "clevr-denoiser":
+        values = values | {"recipe": "clevr-box-denoiser"}
+    task, method = values.get("task"), values.get("method")
+    if isinstance(task, dict) and (task.get("kind"), task.get("source")) == ("clevr", "generated"):
+        values = values | {"task": {"scenes": 0} | task}
     if not isinstance(method, dict):
         return values
     method = _with_kind(method, "denoising", "energy-denoising")
+    if method.get("kind") == "detector":
+        method = {name: value for name, value in method.items() if name != "box_weight"}
     if isinstance(method.get("encoder"), dict):
         method = method | {"encoder": _with_kind(method["encoder"], "identity", "scaling")}
     return values | {"method": method}

@@ -51,7 +51,7 @@ IMAGES_AT_ONCE, RENDERED_AT_ONCE = 16, 256
 
 @lru_cache(maxsize=4)  # rendering some hundred images takes seconds
 def _generated(count: int, part: str, target: ClevrTarget) -> GeneratedTable:
-    """The same generated images for every run, rendered on a GPU if there is one; they are on the CPU."""
+    """The same images for every run on the same kind of device: drawn and rendered on a GPU if there is one."""
     generator = make_generator("clevr", part, device=default_device("auto"))
     return draw_table(count, generator, target, IMAGES_AT_ONCE).to("cpu")
 
@@ -207,7 +207,8 @@ class ClevrTask(Task):
             if generated is not None and self.of_boxes:
                 beside = self._precisions(detections, generated.exact_boxes, truth.mask, setup.seed)
                 named |= {f"{name}_exact": value for name, value in beside.items()}
-            scores.append(named | self._sizes(detections, truth.sizes, setup.predictor.method.padding.threshold))
+            raw_only = (setup.predictor.method.padding.threshold,) if detections is found.raw else ()
+            scores.append(named | self._sizes(detections, truth.sizes, *raw_only))
         raw, returned = scores
         for sampler in _longer(setup.predictor.method_settings):
             longer = self._predict(replace(setup, samples=1, sampler=sampler), table.images, "test chains").raw
@@ -215,6 +216,8 @@ class ClevrTask(Task):
             raw |= {f"{name}_{sampler.steps}_steps": value for name, value in named.items()}
         real = {name: 0.0 if name == "size_rmse" else 1.0 for name in returned if "exact" not in name}
         details = {"images": len(table), "samples": self._samples(setup), "confidence": self._confidence(setup)}
+        if generated is not None:
+            details["scenes_rendered_on"] = default_device("auto").type
         if generated is not None and found.samples is not None:
             spread, bins = worth_of_samples(*found.samples, truth, generated.visible)
             returned, details = returned | spread, details | {"confidence_bins": bins}
@@ -230,7 +233,8 @@ class ClevrTask(Task):
         pooled = bool(self.target.boxes) and self._samples(setup) > 1
         return {"raw": raw, "returned": "share of samples that agree" if pooled else raw}
 
-    def _sizes(self, found: Detections, true: Tensor, threshold: float) -> dict[str, float]:
+    def _sizes(self, found: Detections, true: Tensor, threshold: float = -torch.inf) -> dict[str, float]:
+        """Of detections, raw ones by their presence; what is returned counts, however many samples agree on it."""
         sizes = (found.detected & (found.confidence > threshold)).sum(dim=1)
         return {"size_rmse": size_rmse(sizes, true), "right_size": right_size(sizes, true)}
 
