@@ -40,9 +40,11 @@ def present_result(result: dict[str, Any]) -> dict[str, Any]:
 
 def _present_facts(metrics: dict[str, Any], task: str | None) -> dict[str, Any]:
     """What a result says of its metrics."""
-    return _renamed(
-        {name: item | {"name": present_metric(item["name"], task)} for name, item in metrics.items()}, task
-    )
+    facts = {
+        name: item | {key: present_metric(item[key], task) for key in ("name",) if key in item}
+        for name, item in metrics.items()
+    }
+    return _renamed(facts, task)
 
 
 def present_evaluation(evaluation: dict[str, Any]) -> dict[str, Any]:
