@@ -4,6 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+# Normalised boxes may leave their image a little; those that reach farther are in pixels.
+FARTHEST_NORMALISED = 1.5
+
 
 def box_iou(a: Float[Tensor, "*#batch n 4"], b: Float[Tensor, "*#batch m 4"]) -> Float[Tensor, "*all n m"]:
     """Intersection over union of every box of `a` with every box of `b`.

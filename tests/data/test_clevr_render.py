@@ -322,9 +322,11 @@ class _NoValues(TorchDispatchMode):
 
 
 def test_nothing_depends_on_values() -> None:
-    generate(1, make_generator(4), size=8)  # makes constants
+    """`_NoValues` asserts it of every operation."""
+    _, expected = generate(1, make_generator(4), size=8)  # makes constants
     with _NoValues():
-        generate(1, make_generator(4), size=8)
+        _, found = generate(1, make_generator(4), size=8)
+    assert torch.equal(found.images, expected.images)
 
 
 @pytest.mark.gpu

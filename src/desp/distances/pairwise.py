@@ -27,7 +27,7 @@ def huber_pairs(a: Float[Tensor, "*#b n d"], b: Float[Tensor, "*#b m d"]) -> Flo
 
 
 def _features_first(a: Tensor, b: Tensor) -> bool:
-    """Whether pairs are quicker with elements next to each other in memory: on a CPU, up to nine times.
+    """Whether pairs are quicker with elements next to each other in memory, as on a CPU.
 
     Not where gradients are wanted: their sums over elements would be in another order, and have other last bits.
     """

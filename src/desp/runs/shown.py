@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from desp.boxes import FARTHEST_NORMALISED
 from desp.data.base import to_float
 from desp.data.images import Bytes, UnusableImage, image_size, read_image
 from desp.errors import DataError
@@ -25,8 +26,6 @@ LONGEST_SIDE = 128
 _UP, _COLOURS = 2, 2
 # Of an image in a picture of its own.
 LARGEST_DRAWN = 1024
-# Boxes that reach farther than this share of an image are written in pixels.
-MOST_OF_AN_IMAGE = 1.5
 
 
 def drawing_axes(run: LoadedRun) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def _box_axes(shape: DataShape, columns: list[int]) -> dict[str, Any]:
         first, _ = described.boxes[0]
         reach = max(shape.scaling.offset[column] + shape.scaling.span[column] for column in (first, first + 1))
         _, height, width = shape.input_shape
-        found["extent"] = [1, 1] if reach <= MOST_OF_AN_IMAGE else [width, height]
+        found["extent"] = [1, 1] if reach <= FARTHEST_NORMALISED else [width, height]
     return found
 
 

@@ -144,7 +144,7 @@ class ClevrTask(Task):
             return partial(draw_images, target=target)
         if accelerator.device.type == "cpu":
             logger.warning(
-                "rendering %s scenes on a CPU, some 15 a second; --task.scenes 0 draws new ones for every batch",
+                "rendering %s scenes on a CPU takes long: take fewer, or --task.scenes 0 (new ones each batch)",
                 f"{scenes:,}",
             )
         generator = make_generator(seed, "scenes", accelerator.process_index, device=accelerator.device)

@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from desp.boxes import FARTHEST_NORMALISED
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
 from desp.data.box_annotations import class_names_beside
@@ -22,9 +23,6 @@ from desp.sets import SetBatch
 from desp.settings import FilesSettings, TrainingSettings
 from desp.tasks.base import Task
 from desp.tasks.scoring import METRICS, Protocol
-
-# Boxes may leave their image a little.
-MOST_OF_AN_IMAGE = 1.5
 
 
 class FilesTask(Task):
@@ -59,7 +57,7 @@ class FilesTask(Task):
         columns = [column for first, end in self.description.boxes for column in range(first, end)]
         sets = [y[:, columns] for _, answers in data.examples[:] for y in answers] if columns else []
         largest = max((float(y.max()) for y in sets if len(y)), default=0.0)
-        if largest > MOST_OF_AN_IMAGE:
+        if largest > FARTHEST_NORMALISED:
             raise DataError(
                 f"{self.path}: a box reaches {largest:g}. Where images are squeezed (task.image_size), boxes must "
                 "be normalised, from 0 to 1: divide them by the image's width and height."
