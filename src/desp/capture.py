@@ -1,13 +1,24 @@
 """Functions captured as CUDA graphs: one launch in place of hundreds."""
 
+import logging
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Generic, TypeVar
 
 import torch
+from torch import Tensor, nn
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+Key = tuple[object, ...]
+
+# Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
+GRAPHS_KEPT = 8
+# Larger inputs keep a GPU busy, so that launches do not count, and their graphs would need much memory.
+MAX_INPUT_NUMBERS = 2**20
 
 
 class CapturedCall(Generic[Result]):
@@ -60,3 +71,86 @@ def borrowed_generator(own: torch.Generator, source: torch.Generator) -> Iterato
         yield
     finally:
         source.set_offset(own.get_offset())
+
+
+class GraphCache(Generic[Result]):
+    """The graphs used last, by what they were captured for.
+
+    A copy of it, by `copy.deepcopy` or pickle, is empty: graphs belong to the memory they were captured with.
+    """
+
+    def __init__(self) -> None:
+        self._graphs: OrderedDict[Key, Result] = OrderedDict()
+        self._met: deque[Key] = deque(maxlen=GRAPHS_KEPT)
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    def __reduce__(self) -> tuple[type["GraphCache[Result]"], tuple[()]]:
+        return type(self), ()
+
+    def comes_again(self, key: Key) -> bool:
+        """Whether this was asked for `key` before: capturing does not pay for what comes once."""
+        if key in self._met:
+            return True
+        self._met.append(key)
+        return False
+
+    def get(self, key: Key, capture: Callable[[], Result]) -> Result:
+        """The graph of `key`, captured if there is none."""
+        if key not in self._graphs:
+            self._graphs[key] = capture()
+            if len(self._graphs) > GRAPHS_KEPT:
+                dropped, _ = self._graphs.popitem(last=False)
+                if dropped in self._met:  # else it would be captured anew each time
+                    self._met.remove(dropped)
+        self._graphs.move_to_end(key)
+        return self._graphs[key]
+
+
+class CapturedModule:
+    """A function of small inputs on CUDA, run as a graph from the second time on that a shape comes.
+
+    Args:
+        function: from a tensor to a tensor, without random numbers and without work on the host.
+        module: whose weights it reads. They may change in place; where they are moved, it is captured anew.
+        captures: otherwise it always runs eagerly.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], module: nn.Module, *, captures: bool = True) -> None:
+        self.function, self.module, self.captures = function, module, captures
+        self.graphs: GraphCache[tuple[Tensor, CapturedCall[Tensor]]] = GraphCache()
+
+    @torch.no_grad()
+    def __call__(self, x: Tensor) -> Tensor:
+        """``function(x)``."""
+        if not self.captures or not on_cuda(x) or x.numel() > MAX_INPUT_NUMBERS:
+            return self.function(x)
+        key = self._key(x)
+        if not self.graphs.comes_again(key):
+            return self.function(x)
+        try:
+            given, call = self.graphs.get(key, lambda: self._capture(x))
+        except RuntimeError as error:
+            reason = str(error).split("\n")[0]
+            logger.warning("inputs are encoded without a CUDA graph, as its capture failed: %s", reason)
+            self.captures = False
+            return self.function(x)
+        given.copy_(x)
+        return call().clone()
+
+    def _key(self, x: Tensor) -> Key:
+        """What a graph depends on beside the values of input and weights."""
+        weights = next((item.data_ptr() for item in self.module.parameters()), 0)
+        precision = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        return (x.shape, x.dtype, x.device, weights, self.module.training, *precision)
+
+    def _capture(self, x: Tensor) -> tuple[Tensor, CapturedCall[Tensor]]:
+        given = x.clone()
+        warm_up(lambda: self.function(given))
+        return given, CapturedCall(lambda: self.function(given), [])
+
+
+def on_cuda(values: Tensor) -> bool:
+    """Whether a tensor lies where graphs can be captured."""
+    return values.device.type == "cuda"

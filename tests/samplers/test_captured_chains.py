@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.capture import GRAPHS_KEPT
 from desp.energies import SetEnergy
 from desp.samplers import ChainEngine, ChainInfo, LangevinSampler, Sampler
-from desp.samplers.engine import GRAPHS_KEPT, inline_chains
+from desp.samplers.engine import inline_chains
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderEnergySettings
 from pretend_cuda import PretendGraph, PretendStream
 
@@ -168,7 +169,7 @@ def test_captured_graphs_not_used_for_longest_are_dropped(
     captured_graphs: list[PretendGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert GRAPHS_KEPT >= 2
-    monkeypatch.setattr("desp.samplers.engine.GRAPHS_KEPT", 2)
+    monkeypatch.setattr("desp.capture.GRAPHS_KEPT", 2)
     energy = make()
     graph = ChainEngine(energy, "graph")
     made = []

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.capture import GRAPHS_KEPT
 from desp.energies import SetEnergy, SetField
 from desp.methods.denoising import NetworkField
 from desp.nn import SetNetwork
@@ -23,7 +24,7 @@ from desp.samplers import (
     value_and_grad_of,
 )
 from desp.samplers.base import Chain, ValueAndGradFor
-from desp.samplers.engine import COMPILED_SHAPES, FEW_CHAINS, GRAPHS_KEPT, ROWS_COMPILED, inline_chains
+from desp.samplers.engine import COMPILED_SHAPES, FEW_CHAINS, ROWS_COMPILED, inline_chains
 from desp.settings import AttentionSettings, DeepSetsSettings, EDMSettings, Engine, LangevinSettings
 from small_methods import with_energy
 
@@ -178,7 +179,7 @@ def test_captures_that_were_not_used_for_longest_are_dropped(make_engine: Any) -
 
 @pytest.fixture
 def on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("desp.samplers.engine._on_cuda", lambda _: True)
+    monkeypatch.setattr("desp.samplers.engine.on_cuda", lambda _: True)
 
 
 @pytest.mark.usefixtures("on_cuda")

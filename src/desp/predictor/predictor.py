@@ -11,6 +11,7 @@ from huggingface_hub import ModelHubMixin
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from desp.capture import CapturedModule
 from desp.categories import argmax_one_hot
 from desp.data.base import Augmentation, Batch, as_input, to_float
 from desp.data.shape import DataShape
@@ -109,6 +110,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             parts = self.method_settings, shape, Padding(self.representation), self.input_encoder, self.engine
             self._method = build_method(*parts, input_statistics)
         self._method.eval()
+        captures = self._method.capturable and self.engine in ("auto", "graph")
+        self._encode = CapturedModule(self._method.encode, self._method, captures=captures)
 
     # -- units -------------------------------------------------------------------------------------------
 
@@ -293,7 +296,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
     def encode(self, x: Tensor) -> Tensor:
         """The codes h(x) (B, ...) of inputs on this predictor's device; computed once for all that uses them."""
         with self._predicting():
-            return torch.cat([self.method.encode(to_float(part, self._dtype)) for part in x.split(CHAINS_AT_ONCE)])
+            return torch.cat([self._encode(to_float(part, self._dtype)) for part in x.split(CHAINS_AT_ONCE)])
 
     @torch.no_grad()
     def sample(

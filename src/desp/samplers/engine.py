@@ -7,7 +7,6 @@ launching is cheap; there a compiled gradient saves passes over memory, which pa
 """
 
 import logging
-from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from desp.capture import CapturedCall, borrowed_generator, warm_up
+from desp.capture import CapturedCall, GraphCache, borrowed_generator, on_cuda, warm_up
 from desp.energies import SetField
 from desp.errors import SettingsError
 from desp.samplers.base import (
@@ -41,8 +40,6 @@ CHAINS_AT_ONCE = 1000
 # memory of all steps.
 FEW_CHAINS = 128
 
-# Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
-GRAPHS_KEPT = 8
 COMPILED_SHAPES = 512
 
 # Compiling takes seconds on a CPU, which a short run does not win back.
@@ -100,8 +97,7 @@ class ChainEngine:
         self.resumed_engine: EngineName | None = None
         """What to use on the CPU: a resumed run goes on as it began, also if it is made longer."""
         self._compiled_for: set[tuple[object, ...]] = set()
-        self._graphs: OrderedDict[tuple[object, ...], _ChainGraph] = OrderedDict()
-        self._met: deque[tuple[object, ...]] = deque(maxlen=GRAPHS_KEPT)
+        self._graphs: GraphCache[_ChainGraph] = GraphCache()
         self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def name(self, device: torch.device, chains: int | None = None) -> EngineName:
@@ -152,13 +148,9 @@ class ChainEngine:
     def _comes_again(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> bool:
         """Whether few chains on CUDA are of a shape that was met before."""
         few = self.requested == "auto" and len(code) <= FEW_CHAINS
-        if not few or _INLINE.get() or not _on_cuda(start):
+        if not few or _INLINE.get() or not on_cuda(start):
             return False
-        key = self._key(sampler, code, start, record)
-        if key in self._met:
-            return True
-        self._met.append(key)
-        return False
+        return self._graphs.comes_again(self._key(sampler, code, start, record, "eager"))
 
     def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""
@@ -200,10 +192,12 @@ class ChainEngine:
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
         return value_and_grad_of(self.field, code, size, self._function, ROWS_COMPILED)
 
-    def _key(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> tuple[object, ...]:
+    def _key(
+        self, sampler: Sampler, code: Tensor, start: Tensor, record: Record, name: EngineName
+    ) -> tuple[object, ...]:
         """What a captured chain is for; it reads weights where they are, and they may be moved."""
         weights = next((item.data_ptr() for item in self.field.parameters()), 0)
-        return (sampler, code.shape, start.shape, record, weights, *self._kind(code, start))
+        return (name, sampler, code.shape, start.shape, record, weights, *self._kind(code, start))
 
     def _graph(
         self,
@@ -214,16 +208,11 @@ class ChainEngine:
         record: Record,
         name: EngineName,
     ) -> "_ChainGraph":
-        key = (name, *self._key(sampler, code, start, record))
-        if key not in self._graphs:
+        def capture() -> _ChainGraph:
             logger.info("capturing %s for sets %s", sampler, tuple(start.shape))
-            self._graphs[key] = _ChainGraph(gradient, sampler, code, start, record)
-            if len(self._graphs) > GRAPHS_KEPT:
-                (_, *dropped), _ = self._graphs.popitem(last=False)
-                if tuple(dropped) in self._met:  # else it would be captured anew each time
-                    self._met.remove(tuple(dropped))
-        self._graphs.move_to_end(key)
-        return self._graphs[key]
+            return _ChainGraph(gradient, sampler, code, start, record)
+
+        return self._graphs.get(self._key(sampler, code, start, record, name), capture)
 
 
 _REASONS = {
@@ -231,10 +220,6 @@ _REASONS = {
     "compiled": "enough gradients to pay for compiling",
     "eager": "too few gradients or chains for compiling to pay",
 }
-
-
-def _on_cuda(values: Tensor) -> bool:
-    return values.device.type == "cuda"
 
 
 class _ChainGraph:
