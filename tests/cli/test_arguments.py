@@ -17,7 +17,7 @@ from desp.paper import ablation
 from desp.recipes import get_recipe
 from desp.runs import evaluate, predict, train, tune
 from desp.runs.folder import RunFolder
-from desp.settings import AttentionSettings, ContrastiveSettings, MethodSettings, RunSettings
+from desp.settings import AttentionSettings, ContrastiveSettings, EnergySettings, MethodSettings, RunSettings
 
 Desp = Callable[..., Any]
 Spy = Callable[..., list[dict[str, Any]]]
@@ -86,9 +86,12 @@ def test_train_with_another_method(desp: Desp, spy: Spy, option: list[str]) -> N
     assert settings == replace(recipe, method=ContrastiveSettings(data_noise=0.03))
 
 
-def test_the_help_lists_all_methods(desp: Desp) -> None:
+def test_the_help_lists_all_methods_and_energies_and_says_what_they_are(desp: Desp) -> None:
     text = " ".join(desp("train", "custom", "--help").out.replace("│", " ").split())
-    assert f"with its defaults: {', '.join(sorted(MethodSettings.kinds()))};" in text
+    for family in (MethodSettings, EnergySettings):
+        for kind, item in family.kinds().items():
+            assert item.summary
+            assert f"{kind} ({item.summary})" in text
 
 
 def test_train_on_own_data(desp: Desp, spy: Spy, vectors: Path) -> None:

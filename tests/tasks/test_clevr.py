@@ -197,11 +197,11 @@ def test_scaled_boxes_are_centres_and_sizes(folder: Path) -> None:
     assert (shape.input_shape, shape.max_size, shape.features) == ((3, 128, 128), 10, 4)
 
 
-def test_attributes_of_objects_are_narrow_beside_boxes() -> None:
+def test_attributes_of_objects_are_narrow_beside_boxes_and_positions() -> None:
     shape, _ = make_task(ClevrSettings(source="generated", predict="objects")).shape(None, True)
     state = torch.tensor([0.5, 0.5, 0.2, 0.2, -1.0, 1.0, 0.0, 1.0, 0.0, *[0.0] * 13]).expand(1, -1)
     scaled = shape.scaling.scale(state)[0]
-    torch.testing.assert_close(scaled[4:9], torch.tensor([0.375, 0.625, 0.5, 0.5625, 0.4375]))
+    torch.testing.assert_close(scaled[4:9], torch.tensor([0.0, 1.0, 0.5, 0.53125, 0.46875]))
     torch.testing.assert_close(shape.scaling.unscale(scaled[None]), state)
 
 
@@ -331,7 +331,7 @@ def test_samples_of_generated_scenes_are_measured_by_what_is_hidden(
     assert found.returned["hidden_recall"] == 0
     assert found.returned.get("hidden_recall_of_5") == (1 if samples == 5 else None)
     # Both boxes are right, with a share of samples of 1 / K and 1 - 1 / K.
-    assert found.returned["presence_calibration_error"] == pytest.approx(0.5)
+    assert found.returned["confidence_ece"] == pytest.approx(0.5)
     assert sum(row["detections"] for row in found.details["confidence_bins"]) == 2
     assert "hidden_recall" not in found.raw
 

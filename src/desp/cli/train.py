@@ -27,9 +27,20 @@ EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
   desp train custom --data my_sets.jsonl --energy attention --method.energy.heads 8
   accelerate launch --num_processes 2 -m desp train polygons-desp --run runs/two-gpus"""
 
+
+def _kinds(family: type[Variant]) -> str:
+    """All kinds, with their summaries."""
+    kinds = sorted(family.kinds().items())
+    return "; ".join(f"{kind} ({item.summary})" if item.summary else kind for kind, item in kinds)
+
+
 _USE_METHOD = (
-    f"Use another method than the recipe's, with its defaults: {', '.join(sorted(MethodSettings.kinds()))}; add "
-    "--help to see its settings. Encoders and samplers have no such flag."
+    f"Use another method than the recipe's, with its defaults: {_kinds(MethodSettings)}. Add --help to see its "
+    "settings. Encoders and samplers have no such flag."
+)
+_ENERGY = (
+    f"Another energy than the method's, as wide as that one: {_kinds(EnergySettings)}. `--energy KIND --help` "
+    "shows its settings."
 )
 
 
@@ -45,8 +56,7 @@ class _TrainArguments:
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
     method_kind: Annotated[str | None, tyro.conf.arg(name="use-method", help=_USE_METHOD)] = None
-    energy: str | None = None
-    """Another energy than the method's, as wide as that one; `--energy KIND --help` shows its settings."""
+    energy: Annotated[str | None, tyro.conf.arg(help=_ENERGY)] = None
     data: Path | None = None
     """Your data (recipes `custom` and `custom-contrastive`): JSON lines, an npz file, or a folder of npy files."""
     data_dir: Path | None = None

@@ -69,7 +69,7 @@ class SetRisk(Method):
 
     def _distances(self, predicted: Tensor, y: Tensor, mask: Tensor | None, presence: Tensor | None) -> Tensor:
         """Of padded sets as they are; where the cardinality is given, of present elements without their presence;
-        where outputs are aligned, of each element to its own."""
+        where outputs are aligned, between elements i of both sets."""
         if mask is None or presence is None:
             return self.distance(predicted, y)
         elements, true = predicted[..., :-1], y[..., :-1]

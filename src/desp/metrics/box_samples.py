@@ -12,8 +12,8 @@ CALIBRATION_BINS = 10
 _HIDDEN = "recall of objects that are mostly hidden, at an IoU of .5,"
 HIDDEN_RECALL = Metric("hidden_recall", 1.0, "higher", f"{_HIDDEN} by one prediction")
 HIDDEN_RECALL_OF_5 = Metric("hidden_recall_of_5", 1.0, "higher", f"{_HIDDEN} by at least one of five predictions")
-PRESENCE_CALIBRATION = Metric(
-    "presence_calibration_error", 1.0, "lower", "expected calibration error of pooled boxes' confidence"
+CONFIDENCE_ECE = Metric(
+    "confidence_ece", 1.0, "lower", "expected calibration error (ECE) of pooled boxes' confidence"
 )
 
 

@@ -14,7 +14,8 @@ from desp.nn.set_network import ElementNetwork
 from desp.scaling import FeatureScaling
 from desp.settings import BoxDenoiserSettings
 
-# Each element reads a grid of points inside its box from the finest level, and twice as far from the next one.
+# As RoIAlign, each element reads a grid of points: inside its box from the finest level, and over the box enlarged
+# twofold from the next one.
 EXTENTS = (1.0, 2.0)
 # Bounds of where noisy boxes are read, in widths or heights of the image: outside it, smallest and largest size.
 OUTSIDE, SMALLEST, LARGEST = 0.5, 0.02, 1.0

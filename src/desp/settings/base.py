@@ -71,6 +71,8 @@ class Variant:
     kind: ClassVar[str] = ""
     target: ClassVar[str] = ""
     """What these settings configure, as ``module:name``."""
+    summary: ClassVar[str] = ""
+    """In a few words, for lists of all kinds."""
 
     @classmethod
     def register(cls, kind: str, target: str) -> Callable[[type[V]], type[V]]:

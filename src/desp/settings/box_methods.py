@@ -13,8 +13,9 @@ from desp.settings.samplers import EDMSettings
 @dataclass(frozen=True)
 class BoxDenoiserSettings(DiffusionSettings):
     """EDM diffusion of boxes in an image: noisy boxes attend to each other and to the image, and read its features
-    inside and around themselves. The energy of a set is how far denoising leads away from it."""
+    inside and around themselves (RoIAlign). The energy of a set is how far denoising leads away from it."""
 
+    summary: ClassVar[str] = "EDM diffusion of boxes in images"
     can_align: ClassVar[bool] = False
     has_energy: ClassVar[bool] = True
     p_mean: float = -2.0
@@ -31,7 +32,8 @@ class BoxDenoiserSettings(DiffusionSettings):
     fourier_frequencies: int = 8
     """Frequencies of each feature of a box."""
     points: int = 6
-    """Points that a box reads along each axis, inside it at stride 4, and twice as far apart at stride 8."""
+    """Side P of the grid of P x P points at which features are interpolated for each box (RoIAlign, He et al.
+    2017): inside the box at stride 4, over the box enlarged twofold at stride 8."""
     centre_weight: float = 0.1
     """Weight of a detector's loss (heat map of centres) on the image's features, which learn faster with it."""
 
@@ -58,6 +60,7 @@ class BoxDenoiserSettings(DiffusionSettings):
 class DetectorSettings(MethodSettings):
     """A plain detector of boxes in images: a heat map of centres, with an offset and a size at each; no energy."""
 
+    summary: ClassVar[str] = "boxes in images by a heat map of centres"
     deterministic: ClassVar[bool] = True
     hidden: int = 128
     """Width of its heads."""

@@ -65,6 +65,7 @@ class EnergySettings(Variant):
 class DeepSetsSettings(EnergySettings):
     """Energy E_DS of equation 8: an MLP on every element, a pooling, a second MLP."""
 
+    summary: ClassVar[str] = "E_DS of the paper"
     supports_noise_conditioning: ClassVar[bool] = True
     supports_mask_divergent: ClassVar[bool] = True
     element_layers: int = 3
@@ -86,6 +87,7 @@ class DeepSetsSettings(EnergySettings):
 class SetEncoderEnergySettings(EnergySettings):
     """Energy E_SE of equation 9: Huber distance between set code and input code."""
 
+    summary: ClassVar[str] = "E_SE of the paper, not for denoising"
     supports_mask_divergent: ClassVar[bool] = True
     hidden: int = 256
     """Width of the hidden layers of the set encoder."""
@@ -149,6 +151,7 @@ class PooledLayersSettings(EnergySettings):
     """Energy for denoising. Permutation-equivariant layers (Zaheer et al. 2017): smooth, and in each of them every
     element also sees the pooled set."""
 
+    summary: ClassVar[str] = "permutation-equivariant layers, for denoising"
     supports_noise_conditioning: ClassVar[bool] = True
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
@@ -171,6 +174,7 @@ class PooledLayersSettings(EnergySettings):
 class AttentionSettings(EnergySettings):
     """Energy for denoising sets with much local structure: self-attention among elements."""
 
+    summary: ClassVar[str] = "self-attention, for denoising"
     supports_noise_conditioning: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     masks_absent: ClassVar[bool] = True
@@ -179,8 +183,9 @@ class AttentionSettings(EnergySettings):
     heads: int = 4
     """Attention heads; a divisor of the width."""
     fourier_frequencies: int = 8
-    """Sine and cosine of each feature with 1 to so many periods over a length of 4, which for denoising is the
-    range of data at low noise; 0: none. What repeats, such as positions of pixels, is learned fast with them."""
+    """Sine and cosine of each feature with 1 to so many periods over a length of 4: the network sees c_in times
+    the set, and at low noise data in [-1, 1] become [-2, 2] (c_in = 1 / sigma_data = 2); 0: none. What repeats,
+    such as positions of pixels, is learned fast with them."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "heads")

@@ -104,6 +104,7 @@ class ContrastiveSettings(_EnergyMethodSettings):
     """The paper's method, DESP: maximum likelihood; the gradient of log Z from short Langevin chains that start at
     zero (equations 3 to 5)."""
 
+    summary: ClassVar[str] = "the paper's: maximum likelihood with Langevin samples"
     training_sampler: LangevinSettings = field(
         default_factory=lambda: LangevinSettings(steps=60, stochastic_steps=60)
     )
@@ -176,6 +177,7 @@ class EnergyDenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
     """Denoising with an energy, which `denoiser` lacks: its gradient learns, by score matching, to remove noise of
     every level; no chain in training."""
 
+    summary: ClassVar[str] = "score matching of an energy"
     energy: EnergySettings = field(default_factory=PooledLayersSettings)
     """The energy E(x, Y, sigma), conditional on the noise level."""
     energy_sigma: float = 0.05
@@ -200,6 +202,7 @@ class DenoiserSettings(DiffusionSettings):
     minus the output of attention layers. Several times faster on large sets, but predictions cannot be
     compared."""
 
+    summary: ClassVar[str] = "EDM diffusion, no energy"
     network: AttentionSettings = field(default_factory=AttentionSettings)
     """The layers of the denoiser."""
 
@@ -221,6 +224,7 @@ class SetRiskSettings(_EnergyMethodSettings):
     predicted.
     """
 
+    summary: ClassVar[str] = "a set distance as loss, such as DSPN"
     deterministic: ClassVar[bool] = True
     distance: Distance = "chamfer"
     """The set distance that is minimised."""
@@ -271,6 +275,7 @@ class TSPNSettings(MethodSettings):
     """TSPN (Kosiorek et al. 2020): a cardinality, then that many random points through a transformer; no
     energy."""
 
+    summary: ClassVar[str] = "a cardinality, then a transformer"
     hidden: int = 256
     """Features of an element in the transformer, and width of the encoder."""
     layers: int = 3

@@ -26,7 +26,7 @@ from desp.metrics.average_precision import (
     by_name,
     mean_over_ties,
 )
-from desp.metrics.box_samples import HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION
+from desp.metrics.box_samples import CONFIDENCE_ECE, HIDDEN_RECALL, HIDDEN_RECALL_OF_5
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
 from desp.predictor.pooling import returned_batch
@@ -87,7 +87,7 @@ class ClevrTask(Task):
         self.name, self.of_boxes = self.target.task, settings.predict == "boxes"
         score = Metric("score", 0.01, "higher", "average precision, mean over all thresholds")
         known = self.of_boxes and settings.source == "generated"  # what is hidden
-        spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, PRESENCE_CALIBRATION) if known else ()
+        spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, CONFIDENCE_ECE) if known else ()
         self.metrics = (score, *self.target.metrics, SIZE_RMSE, RIGHT_SIZE, *spread)
         self.axes = {"names": list(self.target.names), "closed": False, "row_first": False}
 

@@ -17,9 +17,9 @@ from desp.settings import ClevrTarget, Columns, DataDescription
 # Ranges of centre x, centre y, width and height, normalised by the image's: those of all scenes by CLEVR's rules.
 _BOX_RANGE = ((0.0, 0.0, 0.02, 0.02), (1.0, 1.0, 0.4, 0.5))
 _STATE_RANGE = ((-1.0,) * 3 + (0.0,) * (STATE_FEATURES - 3), (1.0,) * STATE_FEATURES)
-# Beside boxes, states span an eighth of their range: diffusion settles what is large first, so that boxes find
+# Beside boxes, attributes span a 16th of their range: diffusion settles what is large first, so that boxes find
 # their objects before attributes are read there. Else attributes would be settled while boxes are still noise.
-_NARROW_STATE = ((-4.0,) * 3 + (-3.5,) * (STATE_FEATURES - 3), (4.0,) * 3 + (4.5,) * (STATE_FEATURES - 3))
+_NARROW_STATE = ((-1.0,) * 3 + (-7.5,) * (STATE_FEATURES - 3), (1.0,) * 3 + (8.5,) * (STATE_FEATURES - 3))
 _BOX_NAMES = ("left", "top", "right", "bottom")
 _STATE_NAMES = ("x / 3", "y / 3", "z / 3", *(f"attribute {number + 1}" for number in range(STATE_FEATURES - 3)))
 

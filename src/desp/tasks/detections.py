@@ -9,9 +9,9 @@ from torch import Tensor
 
 from desp.distances import match_boxes
 from desp.metrics.box_samples import (
+    CONFIDENCE_ECE,
     HIDDEN_RECALL,
     HIDDEN_RECALL_OF_5,
-    PRESENCE_CALIBRATION,
     confidence_calibration,
     recall_within,
 )
@@ -75,7 +75,7 @@ def worth_of_samples(
     pooled, confidence = pool_batch(samples, mask)
     _, correct = match_boxes(pooled.elements, truth.elements, 0.5)
     error, bins = confidence_calibration(confidence[pooled.mask], correct[pooled.mask])
-    scores = {HIDDEN_RECALL.name: recall[0], PRESENCE_CALIBRATION.name: error}
+    scores = {HIDDEN_RECALL.name: recall[0], CONFIDENCE_ECE.name: error}
     if len(recall) >= 5:
         scores[HIDDEN_RECALL_OF_5.name] = recall[4]
     return scores, bins

@@ -153,8 +153,8 @@ class EvaluationSetup:
 
 
 def _distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-    """The distance (B,) of padded sets (B, N, C): Chamfer's, or of each element to its own where outputs are
-    aligned with inputs."""
+    """The distance (B,) of padded sets (B, N, C): Chamfer's, or, where outputs are aligned with inputs, between
+    elements i of both sets."""
     if predictor.shape.description.aligned:
         return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
     return chamfer
@@ -175,8 +175,9 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
     """Distances to the nearest valid set, errors of the cardinality, and calibration.
 
     The distance is Chamfer's in scaled units, padding and presence included; where outputs are aligned with
-    inputs, that of each element to its own. With several valid sets of which the data hold one, a prediction may
-    be right and still far from it, so the distance of the nearest of K predictions stands beside it.
+    inputs, that between predicted element i and true element i. With several valid sets of which the data hold
+    one, a prediction may be right and still far from it, so the distance of the nearest of K predictions stands
+    beside it.
     """
     predictor, samples, answers = setup.predictor, setup.samples, list[tuple[Tensor, ...]]()
 
