@@ -19,6 +19,8 @@ check = beartype.beartype(
         violation_type=TypeError,
     )
 )
+# Of the calls of a function in one test, the first ones are checked, and one in so many of the others.
+FIRST, EVERY = 8, 16
 _kept: dict[Any, Callable[..., Any]] = {}
 
 
@@ -56,16 +58,32 @@ def jaxtyped(decorated: Any = None, **options: Any) -> Any:
         return lambda later: jaxtyped(later, **options)
     if not isinstance(decorated, FunctionType) or "<locals>" in decorated.__qualname__:
         return _jaxtyped(decorated, **options)
-    if _NOT_PLAIN.search(repr(decorated.__annotations__)):
-        return _jaxtyped(decorated, **options)
-    return _switched(decorated, check(decorated))
+    has_shapes = _NOT_PLAIN.search(repr(decorated.__annotations__))
+    return _switched(decorated, _jaxtyped(decorated, **options) if has_shapes else check(decorated))
+
+
+class Test:
+    """The number of the test that runs."""
+
+    number = 0
 
 
 def _switched(function: Callable[..., Any], with_checks: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its checks, unless jaxtyping's are off."""
+    """`function` with its checks, unless jaxtyping's are off.
+
+    In every test the first calls are checked, and some of the others: a training run calls the same functions
+    thousands of times with the same shapes, and checks took a quarter of the time of all tests.
+    """
+    test, calls = 0, 0
 
     @wraps(function)
     def called(*given: Any, **named: Any) -> Any:
-        return (function if jaxtyping.config.jaxtyping_disable else with_checks)(*given, **named)
+        nonlocal test, calls
+        if jaxtyping.config.jaxtyping_disable:
+            return function(*given, **named)
+        if test != Test.number:
+            test, calls = Test.number, 0
+        calls += 1
+        return (with_checks if calls <= FIRST or calls % EVERY == 0 else function)(*given, **named)
 
     return called

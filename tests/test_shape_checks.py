@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, TypeCheckError, jaxtyped
 from torch import Tensor
 
+import shape_checks
 from desp.distances import chamfer
-from shape_checks import _kept, checked
+from shape_checks import EVERY, FIRST, _kept, checked
 
 live = pytest.mark.skipif(torch.cuda.is_available(), reason="there are no live checks beside CUDA")
 
@@ -61,3 +62,20 @@ def test_an_inner_function_is_checked_whenever_it_is_defined() -> None:
 def test_the_library_is_checked() -> None:
     with pytest.raises(TypeCheckError, match="chamfer"):
         chamfer(torch.rand(2, 3, 4), torch.rand(2, 3, 5))
+
+
+def test_first_calls_in_a_test_are_checked_and_some_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, wrong = (
+        shape_checks.jaxtyped(typechecker=checked)(joined),
+        (torch.rand(2, 3, 4), torch.rand(3, 1, 4)),
+    )
+
+    def is_checked() -> bool:
+        with pytest.raises((TypeCheckError, RuntimeError)) as found:  # torch cannot join them either
+            function(*wrong)
+        return found.type is TypeCheckError
+
+    calls = [is_checked() for _ in range(2 * EVERY)]
+    assert [number for number, found in enumerate(calls, 1) if found] == [*range(1, FIRST + 1), EVERY, 2 * EVERY]
+    monkeypatch.setattr(shape_checks.Test, "number", shape_checks.Test.number + 1)
+    assert is_checked()

@@ -49,7 +49,7 @@ class ChainCase:
 
     def build(self, device: torch.device, seed: int = 0) -> SetEnergy:
         """The energy with weights drawn from `seed`; its inputs are codes already."""
-        # Layers draw their first weights from torch's global generator; it is put back afterwards.
+        # Layers draw their initial weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "bench", self.task, "weights"))
             energy: SetEnergy = self.energy.load()(self.energy, self.channels, self.code_shape)

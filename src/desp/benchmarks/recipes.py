@@ -153,7 +153,7 @@ class _TimedSource(BatchSource):
 
 
 def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Row:
-    """The plain step, on an energy of its own with the same first weights."""
+    """The plain step, on an energy of its own with the same initial weights."""
     energy = cast(Contrastive, make_problem(settings, options)[0].method).energy
     method = cast(ContrastiveSettings, settings.method)
     optimizer = torch.optim.Adam(energy.parameters(), lr=settings.training.learning_rate)

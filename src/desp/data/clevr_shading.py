@@ -37,13 +37,15 @@ SKY, BOUNCE = (0.255, 0.256, 0.251), (0.24, 0.23, 0.24)
 OCCLUSION = 0.32
 """How much of the light from everywhere is taken away by objects that cover the sky."""
 RUBBER, METAL = 0.93, 0.08
-"""Share of an object's colour in light that is scattered."""
+"""Diffuse reflectance of rubber and of metal, as a factor on the albedo."""
 MIRROR, NEAR = 1.15, 0.06
-"""Share of its colour in what metal mirrors, half as much at the distance `NEAR`, where its own shadow is."""
+"""Specular reflectance of metal, as a factor on the albedo, and the distance of a reflected point at which its
+reflection is faded to half: what is nearer lies in the object's own shadow."""
 HORIZON, FADE = (0.10, 0.10, 0.095), 1.5
 """What metal mirrors where there is neither the ground nor an object, and how that fades upwards."""
 GLINT, SHARPNESS = (5.0, 1.5, 4.1, 6.0), 80.0
-"""How bright lights are in metal, the sun last, and how that falls around them, as a power of the cosine."""
+"""Strengths of specular highlights in metal, of the three lights and of the sun, and their exponent, as in Phong's
+model."""
 SUN = (0.412, -0.206, 0.888)
 """Direction of the sun. What it adds to other surfaces is part of `SKY`."""
 BEVEL = 0.18

@@ -23,7 +23,9 @@ class BoxAugmentation:
     Attributes:
         flip: probability of a horizontal flip.
         shift: largest shift along each axis, normalised by the image's width or height.
-        colour: strength of changes of brightness, contrast and of each channel; 0: none.
+        colour: strength of random changes of colour: at 1, brightness moves by up to .1 of the range of
+            intensities, contrast by up to 25 %, the gain of each channel by up to 10 %; in proportion below; 0:
+            none.
         moves_boxes: whether the first four features are a box; else images stay in place.
     """
 

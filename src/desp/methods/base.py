@@ -25,9 +25,9 @@ from desp.settings import (
     require_setting,
 )
 
-# Boxes may reach beyond the image, and for a constant feature, offset + span is its value plus 1/2; pixels are far
-# above.
-LARGEST_SHARE = 2.0
+# The largest coordinate of boxes (offset + span) that counts as normalised: boxes may reach beyond the image, and
+# for a constant feature it is the value plus 1/2; pixels are far above.
+LARGEST_NORMALISED = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
     "EnergyDenoisingSettings()."
@@ -272,7 +272,7 @@ def require_boxes(shape: DataShape) -> None:
     if scaling.boxes:  # else nothing is known of their range
         largest = max(offset + span for offset, span in zip(scaling.offset[:4], scaling.span[:4], strict=True))
         wanted = "normalised by the image's width and height, 0 to 1: divide pixels by them"
-        require_setting(largest <= LARGEST_SHARE, "boxes", wanted, f"values up to {largest:g}")
+        require_setting(largest <= LARGEST_NORMALISED, "boxes", wanted, f"values up to {largest:g}")
 
 
 def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:

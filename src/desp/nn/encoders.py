@@ -231,7 +231,7 @@ def build_resnet34(settings: ResNet34EncoderSettings, input_shape: tuple[int, ..
     check_image(input_shape)
     encoder = ResNet34Encoder(settings.out, input_shape[0])
     finished = _finished(settings, encoder)
-    if settings.weights:  # after first weights are drawn, which they take the place of
+    if settings.weights:  # after initial weights are drawn, which they take the place of
         load_trunk(encoder.trunk, Path(settings.weights))
     return finished
 
@@ -250,7 +250,7 @@ def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int,
 
 
 def _finished(settings: LayeredEncoderSettings | ResNet34EncoderSettings, *parts: nn.Module) -> nn.Module:
-    """The parts one after the other, first weights drawn and codes standardised as settings say."""
+    """The parts one after the other, initial weights drawn and codes standardised as settings say."""
     for part in parts:
         initialise(part, settings.initialisation)
     if settings.standardise_codes:

@@ -81,7 +81,7 @@ def leaky_relu_pullback(gradient: Tensor, after: Tensor, negative_slope: float) 
 
 
 def initialise(network: nn.Module, kind: Initialisation) -> None:
-    """Draw the first weights of all linear and convolutional layers anew; ``default`` leaves torch's own."""
+    """Draw the initial weights of all linear and convolutional layers anew; ``default`` leaves torch's own."""
     if kind == "default":
         return
     for layer in network.modules():

@@ -46,7 +46,7 @@ class _BasicBlock(nn.Module):
 class ResNet34(nn.Module):
     """The convolutional trunk: ResNet-34 without its average pooling and classifier (`fc`).
 
-    Names and shapes of weights are those of torchvision's ``resnet34``, and so are the first weights:
+    Names and shapes of weights are those of torchvision's ``resnet34``, and so are the initial weights:
     Kaiming-normal by fan-out, batch norms ones and zeros.
 
     Args:
@@ -126,7 +126,7 @@ def load_trunk(trunk: ResNet34, path: Path) -> None:
         DataError: it cannot be read, or its names or shapes are not those of ResNet-34.
     """
     if not path.is_file():
-        raise SettingsError(f"encoder.weights: there is no file {path}. Leave it empty for random first weights.")
+        raise SettingsError(f"encoder.weights: there is no file {path}. Leave it empty to draw initial weights.")
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:

@@ -117,7 +117,7 @@ def mnist_dspn_chamfer() -> RunSettings:
 def mnist_dspn_hungarian() -> RunSettings:
     """set-MNIST, DSPN trained with the Hungarian distance.
 
-    The paper reports 2.8e-4 and 3.2e-4.
+    The paper reports a Chamfer distance of 2.8e-4 and a Hungarian distance of 3.2e-4.
     """
     return _baseline("mnist-dspn-hungarian", dspn("hungarian"))
 

@@ -104,7 +104,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
 
         `input_statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
         """
-        # Layers draw their first weights from torch's global generator; it is put back afterwards.
+        # Layers draw their initial weights from torch's global generator; it is put back afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights"))
             parts = self.method_settings, shape, Padding(self.representation), self.input_encoder, self.engine

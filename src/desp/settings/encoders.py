@@ -21,7 +21,7 @@ class EncoderSettings(Variant):
     """What inputs it can take."""
 
     def without_files(self) -> Self:
-        """The same encoder, built without reading files: for saved weights, which replace its first ones."""
+        """The same encoder, built without reading files: for saved weights, which replace its initial ones."""
         return self
 
 
@@ -98,7 +98,8 @@ class ResNet34EncoderSettings(EncoderSettings):
     initialisation: Initialisation = "default"
     """Initial weights: torchvision's and torch's default, or Xavier-uniform with zero biases."""
     weights: str = ""
-    """Path of a safetensors file with the first weights of ResNet-34, in torchvision's names; empty: random ones.
+    """Path of a safetensors file with initial (pretrained) weights of ResNet-34, in torchvision's names; empty:
+    random ones.
     Once a predictor is saved, the file is not needed any more."""
 
     def __post_init__(self) -> None:
@@ -111,7 +112,7 @@ class ResNet34EncoderSettings(EncoderSettings):
         require_setting(safe, "weights", wanted, self.weights)
 
     def without_files(self) -> Self:
-        """With random first weights."""
+        """With random initial weights."""
         return replace(self, weights="")
 
 

@@ -70,7 +70,7 @@ class MethodSettings(Variant):
         return replace(self, **{name: part})  # type: ignore[arg-type] # which field it is is checked above
 
     def without_files(self) -> Self:
-        """The same method, built without reading files: for saved weights, which replace its first ones."""
+        """The same method, built without reading files: for saved weights, which replace its initial ones."""
         return self if self.encoder is None else replace(self, encoder=self.encoder.without_files())
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:

@@ -49,11 +49,11 @@ class FilesTask(Task):
         if len(data.examples) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
         if self.image_size:
-            self._require_shares(data)
+            self._require_normalised(data)
         return data
 
-    def _require_shares(self, data: DataFile) -> None:
-        """Pixels of images that are squeezed are no longer those that boxes were measured in."""
+    def _require_normalised(self, data: DataFile) -> None:
+        """Check that boxes are normalised by width and height: those in pixels would not fit squeezed images."""
         columns = [column for first, end in self.description.boxes for column in range(first, end)]
         sets = [y[:, columns] for _, answers in data.examples[:] for y in answers] if columns else []
         largest = max((float(y.max()) for y in sets if len(y)), default=0.0)
