@@ -1,6 +1,7 @@
 """The checker behind live shape checks, in a module of its own as jaxtyping asks for it by name."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
@@ -9,6 +10,7 @@ from typing import Any
 import beartype
 import beartype.typing
 import jaxtyping
+from torch import Tensor
 
 # Whole numbers pass where floats are asked for, as everywhere in Python; `Self` is not understood there. What is
 # wrong is a TypeError, as jaxtyping's are.
@@ -19,8 +21,8 @@ check = beartype.beartype(
         violation_type=TypeError,
     )
 )
-# Of the calls of a function in one test, the first ones are checked, and one in so many of the others.
-FIRST, EVERY = 8, 16
+DEFINITIONS = 4
+_defined: Counter[Any] = Counter()
 _kept: dict[Any, Callable[..., Any]] = {}
 
 
@@ -52,14 +54,30 @@ _NOT_PLAIN = re.compile(r"\[(Tensor|ndarray)\b|ForwardRef|: '")
 def jaxtyped(decorated: Any = None, **options: Any) -> Any:
     """In place of jaxtyping's: functions without shapes are checked by beartype alone, at a ninth of the time.
 
-    Inner functions stay with jaxtyping: their checks are kept.
+    Inner functions stay with jaxtyping: their checks are kept. In each test their first definitions are checked:
+    a training run may define one in every step.
     """
     if decorated is None:
         return lambda later: jaxtyped(later, **options)
-    if not isinstance(decorated, FunctionType) or "<locals>" in decorated.__qualname__:
+    if not isinstance(decorated, FunctionType):
         return _jaxtyped(decorated, **options)
-    has_shapes = _NOT_PLAIN.search(repr(decorated.__annotations__))
-    return _switched(decorated, _jaxtyped(decorated, **options) if has_shapes else check(decorated))
+    if "<locals>" in decorated.__qualname__:
+        name = (Test.number, decorated.__module__, decorated.__qualname__)
+        _defined[name] += 1
+        return _jaxtyped(decorated, **options) if _defined[name] <= DEFINITIONS else decorated
+    if _NOT_PLAIN.search(repr(decorated.__annotations__)):
+        return _once(decorated, _jaxtyped(decorated, **options))
+    return _switched(decorated, check(decorated))
+
+
+def _switched(function: Callable[..., Any], with_checks: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with its checks, unless jaxtyping's are off."""
+
+    @wraps(function)
+    def called(*given: Any, **named: Any) -> Any:
+        return (function if jaxtyping.config.jaxtyping_disable else with_checks)(*given, **named)
+
+    return called
 
 
 class Test:
@@ -68,22 +86,38 @@ class Test:
     number = 0
 
 
-def _switched(function: Callable[..., Any], with_checks: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its checks, unless jaxtyping's are off.
+def _once(function: Callable[..., Any], with_checks: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with its checks, once in a test for the same objects and shapes, unless jaxtyping's are off.
 
-    In every test the first calls are checked, and some of the others: a training run calls the same functions
-    thousands of times with the same shapes, and checks took a quarter of the time of all tests.
+    A training run calls the same functions thousands of times with the same shapes, and a check takes longer than
+    most functions do.
     """
-    test, calls = 0, 0
+    test, seen = 0, set[Any]()
 
     @wraps(function)
     def called(*given: Any, **named: Any) -> Any:
-        nonlocal test, calls
+        nonlocal test
         if jaxtyping.config.jaxtyping_disable:
             return function(*given, **named)
         if test != Test.number:
-            test, calls = Test.number, 0
-        calls += 1
-        return (with_checks if calls <= FIRST or calls % EVERY == 0 else function)(*given, **named)
+            test = Test.number
+            seen.clear()
+        key = (*map(_like, given), *map(_like, named.values()), *named)
+        if key in seen:
+            return function(*given, **named)
+        result = with_checks(*given, **named)
+        seen.add(key)
+        return result
 
     return called
+
+
+def _like(argument: Any) -> Any:
+    """What two arguments have in common that a check would take for the same; objects are it by themselves."""
+    if isinstance(argument, Tensor):
+        return argument.shape, argument.dtype
+    if isinstance(argument, float):
+        return float
+    if isinstance(argument, list | tuple):
+        return tuple(map(_like, argument))
+    return argument if isinstance(argument, int | str | None) else id(argument)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import shape_checks
 from desp.distances import chamfer
-from shape_checks import EVERY, FIRST, _kept, checked
+from shape_checks import _kept, checked
 
 live = pytest.mark.skipif(torch.cuda.is_available(), reason="there are no live checks beside CUDA")
 
@@ -36,15 +36,16 @@ def test_arguments_and_results_are_checked_against_each_other() -> None:
 
 
 def inner_function(kind: Any, added: float) -> Callable[[Any], Any]:
-    @jaxtyped(typechecker=checked)
+    @shape_checks.jaxtyped(typechecker=checked)
     def inner(value: kind) -> Float[Tensor, " n"]:
         return value + added
 
     return inner
 
 
-def test_an_inner_function_is_checked_whenever_it_is_defined() -> None:
+def test_an_inner_function_is_checked_when_it_is_defined(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the types that it has this time; and it is the new one that is called."""
+    monkeypatch.setattr(shape_checks, "DEFINITIONS", 100)
     kept = []
     for _ in range(2):
         vectors, matrices = Float[Tensor, " n"], Float[Tensor, "n m"]
@@ -64,18 +65,43 @@ def test_the_library_is_checked() -> None:
         chamfer(torch.rand(2, 3, 4), torch.rand(2, 3, 5))
 
 
-def test_first_calls_in_a_test_are_checked_and_some_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    function, wrong = (
-        shape_checks.jaxtyped(typechecker=checked)(joined),
-        (torch.rand(2, 3, 4), torch.rand(3, 1, 4)),
-    )
+def shortened(a: Float[Tensor, "b n"], wrong: list[bool], *, by: int = 0) -> Float[Tensor, "b n"]:
+    return a[:, by + wrong[0] :]
 
+
+def test_a_function_is_checked_once_in_a_test_for_the_same_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, vectors, wrong = shape_checks.jaxtyped(typechecker=checked)(shortened), torch.rand(2, 3), [False]
+
+    def is_checked(*given: Any, **named: Any) -> bool:
+        monkeypatch.setattr(shape_checks, "_like", lambda item: plain(item) if item is not wrong else None)
+        wrong[0] = True
+        try:
+            function(*given, **named)
+        except TypeCheckError:
+            return True
+        return False
+
+    plain = shape_checks._like
+    assert is_checked(vectors, wrong)  # what was wrong is checked again
+    wrong[0] = False
+    function(vectors, wrong)
+    assert not is_checked(vectors.clone(), wrong)
+    assert is_checked(torch.rand(2, 4), wrong)
+    assert is_checked(vectors.double(), wrong)
+    assert is_checked(vectors, wrong, by=1)
+    monkeypatch.setattr(shape_checks.Test, "number", shape_checks.Test.number + 1)
+    assert is_checked(vectors, wrong)
+
+
+def test_the_first_definitions_of_an_inner_function_in_a_test_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_checked() -> bool:
-        with pytest.raises((TypeCheckError, RuntimeError)) as found:  # torch cannot join them either
-            function(*wrong)
-        return found.type is TypeCheckError
+        try:
+            inner_function(Float[Tensor, "n m"], 1.0)(torch.zeros(2))
+        except TypeCheckError:
+            return True
+        return False
 
-    calls = [is_checked() for _ in range(2 * EVERY)]
-    assert [number for number, found in enumerate(calls, 1) if found] == [*range(1, FIRST + 1), EVERY, 2 * EVERY]
+    checks = [is_checked() for _ in range(2 * shape_checks.DEFINITIONS)]
+    assert checks == [True] * shape_checks.DEFINITIONS + [False] * shape_checks.DEFINITIONS
     monkeypatch.setattr(shape_checks.Test, "number", shape_checks.Test.number + 1)
     assert is_checked()

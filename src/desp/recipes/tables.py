@@ -42,8 +42,8 @@ def register_table(table: Table) -> None:
 def all_tables() -> list[Table]:
     """Every table that was registered, then those that only recipes name."""
     load_plugins()
-    named = {item.table: Table(item.table, item.table) for item in all_recipes() if item.table is not None}
-    return list((_TABLES | {name: table for name, table in named.items() if name not in _TABLES}).values())
+    named = {item.table for item in all_recipes() if item.table is not None}
+    return [*_TABLES.values(), *(Table(name, name) for name in sorted(named - set(_TABLES)))]
 
 
 def get_table(name: str) -> Table:
