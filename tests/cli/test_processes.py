@@ -26,7 +26,8 @@ main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("start", ["start_two", pytest.param("launch_two", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("start", ["start_two", "launch_two"])
 def test_two_processes_train_one_run(tmp_path: Path, request: pytest.FixtureRequest, start: str) -> None:
     """And leave no thread to be killed at exit. A launcher does no more than start them, and takes seconds."""
     start_processes: Callable[..., str] = request.getfixturevalue(start)

@@ -75,7 +75,7 @@ def built(method: MethodSettings) -> SetPredictor:
 @pytest.mark.parametrize("kind", ["denoising", "set-risk"])
 def test_each_element_gets_its_own(kind: str) -> None:
     predictor = SetPredictor(METHODS[kind], device="cpu")
-    training = TrainingSettings(steps=120, batch_size=32, learning_rate=1e-2, warmup_steps=5)
+    training = TrainingSettings(steps=80, batch_size=32, learning_rate=1e-2, warmup_steps=5)
     predictor.fit(half_of_each(), training, description=ALIGNED)
     elements = torch.tensor([[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]])
     found = torch.stack(predictor.predict_one(as_input(elements), samples=8).sets)

@@ -169,7 +169,7 @@ def test_the_papers_networks() -> None:
 # -- learning ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "steps"), [("c-dspn", 60), ("tspn", 200)])
+@pytest.mark.parametrize(("name", "steps"), [("c-dspn", 60), pytest.param("tspn", 200, marks=pytest.mark.long)])
 def test_predictions_depend_on_inputs_and_not_on_their_sizes_alone(name: str, steps: int) -> None:
     generator = make_generator(0)
 

@@ -238,7 +238,7 @@ def test_the_presence_of_a_detection_is_its_confidence() -> None:
 
 def test_a_bright_square_is_found() -> None:
     """As one box, although there is room for three; in images that were not trained on."""
-    training = replace(SHORT, steps=150, batch_size=16, learning_rate=5e-3, warmup_steps=10, lr_schedule="cosine")
+    training = replace(SHORT, steps=100, batch_size=16, learning_rate=5e-3, warmup_steps=10, lr_schedule="cosine")
     method = DetectorSettings(encoder=PyramidEncoderSettings(hidden=8, out=16), hidden=16)
     predictor = SetPredictor(method, RepresentationSettings(max_size=MOST), device="cpu")
     predictor.fit(images_of_boxes(256, most=1), training, description=BOXES)

@@ -58,7 +58,7 @@ NUMBERS: dict[Kind, set[str]] = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_lowers_the_held_out_risk(kind: Kind, seed: int) -> None:
     """With any weights to begin with, and whichever data are drawn.
