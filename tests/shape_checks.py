@@ -21,6 +21,7 @@ check = beartype.beartype(
         violation_type=TypeError,
     )
 )
+# How often an inner function is checked in one test, of the times it is defined.
 DEFINITIONS = 4
 _defined: Counter[Any] = Counter()
 _kept: dict[Any, Callable[..., Any]] = {}
@@ -113,7 +114,8 @@ def _once(function: Callable[..., Any], with_checks: Callable[..., Any]) -> Call
 
 
 def _like(argument: Any) -> Any:
-    """What two arguments have in common that a check would take for the same; objects are it by themselves."""
+    """What a check sees of an argument: shape and type of a tensor, the value of an int or a string; other objects
+    are told apart one by one."""
     if isinstance(argument, Tensor):
         return argument.shape, argument.dtype
     if isinstance(argument, float):

@@ -1,8 +1,8 @@
 """Every setting of a method and of its parts arrives where it belongs, and nowhere else.
 
-One setting at a time is changed, with the same first weights and the same noise. What differs then must be exactly
-what the table says: names and shapes of weights (by part), first weights, the loss of a batch with its gradients,
-sampled sets, energies, densities, or when training has diverged.
+One setting at a time is changed, with the same initial weights and the same noise. What differs then must be
+exactly what the table says: names and shapes of weights (by part), initial weights, the loss of a batch with its
+gradients, sampled sets, energies, densities, or when training has diverged.
 """
 
 from dataclasses import fields, replace
@@ -96,7 +96,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def differences(first: dict[str, Any], second: dict[str, Any]) -> str:
-    """Parts with other weights, where shapes are others; else first weights, where they are; else all else."""
+    """Parts with other weights, where shapes are others; else initial weights, where they are; else all else."""
     a, b = first["weights"], second["weights"]
     shapes = {name for name in {*a, *b} if name not in a or name not in b or a[name].shape != b[name].shape}
     if shapes:

@@ -64,7 +64,7 @@ def test_training_lowers_the_held_out_risk(kind: Kind, seed: int) -> None:
     """With any weights to begin with, and whichever data are drawn.
 
     Steps are small: a contrastive loss compares with samples that move as the energy does, so it need not fall
-    while they go far. Nor may a run end early because first weights happen to be steep.
+    while they go far. Nor may a run end early because initial weights happen to be steep.
     """
     predictor = make_predictor(kind, seed=seed, max_divergent_fraction=1.0)
     score = held_out_loss(predictor)

@@ -99,8 +99,7 @@ class ResNet34EncoderSettings(EncoderSettings):
     """Initial weights: torchvision's and torch's default, or Xavier-uniform with zero biases."""
     weights: str = ""
     """Path of a safetensors file with initial (pretrained) weights of ResNet-34, in torchvision's names; empty:
-    random ones.
-    Once a predictor is saved, the file is not needed any more."""
+    random ones. Once a predictor is saved, the file is not needed any more."""
 
     def __post_init__(self) -> None:
         require_positive(self, "out")
