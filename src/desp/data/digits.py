@@ -83,7 +83,8 @@ def draw_styles(digit: _Digit, batch_size: int, generator: torch.Generator) -> F
 
 
 def draw_digits(batch_size: int, generator: torch.Generator) -> Batch:
-    """Draw digits: one or seven, and the style, each with probability one half; x is the digit, one-hot."""
+    """Draw digits: one or seven, and the style, each with probability one half; x is the class (0: one, 1: seven),
+    one-hot."""
     device = generator.device
     kind = torch.randint(2, (batch_size,), generator=generator, device=device)
     style = torch.randint(2, (batch_size,), generator=generator, device=device)

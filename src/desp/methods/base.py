@@ -87,7 +87,8 @@ class Method(nn.Module, ABC):
         self.training_engine: ChainEngine | None = None
         """What runs the chains of training steps, where there are any."""
         self.engine_used = "eager"
-        """How the last sets were sampled: ``eager``, ``compiled`` or ``graph``."""
+        """How the last sets were sampled: ``eager`` (not compiled, also where few chains are a CUDA graph),
+        ``compiled`` or ``graph``."""
 
     # -- training --------------------------------------------------------------------------------------
 

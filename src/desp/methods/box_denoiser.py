@@ -59,8 +59,9 @@ class BoxDenoiser(Diffusion):
     def energy_batch(self, code: Tensor, y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """How far denoising leads away from sets: |denoised - set|^2 / (2 sigma^2), summed over noise levels.
 
-        With weights d log sigma it is the variational bound of -log p between these levels, up to a constant for
-        each input and cardinality (Kingma et al. 2021). The noise is always the same, and belongs to the ranks of
+        Times 2 d log sigma it approximates the variational bound of -log p between these levels (Kingma et al.
+        2021): the energy is that bound up to a positive factor, and a constant for each input and cardinality. The
+        noise is always the same, and belongs to the ranks of
         elements from left to right, so that their order does not count.
         """
         shape = (len(ENERGY_SIGMAS), *self.set_shape)

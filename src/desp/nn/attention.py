@@ -26,8 +26,8 @@ class SelfAttention(nn.Module):
     Args:
         hidden: features of an element, a multiple of `heads`.
         heads: attention heads.
-        local_heads: all heads but the first subtract a learned multiple (`nearness`, by its name in saved weights)
-            of the squared distance from the attention logits, initially a larger one for each further head.
+        local_heads: all heads but the first subtract `nearness`^2 times the squared distance from the attention
+            logits. `nearness` is learned, and initially larger for each further head.
     """
 
     def __init__(self, hidden: int, heads: int, *, local_heads: bool = False) -> None:

@@ -39,7 +39,7 @@ def clevr_state_denoiser() -> RunSettings:
         # Shifted images would show objects elsewhere in the scene, so that only more images help.
         task=ClevrSettings(predict="objects", scenes=50_000),
         method=BoxDenoiserSettings(),
-        training=_training(26_000, 5e-4),
+        training=_training(24_000, 5e-4),
         matmul_precision="high",
     )
 

@@ -9,7 +9,7 @@ def custom() -> RunSettings:
     """Your own inputs and sets, from JSON lines, an npz file, or a folder of npy files.
 
     Command: ``desp train custom --data FILE``. Sizes and scaling are taken from the file and saved. All settings
-    are the library's defaults, which hold up on small sets of few features.
+    but `training.validate_every` are the library's defaults, which hold up on small sets of few features.
     """
     return RunSettings(recipe="custom", task=FilesSettings(), training=TrainingSettings(validate_every=500))
 

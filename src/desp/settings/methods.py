@@ -154,7 +154,8 @@ class DiffusionSettings(MethodSettings):
     sigma_data: float = 0.5
     """Standard deviation of the data, roughly."""
     noise_draws: int = 1
-    """Noisy copies of each set in a training step: worth more than 1 where encoding the input costs most."""
+    """Noisy copies of each set in a training step, which share its encoded input. More than 1 pays off where
+    encoding the input takes most of the time."""
     sampler: EDMSettings = field(default_factory=EDMSettings)
     """How sets are sampled."""
 
@@ -233,7 +234,8 @@ class SetRiskSettings(_EnergyMethodSettings):
     sampler: DescentSettings | None = None
     """The descent that predicts; None: that of training."""
     supervise: Literal["last", "all"] = "last"
-    """Which sets the distance is taken of: the end of the descent, or the mean over all iterates and the start."""
+    """last: the loss is the distance of the end of the descent. all: the mean of the distances of the start and
+    all iterates (deep supervision)."""
     cardinality: SetRiskCardinality = "descended"
     """descended: presence, or zero rows, are descended like everything else. clamped: presence starts at .5 and is
     clamped to [0, 1]. predicted: p(n | x) is learned, and the mode of it gives how many elements descend. The last

@@ -67,7 +67,7 @@ class PolygonsSettings(TaskSettings):
 @TaskSettings.register("digits", "desp.tasks.digits:DigitsTask")
 @dataclass(frozen=True)
 class DigitsSettings(TaskSettings):
-    """Point clouds of a one or a seven, each in two styles; the input is the digit."""
+    """Point clouds of a one or a seven, each in two styles; the input is the class, 0: one, 1: seven."""
 
 
 @TaskSettings.register("files", "desp.tasks.files:FilesTask")
@@ -153,8 +153,8 @@ class ClevrSettings(TaskSettings):
     data_dir: str = ""
     """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
     augment: bool = True
-    """Flip and shift training images with their boxes, and change brightness, contrast and tint; for states, the
-    last three alone, and less."""
+    """Flip and shift training images with their boxes, and change brightness, contrast and tint; for states
+    and objects, the last three alone, and less."""
 
     def __post_init__(self) -> None:
         require_not_negative(self, "scenes")

@@ -40,7 +40,7 @@ class _Series:
 
 
 def learning_curves(record: RunRecord) -> list[tuple[bytes, str]]:
-    """Draw every quantity the log has as SVG: loss, energies or risk, validation score, gradient norm.
+    """Draw those of these that the log has, as SVG: loss, energies or risk, validation score, gradient norm.
 
     Returns:
         Pictures, each with the same in words for those who cannot see it.
