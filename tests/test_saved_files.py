@@ -87,8 +87,8 @@ LATER = {"clevr": {"scenes": 20_000}}
 
 def _leaves_lost(values: Any, settings: RunSettings) -> dict[str, int]:
     """How often a value occurs more, or less, than in the settings that are read from it."""
-    added = LATER.get(settings.task.kind, {})
-    assert not added.keys() & values["task"].keys()
+    later = LATER.get(settings.task.kind, {})
+    added = {name: value for name, value in later.items() if name not in values["task"]}
     wanted = Counter(RENAMED.get(leaf, leaf) for leaf in [*leaves(values), *leaves(added)])
     wanted.subtract(leaves(as_saved(settings)))
     return {leaf: count for leaf, count in wanted.items() if count}

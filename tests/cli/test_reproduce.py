@@ -111,6 +111,7 @@ def test_reproduce_needs_no_dataset_when_all_is_done(
     assert commands == []
 
 
+@pytest.mark.long
 def test_reproduce_tells_why_a_run_failed(desp: Desp) -> None:
     run = Path("runs/polygons-desp-seed0")
     run.mkdir(parents=True)

@@ -16,4 +16,4 @@ def test_interpreted_kernels_compute_what_torch_does() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines() == ["51 checked"]
+    assert done.stdout.splitlines() == ["38 checked"]

@@ -96,12 +96,12 @@ def test_a_set_has_a_density_with_its_cardinality() -> None:
     predictor = built()
     assert predictor.method.cardinality is not None
     x, y = torch.zeros(3), torch.rand(3, 2, generator=torch.Generator().manual_seed(0))
-    first = log_prob(predictor, x, y, steps=20)
+    first = log_prob(predictor, x, y, steps=8)
     log_sizes = predictor.method.cardinality(predictor.encode(x.unsqueeze(0)))[0].detach()
-    certain = log_prob(always(predictor, 3), x, y, steps=20)
+    certain = log_prob(always(predictor, 3), x, y, steps=8)
     assert float(certain.value - first.value) == pytest.approx(-float(log_sizes[3]), abs=1e-4)
     assert float(first.error) >= 0
-    shuffled = log_prob(predictor, x, y.flip(0), steps=20)
+    shuffled = log_prob(predictor, x, y.flip(0), steps=8)
     assert float(shuffled.value) == pytest.approx(float(certain.value), abs=1e-3)
 
 
@@ -123,8 +123,8 @@ def test_densities_are_in_the_users_units() -> None:
     plain, scaled = built(), built(shape=shape)
     y = torch.rand(2, 2, generator=torch.Generator().manual_seed(0))
     units = y * torch.tensor([5.0, 2.0]) + torch.tensor([10.0, 0.0])
-    found = log_prob(scaled, torch.zeros(3), units, steps=20).value
-    expected = log_prob(plain, torch.zeros(3), y, steps=20).value - 2 * math.log(5.0 * 2.0)
+    found = log_prob(scaled, torch.zeros(3), units, steps=8).value
+    expected = log_prob(plain, torch.zeros(3), y, steps=8).value - 2 * math.log(5.0 * 2.0)
     assert float(found) == pytest.approx(float(expected), abs=1e-3)
 
 

@@ -225,6 +225,7 @@ def test_chain_payload_reads_presence_as_opacity(sample_data: dict[str, Any]) ->
     assert payload["fades"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_heavy_chains_are_thinned(make_run: MakeRun, sample_data: dict[str, Any]) -> None:
     frames = [[[0.5, 0.001 * point] for point in range(400)] for _ in range(162)]
     for item in sample_data["examples"]:

@@ -172,6 +172,12 @@ def compare_chains(method, compiled, batch, size):
     assert compiled.used == "compiled", compiled.used
 
 """
+# Traced as for a compiler, but run by torch's own kernels: C++ takes seconds to compile.
+TRACED = """
+from functools import partial
+import torch
+torch.compile = partial(torch.compile, backend="aot_eager")
+"""
 BY_COMPARING = (
     COMPILED
     + """
@@ -193,7 +199,14 @@ compare_chains(*made(SetEncoderEnergySettings(hidden=8, latent=4, layers=2)), 2,
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles for CPUs with g++")
-@pytest.mark.parametrize("script", [BY_COMPARING, pytest.param(MORE, marks=pytest.mark.long)], ids=["one", "more"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        TRACED + BY_COMPARING,
+        *(pytest.param(script, marks=pytest.mark.long) for script in (BY_COMPARING, MORE)),
+    ],
+    ids=["traced", "compiled", "more"],
+)
 def test_a_compiled_chain_is_the_eager_one(script: str) -> None:
     # In a process of its own: functions with live shape checks cannot be traced. That process compiles, too, as a
     # pool of compilers takes longer to start than there is to do; and it believes what the processor says it can

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_problem import Kind, make_predictor, make_trainer
@@ -144,9 +145,16 @@ def check_no_thread_is_left_to_be_killed_at_exit(folder: Path) -> None:
         assert exchanging["after"] == []
 
 
-def test_two_processes(tmp_path: Path, start_two: Callable[..., str]) -> None:
-    """One start, which costs seconds, serves all kinds and all checks."""
-    kinds: tuple[Kind, ...] = ("contrastive", "set-risk", "denoising", "denoiser", "tspn")
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("contrastive", "tspn"),  # chains, and batch norm
+        pytest.param(("set-risk", "denoising", "denoiser"), marks=pytest.mark.long),
+    ],
+    ids=" ".join,
+)
+def test_two_processes(tmp_path: Path, start_two: Callable[..., str], kinds: tuple[Kind, ...]) -> None:
+    """One start, which costs seconds, serves several kinds and all checks."""
     start_two(str(SCRIPT), str(tmp_path), *kinds)
     for kind in kinds:
         launched = collect(kind, tmp_path / kind)
