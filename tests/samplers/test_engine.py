@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -216,6 +216,28 @@ def test_a_compiled_chain_is_the_eager_one(script: str) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path.cwd())
     assert done.returncode == 0, done.stderr
+
+
+def test_a_compiled_chain_takes_the_compiled_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for all of its shapes, and where it is asked for alone."""
+    made: list[dict[str, object]] = []
+    calls: list[str] = []
+
+    def compiled(function: Callable[..., object], **options: object) -> Callable[..., object]:
+        made.append(options)
+        return lambda *given, **named: (calls.append("compiled"), function(*given, **named))[1]
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    energy, code, start = build(CASES["deep-sets"])
+    engine = ChainEngine(energy, "compiled")
+    found, _ = engine.run(SAMPLER, code, start, seeded())
+    assert len(calls) >= CHAIN.steps
+    engine.run(SAMPLER, code[:2], start[:2], seeded())
+    assert made == [{"fullgraph": True, "dynamic": False}]
+    calls.clear()
+    expected, _ = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded())
+    assert calls == []
+    assert torch.equal(found, expected)
 
 
 @pytest.fixture
