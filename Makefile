@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Errors only.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+# Bytecode is made when something is first imported: to make that of all of torch takes as long as installing it.
+INSTALL := $(PIP) install --no-compile -c constraints.txt
 # Worker processes of pytest, and of the tests that need a GPU.
 JOBS ?= 2
 GPU_JOBS ?= 4
@@ -62,10 +64,10 @@ $(BIN)/python:
 # The demo needs only the pictures; a development set-up serves it as well.
 $(DEMO_READY): $(SOURCES_OF_SETUP) | $(BIN)/python
 	@echo "Installing into $(VENV), about a minute ..."
-	$(PIP) install -c constraints.txt -e '.[viz]'
+	$(INSTALL) -e '.[viz]'
 	@touch $@
 
 $(DEV_READY): $(SOURCES_OF_SETUP) | $(BIN)/python
 	@echo "Installing into $(VENV), about a minute ..."
-	$(PIP) install -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e '.[dev]'
 	@touch $(DEMO_READY) $@

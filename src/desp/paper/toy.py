@@ -9,6 +9,7 @@ from desp.settings import (
     DeepSetsSettings,
     DigitsSettings,
     Distance,
+    EDMSettings,
     EnergyDenoisingSettings,
     LangevinSettings,
     PolygonsSettings,
@@ -200,9 +201,10 @@ def demo() -> RunSettings:
 
     ``desp demo`` trains it.
     """
-    large = _denoising("demo", PolygonsSettings(), steps=2500, batch_size=128, hidden=64)
+    large = _denoising("demo", PolygonsSettings(), steps=1400, batch_size=128, hidden=64)
     return replace(
         large,
+        method=replace(large.method, sampler=EDMSettings(steps=12)),
         training=replace(
             large.training,
             learning_rate=3e-3,
