@@ -142,6 +142,9 @@ CASES = {
         ),
         {
             "data_noise": (0.1, "loss"),
+            "start_noise": ((0.1, 0.5), "loss"),
+            "infonce_temperature": (0.1, "loss"),
+            "real_energy_weight": (0.5, "loss"),
             "mask_divergent": (True, "loss"),
             "max_divergent_fraction": (0.1, "divergence"),
             **{f"training_sampler.{name}": (value, "loss") for name, value in OF_CHAINS.items()},

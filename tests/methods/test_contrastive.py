@@ -1,10 +1,12 @@
 """Maximum likelihood by contrast, recomputed by hand and in closed form."""
 
+import math
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from desp.data import draw_polygons
@@ -255,3 +257,63 @@ def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None
     for engine in ("compiled", "eager"):
         method.resume_engine(engine)
         assert method.training_engine.resumed_engine == engine
+
+
+# -- what may be added to the loss ---------------------------------------------------------------------------
+
+
+def test_chains_may_start_near_the_data() -> None:
+    """Contrastive divergence: noise of another size, drawn log-uniformly, on every real set."""
+    low, high = 0.01, 1.0
+    chain = LangevinSettings(steps=1, stochastic_steps=0, step_size=1e-30)  # which stays where it begins
+    settings = ContrastiveSettings(
+        energy=Given(energy=SlopedEnergy()), training_sampler=chain, start_noise=(low, high), data_noise=0.0
+    )
+    method, count = build(settings, (3, 2), 3, identity=True), 400
+    x, y = torch.ones(count, 3, 2), torch.rand(count, 3, 2, generator=seeded(1))
+    sampled: list[Tensor] = []
+    run = method.training_engine.run
+    method.training_engine.run = lambda *given: sampled.append(run(*given)[0]) or (sampled[0], None)
+    method(x, y, seeded())
+    sizes = (sampled[0] - y).square().mean(dim=(1, 2)).sqrt().log()
+    # The mean of log chi / sqrt(6) over normal noise of 6 numbers is (digamma(3) - log 3) / 2.
+    bias = float(torch.digamma(torch.tensor(3.0)) - math.log(3)) / 2
+    assert float(sizes.mean()) == pytest.approx((math.log(low) + math.log(high)) / 2 + bias, abs=0.25)
+    spread = math.log(high / low) / math.sqrt(12)
+    assert float(sizes.std()) == pytest.approx(spread, rel=0.1)
+
+
+@every_energy
+def test_infonce_picks_the_own_set_out_of_the_batch(settings: EnergySettings) -> None:
+    """Against one energy at a time, and the cross-entropy that torch has."""
+    plain = ContrastiveSettings(energy=settings, training_sampler=CHAIN, data_noise=0.02)
+    temperature, (x, y) = 0.3, example()
+    method = build(plain)
+    first, _ = method(x, y, seeded())
+    method.settings = replace(plain, infonce_temperature=temperature)
+    second, statistics = method(x, y, seeded())
+    noised, _ = by_hand(method, x, y)
+    rows = [
+        torch.stack([score(method, x[i : i + 1], noised[j : j + 1])[0] for j in range(len(y))])
+        for i in range(len(x))
+    ]
+    expected = F.cross_entropy(-torch.stack(rows) / temperature, torch.arange(len(x)))
+    torch.testing.assert_close(second - first, temperature * expected, rtol=1e-4, atol=1e-6)
+    assert statistics["infonce"].item() == pytest.approx(expected.item(), rel=1e-4)
+    assert not statistics["infonce"].requires_grad
+
+
+def test_the_energy_of_real_sets_may_count_more() -> None:
+    plain = ContrastiveSettings(energy=DeepSetsSettings(hidden=8), training_sampler=CHAIN)
+    x, y = example()
+    method = build(plain)
+    first, statistics = method(x, y, seeded())
+    method.settings = replace(plain, real_energy_weight=0.5)
+    second, _ = method(x, y, seeded())
+    torch.testing.assert_close(second - first, 0.5 * statistics["energy_real"])
+
+
+@pytest.mark.parametrize("noise", [(0.0, 1.0), (-1.0, 1.0), (0.5, 0.1), (float("nan"), 1.0)])
+def test_the_noise_of_starts_is_checked(noise: tuple[float, float]) -> None:
+    with pytest.raises(SettingsError, match=r"start_noise must be .*0 < low <= high"):
+        ContrastiveSettings(start_noise=noise)

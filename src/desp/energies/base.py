@@ -62,6 +62,12 @@ class SetEnergy(SetField):
     def energy(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`."""
 
+    def pairwise(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "m n c"]) -> Float[Tensor, "b m"]:
+        """The energy of every set for every input. One that compares codes needs each code once, and overrides
+        this."""
+        codes, sets = code.repeat_interleave(len(y), dim=0), y.repeat(len(code), 1, 1)
+        return self.energy(codes, sets).view(len(code), len(y))
+
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """The code. An energy may append tensors computed from its weights; `energy` then receives them as further
         arguments after `y`."""

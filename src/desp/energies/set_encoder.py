@@ -43,6 +43,11 @@ class SetEncoderEnergy(SetEnergy):
         """The energy of padded sets for encoded inputs."""
         return code_distance(self.set_encoder(y), code)
 
+    def pairwise(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "m n c"]) -> Float[Tensor, "b m"]:
+        """The energy of every set for every input."""
+        sets = self.set_encoder(y).repeat(len(code), 1)
+        return code_distance(sets, code.repeat_interleave(len(y), dim=0)).view(len(code), len(y))
+
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """The code, and what the set encoder derives from its weights."""
         return (code, *self.set_encoder.prepare(len(code), size))

@@ -20,15 +20,15 @@ from desp.samplers import (
 )
 from desp.sets import presence_mask, present_feature_mask
 from desp.settings import ContrastiveSettings, LangevinSettings, SamplerSettings
-from desp.settings.base import require_variant
+from desp.settings.base import require_setting, require_variant
 
 
 class Contrastive(Method):
     """Lowers the energy of real sets and raises that of the model's own samples.
 
     The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin chain
-    (equation 5) that starts at zero. Real sets carry noise, without which the density would be infinite on the
-    data and flat elsewhere. Divergent samples may get no gradient.
+    (equation 5) that starts at zero, or near the real set. Real sets carry noise, without which the density would
+    be infinite on the data and flat elsewhere. Divergent samples may get no gradient.
     """
 
     energy: SetEnergy
@@ -37,6 +37,10 @@ class Contrastive(Method):
     def __init__(self, settings: ContrastiveSettings, parts: MethodParts) -> None:
         super().__init__(parts)
         self.settings = settings
+        if self.shape.aligned:
+            wanted = "0 where outputs are aligned with inputs: other sets of a batch have other cardinalities"
+            none = settings.infonce_temperature == 0
+            require_setting(none, "infonce_temperature", wanted, settings.infonce_temperature)
         self.energy = build_energy(settings.energy, parts)
         self.training_engine = ChainEngine(self.energy, parts.engine)
         self.prediction_engine = ChainEngine(self.energy, parts.engine, min_chains=CHAINS_AT_ONCE)
@@ -46,15 +50,11 @@ class Contrastive(Method):
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
-        """Mean energy of noised data minus mean energy of samples."""
-        aligned = self.shape.aligned
-        noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
-        if aligned:
-            noise = noise * present_feature_mask(y)
-        real = y + self.settings.data_noise * noise
+        """Mean energy of noised data minus mean energy of samples, and what the settings add to it."""
+        real = y + self.settings.data_noise * self._noise(y, generator)
         code = self.encode(x)
-        start = self.start(code, presence_mask(y) if aligned else None)
-        sampler = LangevinSampler(self.settings.training_sampler, aligned)
+        start = self._training_start(code, y, generator)
+        sampler = LangevinSampler(self.settings.training_sampler, self.shape.aligned)
         sampled, _ = self.training_engine.run(sampler, code.detach(), start, generator)
         energies = self.energy(torch.cat([code, code]), torch.cat([real, sampled]))
         of_real, of_sampled = energies.view(2, -1)
@@ -63,7 +63,32 @@ class Contrastive(Method):
             divergent = self._divergent(code.detach(), sampled)
             statistics["divergent"] = divergent.to(of_real.dtype).mean()
             of_sampled = torch.where(divergent, of_sampled.detach(), of_sampled)
-        return of_real.mean() - of_sampled.mean(), statistics
+        loss = (1 + self.settings.real_energy_weight) * of_real.mean() - of_sampled.mean()
+        if self.settings.infonce_temperature > 0:
+            contrast = self._infonce(code, real)
+            statistics["infonce"] = contrast.detach()
+            loss = loss + self.settings.infonce_temperature * contrast
+        return loss, statistics
+
+    def _noise(self, y: Float[Tensor, "b n c"], generator: torch.Generator) -> Float[Tensor, "b n c"]:
+        """Unit normal; where outputs are aligned, of the features of present elements alone."""
+        noise = torch.randn(y.shape, generator=generator, device=y.device, dtype=y.dtype)
+        return noise * present_feature_mask(y) if self.shape.aligned else noise
+
+    def _training_start(
+        self, code: Tensor, y: Float[Tensor, "b n c"], generator: torch.Generator
+    ) -> Float[Tensor, "b n c"]:
+        """Zeros, or the real sets with noise of another size on each."""
+        if self.settings.start_noise is None:
+            return self.start(code, presence_mask(y) if self.shape.aligned else None)
+        low, high = self.settings.start_noise
+        place = torch.rand((len(y), 1, 1), generator=generator, device=y.device, dtype=y.dtype)
+        return y + low * (high / low) ** place * self._noise(y, generator)
+
+    def _infonce(self, code: Tensor, real: Float[Tensor, "b n c"]) -> Float[Tensor, ""]:
+        """-log softmax of minus energies over the sets of the batch, at the input's own; mean over inputs."""
+        logits = -self.energy.pairwise(code, real) / self.settings.infonce_temperature
+        return (logits.logsumexp(dim=1) - logits.diagonal()).mean()
 
     @torch.no_grad()
     def _divergent(self, code: Tensor, sampled: Tensor) -> Tensor:

@@ -113,14 +113,22 @@ def digits_desp_fast() -> RunSettings:
 
 
 def _denoising(
-    name: str, task: TaskSettings, steps: int, batch_size: int, p_mean: float = -1.2, hidden: int = 256
+    name: str,
+    task: TaskSettings,
+    steps: int,
+    batch_size: int,
+    p_mean: float = -1.2,
+    hidden: int = 256,
+    sampler_steps: int = 20,
 ) -> RunSettings:
     """Several pooled layers, trained to denoise; the cardinality is predicted first."""
     return RunSettings(
         recipe=name,
         task=task,
         method=EnergyDenoisingSettings(
-            energy=PooledLayersSettings(hidden=hidden, pooling="fspool"), p_mean=p_mean
+            energy=PooledLayersSettings(hidden=hidden, pooling="fspool"),
+            p_mean=p_mean,
+            sampler=EDMSettings(steps=sampler_steps),
         ),
         representation=RepresentationSettings(scaling="none"),
         training=TrainingSettings(
@@ -201,10 +209,9 @@ def demo() -> RunSettings:
 
     ``desp demo`` trains it.
     """
-    large = _denoising("demo", PolygonsSettings(), steps=1400, batch_size=128, hidden=64)
+    large = _denoising("demo", PolygonsSettings(), steps=1400, batch_size=128, hidden=64, sampler_steps=12)
     return replace(
         large,
-        method=replace(large.method, sampler=EDMSettings(steps=12)),
         training=replace(
             large.training,
             learning_rate=3e-3,

@@ -101,8 +101,8 @@ class _EnergyMethodSettings(MethodSettings):
 @MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
 @dataclass(frozen=True)
 class ContrastiveSettings(_EnergyMethodSettings):
-    """The paper's method, DESP: maximum likelihood; the gradient of log Z from short Langevin chains that start at
-    zero (equations 3 to 5)."""
+    """The paper's method, DESP: maximum likelihood; the gradient of log Z from short Langevin chains
+    (equations 3 to 5)."""
 
     summary: ClassVar[str] = "the paper's: maximum likelihood with Langevin samples"
     training_sampler: LangevinSettings = field(
@@ -113,6 +113,17 @@ class ContrastiveSettings(_EnergyMethodSettings):
     """The chain that predicts."""
     data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
+    start_noise: tuple[float, float] | None = None
+    """Where training chains start. None: at zeros, as in the paper. (low, high): at the real set plus noise, its
+    standard deviation drawn log-uniformly between these, which is contrastive divergence (Hinton 2002)."""
+    infonce_temperature: float = 0.0
+    """Temperature of InfoNCE (van den Oord et al. 2018), a further loss: the energy of the real set against those
+    of the other sets of the batch, times the temperature. It ties energies to inputs early where inputs are hard
+    to encode. 0: none."""
+    real_energy_weight: float = 0.0
+    """Adds this times the mean energy of real sets to the loss. With `set-encoder` it keeps the codes of inputs
+    and sets so close that their Huber distance is quadratic: beyond, the gradient in a set hardly depends on the
+    input."""
     mask_divergent: bool = False
     """Stop the gradient of divergent samples: those with an element whose next gradient step would exceed
     `training_sampler.max_step_norm`. There the energy is too steep, and raising it further would make it steeper.
@@ -122,7 +133,9 @@ class ContrastiveSettings(_EnergyMethodSettings):
     (`on_divergence`)."""
 
     def __post_init__(self) -> None:
-        require_not_negative(self, "data_noise")
+        require_not_negative(self, "data_noise", "infonce_temperature", "real_energy_weight")
+        noise, wanted = self.start_noise, "(low, high) with 0 < low <= high, or None"
+        require_setting(noise is None or 0 < noise[0] <= noise[1], "start_noise", wanted, noise)
         one = self.training_sampler.restarts == 1
         require_setting(
             one, "training_sampler.restarts", "1: restarts are for prediction", self.training_sampler.restarts
