@@ -14,6 +14,7 @@ import pytest
 from desp.errors import RunError
 from desp.recipes import all_recipes, get_recipe
 from desp.settings import SCHEMA, MnistSettings, to_json
+from tiny_clevr import write_tiny_clevr
 
 Desp = Callable[..., Any]
 
@@ -108,6 +109,53 @@ def test_reproduce_needs_no_dataset_when_all_is_done(
         path.write_text("{}")
     arguments = ["--seeds", 0, "--recipes", "mnist-tspn"]
     assert desp("reproduce", "mnist", "--data-dir", tmp_path, *arguments).status == 0
+    assert commands == []
+
+
+def test_reproduce_on_generated_data(desp: Desp, commands: list[list[str]]) -> None:
+    """Runs and results have names of their own, and are found again."""
+    arguments = ("reproduce", "clevr", "--seeds", 1, "--recipes", "clevr-detector", "--generated")
+    assert desp(*arguments).status == 0
+    run = "runs/clevr-detector-generated-seed1"
+    assert commands == [
+        ["train", "clevr-detector", "--run", run, "--seed", "1", "--task.source", "generated"],
+        ["evaluate", run, "--record", "results"],
+    ]
+    commands.clear()
+    for path in (Path(run, "summary.json"), Path("results/clevr-detector-generated-seed1.json")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert desp(*arguments).status == 0
+    assert commands == []
+
+
+def test_reproduce_finds_results_of_other_data(desp: Desp, commands: list[list[str]], tmp_path: Path) -> None:
+    """Which data they are is told by the files alone."""
+    folder = write_tiny_clevr(tmp_path / "data" / "clevr")
+    for split in ("train", "val"):
+        file = folder / "scenes" / f"CLEVR_{split}_scenes.json"
+        file.write_text(file.read_text().replace("made up", "re-rendered"))
+    for path in ("runs/clevr-detector-seed1/summary.json", "results/clevr-detector-re-rendered-seed1.json"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("{}")
+    arguments = ("--seeds", 1, "--recipes", "clevr-detector", "--data-dir", tmp_path / "data")
+    assert desp("reproduce", "clevr", *arguments).status == 0
+    assert commands == []
+
+
+@pytest.mark.parametrize(
+    ("table", "flags", "message"),
+    [
+        ("toy", (), "--generated goes with recipes that could read files; 'polygons-desp-paper' could not"),
+        ("clevr", ("--data-dir", "."), "data are read or generated. Leave one of them out"),
+    ],
+)
+def test_reproduce_refuses_to_generate(
+    desp: Desp, commands: list[list[str]], table: str, flags: tuple[str, ...], message: str
+) -> None:
+    finished = desp("reproduce", table, "--generated", *flags)
+    assert finished.status == 2
+    assert message in " ".join(finished.err.split())
     assert commands == []
 
 

@@ -1,6 +1,6 @@
 """``desp reproduce``"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +11,15 @@ from desp.cli.run_arguments import with_data_dir
 from desp.errors import RunError, SettingsError
 from desp.paper.reproduce import Job, recipes_of, run_jobs
 from desp.recipes import get_recipe
+from desp.results import data_slug
 from desp.runs.folder import RunFolder
-from desp.settings import RunSettings
+from desp.settings import RunSettings, TaskSettings
 
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
   desp reproduce toy --recipes polygons-desp digits-desp --seeds 0
-  desp reproduce mnist --data-dir ~/data --seeds 0"""
+  desp reproduce mnist --data-dir ~/data --seeds 0
+  desp reproduce clevr --generated --seeds 1 2"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class _ReproduceArguments:
     """Only these recipes; all of the table if not given."""
     data_dir: Path | None = None
     """Where the files of a table's dataset are, if it reads one; DESP_DATA does as well."""
+    generated: bool = False
+    """Generate data that recipes would read from files, where that is possible (clevr). Runs and results have
+    `generated` in their names."""
     ablate: bool = True
     """Also make the S/T ablation of every run with stochastic steps."""
 
@@ -57,12 +62,23 @@ def run(arguments: list[str]) -> None:
         )
     if not options.seeds:
         raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
-    jobs = [
-        Job(name, seed, options.runs, options.results, options.data_dir, options.ablate)
-        for seed in options.seeds
-        for name in names
-    ]
-    _check_data(jobs)
+    if options.data_dir and options.generated:
+        raise SettingsError("--data-dir and --generated: data are read or generated. Leave one of them out.")
+    jobs = _with_data(
+        [
+            Job(
+                name,
+                seed,
+                options.runs,
+                options.results,
+                options.data_dir,
+                options.generated,
+                ablate=options.ablate,
+            )
+            for seed in options.seeds
+            for name in names
+        ]
+    )
     options.runs.mkdir(parents=True, exist_ok=True)
     failed: list[Job] = []
 
@@ -79,23 +95,33 @@ def _reads_data(recipe: str) -> bool:
     return get_recipe(recipe).build().task.location_field is not None
 
 
-def _check_data(jobs: list[Job]) -> None:
-    """Look for the datasets that are still needed once, before every run would fail by itself.
+def _with_data(jobs: list[Job]) -> list[Job]:
+    """The jobs with the names of their data, which are looked for once, before every run would fail by itself.
 
     Raises:
         DataError: files are missing or damaged.
+        SettingsError: data cannot be generated.
     """
-    left = [job for job in jobs if _reads_data(job.recipe) and any(job.commands())]
-    if not left:
-        return
-    from desp.tasks import make_task
+    found: dict[TaskSettings, str | None] = {}
+    named = []
+    for job in jobs:
+        job.settings()
+        if not (_reads_data(job.recipe) and any(job.commands())):
+            named.append(job)
+            continue
+        from desp.tasks import make_task
 
-    for task in {with_data_dir(_settings(job), job.data_dir).task for job in left}:
-        make_task(task, seed=0).fingerprint()
+        settings = with_data_dir(_settings(job), job.data_dir)
+        if settings.task not in found:
+            task = make_task(settings.task, seed=0)
+            task.fingerprint()
+            found[settings.task] = task.data_name
+        named.append(replace(job, data=data_slug(settings, found[settings.task])))
+    return named
 
 
 def _settings(job: Job) -> RunSettings:
     """Those of a run that was begun, which remembers where its data are; else the recipe's."""
     if not (job.folder / "settings.json").exists():
-        return get_recipe(job.recipe).build()
+        return job.settings()
     return RunFolder(job.folder).load_settings()[0]

@@ -6,13 +6,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from desp.errors import SettingsError
 from desp.recipes import all_recipes, get_recipe, get_table
 from desp.results import result_path
-from desp.settings import LangevinSettings, MethodSettings
+from desp.settings import LangevinSettings, MethodSettings, RunSettings
 
 SECONDS_TO_SAVE = 60
 
@@ -49,6 +49,8 @@ class Job:
         runs: folder for run folders.
         results: folder for recorded results.
         data_dir: where the dataset is; None if there is none, or if it is where it usually is.
+        generated: whether data are generated that the recipe reads from files.
+        data: part of the names of results: which data, if not the recipe's own.
         ablate: whether to vary the fraction of stochastic steps, where there are some.
     """
 
@@ -57,24 +59,46 @@ class Job:
     runs: Path
     results: Path
     data_dir: Path | None = None
+    generated: bool = False
+    data: str | None = None
     ablate: bool = True
 
     @property
     def folder(self) -> Path:
         """The run folder."""
-        return self.runs / f"{self.recipe}-seed{self.seed}"
+        return self.runs / f"{self.recipe}{'-generated' if self.generated else ''}-seed{self.seed}"
+
+    def settings(self) -> RunSettings:
+        """Of a run that begins.
+
+        Raises:
+            SettingsError: data cannot be generated.
+        """
+        settings = get_recipe(self.recipe).build()
+        task = settings.task.generated() if self.generated else settings.task
+        if task is None:
+            raise SettingsError(
+                f"--generated goes with recipes that could read files; '{self.recipe}' could not. Leave it out."
+            )
+        return replace(settings, task=task)
+
+    def _task_flags(self) -> list[str]:
+        """The settings of the task that are not the recipe's."""
+        usual, own = (vars(item.task) for item in (get_recipe(self.recipe).build(), self.settings()))
+        changed = [name for name in own if own[name] != usual[name]]
+        return [part for name in changed for part in (f"--task.{name.replace('_', '-')}", str(own[name]))]
 
     def commands(self) -> Iterator[list[str]]:
         """The commands that are left to do."""
         data = ["--data-dir", str(self.data_dir)] if self.data_dir else []
         if not (self.folder / "summary.json").exists():
-            begun = ["--resume"] if (self.folder / "settings.json").exists() else []
+            begun = ["--resume"] if (self.folder / "settings.json").exists() else self._task_flags()
             yield ["train", self.recipe, "--run", str(self.folder), "--seed", str(self.seed), *begun, *data]
-        if not result_path(self.results, self.recipe, self.seed).exists():
+        if not result_path(self.results, self.recipe, self.seed, self.data).exists():
             yield ["evaluate", str(self.folder), "--record", str(self.results), *data]
         ablations = self.results / "ablations"
         varies = self.ablate and stochastic_sampler(get_recipe(self.recipe).build().method) is not None
-        if varies and not result_path(ablations, self.recipe, self.seed).exists():
+        if varies and not result_path(ablations, self.recipe, self.seed, self.data).exists():
             yield ["ablate", str(self.folder), "--record", str(ablations), *data]
 
     def carry_out(self, children: "_Children") -> str | None:

@@ -39,6 +39,10 @@ class TaskSettings(Variant):
         """Which data they are, among those that a recipe could use; a part of the names of results."""
         return ""
 
+    def generated(self) -> Self | None:
+        """The same task on generated data; None where there is no choice."""
+        return None
+
     def with_data_of(self, other: Self) -> Self:
         """The same task on the data of `other`. Other data do not count as a changed setting, as `data_name` is
         part of a result's name."""
@@ -168,6 +172,10 @@ class ClevrSettings(TaskSettings):
     def data_name(self) -> str:
         """Generated scenes have their own results."""
         return "generated" if self.source == "generated" else ""
+
+    def generated(self) -> Self | None:
+        """Scenes by CLEVR's rules, drawn and rendered here."""
+        return replace(self, source="generated", data_dir="")
 
     def with_data_of(self, other: Self) -> Self:
         """Of the same source, in the same folder."""
