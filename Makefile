@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 # Errors only.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 # Bytecode is made when something is first imported: to make that of all of torch takes as long as installing it.
+# Where PYTHONDONTWRITEBYTECODE is set, `desp` starts slowly until it ran once under make.
 INSTALL := $(PIP) install --no-compile -c constraints.txt
 # Worker processes of pytest, and of the tests that need a GPU.
 JOBS ?= 2

@@ -180,7 +180,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "sampler": LANGEVIN,
         "data_noise": 0.02,
         "start_noise": None,
-        "infonce_temperature": 0.0,
+        "infonce_temperature": None,
         "real_energy_weight": 0.0,
         "mask_divergent": False,
         "max_divergent_fraction": 0.05,

@@ -214,7 +214,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
 
 
 def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:
-    """`paper`: trained and scored as published; `ours`: by our settings, and what a user gets is scored.
+    """`paper`: raw output is scored, as published; `ours`: what a user gets is scored.
 
     What was not scored in full has the name of its counts instead.
     """

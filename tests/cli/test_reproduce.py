@@ -122,9 +122,13 @@ def test_reproduce_on_generated_data(desp: Desp, commands: list[list[str]]) -> N
         ["evaluate", run, "--record", "results"],
     ]
     commands.clear()
-    for path in (Path(run, "summary.json"), Path("results/clevr-detector-generated-seed1.json")):
+    for path in (Path(run, "summary.json"), Path("results/clevr-detector-seed1.json")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
+    assert desp(*arguments).status == 0
+    assert commands == [["evaluate", run, "--record", "results"]]  # the result of other data is none of it
+    commands.clear()
+    Path("results/clevr-detector-generated-seed1.json").write_text("{}")
     assert desp(*arguments).status == 0
     assert commands == []
 
@@ -146,7 +150,8 @@ def test_reproduce_finds_results_of_other_data(desp: Desp, commands: list[list[s
 @pytest.mark.parametrize(
     ("table", "flags", "message"),
     [
-        ("toy", (), "--generated goes with recipes that could read files; 'polygons-desp-paper' could not"),
+        ("toy", (), "'polygons-desp-paper' has no choice of data that are read or generated"),
+        ("mnist", (), "'mnist-desp-paper' has no choice of data that are read or generated"),
         ("clevr", ("--data-dir", "."), "data are read or generated. Leave one of them out"),
     ],
 )

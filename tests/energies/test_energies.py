@@ -1,5 +1,6 @@
 """What every energy must be, and the formula of each."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -209,6 +210,16 @@ def test_derivatives_in_input_and_set(settings: EnergySettings) -> None:
     inputs = (method.encode(x).detach().requires_grad_(), y.requires_grad_())
     assert torch.autograd.gradcheck(method.energy.energy, inputs)
     assert torch.autograd.gradgradcheck(method.energy.energy, inputs)
+
+
+@every_energy
+def test_pairwise_energies_are_those_of_each_pair(settings: EnergySettings) -> None:
+    method, (x, y) = build(settings), example(batch=4)
+    code = method.encode(x[:3])
+    found = method.energy.pairwise(code, y)
+    assert found.shape == (3, 4)
+    for i, j in itertools.product(range(3), range(4)):
+        torch.testing.assert_close(found[i, j], method.energy(code[i : i + 1], y[j : j + 1])[0])
 
 
 def assert_slopes_in_weights(module: nn.Module, loss: Callable[[], Tensor]) -> dict[str, Tensor]:

@@ -259,6 +259,12 @@ def test_the_training_engine_knows_what_is_to_come_and_how_a_run_began() -> None
         assert method.training_engine.resumed_engine == engine
 
 
+def gradients(method: Contrastive, loss: Tensor) -> dict[str, Tensor]:
+    names, weights = zip(*method.named_parameters(), strict=True)
+    found = torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True)
+    return {name: slope for name, slope in zip(names, found, strict=True) if slope is not None}
+
+
 # -- what may be added to the loss ---------------------------------------------------------------------------
 
 
@@ -299,6 +305,8 @@ def test_infonce_picks_the_own_set_out_of_the_batch(settings: EnergySettings) ->
     ]
     expected = F.cross_entropy(-torch.stack(rows) / temperature, torch.arange(len(x)))
     torch.testing.assert_close(second - first, temperature * expected, rtol=1e-4, atol=1e-6)
+    found, wanted = (gradients(method, loss) for loss in (second - first, temperature * expected))
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-6)
     assert statistics["infonce"].item() == pytest.approx(expected.item(), rel=1e-4)
     assert not statistics["infonce"].requires_grad
 
@@ -311,9 +319,22 @@ def test_the_energy_of_real_sets_may_count_more() -> None:
     method.settings = replace(plain, real_energy_weight=0.5)
     second, _ = method(x, y, seeded())
     torch.testing.assert_close(second - first, 0.5 * statistics["energy_real"])
+    expected = 0.5 * score(method, x, by_hand(method, x, y)[0]).mean()
+    found, wanted = (gradients(method, loss) for loss in (second - first, expected))
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("noise", [(0.0, 1.0), (-1.0, 1.0), (0.5, 0.1), (float("nan"), 1.0)])
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "noise",
+    [(0.0, 1.0), (-1.0, 1.0), (0.5, 0.1), (float("nan"), 1.0), (0.1,), (0.1, 0.2, 0.3), (0.1, float("inf"))],
+)
 def test_the_noise_of_starts_is_checked(noise: tuple[float, float]) -> None:
     with pytest.raises(SettingsError, match=r"start_noise must be .*0 < low <= high"):
         ContrastiveSettings(start_noise=noise)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_temperature_is_positive(temperature: float) -> None:
+    with pytest.raises(SettingsError, match="infonce_temperature must be positive, or None"):
+        ContrastiveSettings(infonce_temperature=temperature)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from desp.nn import SetEncoder
 from desp.nn.resnet import ResNet34, ResNet34Encoder
-from desp.paper.clevr import c_dspn_method, desp_method, dspn_method, tspn_method, tuned_desp_method
+from desp.paper.clevr import c_dspn_method, desp_infonce_method, desp_method, dspn_method, tspn_method
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.settings import (
@@ -28,7 +28,7 @@ from desp.settings import (
 METHODS: dict[str, MethodSettings] = {
     "desp": desp_method(pairs=False),
     "desp-pairs": desp_method(pairs=True),
-    "desp-tuned": tuned_desp_method(),
+    "desp-infonce": desp_infonce_method(),
     "dspn-hungarian": dspn_method("hungarian"),
     "dspn-chamfer": dspn_method("chamfer"),
     "c-dspn": c_dspn_method(),

@@ -1,5 +1,6 @@
 """Outputs that are aligned with inputs: element i of a set belongs to element i of its input."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -84,8 +85,9 @@ def test_each_element_gets_its_own(kind: str, steps: int) -> None:
     assert error < 0.12, found.mean(dim=0)
 
 
-def test_the_contrastive_loss_masks_noise_and_chain() -> None:
-    method = built(METHODS["contrastive"]).method
+@pytest.mark.parametrize("start_noise", [None, (0.1, 0.5)], ids=["from zeros", "from noisy sets"])
+def test_the_contrastive_loss_masks_noise_and_chain(start_noise: tuple[float, float] | None) -> None:
+    method = built(replace(METHODS["contrastive"], start_noise=start_noise)).method
     pairs = half_of_each(5)
     x = torch.stack([x for x, _ in pairs])
     y = Padding(RepresentationSettings()).pad(SetBatch.from_ragged([item for _, item in pairs], SIZE))
@@ -94,6 +96,10 @@ def test_the_contrastive_loss_masks_noise_and_chain() -> None:
     real = y.clone()
     real[..., :1] += method.settings.data_noise * (torch.randn(y.shape, generator=generator)[..., :1] * mask)
     start = torch.cat([torch.zeros_like(y[..., :1]), y[..., 1:]], dim=-1)
+    if start_noise is not None:
+        sigma = 0.1 * 5 ** torch.rand(len(y), 1, 1, generator=generator)
+        start = y.clone()
+        start[..., :1] += sigma * (torch.randn(y.shape, generator=generator)[..., :1] * mask)
     code = method.encode(x)
     sampler = LangevinSampler(method.settings.training_sampler, known_presence=True)
     sampled, _ = sampler.sample(
@@ -193,8 +199,12 @@ def test_only_present_elements_move_in_a_chain() -> None:
             EnergyDenoisingSettings(encoder=FSPoolSetEncoderSettings(8, 8)),
             r"a code for each element, \(4, H\).*'mlp'",
         ),
+        (
+            replace(METHODS["contrastive"], infonce_temperature=0.1),
+            "infonce_temperature must be None where outputs are aligned with inputs",
+        ),
     ],
-    ids=["tspn", "set-encoder", "pooled"],
+    ids=["tspn", "set-encoder", "pooled", "infonce"],
 )
 def test_methods_that_cannot_align(method: MethodSettings, message: str) -> None:
     with pytest.raises(SettingsError, match=message):

@@ -102,7 +102,7 @@ def test_system_and_settings_agree(recipe: Recipe) -> None:
     kinds = {
         "desp": ContrastiveSettings,
         "desp-simple": ContrastiveSettings,
-        "desp-tuned": ContrastiveSettings,
+        "desp-infonce": ContrastiveSettings,
         "contrastive": ContrastiveSettings,
         "denoising": EnergyDenoisingSettings,
         "box-denoiser": BoxDenoiserSettings,

@@ -198,12 +198,14 @@ compare_chains(*made(SetEncoderEnergySettings(hidden=8, latent=4, layers=2)), 2,
 )
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles for CPUs with g++")
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles for CPUs with g++")
+
+
 @pytest.mark.parametrize(
     "script",
     [
         TRACED + BY_COMPARING,
-        *(pytest.param(script, marks=pytest.mark.long) for script in (BY_COMPARING, MORE)),
+        *(pytest.param(script, marks=[pytest.mark.long, needs_compiler]) for script in (BY_COMPARING, MORE)),
     ],
     ids=["traced", "compiled", "more"],
 )

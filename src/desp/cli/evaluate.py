@@ -22,9 +22,9 @@ class _EvaluateArguments(ScoreArguments):
     and the paper's number."""
 
     samples: int = 10
-    """K, predictions for each input. Own data: for all metrics but calibration_error. CLEVR boxes: how many are
-    pooled into the returned set. Polygons, Digits and set-MNIST do not use it: there the protocol fixes the
-    counts."""
+    """K, predictions for each input. Own data: for all metrics but calibration_error. CLEVR boxes and objects:
+    how many are pooled into the returned set. Polygons, Digits and set-MNIST do not use it: there the protocol
+    fixes the counts."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
 

@@ -104,8 +104,7 @@ def _with_data(jobs: list[Job]) -> list[Job]:
     """
     found: dict[TaskSettings, str | None] = {}
     named = []
-    for job in jobs:
-        job.settings()
+    for job in (replace(job, data=data_slug(job.settings())) for job in jobs):  # where the settings tell it
         if not (_reads_data(job.recipe) and any(job.commands())):
             named.append(job)
             continue

@@ -38,8 +38,8 @@ class Contrastive(Method):
         super().__init__(parts)
         self.settings = settings
         if self.shape.aligned:
-            wanted = "0 where outputs are aligned with inputs: other sets of a batch have other cardinalities"
-            none = settings.infonce_temperature == 0
+            wanted = "None where outputs are aligned with inputs: other sets of a batch have other cardinalities"
+            none = settings.infonce_temperature is None
             require_setting(none, "infonce_temperature", wanted, settings.infonce_temperature)
         self.energy = build_energy(settings.energy, parts)
         self.training_engine = ChainEngine(self.energy, parts.engine)
@@ -64,10 +64,11 @@ class Contrastive(Method):
             statistics["divergent"] = divergent.to(of_real.dtype).mean()
             of_sampled = torch.where(divergent, of_sampled.detach(), of_sampled)
         loss = (1 + self.settings.real_energy_weight) * of_real.mean() - of_sampled.mean()
-        if self.settings.infonce_temperature > 0:
-            contrast = self._infonce(code, real)
+        temperature = self.settings.infonce_temperature
+        if temperature is not None:
+            contrast = self._infonce(code, real, temperature)
             statistics["infonce"] = contrast.detach()
-            loss = loss + self.settings.infonce_temperature * contrast
+            loss = loss + temperature * contrast
         return loss, statistics
 
     def _noise(self, y: Float[Tensor, "b n c"], generator: torch.Generator) -> Float[Tensor, "b n c"]:
@@ -85,9 +86,9 @@ class Contrastive(Method):
         place = torch.rand((len(y), 1, 1), generator=generator, device=y.device, dtype=y.dtype)
         return y + low * (high / low) ** place * self._noise(y, generator)
 
-    def _infonce(self, code: Tensor, real: Float[Tensor, "b n c"]) -> Float[Tensor, ""]:
+    def _infonce(self, code: Tensor, real: Float[Tensor, "b n c"], temperature: float) -> Float[Tensor, ""]:
         """-log softmax of minus energies over the sets of the batch, at the input's own; mean over inputs."""
-        logits = -self.energy.pairwise(code, real) / self.settings.infonce_temperature
+        logits = -self.energy.pairwise(code, real) / temperature
         return (logits.logsumexp(dim=1) - logits.diagonal()).mean()
 
     @torch.no_grad()

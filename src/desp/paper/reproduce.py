@@ -78,7 +78,7 @@ class Job:
         task = settings.task.generated() if self.generated else settings.task
         if task is None:
             raise SettingsError(
-                f"--generated goes with recipes that could read files; '{self.recipe}' could not. Leave it out."
+                f"--generated: '{self.recipe}' has no choice of data that are read or generated. Leave it out."
             )
         return replace(settings, task=task)
 

@@ -183,9 +183,11 @@ def _learning(record: RunRecord) -> str:
     pictures = "".join(_picture(image, description) for image, description in curves)
     note = "Faint lines are the logged means of a few steps, strong lines running means."
     if _setting(record, "method", "kind") == "contrastive":
+        more = any(_setting(record, "method", name) for name in ("infonce_temperature", "real_energy_weight"))
         note += (
-            " The loss is the difference of two energies: it hovers near zero when sampled sets are as "
-            "likely as real ones, and does not need to fall."
+            " The loss is the difference of the energies of real and sampled sets"
+            + (", with InfoNCE or the weighted energy of real sets added: the difference" if more else ": it")
+            + " hovers near zero when sampled sets are as likely as real ones, and does not need to fall."
         )
     return f'<p class="note">{escape(note)}</p><div class="curves">{pictures}</div>'
 

@@ -1,5 +1,6 @@
 """Settings of methods: how a model is trained and how sets are sampled from it."""
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal, Self
 
@@ -115,11 +116,14 @@ class ContrastiveSettings(_EnergyMethodSettings):
     """Standard deviation of the noise on real sets."""
     start_noise: tuple[float, float] | None = None
     """Where training chains start. None: at zeros, as in the paper. (low, high): at the real set plus noise, its
-    standard deviation drawn log-uniformly between these, which is contrastive divergence (Hinton 2002)."""
-    infonce_temperature: float = 0.0
-    """Temperature of InfoNCE (van den Oord et al. 2018), a further loss: the energy of the real set against those
-    of the other sets of the batch, times the temperature. It ties energies to inputs early where inputs are hard
-    to encode. 0: none."""
+    standard deviation drawn log-uniformly between these; similar to contrastive divergence (Hinton 2002), which
+    starts at the data themselves."""
+    infonce_temperature: float | None = None
+    """Temperature tau of InfoNCE (van den Oord et al. 2018): adds tau times the cross-entropy of the softmax over
+    j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch (of a process's own). tau is
+    its weight as well; the log has `infonce` without it. It ties energies to inputs early where inputs are hard to
+    encode. Energies other than `set-encoder` are computed for all pairs of a batch, which takes memory. None: no
+    such loss."""
     real_energy_weight: float = 0.0
     """Adds this times the mean energy of real sets to the loss. With `set-encoder` it keeps the codes of inputs
     and sets so close that their Huber distance is quadratic: beyond, the gradient in a set hardly depends on the
@@ -133,9 +137,13 @@ class ContrastiveSettings(_EnergyMethodSettings):
     (`on_divergence`)."""
 
     def __post_init__(self) -> None:
-        require_not_negative(self, "data_noise", "infonce_temperature", "real_energy_weight")
-        noise, wanted = self.start_noise, "(low, high) with 0 < low <= high, or None"
-        require_setting(noise is None or 0 < noise[0] <= noise[1], "start_noise", wanted, noise)
+        require_not_negative(self, "data_noise", "real_energy_weight")
+        noise, wanted = self.start_noise, "(low, high) with 0 < low <= high, finite, or None"
+        ordered = noise is None or (len(noise) == 2 and 0 < noise[0] <= noise[1] < math.inf)
+        require_setting(ordered, "start_noise", wanted, noise)
+        temperature = self.infonce_temperature
+        positive = temperature is None or 0 < temperature < math.inf
+        require_setting(positive, "infonce_temperature", "positive, or None", temperature)
         one = self.training_sampler.restarts == 1
         require_setting(
             one, "training_sampler.restarts", "1: restarts are for prediction", self.training_sampler.restarts

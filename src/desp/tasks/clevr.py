@@ -69,8 +69,8 @@ class ClevrTask(Task):
 
     All slots of a padded set are detections, ranked over all images by their presence. Where the cardinality is
     predicted first, presence is 1 or 0: those present are detections of equal confidence, and the score is the
-    mean over random orders of them. The returned set pools the samples of one image (boxes), with the share of
-    samples that agree as confidence.
+    mean over random orders of them. The returned set pools the samples of one image by their boxes, with the
+    share of samples that agree as confidence; states without boxes are those of the first sample.
     """
 
     one_answer = True
