@@ -171,8 +171,18 @@ def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str
     assert ("the tinted part of it is without noise" in text.lower()) == (method == "contrastive")
     assert ("E is the energy of a prediction" in words(section(page, "predictions"))) == (method != "tspn")
     contrastive = method == "contrastive"
-    assert ("difference of two energies" in words(section(page, "learning"))) == contrastive
+    learning = words(section(page, "learning"))
+    assert (
+        "the difference of the energies of real and sampled sets: it hovers near zero" in learning
+    ) == contrastive
     assert ('<section id="ablation"' in page) == contrastive  # others have no share of noise to vary
+
+
+@pytest.mark.parametrize("added", ["infonce_temperature", "real_energy_weight"])
+def test_what_is_added_to_the_loss_is_told(make_run: MakeRun, added: str) -> None:
+    page = page_of(make_run(settings=with_method("contrastive", **{added: 0.1})))
+    learning = words(section(page, "learning"))
+    assert "with InfoNCE or the weighted energy of real sets added: the difference hovers near zero" in learning
 
 
 def test_a_chain_without_noise_has_no_tinted_part_to_tell_of(make_run: MakeRun) -> None:
