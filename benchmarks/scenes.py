@@ -1,45 +1,30 @@
 """How many CLEVR-like images a second are drawn and rendered.
 
-python benchmarks/scenes.py --device cuda --batch 256
+python benchmarks/scenes.py --device cuda --record results/bench
 """
 
-import argparse
-import statistics
-from time import perf_counter
+from study import main
 
-import torch
-
+from desp.benchmarks import BenchOptions, Row
+from desp.benchmarks.measure import make_row, measure
 from desp.data.clevr_render import generate
 from desp.randomness import make_generator
-from desp.training.device import default_device
+
+# Images of one batch, by the type of the device.
+BATCHES = {"cpu": (32,), "cuda": (32, 256)}
 
 
-def seconds(batch: int, generator: torch.Generator) -> float:
-    """The time that one batch takes."""
-    start = perf_counter()
-    _, rendering = generate(batch, generator)
-    rendering.images[0, 0, 0, 0].item()  # waits for the device
-    return perf_counter() - start
+def scene_rows(options: BenchOptions) -> list[Row]:
+    """A row for each size of a batch."""
+    return [options.tell(_row(count, options)) for count in BATCHES[options.device.type]]
 
 
-def main() -> None:
-    """Measure as the command line asks, and print images a second."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
-    parser.add_argument("--batch", type=int, default=32, help="images at once")
-    parser.add_argument("--repeats", type=int, default=5, help="warm runs whose median is shown")
-    parser.add_argument("--threads", type=int, help="threads of the CPU; torch's choice if left out")
-    given = parser.parse_args()
-    if given.threads:
-        torch.set_num_threads(given.threads)
-    device = default_device(given.device)
-    generator = make_generator(0, "bench", device=device)
-    seconds(given.batch, generator)
-    median = statistics.median(seconds(given.batch, generator) for _ in range(given.repeats))
-    print(f"{device}, {torch.get_num_threads()} threads: {given.batch / median:.1f} images/s, batch {given.batch}")
-    if device.type == "cuda":
-        print(f"peak memory: {torch.cuda.max_memory_allocated(device) / 2**30:.2f} GiB")
+def _row(count: int, options: BenchOptions) -> Row:
+    generator = make_generator(options.seed, "bench", device=options.device)
+    ours = measure(lambda: generate(count, generator), options.device, options.repeats)
+    row = make_row("clevr", "eager", options.device, ours, batch=count)
+    return {**row, "images_per_s": 1000 * count / row["ms"]}
 
 
 if __name__ == "__main__":
-    main()
+    main("scenes", scene_rows, __doc__)

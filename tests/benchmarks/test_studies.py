@@ -23,6 +23,7 @@ sys.path.insert(0, str(FOLDER))
 import floors  # noqa: E402
 import predictions  # noqa: E402
 import scaling  # noqa: E402
+import scenes  # noqa: E402
 import study  # noqa: E402
 import versions  # noqa: E402
 
@@ -60,6 +61,14 @@ def test_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     for row in rows:
         assert (row["engine"], row["precision"]) == ("eager", "float32")
         assert row["ms"] > 0
+
+
+def test_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scenes.BATCHES, "cpu", (1, 2))
+    rows = scenes.scene_rows(options())
+    assert [row["batch"] for row in rows] == [1, 2]
+    for row in rows:
+        assert row["images_per_s"] == pytest.approx(1000 * row["batch"] / row["ms"])
 
 
 def test_reference_distances(generator: torch.Generator) -> None:

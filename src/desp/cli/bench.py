@@ -25,7 +25,7 @@ EXAMPLES = """  desp bench
 # In the order they are shown. Records of studies in benchmarks/ have fields that `desp bench` does not measure.
 FIELDS = (
     *("task", "vary", "value", "predictions", "batch", "size", "steps", "measured_steps", "engine", "precision"),
-    *("ms", "reference_ms", "speedup", "floor_ms", "roofline_fraction", "peak_mb", "compile_s"),
+    *("ms", "images_per_s", "reference_ms", "speedup", "floor_ms", "roofline_fraction", "peak_mb", "compile_s"),
 )
 # Names of fields in older records.
 RENAMED = {"share_of_floor": "roofline_fraction"}
