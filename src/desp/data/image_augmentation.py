@@ -26,7 +26,8 @@ class BoxAugmentation:
         colour: strength of random changes of colour: at 1, brightness moves by up to .1 of the range of
             intensities, contrast by up to 25 %, the gain of each channel by up to 10 %; in proportion below; 0:
             none.
-        moves_boxes: whether the first four features are a box; else images stay in place.
+        moves_boxes: whether to flip and shift images with their boxes, which must be the first four features then;
+            False: only colours change.
     """
 
     flip: float = 0.5

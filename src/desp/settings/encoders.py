@@ -122,7 +122,8 @@ class SumPooledSetEncoderSettings(LayeredEncoderSettings):
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
     fourier_frequencies: int = 8
-    """How many frequencies, each as sine and cosine, are added to each feature of an element; 0: none."""
+    """Fourier features: sine and cosine at so many frequencies of each feature, concatenated to the features of an
+    element; 0: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
