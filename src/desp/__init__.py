@@ -1,7 +1,7 @@
 """desp: predict sets when more than one answer is right.
 
 `SetPredictor` is fitted to (input, set) pairs and predicts K sets for an input. A *method* is how a model is
-trained and how sets are sampled from it; most methods train an *energy*, which scores a set for an input.
+trained and how sets are sampled from it; some methods train an *energy*, which scores a set for an input.
 """
 
 from importlib import import_module

@@ -167,7 +167,9 @@ def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str
     page = page_of(make_run(settings=with_method(method)))
     text = words(section(page, "chain"))
     assert told in text
-    assert ("The curve below each panel is the energy of the set as it is" in text) == (method != "tspn")
+    assert (
+        "The curve below each panel is the energy of the set at each step, computed as for a prediction" in text
+    ) == (method != "tspn")
     assert ("the tinted part of it is without noise" in text.lower()) == (method == "contrastive")
     assert ("E is the energy of a prediction" in words(section(page, "predictions"))) == (method != "tspn")
     contrastive = method == "contrastive"

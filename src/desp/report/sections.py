@@ -151,7 +151,7 @@ def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
         return _missing("There are no recorded chains yet: they need a trained model.", "samples.json")
     note = _CHAIN_NOTES.get("" if sampler is None else sampler.kind, "A prediction is made step by step.")
     if _has_energy(record):
-        note += " The curve below each panel is the energy of the set as it is."
+        note += " The curve below each panel is the energy of the set at each step, computed as for a prediction."
     if record.stochastic_steps:
         note += " The tinted part of it is without noise."
     note += " All rows of the padded set are drawn, also those that are no element"

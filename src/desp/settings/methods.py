@@ -115,9 +115,9 @@ class ContrastiveSettings(_EnergyMethodSettings):
     data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
     start_noise: tuple[float, float] | None = None
-    """Where training chains start. None: at zeros, as in the paper. (low, high): at the real set plus noise, its
-    standard deviation drawn log-uniformly between these; similar to contrastive divergence (Hinton 2002), which
-    starts at the data themselves."""
+    """Where training chains start. None: at zeros, as in the paper's released code. (low, high): at the real set
+    plus noise, its standard deviation drawn log-uniformly between these; similar to contrastive divergence (Hinton
+    2002), which starts at the data themselves."""
     infonce_temperature: float | None = None
     """Temperature tau of InfoNCE (van den Oord et al. 2018): adds tau times the cross-entropy of the softmax over
     j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch (of a process's own). tau is
@@ -258,8 +258,8 @@ class SetRiskSettings(_EnergyMethodSettings):
     """last: the loss is the distance of the end of the descent. all: the mean of the distances of the start and
     all iterates (deep supervision)."""
     cardinality: SetRiskCardinality = "descended"
-    """descended: presence, or zero rows, are descended like everything else. clamped: presence starts at .5 and is
-    clamped to [0, 1]. predicted: p(n | x) is learned, and the mode of it gives how many elements descend. The last
+    """descended: presence, or zero rows, are descended like everything else. clamped: presence is descended
+    too, and clamped to [0, 1] at the start, which is learned from .5 on, and after every step. predicted: p(n | x) is learned, and the mode of it gives how many elements descend. The last
     two need presence padding."""
     cardinality_weight: float = 1.0
     """Weight of -log p(n | x) in the loss, where the cardinality is predicted."""

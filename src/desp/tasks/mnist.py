@@ -30,7 +30,7 @@ from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup
 
 logger = logging.getLogger(__name__)
 
-# The paper's table is made of the first 1,000 test digits; names without a number mean these.
+# The paper's released code scores the first 1,000 test digits; names without a number mean these.
 PUBLISHED_TESTS = 1000
 SHOWN = 4
 CASES = 5
