@@ -258,9 +258,9 @@ class SetRiskSettings(_EnergyMethodSettings):
     """last: the loss is the distance of the end of the descent. all: the mean of the distances of the start and
     all iterates (deep supervision)."""
     cardinality: SetRiskCardinality = "descended"
-    """descended: presence, or zero rows, are descended like everything else. clamped: presence is descended
-    too, and clamped to [0, 1] at the start, which is learned from .5 on, and after every step. predicted: p(n | x) is learned, and the mode of it gives how many elements descend. The last
-    two need presence padding."""
+    """descended: presence, or zero rows, are descended like everything else. clamped: presence is descended too,
+    and clamped to [0, 1] at the start, which is learned from .5 on, and after every step. predicted: p(n | x) is
+    learned, and the mode of it gives how many elements descend. The last two need presence padding."""
     cardinality_weight: float = 1.0
     """Weight of -log p(n | x) in the loss, where the cardinality is predicted."""
     cardinality_hidden: int = 128
