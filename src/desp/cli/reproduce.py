@@ -1,6 +1,7 @@
 """``desp reproduce``"""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -64,21 +65,15 @@ def run(arguments: list[str]) -> None:
         raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
     if options.data_dir and options.generated:
         raise SettingsError("--data-dir and --generated: data are read or generated. Leave one of them out.")
-    jobs = _with_data(
-        [
-            Job(
-                name,
-                seed,
-                options.runs,
-                options.results,
-                options.data_dir,
-                options.generated,
-                ablate=options.ablate,
-            )
-            for seed in options.seeds
-            for name in names
-        ]
+    job = partial(
+        Job,
+        runs=options.runs,
+        results=options.results,
+        data_dir=options.data_dir,
+        generated=options.generated,
+        ablate=options.ablate,
     )
+    jobs = _with_data([job(name, seed) for seed in options.seeds for name in names])
     options.runs.mkdir(parents=True, exist_ok=True)
     failed: list[Job] = []
 
@@ -102,21 +97,23 @@ def _with_data(jobs: list[Job]) -> list[Job]:
         DataError: files are missing or damaged.
         SettingsError: data cannot be generated.
     """
-    found: dict[TaskSettings, str | None] = {}
-    named = []
-    for job in (replace(job, data=data_slug(job.settings())) for job in jobs):  # where the settings tell it
-        if not (_reads_data(job.recipe) and any(job.commands())):
-            named.append(job)
-            continue
-        from desp.tasks import make_task
+    jobs = [replace(job, data=data_slug(job.settings())) for job in jobs]  # where the settings tell it
+    left = {job for job in jobs if _reads_data(job.recipe) and any(job.commands())}
+    settings = {job: with_data_dir(_settings(job), job.data_dir) for job in left}
+    found = {task: _data_name(task) for task in {item.task for item in settings.values()}}
+    return [
+        replace(job, data=data_slug(settings[job], found[settings[job].task])) if job in left else job
+        for job in jobs
+    ]
 
-        settings = with_data_dir(_settings(job), job.data_dir)
-        if settings.task not in found:
-            task = make_task(settings.task, seed=0)
-            task.fingerprint()
-            found[settings.task] = task.data_name
-        named.append(replace(job, data=data_slug(settings, found[settings.task])))
-    return named
+
+def _data_name(task: TaskSettings) -> str | None:
+    """What the files say they are, where the settings do not tell; they are looked at, and must be sound."""
+    from desp.tasks import make_task
+
+    made = make_task(task, seed=0)
+    made.fingerprint()
+    return made.data_name
 
 
 def _settings(job: Job) -> RunSettings:

@@ -56,8 +56,8 @@ def desp_infonce_method() -> ContrastiveSettings:
     With the paper's settings the codes of images and those of their sets drift apart, to where the Huber distance
     is linear and its gradient in the set hardly depends on the image; so the energy of real sets counts by itself.
     InfoNCE ties energies to images, and short chains from noisy real sets place the boxes. Prediction begins with
-    more noise than training, so that chains get out of local minima. Some samples from much noise diverge and are
-    masked, about 4 %; only where most do has training failed.
+    more noise than training, so that chains get out of local minima. Some chains that start with much noise
+    diverge and are masked; only where most do has training failed.
     """
     chain = LangevinSettings(steps=10, stochastic_steps=10, noise_scale=0.01, max_step_norm=0.1)
     sampler = LangevinSettings(
