@@ -190,7 +190,7 @@ def test_tuning_lists_the_best_first_and_marks_the_chosen(
     lines = [line for line in finished.out.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in line.strip("│").split("│")] for line in lines] == [
         ["*", "noise_scale 0.25", "1", "3"],
-        ["", "as it was", "2", "1"],
+        ["", "as the run was begun", "2", "1"],
         ["", "steps 6", "-", "4"],
     ]
     assert "chosen: noise_scale 0.25" in finished.out
@@ -201,7 +201,7 @@ def test_tuning_lists_the_best_first_and_marks_the_chosen(
         "samplers tried: 3, best score 1",
     ]
     monkeypatch.setattr(tune, "tune_run", lambda *_: {**tuning, "sampler": before})
-    assert "chosen: the sampler as it was" in desp("tune", polygons).out
+    assert "chosen: the sampler that the run was begun with" in desp("tune", polygons).out
 
 
 def test_the_demo_tells_the_score_of_what_is_returned(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> None:

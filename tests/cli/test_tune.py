@@ -11,7 +11,7 @@ Desp = Callable[..., Any]
 def test_tune_shows_what_it_tried_and_chose(desp: Desp, polygons: Path) -> None:
     finished = desp("tune", polygons)
     assert finished.status == 0, finished.err
-    for text in ("samplers on 50 examples, best first", "as it was", "stochastic_steps", "chosen: "):
+    for text in ("samplers on 50 examples, best first", "as the run was begun", "stochastic_steps", "chosen: "):
         assert text in finished.out
     assert "trying samplers; on a CPU this may take minutes ..." in finished.err
     assert "\nsamplers tried: 2, best score " in finished.err

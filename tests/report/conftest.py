@@ -77,7 +77,7 @@ def evaluation() -> dict[str, Any]:
         "metric": "Chamfer",
         "value": 9.1234567e-05,
         "std": None,
-        "seeds": 1,
+        "seeds": [3],
         "paper": 8.8e-05,
         "real_data": 8.1e-05,
         "data": "generated",

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from desp.report.folder import read_run
 from desp.report.numbers import DASH, MINUS
 from desp.report.page import write_report
+from desp.results import make_row
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 MakeRun = Callable[..., Path]
@@ -58,7 +59,7 @@ def with_method(kind: str, padding: str = "presence", **method: Any) -> dict[str
 def test_each_number_of_the_top_has_its_own_name(make_run: MakeRun) -> None:
     text = top(page_of(make_run(**ABSENT, evaluation={"rows": [ROW]})))
     assert "This run 3 lower is better Paper 2 as published Real data 1.5 the data themselves" in text
-    assert "The score is Chamfer (lower is better). It is 1.5 times the number the paper reports." in text
+    assert "The number above is Chamfer (lower is better). It is 1.5 times the number the paper reports." in text
     assert "This run is at 2 times that reference." in text
 
 
@@ -70,8 +71,15 @@ def test_the_top_shows_the_first_row_that_the_paper_has(make_run: MakeRun) -> No
 
 
 def test_several_seeds_have_a_spread(make_run: MakeRun) -> None:
-    row = {**ROW, "std": 0.25, "seeds": 5}
+    row = {**ROW, "std": 0.25, "seeds": [0, 1, 2, 3, 7]}
     assert "This run 3 ± 0.25 over 5 seeds" in top(page_of(make_run(**ABSENT, evaluation={"rows": [row]})))
+
+
+def test_seeds_are_counted(make_run: MakeRun) -> None:
+    rows = [make_row("toy", "polygons", "desp", "score", value=3.0, seeds=seeds) for seeds in ([4], [0, 1, 7])]
+    page = page_of(make_run(**ABSENT, evaluation={"rows": rows}))
+    head, *lines = table(section(page, "evaluation"))
+    assert [line[head.index("Seeds")] for line in lines] == ["1", "3"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,7 @@ def test_several_seeds_have_a_spread(make_run: MakeRun) -> None:
 )
 def test_which_way_is_better(make_run: MakeRun, metric: str, direction: str | None) -> None:
     text = top(page_of(make_run(**ABSENT, evaluation={"rows": [{"metric": metric, "value": 3.0}]})))
-    assert f"The score is {metric} {f'({direction})' if direction else ''}".strip() in text
+    assert f"The number above is {metric} {f'({direction})' if direction else ''}".strip() in text
     assert ("better" in text) == (direction is not None)
 
 

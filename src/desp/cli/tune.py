@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> None:
     rows = [
         (
             "*" if candidate["sampler"] == tuning["sampler"] else "",
-            _changes(first, candidate["sampler"]) or "as it was",
+            _changes(first, candidate["sampler"]) or "as the run was begun",
             number(candidate["score"]),
             number(candidate["seconds"]),
         )
@@ -65,7 +65,7 @@ def run(arguments: list[str]) -> None:
     ]
     title = f"{tuning['recipe']}, seed {tuning['seed']}: samplers on {tuning['examples']} examples, best first"
     show_table(title, ("", "sampler", "score", "seconds"), rows, wrapped=["sampler"])
-    print(f"chosen: {_changes(first, tuning['sampler']) or 'the sampler as it was'}")
+    print(f"chosen: {_changes(first, tuning['sampler']) or 'the sampler that the run was begun with'}")
 
 
 def _score(candidate: dict[str, Any]) -> float:

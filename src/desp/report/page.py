@@ -13,7 +13,7 @@ from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.numbers import duration, is_number, readable
 from desp.report.sections import all_sections
-from desp.report.tables import number_html
+from desp.report.tables import number_html, seed_count
 from desp.results import metric_facts
 from desp.runs.folder import WRITTEN_BY
 from desp.settings import DescentSettings
@@ -116,7 +116,7 @@ def _about(record: RunRecord) -> str:
 def _scores(row: dict[str, Any]) -> str:
     spread = row.get("std")
     if is_number(spread):
-        remark = f"± {readable(spread)} over {readable(row.get('seeds'))} seeds"
+        remark = f"± {readable(spread)} over {readable(seed_count(row))} seeds"
     else:
         remark = _direction(row) or "one run"
     tiles = [_tile("This run", row["value"], remark, "own")]
@@ -147,7 +147,7 @@ def _in_words(row: dict[str, Any], metrics: dict[str, Any]) -> str:
         meaning = (metrics.get("score") or {}).get("text") or "a distance to true sets"
         text = [f"The score is {escape(str(meaning))}: {direction}."]
     else:
-        text = [f"The score is <b>{metric}</b>{f' ({direction})' if direction else ''}."]
+        text = [f"The number above is <b>{metric}</b>{f' ({direction})' if direction else ''}."]
     value = row["value"]
     if is_number(row.get("paper")) and row["paper"]:
         text.append(f"It is {_ratio(value, row['paper'])} the number the paper reports.")

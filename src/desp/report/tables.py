@@ -21,8 +21,15 @@ def number_html(value: Any) -> str:
     return f'<data value="{value!r}" title="{value!r}">{escape(readable(value))}</data>'
 
 
+def seed_count(row: dict[str, Any]) -> int | None:
+    """How many seeds the value of a row is of; None if it does not say."""
+    seeds = row.get("seeds")
+    return None if seeds is None else len(seeds)
+
+
 def rows_table(rows: list[dict[str, Any]]) -> str:
-    """All rows of an evaluation. Columns in which nothing is known are left out."""
+    """All rows of an evaluation. Seeds are counted; columns in which nothing is known are left out."""
+    rows = [{**row, "seeds": seed_count(row)} for row in rows]
     others = (str(key) for row in rows for key in row if key != "unit")  # numbers are not in it
     names = list(dict.fromkeys([*_COLUMNS, *others]))
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
