@@ -214,9 +214,11 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
 
 
 def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:
-    """`paper`: raw output is scored, as published; `ours`: what a user gets is scored.
+    """Whose way of scoring a row follows: `paper`, raw output, as published; `ours`, the sets that a user gets.
 
-    What was not scored in full has the name of its counts instead.
+    What was not scored by the evaluation protocol `full` has the name of its own instead, such as `quick`. Such
+    results are not recorded, so that in tables there are `paper` and `ours` alone, and None in a published cell
+    that was not measured.
     """
     name = protocol_name(result)
     return {"raw": "paper", "returned": "ours"}[recipe.scored] if name == RECORDED else name

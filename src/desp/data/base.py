@@ -106,7 +106,7 @@ class DatasetSource(BatchSource):
         features: features of one element.
         seed: of the order.
         process, processes: this process and how many there are; they share the data out.
-        workers: processes that load items.
+        workers: processes that load items of a map-style dataset.
         augment: changes every batch after it is collected.
     """
 

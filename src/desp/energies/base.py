@@ -69,8 +69,9 @@ class SetEnergy(SetField):
         return self.energy(codes, sets).view(len(code), len(y))
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
-        """The code. An energy may append tensors computed from its weights; `energy` then receives them as further
-        arguments after `y`."""
+        """The code. An energy may append tensors computed from its weights and the code; `energy` then receives
+        them as further arguments after `y`, unless `value_and_gradient` is overridden, which then takes them
+        itself."""
         del size
         return (code,)
 

@@ -25,8 +25,8 @@ from desp.settings import (
     require_setting,
 )
 
-# The largest coordinate of boxes (offset + span) that counts as normalised: boxes may reach beyond the image, and
-# for a constant feature it is the value plus 1/2; pixels are far above.
+# The largest centre, width or height of boxes (offset + span of their scaling) that counts as normalised: boxes
+# may reach beyond the image, and for a constant feature it is the value plus 1/2; pixels are far above.
 LARGEST_NORMALISED = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "

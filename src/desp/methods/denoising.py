@@ -68,7 +68,8 @@ class Diffusion(Method):
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
-        """Mean squared error of the network over all that carries noise, and -log p(n | x)."""
+        """Mean squared error of the network over all that carries noise, the weighted -log p(n | x), and
+        `auxiliary_losses`."""
         code = self.encode(x)
         loss = self._denoising_loss(code, y, generator)
         statistics = {"denoising_loss": loss.detach()}

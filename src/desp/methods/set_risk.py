@@ -45,7 +45,8 @@ class SetRisk(Method):
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
-        """Mean set distance of the predictions; nothing is random, so `generator` stays unused."""
+        """Mean set distance of the predictions, and the weighted losses of representation and cardinality where
+        settings ask for them; nothing is random, so `generator` stays unused."""
         del generator
         code, settings = self.encode(x), self.settings
         known = self.cardinality is not None or self.shape.aligned

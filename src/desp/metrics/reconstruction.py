@@ -41,7 +41,7 @@ def reconstruction_scores(
         counts: how many sets are scored, from the first on.
 
     Returns:
-        For each count the metrics of the paper's table, and two other size errors; and the Chamfer distances.
+        For each count the metrics of the paper's table, `size_rmse` and `right_size`; and the Chamfer distances.
 
     Raises:
         DataError: NaN or infinity in a set.

@@ -73,7 +73,8 @@ class SetEncoder(nn.Module):
     def with_pullback(
         self, sets: Float[Tensor, "b n d"], prepared: Cache, *, fused: bool = False
     ) -> tuple[Float[Tensor, "b o"], Pullback]:
-        """The code of full sets, and the pullback from gradients in it to gradients in `sets`."""
+        """The code of padded sets, all rows taking part, and the pullback from gradients in it to gradients in
+        `sets`."""
         packed, *cache = prepared
         rows, pull_rows = pairs_with_pullback(sets) if self.pairs else (sets, None)
         values, pull_values = element_layers(self.mlp, rows, packed, fused=fused)

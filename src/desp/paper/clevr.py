@@ -85,7 +85,7 @@ def desp_infonce_method() -> ContrastiveSettings:
 def dspn_method(distance: Distance) -> SetRiskSettings:
     """DSPN with a relation network as set encoder: Adam at 3e-4, batches of 32; released with Hungarian.
 
-    Ten steps in training and in prediction; `sampler` takes more of them.
+    Ten steps in training and in prediction; set `sampler` to predict with more. CLEVR also scores 20 and 30.
     """
     return dspn(distance, _DSPN_BOXES, _DSPN_IMAGES, REPRESENTATION_WEIGHT)
 

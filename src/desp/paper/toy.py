@@ -55,7 +55,8 @@ def _risk(name: str, task: TaskSettings, distance: Distance) -> RunSettings:
 def _own(
     name: str, task: TaskSettings, steps: int, batch_size: int, learning_rate: float, warmup_steps: int = 100
 ) -> RunSettings:
-    """The paper's model, trained faster and averaged: higher rate with cosine decay, clipping, EMA of weights."""
+    """The paper's model with our training: warm-up and cosine decay, clipping, EMA of weights; rate and length as
+    given."""
     return replace(
         _paper(name, task),
         training=TrainingSettings(

@@ -22,7 +22,8 @@ class Recipe:
         build: makes the settings.
         table: the table it belongs to, such as one of the paper; None if to none.
         task: what is predicted.
-        system: name of the method or baseline in tables, such as desp (the paper's name of `contrastive`).
+        system: name of the method or baseline in tables, such as desp (the paper's name of `contrastive`) or
+            denoising (`energy-denoising`).
         scored: the table's number is that of the sampler's ``raw`` output, as in the paper, or of the ``returned``
             sets that a user gets.
         expected: the score to expect, from recorded results of this length; None where there are none.

@@ -17,7 +17,8 @@ class Table:
     Attributes:
         name: what recipes call it.
         title: what stands above it.
-        metrics: its columns; the first is the number to compare recipes by.
+        metrics: its columns; `paper` in `desp recipes --json` is the published number of the first, which need not
+            be `score`.
         published: what others reported, unscaled (8.8e-5, not 8.8).
     """
 

@@ -23,6 +23,7 @@ def tune_run(
 ) -> dict[str, Any]:
     """Try samplers on validation data, one setting after the other; the best is used from now on.
 
+    Candidates start from the sampler that the run was begun with (`before`), also where another was chosen since.
     The measure is the task's own, `Task.validation_score`.
 
     Args:

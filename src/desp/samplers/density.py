@@ -21,13 +21,13 @@ class LogDensity:
     """Logarithms of densities, with how far they may be off.
 
     Attributes:
-        value: (B,), or a number for one set.
+        value: (B,).
         error: same shape. Root sum of squares of the Hutchinson estimate's standard error (0 where the divergence
             is exact) and of the difference to a solution with half as many steps.
     """
 
-    value: Float[Tensor, "*b"]
-    error: Float[Tensor, "*b"]
+    value: Float[Tensor, " b"]
+    error: Float[Tensor, " b"]
 
 
 def log_density(

@@ -19,7 +19,8 @@ class DataDescription:
     """What inputs and the features of elements are. A feature that is not named is a number."""
 
     input_kind: InputKind | None = None
-    """Kind of the inputs; None: image if (C, H, W), else vector. In JSON lines it follows from the text."""
+    """Kind of the inputs; None: image if (C, H, W), else vector. In JSON lines this setting is not used: how an
+    input is written (number or list, list of lists, path) tells its kind."""
     aligned: bool = False
     """Inputs are sets, and element i of a set belongs to element i of its input: cardinality and order are given
     by the input."""

@@ -40,7 +40,8 @@ class TrainingSettings:
     """After NaN or infinity, and when too many samples diverge: stop, or roll back to the last good checkpoint
     with half the learning rate."""
     data_workers: int = 0
-    """Processes that load data; 0: the training process does."""
+    """Processes that load examples of map-style datasets, own files included; 0: the training process does. Not
+    used for iterable datasets and for tasks that draw batches on the device."""
     tensorboard: bool = False
     """Also log for TensorBoard (extra `log`)."""
 

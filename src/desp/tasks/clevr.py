@@ -57,7 +57,7 @@ def _generated(count: int, part: str, target: ClevrTarget) -> GeneratedTable:
 
 
 def _longer(method: MethodSettings) -> list[DescentSettings]:
-    """Descents of more steps than in training, with which DSPN is scored as well."""
+    """Descents of more steps than the predictor's own, with which set-risk methods (DSPN) are scored as well."""
     sampler = method.prediction_sampler
     if not isinstance(sampler, DescentSettings):
         return []
