@@ -111,6 +111,21 @@ def test_outputs_are_those_of_torchvision(training: bool) -> None:
     torch.testing.assert_close(trunk(x), nn.Sequential(*list(theirs.children())[:-2])(x))
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.usefixtures("narrow")
+def test_values_and_gradients_are_the_same_on_a_gpu() -> None:
+    """There the images' layout is another one."""
+    trunk, x = ResNet34().double(), torch.rand(4, 3, 128, 128, dtype=torch.float64)
+    outcomes = []
+    for device in ("cpu", "cuda"):
+        trunk.to(device).zero_grad()
+        found = trunk(x.to(device))
+        found.square().mean().backward()
+        outcomes.append([found.detach().cpu(), *(weight.grad.cpu() for weight in trunk.parameters())])
+    torch.testing.assert_close(*outcomes, rtol=1e-6, atol=1e-9)
+
+
 # -- the encoder -----------------------------------------------------------------------------------------
 
 
