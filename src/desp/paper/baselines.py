@@ -97,8 +97,8 @@ def tspn(latent: int = 64, encoder: EncoderSettings | None = None) -> TSPNSettin
 
 
 def baseline_training(learning_rate: float, steps: int, batch_size: int = BATCH_SIZE) -> TrainingSettings:
-    """Plain Adam at a constant rate: as the paper trains. On set-MNIST 1e-2 for DSPN and C-DSPN and
-    1e-3 for TSPN, on CLEVR 3e-4."""
+    """Plain Adam at a constant rate: as the paper trains. On set-MNIST 1e-2 for DSPN and C-DSPN and 1e-3 for
+    TSPN."""
     return TrainingSettings(
         steps=steps,
         batch_size=batch_size,
