@@ -75,7 +75,7 @@ def test_a_recorded_result_is_of_the_full_protocol_and_its_metrics_are_known(pat
 
 def test_the_projects_tables_have_one_row_for_each_cell() -> None:
     rows = table_rows(read_results(RESULTS))
-    cells = [(row["task"], row["system"], row["scored"], row["metric"]) for row in rows]
+    cells = [(row["task"], row["system"], row["scored"], row["metric"], row["data"]) for row in rows]
     assert len(set(cells)) == len(cells)
     assert OWN, "the project should hold results"
 
