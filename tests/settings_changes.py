@@ -22,6 +22,7 @@ from desp.settings import (
     EnergyDenoisingSettings,
     FSPoolSetEncoderSettings,
     InputKind,
+    LabelLikelihoodSettings,
     LangevinSettings,
     MethodSettings,
     MLPEncoderSettings,
@@ -31,6 +32,7 @@ from desp.settings import (
     SetEncoderEnergySettings,
     SetRiskSettings,
     SumPooledSetEncoderSettings,
+    TaggerSettings,
     TSPNSettings,
 )
 
@@ -50,6 +52,8 @@ class Case:
     aligned: bool = False
     boxes: bool = False
     """Whether elements are boxes in images."""
+    features: int = 2
+    """Of an element that is no box."""
 
 
 LANGEVIN = LangevinSettings(
@@ -229,6 +233,24 @@ CASES = {
             "cardinality_weight": (0.5, "loss"),
             "cardinality_hidden": (9, "cardinality.logits"),
         },
+    ),
+    "tagger": Case(
+        TaggerSettings(hidden=8, layers=2),
+        {
+            "hidden": (6, "encoder.1 layers.0 layers.1"),
+            "layers": (3, "layers.1 layers.2"),
+            "labels": ((-0.2, 0.7), "loss sets"),
+        },
+        "set",
+        aligned=True,
+        features=1,
+    ),
+    "label-likelihood": Case(
+        LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=8, element_layers=1, set_layers=1)),
+        {"labels": ((-0.2, 0.7), "loss sets")},
+        "set",
+        aligned=True,
+        features=1,
     ),
     "box-denoiser": Case(
         BoxDenoiserSettings(

@@ -50,6 +50,8 @@ FAMILIES: dict[type[Variant], set[str]] = {
         "set-risk",
         "tspn",
         "detector",
+        "tagger",
+        "label-likelihood",
     },
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent"},
@@ -201,8 +203,9 @@ def test_densities_need_a_smooth_energy_and_a_predicted_cardinality(method: Meth
 @pytest.mark.parametrize("method", sorted(FAMILIES[MethodSettings]))
 def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKind) -> None:
     settings = MethodSettings.kinds()[method]()
-    if method in OF_IMAGES and input_kind != "image":
-        message = f"^inputs must be images for the method {method}, got '{input_kind}'"
+    only = "image" if method in OF_IMAGES else "set" if method == "tagger" else None
+    if only not in (None, input_kind):
+        message = f"^inputs must be {only}s for the method {method}, got '{input_kind}'"
         with pytest.raises(SettingsError, match=message):
             settings.default_encoder(input_kind)
         return

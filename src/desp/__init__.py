@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from desp.settings import DescentSettings as DescentSettings
     from desp.settings import EDMSettings as EDMSettings
     from desp.settings import EnergyDenoisingSettings as EnergyDenoisingSettings
+    from desp.settings import LabelLikelihoodSettings as LabelLikelihoodSettings
     from desp.settings import LangevinSettings as LangevinSettings
     from desp.settings import PooledLayersSettings as PooledLayersSettings
     from desp.settings import RepresentationSettings as RepresentationSettings
     from desp.settings import SetEncoderEnergySettings as SetEncoderEnergySettings
     from desp.settings import SetRiskSettings as SetRiskSettings
+    from desp.settings import TaggerSettings as TaggerSettings
     from desp.settings import TrainingSettings as TrainingSettings
     from desp.settings import TSPNSettings as TSPNSettings
 
@@ -46,6 +48,7 @@ _HOMES = {
     "DespError": "desp.errors",
     "EDMSettings": "desp.settings",
     "EnergyDenoisingSettings": "desp.settings",
+    "LabelLikelihoodSettings": "desp.settings",
     "LangevinSettings": "desp.settings",
     "LogDensity": "desp.samplers",
     "Method": "desp.methods",
@@ -59,6 +62,7 @@ _HOMES = {
     "SetPredictor": "desp.predictor",
     "SetRiskSettings": "desp.settings",
     "TSPNSettings": "desp.settings",
+    "TaggerSettings": "desp.settings",
     "TrainingSettings": "desp.settings",
     "chamfer": "desp.distances",
     "hungarian": "desp.distances",

@@ -41,19 +41,19 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("desp.nn.resnet.CHANNELS", (4, 4, 6, 8))
 
 
-def build(settings: MethodSettings, kind: InputKind, aligned: bool, boxes: bool) -> Method:
+def build(settings: MethodSettings, kind: InputKind, aligned: bool, boxes: bool, features: int) -> Method:
     torch.manual_seed(0)
     described = BOXES if boxes else DataDescription(aligned=aligned)
-    features = 4 if boxes else FEATURES
+    features = 4 if boxes else features
     shape = DataShape(INPUTS[kind], features, SIZE, input_kind=kind, description=described)
     return build_method(settings, shape, Padding(RepresentationSettings()), engine="eager")
 
 
-def inputs(kind: InputKind, boxes: bool) -> tuple[Tensor, Tensor]:
+def inputs(kind: InputKind, boxes: bool, features: int) -> tuple[Tensor, Tensor]:
     """A batch of inputs, and of padded sets of different cardinality: of points, or of boxes as corners."""
     generator = torch.Generator().manual_seed(1)
     presence = (torch.arange(SIZE) < torch.tensor([[2], [4], [3]])).float().unsqueeze(-1)
-    elements = torch.rand(BATCH, SIZE, 4 if boxes else FEATURES, generator=generator)
+    elements = torch.rand(BATCH, SIZE, 4 if boxes else features, generator=generator)
     elements = centres_to_corners(elements / 2 + 0.25) if boxes else elements
     y = torch.cat([elements * presence, presence], dim=-1)
     x = torch.rand(BATCH, *INPUTS[kind], generator=generator)
@@ -61,9 +61,11 @@ def inputs(kind: InputKind, boxes: bool) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def observed(settings: MethodSettings, kind: InputKind, aligned: bool, boxes: bool) -> dict[str, Any]:
+def observed(
+    settings: MethodSettings, kind: InputKind, aligned: bool, boxes: bool, features: int
+) -> dict[str, Any]:
     """All that a setting may change."""
-    method, (x, y) = build(settings, kind, aligned, boxes), inputs(kind, boxes)
+    method, (x, y) = build(settings, kind, aligned, boxes, features), inputs(kind, boxes, features)
     method.train()
     weights = {name: value.detach().clone() for name, value in method.state_dict().items()}
     loss, statistics = method(x, y, torch.Generator().manual_seed(2))
@@ -133,7 +135,7 @@ def test_a_setting_changes_what_it_is_for(name: str, path: str, tmp_path: Path) 
     case = CASES[name]
     value, expected = case.changes[path]
     value = value(tmp_path) if callable(value) else value
-    of_data = case.kind, case.aligned, case.boxes
+    of_data = case.kind, case.aligned, case.boxes, case.features
     usual = observed(case.settings, *of_data)
     other = observed(changed(case.settings, path, value), *of_data)
     assert differences(usual, other) == expected

@@ -24,12 +24,14 @@ from desp.settings import (
     EDMSettings,
     EnergyDenoisingSettings,
     FSPoolSetEncoderSettings,
+    LabelLikelihoodSettings,
     LangevinSettings,
     MethodSettings,
     PooledLayersSettings,
     RepresentationSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
+    TaggerSettings,
     TrainingSettings,
     TSPNSettings,
 )
@@ -52,6 +54,8 @@ METHODS: dict[str, MethodSettings] = {
     ),
     "denoiser": DenoiserSettings(network=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
     "set-risk": SetRiskSettings(energy=DeepSetsSettings(hidden=32), descent=DescentSettings(steps=5)),
+    "tagger": TaggerSettings(hidden=16, layers=2),
+    "label-likelihood": LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=16)),
 }
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
 
@@ -128,7 +132,7 @@ def test_input_elements_in_another_order_give_the_same_elements_in_that_order() 
     assert plain.std() > 1e-4  # else the order could not be seen
 
 
-@pytest.mark.parametrize("kind", ["denoising", "attention", "contrastive"])
+@pytest.mark.parametrize("kind", ["denoising", "attention", "contrastive", "label-likelihood"])
 def test_energies_see_which_element_is_whose(kind: str) -> None:
     predictor = built(METHODS[kind])
     elements, values, order = torch.rand(SIZE, 2), torch.rand(SIZE, 1), torch.tensor([1, 0, 2, 3])

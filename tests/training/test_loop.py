@@ -54,6 +54,8 @@ NUMBERS: dict[Kind, set[str]] = {
     "dspn": {"risk"},
     "c-dspn": {"risk", "cardinality_loss"},
     "tspn": {"risk", "cardinality_loss"},
+    "tagger": {"accuracy"},
+    "label-likelihood": {"log_prob"},
     **{kind: {"denoising_loss", "cardinality_loss"} for kind in DENOISED},
 }
 

@@ -12,19 +12,23 @@ from torch import Tensor
 from desp.data import DeviceSource, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.predictor import DataShape, SetPredictor
+from desp.sets import SetBatch
 from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
+    DataDescription,
     DeepSetsSettings,
     DenoiserSettings,
     DescentSettings,
     EDMSettings,
     EnergyDenoisingSettings,
     Engine,
+    LabelLikelihoodSettings,
     LangevinSettings,
     MethodSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
+    TaggerSettings,
     TrainingSettings,
     TSPNSettings,
 )
@@ -41,8 +45,11 @@ Kind = Literal[
     "dspn",
     "c-dspn",
     "tspn",
+    "tagger",
+    "label-likelihood",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+LABELS: tuple[Kind, ...] = ("tagger", "label-likelihood")  # of the corners, which are given
 DENOISED: tuple[Kind, ...] = ("default", "denoising", "attention", "denoiser")  # with predicted cardinality
 MASKING_STEP = 0.003  # short enough that some samples are masked, and at no step more than may be
 BATCH = 8
@@ -78,6 +85,10 @@ def method_settings(
     """Chains or descents of three steps; with `noise` 0 those of chains are not random."""
     if kind in DENOISED:
         return denoising_settings(kind, hidden)
+    if kind == "tagger":
+        return TaggerSettings(hidden=hidden, layers=2)
+    if kind == "label-likelihood":
+        return LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=hidden))
     if kind == "tspn":
         return TSPNSettings(hidden=hidden, layers=1, heads=2, feedforward=hidden, latent=6, cardinality_hidden=8)
     if kind in ("dspn", "c-dspn"):
@@ -126,10 +137,27 @@ def make_predictor(
     engine: Engine = "auto",
     max_divergent_fraction: float = 0.5,
 ) -> SetPredictor:
-    """A built predictor of polygons."""
-    predictor = SetPredictor(method_settings(kind, hidden, noise, max_divergent_fraction), engine=engine)
+    """A built predictor of polygons, or of labels of their corners."""
+    settings = method_settings(kind, hidden, noise, max_divergent_fraction)
+    if kind in LABELS:
+        labels: SetPredictor = LabelPredictor(settings, engine=engine)
+        aligned = DataDescription(aligned=True)
+        labels.build(DataShape((8, 3), 1, 8, input_kind="set", description=aligned), seed=seed)
+        return labels
+    predictor = SetPredictor(settings, engine=engine)
     predictor.build(DataShape(input_shape=(5,), features=2, max_size=8), seed=seed)
     return predictor
+
+
+class LabelPredictor(SetPredictor):
+    """Of polygons it gets the corners as input, and learns which of them lie to the right."""
+
+    def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+        corners, mask = batch.sets.elements, batch.sets.mask
+        presence = mask.unsqueeze(-1).to(corners.dtype)
+        one = batch.x.sum(dim=1).view(-1, 1, 1)  # of one-hot inputs, unless they are NaN
+        labels = SetBatch((corners[..., :1] > 0.5).to(corners.dtype) * presence, mask)
+        return super().prepare(Batch(torch.cat([corners * one, presence], dim=-1), labels), device)
 
 
 def polygons(process: int = 0, batch: int = BATCH, device: torch.device | str = "cpu") -> DeviceSource:

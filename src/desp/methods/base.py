@@ -32,7 +32,10 @@ NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
     "EnergyDenoisingSettings()."
 )
-ALIGNING_METHODS = "energy-denoising, denoiser, contrastive or set-risk where outputs are aligned with inputs"
+ALIGNING_METHODS = (
+    "energy-denoising, denoiser, contrastive or set-risk, or for binary labels tagger or label-likelihood, where "
+    "outputs are aligned with inputs"
+)
 NO_DENSITY = (
     "A density over sets needs the method 'energy-denoising' with predicted cardinality and a smooth energy: "
     "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump "

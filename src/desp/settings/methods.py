@@ -80,7 +80,7 @@ class MethodSettings(Variant):
 
 
 @dataclass(frozen=True)
-class _EnergyMethodSettings(MethodSettings):
+class EnergyMethodSettings(MethodSettings):
     """A method that trains an energy."""
 
     has_energy: ClassVar[bool] = True
@@ -101,7 +101,7 @@ class _EnergyMethodSettings(MethodSettings):
 
 @MethodSettings.register("contrastive", "desp.methods.contrastive:Contrastive")
 @dataclass(frozen=True)
-class ContrastiveSettings(_EnergyMethodSettings):
+class ContrastiveSettings(EnergyMethodSettings):
     """The paper's method, DESP: maximum likelihood; the gradient of log Z from short Langevin chains
     (equations 3 to 5)."""
 
@@ -195,7 +195,7 @@ class DiffusionSettings(MethodSettings):
 
 @MethodSettings.register("energy-denoising", "desp.methods.denoising:EnergyDenoising")
 @dataclass(frozen=True)
-class EnergyDenoisingSettings(_EnergyMethodSettings, DiffusionSettings):
+class EnergyDenoisingSettings(EnergyMethodSettings, DiffusionSettings):
     """Denoising with an energy, which `denoiser` lacks: its gradient learns, by score matching, to remove noise of
     every level; no chain in training."""
 
@@ -239,7 +239,7 @@ SetRiskCardinality = Literal["descended", "clamped", "predicted"]
 
 @MethodSettings.register("set-risk", "desp.methods.set_risk:SetRisk")
 @dataclass(frozen=True)
-class SetRiskSettings(_EnergyMethodSettings):
+class SetRiskSettings(EnergyMethodSettings):
     """Direct risk: a set distance on the result of an unrolled, differentiable descent.
 
     With the energy `set-encoder` it is DSPN (Zhang et al. 2019) if the cardinality is clamped, C-DSPN if it is

@@ -1,0 +1,80 @@
+"""Exact maximum likelihood of binary labels: equations 1 and 3 with a sum in place of the integral of Z."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from desp.constants import constant
+from desp.energies import SetEnergy
+from desp.methods.base import Method, MethodParts, build_energy
+from desp.methods.labels import given_mask, is_high, padded_labels, require_labels
+from desp.samplers import ChainInfo, Record
+from desp.sets import presence_mask
+from desp.settings import LabelLikelihoodSettings, SamplerSettings, require_setting
+
+MOST_ELEMENTS = 10
+
+
+class LabelLikelihood(Method):
+    """-log p(Y | x), where p is the softmax of minus the energies of all labellings of the given elements.
+
+    Raises:
+        SettingsError: outputs are no labels of given elements, or sets are too large.
+    """
+
+    energy: SetEnergy
+
+    def __init__(self, settings: LabelLikelihoodSettings, parts: MethodParts) -> None:
+        super().__init__(parts)
+        require_labels(parts.shape, settings.kind)
+        size = parts.shape.max_size
+        wanted = f"at most {MOST_ELEMENTS} for the method {settings.kind}: all 2^N labellings are scored"
+        require_setting(size <= MOST_ELEMENTS, "max_size", wanted, size)
+        self.settings = settings
+        self.energy = build_energy(settings.energy, parts)
+        self.labellings = tuple(
+            tuple(bool(number >> place & 1) for place in range(size)) for number in range(2**size)
+        )
+
+    def _logits(self, code: Float[Tensor, "b n h"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b l"]:
+        """Minus the energies of all labellings; minus infinity where an absent element has the higher label, so
+        that every labelling of the present ones counts once."""
+        high = self._labellings(code.device)
+        count, batch = len(high), len(code)
+        masks, codes = mask.repeat_interleave(count, dim=0), code.repeat_interleave(count, dim=0)
+        sets = padded_labels(high.repeat(batch, 1), masks, self.settings.labels, code.dtype)
+        energies = self.energy(codes, sets).view(batch, count)
+        twice = (high & ~mask.unsqueeze(1)).any(dim=2)
+        return (-energies).masked_fill(twice, -torch.inf)
+
+    def _labellings(self, device: torch.device) -> Bool[Tensor, "l n"]:
+        return constant(self.labellings, device, torch.bool)
+
+    def forward(
+        self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
+    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+        """Mean of -log p; nothing is random, so `generator` stays unused."""
+        del generator
+        mask = presence_mask(y)
+        true = is_high(y, self.settings.labels) & mask
+        places = constant(tuple(1 << place for place in range(y.shape[1])), y.device, torch.int64)
+        chosen = (true * places).sum(dim=1, keepdim=True)
+        logits = self._logits(self.encode(x), mask)
+        log_prob = logits.gather(1, chosen).squeeze(1) - logits.logsumexp(dim=1)
+        return -log_prob.mean(), {"log_prob": log_prob.detach().mean()}
+
+    def sample_batch(
+        self,
+        code: Tensor,
+        generator: torch.Generator,
+        sampler: SamplerSettings | None,
+        record: Record,
+        presence: Tensor | None,
+    ) -> tuple[Tensor, ChainInfo]:
+        """Labels from their distribution, without a chain."""
+        del sampler, record
+        mask = given_mask(code, presence)
+        probabilities = self._logits(code, mask).softmax(dim=1)
+        chosen = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
+        high = self._labellings(code.device)[chosen]
+        return padded_labels(high, mask, self.settings.labels, code.dtype), ChainInfo()

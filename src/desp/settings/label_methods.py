@@ -1,0 +1,64 @@
+"""Settings of methods for binary labels of given elements: outputs are aligned with inputs, one number each."""
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from desp.settings.base import InputKind, require_positive, require_setting
+from desp.settings.encoders import EncoderSettings, MLPEncoderSettings
+from desp.settings.energies import DeepSetsSettings, EnergySettings
+from desp.settings.methods import EnergyMethodSettings, MethodSettings
+
+
+def _require_two(labels: tuple[float, float]) -> None:
+    ordered = len(labels) == 2 and -math.inf < labels[0] < labels[1] < math.inf
+    require_setting(ordered, "labels", "(low, high), finite, with low < high", labels)
+
+
+@MethodSettings.register("tagger", "desp.methods.tagger:Tagger")
+@dataclass(frozen=True)
+class TaggerSettings(MethodSettings):
+    """The baseline of the paper's subset anomalies: permutation-equivariant layers (Zaheer et al. 2017) to a
+    probability for the label of each element. Labels are independent given the input, and there is one answer."""
+
+    summary: ClassVar[str] = "independent binary labels of given elements"
+    deterministic: ClassVar[bool] = True
+    can_align: ClassVar[bool] = True
+    hidden: int = 256
+    """Width of the layers."""
+    layers: int = 4
+    """Permutation-equivariant layers, the last one of them to the logit."""
+    labels: tuple[float, float] = (0.0, 1.0)
+    """The two values of a label, as they are scaled: 0 and 1 if they are these, and if automatic scaling maps
+    them there, as it does with values outside [0, 1]."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "layers")
+        _require_two(self.labels)
+
+    @property
+    def width(self) -> int:
+        """Of the layers."""
+        return self.hidden
+
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
+        """An MLP on each element."""
+        require_setting(kind == "set", "inputs", "sets for the method tagger", kind)
+        return MLPEncoderSettings(self.hidden, self.hidden)
+
+
+@MethodSettings.register("label-likelihood", "desp.methods.label_likelihood:LabelLikelihood")
+@dataclass(frozen=True)
+class LabelLikelihoodSettings(EnergyMethodSettings):
+    """Maximum likelihood of an energy over all 2^n ways to label n elements: the sum in log Z is computed, not
+    estimated by samples as in `contrastive`, and labels are sampled exactly. For sets of up to ten elements."""
+
+    summary: ClassVar[str] = "exact likelihood of binary labels, for small sets"
+    energy: EnergySettings = field(default_factory=lambda: DeepSetsSettings(divide_by_size=False))
+    """The energy E(x, Y)."""
+    labels: tuple[float, float] = (0.0, 1.0)
+    """The two values of a label, as they are scaled: 0 and 1 if they are these, and if automatic scaling maps
+    them there, as it does with values outside [0, 1]."""
+
+    def __post_init__(self) -> None:
+        _require_two(self.labels)
