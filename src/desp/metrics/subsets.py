@@ -10,7 +10,9 @@ PRECISION = Metric("precision", 1.0, "higher", "share of K predicted subsets tha
 RECALL = Metric("recall", 1.0, "higher", "share of the valid answers that are among K predicted subsets")
 F1 = Metric("f1", 1.0, "higher", "F1 of the mean precision and the mean recall")
 F1_OF_EACH = Metric("f1_per_example", 1.0, "higher", "F1 of each set, averaged, as in the paper's released code")
-JACCARD = Metric("jaccard_best_of_k", 1.0, "higher", "Jaccard index of outliers, the best of K and of valid answers")
+JACCARD = Metric(
+    "jaccard_best_of_k", 1.0, "higher", "Jaccard index of outliers, the best of K and of valid answers"
+)
 SUBSET_METRICS = (PRECISION, RECALL, F1, F1_OF_EACH, JACCARD)
 
 
