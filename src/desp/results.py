@@ -136,7 +136,12 @@ def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[s
 
 
 def make_row(table: str | None, task: str, system: str, metric: str, **known: Any) -> Row:
-    """A row of a table; what is not given was not measured."""
+    """A row of a table; what is not given was not measured.
+
+    Where there is a value, `scored` and `protocol` are the recipe's, the same in all its rows. A name ending in
+    `_raw` or `_returned` says what a value is of; a name without an ending is of `scored` sets, or, where those
+    have no such metric, of the other ones.
+    """
     facts = metric_facts(metric)
     return {
         "table": table,
@@ -182,8 +187,8 @@ def recipe_label(row: Row) -> str:
 def rows_of(results: list[dict[str, Any]]) -> list[Row]:
     """Table rows of the results of one recipe and variant, averaged over seeds.
 
-    The row `score` is the table's number: of the sampler's raw output, or of the sets that a user gets, as the
-    recipe says. The other of the two stands beside it under a name of its own.
+    Metrics are of the sampler's raw output, or of the sets that a user gets, as the recipe says; those of the
+    other of the two have the ending `_raw` or `_returned`, unless only they have the metric.
     """
     if not results:
         return []
@@ -252,7 +257,8 @@ def _mean(values: list[float | None]) -> dict[str, float | None]:
 
 
 def _length(results: list[dict[str, Any]]) -> str | None:
-    """Steps of training, of how many where a run was ended early, which were best, how often it rolled back."""
+    """Steps of training, of how many where fewer were asked for than the recipe has, which were best, how often
+    it rolled back."""
     full = get_recipe(results[0]["recipe"]).build().training.steps
     texts = []
     for result in results:

@@ -87,7 +87,10 @@ def test_an_svg_holds_an_image_once() -> None:
 
 @pytest.mark.parametrize("text", ["data:image/png;base64,AAAA", "data:image/png;base64,?"])
 def test_broken_images_are_named(text: str) -> None:
-    with pytest.raises(RunError, match=r"An image in samples.json cannot be read .*desp report RUN"):
+    with pytest.raises(
+        RunError,
+        match=r"An image in samples.json cannot be read .*Delete the file and run `desp report RUN` again",
+    ):
         image_of({"image": text})
     assert image_of({}) is None
 

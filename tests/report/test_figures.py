@@ -78,20 +78,26 @@ def test_labels_are_drawn_as_they_are(sample_data: dict[str, Any], label: str) -
 
 @pytest.mark.parametrize("examples", [[], [{"label": "x", "truth": [], "samples": []}]])
 def test_grid_of_nothing(sample_data: dict[str, Any], examples: list[Any]) -> None:
-    with pytest.raises(RunError, match=r"no examples to draw.*desp report"):
+    with pytest.raises(
+        RunError, match=r"no examples to draw\. Delete the file and run `desp report RUN` again\.$"
+    ):
         prediction_grid({**sample_data, "examples": examples})
 
 
 @pytest.mark.parametrize("broken", [[[1, 2], [3]], [1, 2], [["a", "b"]]])
 def test_damaged_set(sample_data: dict[str, Any], broken: Any) -> None:
     sample_data["examples"][0]["truth"] = [broken]
-    with pytest.raises(RunError, match="not a list of equally long lists"):
+    with pytest.raises(
+        RunError, match=r"^A set to draw is not a list of equally long lists .* delete its samples"
+    ):
         prediction_grid(sample_data)
 
 
 def test_sets_of_different_features(sample_data: dict[str, Any]) -> None:
     sample_data["examples"][0]["truth"] = [[[1.0]]]
-    with pytest.raises(RunError, match="different numbers of features"):
+    with pytest.raises(
+        RunError, match=r"different numbers of features\. Delete the file and run `desp report RUN` again\.$"
+    ):
         prediction_grid(sample_data)
 
 

@@ -116,7 +116,7 @@ def check_running_statistics_are_of_all_data(launched: Launched) -> None:
 
 def check_they_decide_together(launched: Launched) -> None:
     for told in launched.told:
-        assert told["together"] == [True, False, {"share": 0.5, "two": 2}, [-1, 4]]
+        assert told["together"] == [True, False, {"share": 0.5, "two": 2}, [-1, 5]]
 
 
 def check_all_stop_after_the_same_step(launched: Launched) -> None:

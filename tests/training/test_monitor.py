@@ -46,18 +46,19 @@ def test_the_first_bad_step_is_named(monitor: Monitor, loss: float, norm: float)
     add(monitor, 41, loss, norm)
     add(monitor, 42, 1.0)
     add(monitor, 43, NAN)
-    with pytest.raises(TrainingError, match=r"at step 41\.$") as caught:
+    with pytest.raises(TrainingError, match=r"in step 42\.$") as caught:
         monitor.check()
-    assert caught.value.step == 41
-    with pytest.raises(TrainingError, match=r"at step 41\.$"):
+    assert caught.value.step == 42
+    with pytest.raises(TrainingError, match=r"in step 42\.$"):
         monitor.flush()
     add(monitor, 44, 5.0)  # the flush cleared it
     assert monitor.flush()["loss"] == 5.0
 
 
-def test_step_zero_can_be_bad(monitor: Monitor) -> None:
+def test_the_first_step_can_be_bad(monitor: Monitor) -> None:
+    """Steps are told as logs and checkpoints count them: the first is 1."""
     add(monitor, 0, NAN)
-    with pytest.raises(TrainingError, match=r"at step 0\.$"):
+    with pytest.raises(TrainingError, match=r"in step 1\.$"):
         monitor.flush()
 
 
@@ -86,9 +87,9 @@ def test_the_first_bad_step_of_any_process_counts(monitor: Monitor, monkeypatch:
     monitor.check()
     add(monitor, 7, NAN)
     others[:] = [-1, 5, 6]
-    with pytest.raises(TrainingError, match=r"at step 5\.$"):
+    with pytest.raises(TrainingError, match=r"in step 6\.$"):
         monitor.flush()
     add(monitor, 8, 2.0)
     others[:] = [-1, 0]
-    with pytest.raises(TrainingError, match=r"at step 0\.$"):
+    with pytest.raises(TrainingError, match=r"in step 1\.$"):
         monitor.check()

@@ -43,7 +43,7 @@ def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Pat
     with pytest.raises(TrainingError) as caught:
         trainer.fit()
     message = str(caught.value)
-    assert "at step 5." in message
+    assert "in step 6." in message
     assert str(tmp_path / "checkpoints" / "step-00000004.safetensors") in message
     for advice in ("--training.learning-rate", "--training.clip-norm", "--training.on-divergence rollback"):
         assert advice in message
@@ -51,7 +51,7 @@ def test_non_finite_loss_names_step_and_checkpoint_and_what_to_try(tmp_path: Pat
 
 
 def test_non_finite_at_once_says_that_nothing_was_saved(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"at step 0\. Nothing was saved"):
+    with pytest.raises(TrainingError, match=r"in step 1\. Nothing was saved"):
         make_trainer(make_predictor(), source=Poisoned((0, 0)), folder=tmp_path).fit()
     assert not list(tmp_path.rglob("*.safetensors"))
 
@@ -61,7 +61,7 @@ def test_rollback_goes_back_halves_the_rate_and_draws_new_data(tmp_path: Path) -
     settings = replace(SHORT, on_divergence="rollback", ema_decay=0.9)
     outcome = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback).fit()
     assert outcome.steps == 6
-    assert callback.rollbacks == [(3, 2)]
+    assert callback.rollbacks == [(4, 2)]
     assert source.asked == [(0, step) for step in range(4)] + [(1, step) for step in range(2, 6)]
     rates = [callback.numbers[step]["learning_rate"] for step in range(1, 7)]
     assert rates == [1e-2, 1e-2, 5e-3, 5e-3, 5e-3, 5e-3]
@@ -78,7 +78,7 @@ def test_rolling_back_twice_to_the_same_place(tmp_path: Path) -> None:
     source = Poisoned((0, 3), (1, 3))
     trainer = make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback)
     assert trainer.fit().steps == 6
-    assert callback.rollbacks == [(3, 2), (3, 2)]
+    assert callback.rollbacks == [(4, 2), (4, 2)]
     assert_all_finite(tmp_path)
 
 
@@ -86,13 +86,13 @@ def test_rollback_without_a_folder_goes_back_to_memory() -> None:
     callback = Recorder()
     settings = replace(SHORT, on_divergence="rollback")
     make_trainer(make_predictor(), settings, source=Poisoned((0, 1)), callback=callback).fit()
-    assert callback.rollbacks == [(1, 0)]
+    assert callback.rollbacks == [(2, 0)]
 
 
 def test_rollback_gives_up(tmp_path: Path) -> None:
     source, callback = Poisoned(*((attempt, 3) for attempt in range(20))), Recorder()
     settings = replace(SHORT, on_divergence="rollback")
-    with pytest.raises(TrainingError, match=r"at step 3\..*rolling back 5 times did not help"):
+    with pytest.raises(TrainingError, match=r"in step 4\..*rolling back 5 times did not help"):
         make_trainer(make_predictor(), settings, source=source, folder=tmp_path, callback=callback).fit()
     assert len(callback.rollbacks) == MAX_ROLLBACKS == 5
     assert_all_finite(tmp_path)
@@ -111,7 +111,7 @@ def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
 
 def test_weights_that_are_not_finite_are_not_validated() -> None:
     settings = replace(EVERY_STEP, log_every=100, checkpoint_every=100)
-    with pytest.raises(TrainingError, match=r"at step 2\."):
+    with pytest.raises(TrainingError, match=r"in step 3\."):
         scored(Scores(5, 4), settings, source=Poisoned((0, 2))).fit()
 
 
@@ -124,7 +124,7 @@ def test_a_stop_request_never_saves_what_is_not_finite(tmp_path: Path) -> None:
                 yield batch
 
     settings = replace(SHORT, log_every=100)
-    with pytest.raises(TrainingError, match="at step 2"):
+    with pytest.raises(TrainingError, match="in step 3"):
         make_trainer(make_predictor(), settings, source=PoisonedThenStopped((0, 2)), folder=tmp_path).fit()
     assert_all_finite(tmp_path)
 
@@ -154,6 +154,6 @@ def test_an_interrupted_validation_is_made_up_for(tmp_path: Path) -> None:
 
 def test_a_failure_names_the_step_that_was_bad_and_not_the_one_where_it_was_seen() -> None:
     settings = replace(SHORT, log_every=4, checkpoint_every=4)
-    with pytest.raises(TrainingError, match="at step 1") as caught:
+    with pytest.raises(TrainingError, match="in step 2") as caught:
         make_trainer(make_predictor(), settings, source=Poisoned((0, 1))).fit()
-    assert caught.value.step == 1
+    assert caught.value.step == 2

@@ -38,7 +38,7 @@ class OneOfTwo(Accelerator):
 
     Args:
         index: which of the two this is.
-        bad_step: the other's first bad step, or -1.
+        bad_step: the other's first bad step, counted from 0, or -1.
         number: what the other adds to a sum, and has for every number of which the mean is taken.
     """
 
@@ -76,7 +76,7 @@ def test_each_process_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("settings", [SHORT, replace(SELDOM, log_every=4), replace(SELDOM, checkpoint_every=4)])
 def test_a_step_that_is_bad_for_another_process_is_bad_here(settings: object, tmp_path: Path) -> None:
     trainer = trainer_of(OneOfTwo(bad_step=0), settings, folder=tmp_path)
-    with pytest.raises(TrainingError, match=r"at step 0\."):
+    with pytest.raises(TrainingError, match=r"in step 1\."):
         trainer.fit()
     assert trainer.state.step == (1 if settings is SHORT else 4)
     assert not list(tmp_path.rglob("*.safetensors"))
@@ -88,7 +88,7 @@ def stopped_by_signal(at: int) -> ActingSource:
 
 def test_a_stop_request_does_not_save_what_is_bad_for_another_process(tmp_path: Path) -> None:
     accelerator = OneOfTwo(bad_step=2, number=1.0)
-    with pytest.raises(TrainingError, match=r"at step 2\."):
+    with pytest.raises(TrainingError, match=r"in step 3\."):
         trainer_of(accelerator, SELDOM, folder=tmp_path, source=stopped_by_signal(2)).fit()
     assert not list(tmp_path.rglob("*.safetensors"))
 

@@ -156,7 +156,7 @@ def test_captured_steps_go_back_to_other_batches(reruns: list[Rerun]) -> None:
         trainer = capturing(trainer) if captured else trainer
         fail_once(trainer, step=3)
         ends.append(trainer.fit().weights)
-        assert callback.rollbacks == [(3, 2)]
+        assert callback.rollbacks == [(4, 2)]
     assert len(reruns) == 2
     for name, value in ends[0].items():
         torch.testing.assert_close(ends[1][name], value, rtol=1e-6, atol=1e-7)

@@ -20,7 +20,7 @@ from desp.storage import write_json
 Row = dict[str, Any]
 """One measurement, as plain JSON values."""
 
-# What the reference computes with, and what the library does unless told otherwise.
+# What the reference computes with, and what runs do unless told otherwise.
 REFERENCE_PRECISION: Final = "highest"
 OUR_PRECISION: Final = "high"
 # A sample shorter than this is the mean of several calls, as clocks and caches are not that steady.

@@ -39,9 +39,9 @@ class _PredictArguments:
     """Predictions for each input. If not given 1; with --best 10, but 1 for methods that give one answer."""
     best: bool = False
     """One set for each input. Boxes: those that more than half of the samples agree on, most confident first, with
-    `confidence`, the share of samples that have the box (of a detector: its own). Other sets: the sample of lowest
-    energy; where the cardinality is predicted, among samples of the most frequent cardinality; the first of these
-    for methods without an energy."""
+    `confidence`, the share of samples that have the box (of a single sample: its presence). Other sets: the sample
+    of lowest energy; where the cardinality is predicted, among samples of the most frequent cardinality; the first
+    of these for methods without an energy."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input with a panel for each sample: boxes over the image, other sets
     as the report draws them. Needs the extra `viz`."""

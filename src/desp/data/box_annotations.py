@@ -265,7 +265,8 @@ def _read_voc(folder: Path, images: Path) -> tuple[_Reader, tuple[str, ...]]:
 
 
 def write_boxes(annotations: BoxAnnotations, output: Path, size: int | None = None) -> Path:
-    """Write JSON lines with an image and its set each, and the names of columns beside them.
+    """Write JSON lines with an image and its set each, and beside them the names of classes, and which columns are
+    boxes and categories.
 
     Args:
         annotations: what to write.

@@ -87,7 +87,8 @@ class Diffusion(Method):
         return {}
 
     def _denoising_loss(self, code: Tensor, y: Tensor, generator: torch.Generator) -> Float[Tensor, ""]:
-        """Mean squared error of the network, weighted by 1 / c_out^2, over several noisy copies of each set."""
+        """Mean squared error of denoised sets, weighted by 1 / c_out^2 (so that of the network F, unweighted),
+        over several noisy copies of each set."""
         if self.settings.noise_draws > 1:
             code, y = (item.repeat_interleave(self.settings.noise_draws, dim=0) for item in (code, y))
         sigma, clean = self._sigmas(y, generator), to_symmetric(y)

@@ -66,7 +66,8 @@ class SetNetwork(ElementNetwork):
         self.from_code = nn.Sequential(*from_code)
         self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
         self.layers = nn.ModuleList(_make_layer(settings) for _ in range(settings.layers))
-        # No offset at the end: only gradients are trained, and processes wait for those of every weight.
+        # No offset at the end: of an energy only gradients are trained, and processes wait for those of every
+        # weight.
         self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs, bias=False))
 
     def forward(

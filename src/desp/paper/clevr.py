@@ -103,8 +103,8 @@ def tspn_method() -> TSPNSettings:
 
 # -- recipes -----------------------------------------------------------------------------------------------
 # Every system sees the same images with the same augmentation for about the same time. The paper's settings of
-# DESP train as published; all others in one way, at the better of two rates (3e-4 and 1e-3) by validation; C-DSPN
-# has that of DSPN.
+# DESP train as published; all others in one way, at the better of two rates (3e-4 and 1e-3) by validation. C-DSPN
+# has that of DSPN with Chamfer.
 
 _UNSCALED = RepresentationSettings(padding="presence", scaling="none")
 # Of training images between validations, by which the best weights are kept.

@@ -52,7 +52,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
-        matmul_precision: as torch's, but ``medium`` runs layers in bfloat16, see `RunSettings`; None: torch's own.
+        matmul_precision: as torch's; ``medium`` has some layers in bfloat16, see `RunSettings`; None: torch's own.
     """
 
     def __init__(

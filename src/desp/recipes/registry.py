@@ -72,7 +72,8 @@ def recipe(
 
 
 def all_recipes() -> list[Recipe]:
-    """Every recipe, in the order of the tables; those of installed packages come last."""
+    """Every recipe, in the order of registration: this package's own, the paper's, then those of installed
+    packages."""
     load_plugins()
     return list(_RECIPES.values())
 

@@ -114,7 +114,8 @@ def changed_settings(folder: RunFolder) -> list[str]:
 
 
 def sample_run(folder: RunFolder, samples: int = 6) -> None:
-    """Predict sets for the task's examples and write them, with the chain of each, to ``samples.json``."""
+    """Predict sets for the task's examples and write them to ``samples.json``, with one more chain for each
+    example to animate."""
     run = folder.open()
     seed, task, predictor = run.seed, run.task, run.predictor
     examples = [_shown(predictor, example, samples, seed) for example in task.shown_examples(seed)]

@@ -29,5 +29,6 @@ class RunSettings:
     device: Device = "auto"
     """Where to run."""
     matmul_precision: MatmulPrecision = "high"
-    """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or with the
-    network in bfloat16 (medium) where no second derivatives are needed: sampling, and training a denoiser."""
+    """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or as torch's
+    medium (medium), which also runs an energy's or denoiser's layers in bfloat16 in the steps of samplers and in
+    training a denoiser; encoders, TSPN and the detector keep float32 tensors."""

@@ -19,12 +19,13 @@ class Monitor:
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
         self.bad_step = torch.full((), -1, dtype=torch.int64, device=accelerator.device)
+        """Counted from 0; -1 while there is none."""
         self._sums: dict[str, Tensor] = {}
         self.count = 0
         """Steps since the last flush."""
 
     def add(self, step: int, loss: Tensor, gradient_norm: Tensor, statistics: dict[str, Tensor]) -> None:
-        """Take in the numbers of step `step`."""
+        """Take in the numbers of step `step`, counted from 0."""
         bad = ~torch.isfinite(loss + gradient_norm) & (self.bad_step < 0)
         self.bad_step.masked_fill_(bad, step)
         for name, value in {"loss": loss, "gradient_norm": gradient_norm, **statistics}.items():
@@ -53,7 +54,8 @@ class Monitor:
         bad_steps = self.accelerator.gather(self.bad_step.reshape(1)).tolist()
         bad = min((step for step in bad_steps if step >= 0), default=None)
         if bad is not None:
-            raise TrainingError(f"The loss or its gradient became NaN or infinite at step {bad}.", bad)
+            number = bad + 1  # as logs and checkpoints count
+            raise TrainingError(f"The loss or its gradient became NaN or infinite in step {number}.", number)
 
     def reset(self) -> None:
         """Forget everything gathered."""

@@ -34,7 +34,7 @@ class TrainingCallback:
         """A validation gave `score`."""
 
     def on_rollback(self, step: int, to_step: int) -> None:
-        """Training failed at `step` and rolled back to `to_step`; a warning says why."""
+        """Training failed by step `step` (the first is 1) and rolled back to `to_step`; a warning says why."""
 
     def on_end(self) -> None:
         """Training is over, for whatever reason."""

@@ -47,8 +47,8 @@ def image_of(example: dict[str, Any]) -> Image | None:
             return np.array(image.convert("RGB"), dtype=np.uint8)
     except (binascii.Error, OSError) as error:
         raise RunError(
-            f"An image in samples.json cannot be read ({error}). Write the file again with "
-            f"`{WRITTEN_BY['samples.json']}`."
+            f"An image in samples.json cannot be read ({error}). Delete the file and run "
+            f"`{WRITTEN_BY['samples.json']}` again."
         ) from error
 
 

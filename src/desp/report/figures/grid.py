@@ -79,7 +79,7 @@ def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") 
         for row, image in zip(examples, images, strict=True)
     ]
     left, right = (max(map(len, cells), default=0) for cells in (truth, predictions))
-    again = f"Write the file again with `{WRITTEN_BY['samples.json']}`."
+    again = f"Delete the file and run `{WRITTEN_BY['samples.json']}` again."
     if left + right == 0:
         raise RunError(f"samples.json has no examples to draw. {again}")
     sets = [cell.points for cells in truth + predictions for cell in cells]

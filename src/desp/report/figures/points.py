@@ -38,8 +38,9 @@ def as_points(value: Any) -> Points:
 
 def _not_a_set(reason: str) -> str:
     return (
-        f"A set in samples.json is not a list of equally long lists of numbers: {reason}. "
-        f"Write the file again with `{WRITTEN_BY['samples.json']}`."
+        f"A set to draw is not a list of equally long lists of numbers: {reason}. If it is of a run folder, "
+        f"delete its samples.json or evaluation.json and write it again with `{WRITTEN_BY['samples.json']}` or "
+        f"`{WRITTEN_BY['evaluation.json']}`."
     )
 
 
