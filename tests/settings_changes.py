@@ -286,7 +286,11 @@ CASES = {
         "image",
         boxes=True,
     ),
-    "mlp": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "vector"),
+    "mlp": with_encoder(
+        MLPEncoderSettings(8, 5),
+        {**OF_LAYERED, "layers": (2, "encoder.1"), "sigmoid": (True, "energies loss sets")},
+        "vector",
+    ),
     "conv": with_encoder(ConvEncoderSettings(8, 5), OF_CONV, "image"),
     "resnet34": with_encoder(
         ResNet34EncoderSettings(5),

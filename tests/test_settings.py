@@ -13,6 +13,7 @@ from desp.errors import SettingsError
 from desp.settings import (
     AttentionSettings,
     BoxDenoiserSettings,
+    CelebaSettings,
     ClevrSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
@@ -80,7 +81,7 @@ EXAMPLES: list[Any] = [
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
     AttentionSettings(hidden=6, layers=2, heads=3, fourier_frequencies=1),
     ScalingEncoderSettings(),
-    MLPEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
+    MLPEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier", layers=2, sigmoid=True),
     ConvEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
     PyramidEncoderSettings(hidden=6, out=5),
     ResNet34EncoderSettings(out=5, standardise_codes=True, initialisation="xavier", weights="some.safetensors"),
@@ -206,6 +207,7 @@ EXAMPLES: list[Any] = [
     DigitsSettings(),
     FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5, image_size=8),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
+    CelebaSettings(source="simulated", data_dir="somewhere", feature_noise=0.3, simulated_noise=0.4),
     ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),
     RunSettings(
         recipe="mine",

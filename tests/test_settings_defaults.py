@@ -7,6 +7,7 @@ import pytest
 from desp.settings import (
     AttentionSettings,
     BoxDenoiserSettings,
+    CelebaSettings,
     ClevrSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
@@ -214,6 +215,8 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "out": 128,
         "standardise_codes": False,
         "initialisation": "default",
+        "layers": 3,
+        "sigmoid": False,
     },
     ConvEncoderSettings: {
         "kind": "conv",
@@ -251,6 +254,13 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1, "image_size": 0},
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
+    CelebaSettings: {
+        "kind": "celeba",
+        "source": "files",
+        "data_dir": "",
+        "feature_noise": 0.0,
+        "simulated_noise": 0.7,
+    },
     ClevrSettings: {
         "kind": "clevr",
         "source": "files",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from desp.errors import RunError
+from desp.metrics.base import split_key
 from desp.older_results import present_result
 from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.settings import RunSettings
@@ -208,12 +209,14 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         for metric in _metrics(results, scoring):
             ours = scoring == recipe.scored or metric not in results[0]["scores"][recipe.scored]
             facts = metric_facts(metric, results[0].get("metrics"))
+            part, name = split_key(metric)
+            task = part or recipe.task
             rows.append(
-                make_row(recipe.table, recipe.task, recipe.system, metric if ours else f"{metric}_{scoring}")
+                make_row(recipe.table, task, recipe.system, name if ours else f"{name}_{scoring}")
                 | common
-                | {name: facts[name] for name in ("unit", "direction")}
+                | {key: facts[key] for key in ("unit", "direction")}
                 | _mean([result["scores"].get(scoring, {}).get(metric) for result in results])
-                | {"paper": _published(recipe, metric, variant), "real_data": _real(results, metric)}
+                | {"paper": _published(recipe, task, name, variant), "real_data": _real(results, metric)}
             )
     return rows
 
@@ -229,11 +232,11 @@ def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:
     return {"raw": "paper", "returned": "ours"}[recipe.scored] if name == RECORDED else name
 
 
-def _published(recipe: Recipe, metric: str, variant: str | None) -> float | None:
+def _published(recipe: Recipe, task: str, metric: str, variant: str | None) -> float | None:
     """Published numbers are of the recipe's own data and settings."""
     if recipe.table is None or variant is not None:
         return None
-    return get_table(recipe.table).value(recipe.task, recipe.system, metric)
+    return get_table(recipe.table).value(task, recipe.system, metric)
 
 
 def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:

@@ -184,7 +184,7 @@ def test_reproduce_refuses_recipes_of_other_tables(desp: Desp, commands: list[li
 def test_reproduce_refuses_unknown_names(desp: Desp, commands: list[list[str]]) -> None:
     assert desp("reproduce", "toy", "--recipes", "polygon").status == 2
     assert "There is no table 'cifar'. Known are: toy, mnist" in desp("reproduce", "cifar").message
-    assert "Tables with recipes: clevr, mnist, toy." in desp("reproduce", "celeba").message
+    assert "There is no table 'celebrities'" in desp("reproduce", "celebrities").message
     assert commands == []
 
 

@@ -17,6 +17,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.samplers import ChainInfo
 from desp.sets import SetBatch
 from desp.settings import (
+    CelebaSettings,
     ClevrSettings,
     ContrastiveSettings,
     DigitsSettings,
@@ -28,6 +29,7 @@ from desp.settings import (
     SamplerSettings,
 )
 from desp.tasks import Protocol, Task, make_task
+from desp.tasks.celeba import CelebaTask
 from desp.tasks.clevr import ClevrTask
 from desp.tasks.digits import DigitsTask
 from desp.tasks.mnist import SetMnistTask
@@ -161,6 +163,7 @@ def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
         (DigitsTask, replace(few, test_examples=(44,), predictions_per_input=14)),
         (SetMnistTask, replace(few, test_examples=(7, 20), calibration_examples=6, validation_examples=6)),
         (ClevrTask, replace(few, test_examples=(5,), validation_examples=4)),
+        (CelebaTask, replace(few, test_examples=(30,), validation_examples=9)),
         (Task, few),
     ):
         monkeypatch.setattr(kind, "protocols", {"full": protocol, "quick": protocol})
@@ -215,6 +218,13 @@ def seen_before(folder: Path) -> Problem:
     return Problem(task, predictor)
 
 
+def all_belong() -> Problem:
+    """Sets of simulated items, and a predictor to which nearly all of them belong."""
+    task = make_task(CelebaSettings(source="simulated"))
+    inside = imperfect(lambda x, _: torch.tensor([0.5, 1.0]).expand(len(x), 5, 2).clone())
+    return Problem(task, KnowingPredictor(inside, task.shape(None, True)[0], PRESENCE))
+
+
 @pytest.fixture
 def problem(request: pytest.FixtureRequest, few_tests: None, tmp_path: Path) -> Problem:
     """The problem that is asked for by name."""
@@ -232,6 +242,8 @@ def make_problem(request: pytest.FixtureRequest, tmp_path: Path) -> Problem:
         return Problem(make_task(DigitsSettings()), true(imperfect(draw_true_digits)))
     if request.param == "files":
         return remembering(write_examples(tmp_path / "data.jsonl"))
+    if request.param == "celeba":
+        return all_belong()
     if request.param == "clevr":
         return seen_before(write_tiny_clevr(tmp_path / "clevr", training=60))  # three of them for validation
     task = make_task(MnistSettings(data_dir=str(request.getfixturevalue("tiny_mnist"))))

@@ -9,13 +9,15 @@ import torch
 from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.metrics import Metric
-from desp.metrics.base import describe, find_metric
+from desp.metrics.base import describe, find_metric, split_key
 from desp.sets import SetBatch
 from desp.settings import LangevinSettings, TaskSettings
 from desp.tasks import EvaluationSetup, Task
 from desp.tasks.base import GeneratedTask
 
-every_task = pytest.mark.parametrize("problem", ["polygons", "digits", "files", "mnist", "clevr"], indirect=True)
+every_task = pytest.mark.parametrize(
+    "problem", ["polygons", "digits", "files", "mnist", "clevr", "celeba"], indirect=True
+)
 
 
 @every_task
@@ -76,6 +78,8 @@ def test_keys_find_their_metric() -> None:
     for other in ("size", "size_rmses", "size_rmse_last", "a_size_rmse", "size_rmse_first", "size_rmse_all_all"):
         assert find_metric((size, released), other) is None
     assert describe([size], ["size_rmse_all", "other"]) == {"size_rmse_all": asdict(size)}
+    assert find_metric((size, released), "hidden/size_rmse_all") is size
+    assert [split_key(key) for key in ("f1", "hidden/f1")] == [(None, "f1"), ("hidden", "f1")]
 
 
 def test_where_one_answer_is_right() -> None:

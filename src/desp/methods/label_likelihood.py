@@ -13,6 +13,8 @@ from desp.sets import presence_mask
 from desp.settings import LabelLikelihoodSettings, SamplerSettings, require_setting
 
 MOST_ELEMENTS = 10
+# Codes whose labellings, up to 1024 each, are scored together.
+CODES_AT_ONCE = 256
 
 
 class LabelLikelihood(Method):
@@ -63,6 +65,26 @@ class LabelLikelihood(Method):
         log_prob = logits.gather(1, chosen).squeeze(1) - logits.logsumexp(dim=1)
         return -log_prob.mean(), {"log_prob": log_prob.detach().mean()}
 
+    @torch.no_grad()
+    def sample(
+        self,
+        code: Float[Tensor, "b *code"],
+        generator: torch.Generator,
+        sampler: SamplerSettings | None = None,
+        record: Record = "nothing",
+        presence: Bool[Tensor, "b n"] | None = None,
+        samples: int = 1,
+    ) -> tuple[Float[Tensor, "bk n c"], ChainInfo]:
+        """K labellings for each code from their distribution; energies are computed once, without a chain."""
+        del sampler, record
+        parts, mask = [], given_mask(code, presence)
+        for codes, masks in zip(code.split(CODES_AT_ONCE), mask.split(CODES_AT_ONCE), strict=True):
+            probabilities = self._logits(codes, masks).softmax(dim=1)
+            chosen = torch.multinomial(probabilities, samples, replacement=True, generator=generator).flatten()
+            high, repeated = self._labellings(code.device)[chosen], masks.repeat_interleave(samples, dim=0)
+            parts.append(padded_labels(high, repeated, self.settings.labels, code.dtype))
+        return torch.cat(parts), ChainInfo()
+
     def sample_batch(
         self,
         code: Tensor,
@@ -71,10 +93,5 @@ class LabelLikelihood(Method):
         record: Record,
         presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Labels from their distribution, without a chain."""
-        del sampler, record
-        mask = given_mask(code, presence)
-        probabilities = self._logits(code, mask).softmax(dim=1)
-        chosen = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
-        high = self._labellings(code.device)[chosen]
-        return padded_labels(high, mask, self.settings.labels, code.dtype), ChainInfo()
+        """One labelling for each code."""
+        return self.sample(code, generator, sampler, record, presence)

@@ -31,9 +31,20 @@ class Metric:
     text: str
 
 
+def split_key(key: str) -> tuple[str | None, str]:
+    """What a score's key says: the part of the examples it is of, None for all of them; and the metric, with or
+    without a suffix: ``ambiguous/f1``. Tables show a part as a task of its own."""
+    part, _, name = key.rpartition("/")
+    return part or None, name
+
+
 def find_metric(metrics: Iterable[Metric], key: str) -> Metric | None:
-    """The metric that a score's key names, with or without a suffix; None if there is none."""
-    return next((metric for metric in metrics if re.fullmatch(f"{re.escape(metric.name)}({SUFFIXES})", key)), None)
+    """The metric that a score's key names, with or without a suffix, of all examples or a part; None if there is
+    none."""
+    _, name = split_key(key)
+    return next(
+        (metric for metric in metrics if re.fullmatch(f"{re.escape(metric.name)}({SUFFIXES})", name)), None
+    )
 
 
 def describe(metrics: Iterable[Metric], keys: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -218,8 +218,9 @@ def build_scaling(settings: ScalingEncoderSettings, input_shape: tuple[int, ...]
 def build_mlp(settings: MLPEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
     """Vectors, or each element of a set, through an MLP."""
     features = input_shape[-1]
-    widths = [features, settings.hidden, settings.hidden, settings.out]
-    return _finished(settings, InputScaling((features,), masked=len(input_shape) > 1), MLP(widths))
+    widths = [features, *[settings.hidden] * (settings.layers - 1), settings.out]
+    end = [nn.Sigmoid()] if settings.sigmoid else []
+    return _finished(settings, InputScaling((features,), masked=len(input_shape) > 1), MLP(widths), *end)
 
 
 def build_conv(settings: ConvEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:

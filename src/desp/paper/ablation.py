@@ -15,6 +15,9 @@ from desp.settings import to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation, EvaluationSetup
 
+# Of an ablation's columns, those that are scores.
+METRICS = ("score", "size_rmse", "size_rmse_released", "hungarian", "precision", "recall", "f1")
+
 
 def ablate_run(
     folder: RunFolder,
@@ -47,7 +50,7 @@ def ablate_run(
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(EvaluationSetup(predictor, seed, 1, counts, changed))
+            evaluation = task.evaluate(EvaluationSetup(predictor, seed, task.samples_scored, counts, changed))
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             scored = "raw" if evaluation.raw else "returned"
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}
@@ -62,7 +65,7 @@ def ablate_run(
         "protocol": {"name": protocol, **asdict(counts)},
         "score_name": task.score_name,
         "scored": scored,
-        "metrics": describe(task.metrics, ("score", "size_rmse", "size_rmse_released", "hungarian")),
+        "metrics": describe(task.metrics, METRICS),
         "real_data": real,
         "data": data,
         "data_source": data_slug(settings, task.data_name),
@@ -94,6 +97,7 @@ def _row(evaluation: Evaluation) -> dict[str, Any]:
         "energy": evaluation.energy,
         **(pooled if released is None else {"size_rmse_released": released}),  # what the paper's table has
         "hungarian": _on_fewest(scores, "hungarian"),
+        **{name: scores[name] for name in ("precision", "recall", "f1") if name in scores},
     }
 
 

@@ -53,6 +53,8 @@ from desp.settings.samplers import DescentSettings as DescentSettings
 from desp.settings.samplers import EDMSettings as EDMSettings
 from desp.settings.samplers import LangevinSettings as LangevinSettings
 from desp.settings.samplers import SamplerSettings as SamplerSettings
+from desp.settings.tasks import CelebaSettings as CelebaSettings
+from desp.settings.tasks import CelebaSource as CelebaSource
 from desp.settings.tasks import ClevrSettings as ClevrSettings
 from desp.settings.tasks import ClevrSource as ClevrSource
 from desp.settings.tasks import ClevrTarget as ClevrTarget

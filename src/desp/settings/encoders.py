@@ -58,6 +58,14 @@ class MLPEncoderSettings(LayeredEncoderSettings):
     outputs that are aligned with them."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("vector", "set")
+    layers: int = 3
+    """Linear layers."""
+    sigmoid: bool = False
+    """A sigmoid after the last layer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "layers")
 
 
 @EncoderSettings.register("conv", "desp.nn.encoders:build_conv")

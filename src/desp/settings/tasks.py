@@ -11,6 +11,7 @@ from desp.settings.data import DataDescription
 MnistDataset = Literal["mnist", "fashion"]
 ClevrSource = Literal["files", "generated"]
 ClevrTarget = Literal["boxes", "state", "objects"]
+CelebaSource = Literal["files", "simulated"]
 
 
 @dataclass(frozen=True)
@@ -184,3 +185,51 @@ class ClevrSettings(TaskSettings):
     def at(self, location: str | None) -> Self:
         """The same task with its files elsewhere; generated scenes have none."""
         return self if self.source == "generated" else super().at(location)
+
+
+@TaskSettings.register("celeba", "desp.tasks.celeba:CelebaTask")
+@dataclass(frozen=True)
+class CelebaSettings(TaskSettings):
+    """Five items with features; the set has a label for each: 1 if it belongs to the others, -1 if not."""
+
+    location_field: ClassVar[str | None] = "data_dir"
+    location_flag: ClassVar[str | None] = "--data-dir"
+    source: CelebaSource = "files"
+    """files: faces of CelebA, whose features `desp data celeba` makes. simulated: items with attributes about as
+    frequent as those of the faces, and made-up features."""
+    data_dir: str = ""
+    """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
+    feature_noise: float = 0.0
+    """Augmentation: standard deviation of noise on training features, in units of the standard deviation of each.
+    Features of faces that their network was trained on are sharper than those of new ones."""
+    simulated_noise: float = 0.7
+    """Of simulated items: standard deviation of the noise on features, of which one attribute moves some by 2."""
+
+    def __post_init__(self) -> None:
+        require_not_negative(self, "feature_noise", "simulated_noise")
+
+    @property
+    def location(self) -> str | None:
+        """Where the files are; None where items are simulated."""
+        return None if self.source == "simulated" else self.data_dir
+
+    @property
+    def data_name(self) -> str:
+        """Simulated items have their own results."""
+        return "simulated" if self.source == "simulated" else ""
+
+    def generated(self) -> Self | None:
+        """Simulated items."""
+        return replace(self, source="simulated", data_dir="")
+
+    def with_data_of(self, other: Self) -> Self:
+        """Of the same source, in the same folder."""
+        return replace(self, source=other.source, data_dir=other.data_dir)
+
+    def at(self, location: str | None) -> Self:
+        """The same task with its files elsewhere; simulated items have none."""
+        return self if self.source == "simulated" else super().at(location)
+
+    def fetch_command(self, location: str) -> str:
+        """`desp data celeba` makes the features."""
+        return f"desp data celeba --data-dir {shlex.quote(location)}"

@@ -1,0 +1,212 @@
+"""Which of these items do not belong? Subset anomalies of faces (paper, section 5.5), or of simulated items."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from types import MappingProxyType
+
+import torch
+from accelerate import Accelerator
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from desp.data.arrays import Example
+from desp.data.base import Augmentation, Batch, BatchSource, DeviceSource
+from desp.data.simulated_items import simulated_pool
+from desp.data.subsets import SET_SIZE, DrawnSets, ItemPool, candidate_subsets, draw_sets, valid_subsets
+from desp.errors import DataError
+from desp.metrics import Metric
+from desp.metrics.subsets import SUBSET_METRICS, subset_scores
+from desp.predictor import DataShape
+from desp.randomness import make_generator
+from desp.scaling import FeatureScaling
+from desp.sets import SetBatch
+from desp.settings import CelebaSettings, DataDescription, TrainingSettings
+from desp.tasks.base import Task
+from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
+
+PREDICTIONS = 10
+# Of simulated items, as many as the faces that are split so.
+SIMULATED = {"training": 7000, "validation": 1000, "test": 2000}
+# Codes of sets are encoded, and sets predicted, for so many at a time.
+SETS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class ScoredSets:
+    """Sets with all their valid answers.
+
+    Attributes:
+        batch: inputs, each with the answer it was drawn for.
+        valid: (B, S), which of `candidate_subsets` are valid.
+    """
+
+    batch: Batch
+    valid: Bool[Tensor, "b s"]
+
+
+def labelled(pool: ItemPool, drawn: DrawnSets) -> Batch:
+    """Inputs (B, 5, H + 1): features, and presence, which is 1; labels 1 for inliers, -1 for outliers."""
+    features = pool.features[drawn.items].float()
+    x = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
+    labels = torch.where(drawn.inliers, 1.0, -1.0).unsqueeze(-1)
+    return Batch(x, SetBatch(labels, torch.ones_like(drawn.inliers)))
+
+
+def draw_labelled(count: int, generator: torch.Generator, pool: ItemPool) -> Batch:
+    """Sets drawn from a pool, with the answer that they were drawn for."""
+    return labelled(pool, draw_sets(pool, count, generator))
+
+
+@dataclass(frozen=True)
+class FeatureNoise:
+    """Adds noise to the features of training items; presence, the last one, stays.
+
+    Attributes:
+        deviation: (H,), of the noise.
+    """
+
+    deviation: Float[Tensor, " h"]
+
+    def __call__(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """The batch with noisy inputs."""
+        features, presence = batch.x[..., :-1], batch.x[..., -1:]
+        noise = torch.randn(features.shape, generator=generator, device=features.device)
+        return replace(batch, x=torch.cat([features + self.deviation * noise, presence], dim=-1))
+
+
+class CelebaTask(Task):
+    """Score: F1 of ten predictions for each set: how many of them are valid answers, and of how many valid answers
+    one is a prediction. A label is decided by its sign.
+
+    Ambiguous sets, with several valid answers, are also scored apart.
+    """
+
+    name = "celeba"
+    metrics = (Metric("score", 1.0, "higher", "F1 of the mean precision and the mean recall"), *SUBSET_METRICS)
+    samples_scored = PREDICTIONS
+    protocols = MappingProxyType(
+        {
+            "full": replace(FULL, test_examples=(19_200,), validation_examples=3200),
+            "quick": replace(QUICK, test_examples=(1000,), validation_examples=200),
+        }
+    )
+
+    def __init__(self, settings: CelebaSettings, seed: int = 0) -> None:
+        del seed
+        self.settings = settings
+        self.axes = {"names": ["belongs"], "closed": False, "row_first": False}
+        self._drawn: dict[tuple[str, int], ScoredSets] = {}
+
+    @property
+    def data_label(self) -> str:  # type: ignore[override]
+        """Which items."""
+        return "simulated items"
+
+    @cached_property
+    def pools(self) -> dict[str, ItemPool]:
+        """The items of training, validation and test, none of which is in two of them."""
+        if self.settings.source == "files":
+            raise DataError("Faces cannot be read yet. Use --task.source simulated.")
+        noise = self.settings.simulated_noise
+        return {part: simulated_pool(count, noise, part) for part, count in SIMULATED.items()}
+
+    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor]:
+        """Five elements with features, and a label for each: scaled to plus and minus one half, as in the paper's
+        released code."""
+        if max_size not in (None, SET_SIZE):
+            raise DataError(
+                f"Sets have {SET_SIZE} items, but representation.max_size is {max_size}. Leave it out."
+            )
+        features = self.pools["training"].features.float()
+        halved = FeatureScaling((0.0,), (2.0,)) if scaling else FeatureScaling.identity(1)
+        described = DataDescription(aligned=True)
+        shape = DataShape((SET_SIZE, features.shape[1] + 1), 1, SET_SIZE, halved, "set", described)
+        mean, deviation = features.mean(dim=0), features.std(dim=0, correction=0)
+        return shape, torch.stack([torch.cat([mean, mean.new_zeros(1)]), torch.cat([deviation, mean.new_ones(1)])])
+
+    def source(
+        self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
+    ) -> BatchSource:
+        """New sets of the training items for every batch, drawn on the training device."""
+        del shape
+        pool = self.pools["training"].to(accelerator.device)
+        return DeviceSource(
+            partial(draw_labelled, pool=pool),
+            training.batch_size,
+            seed,
+            accelerator.device,
+            accelerator.process_index,
+            augment=self._augmentation(pool),
+        )
+
+    def _augmentation(self, pool: ItemPool) -> Augmentation | None:
+        if self.settings.feature_noise == 0:
+            return None
+        return FeatureNoise(self.settings.feature_noise * pool.features.float().std(dim=0, correction=0))
+
+    def _sets(self, part: str, count: int) -> ScoredSets:
+        """The first sets of a part, always the same, with all their valid answers."""
+        if (part, count) not in self._drawn:
+            pool = self.pools[part]
+            drawn = draw_sets(pool, count, make_generator("celeba", part))
+            valid = valid_subsets(pool.bits[drawn.items], pool.attributes.shape[1])
+            self._drawn[part, count] = ScoredSets(labelled(pool, drawn), valid)
+        return self._drawn[part, count]
+
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
+        """Test sets with the labels of all valid answers."""
+        del seed
+        scored = self._sets("test", protocol.test_examples[0] or 0)
+        labels = torch.where(candidate_subsets(SET_SIZE), 1.0, -1.0).unsqueeze(-1)
+        return [(x, tuple(labels[row])) for x, row in zip(scored.batch.x, scored.valid, strict=True)]
+
+    def validation_batch(self, seed: int, count: int) -> Batch:
+        """Sets of items that are neither trained nor tested on."""
+        del seed
+        return self._sets("validation", count).batch
+
+    def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
+        """One minus F1 of ten predictions, so that lower is better."""
+        scored = self._sets("validation", len(examples.x))
+        predicted, _ = self._predict(replace(setup, samples=PREDICTIONS), scored.batch.x, "validation chains")
+        return 1 - subset_scores(predicted, candidate_subsets(SET_SIZE), scored.valid)["f1"]
+
+    def evaluate(self, setup: EvaluationSetup) -> Evaluation:
+        """Precision, recall and F1 of all test sets, and of ambiguous ones alone."""
+        scored = self._sets("test", setup.protocol.test_examples[0] or 0)
+        predicted, energy = self._predict(setup, scored.batch.x, "test chains")
+        answers = scored.valid.sum(dim=1)
+        ambiguous, candidates = answers > 1, candidate_subsets(SET_SIZE)
+        scores = subset_scores(predicted, candidates, scored.valid)
+        scores = {"score": scores["f1"], **scores}
+        if ambiguous.any():
+            apart = subset_scores(predicted[ambiguous], candidates, scored.valid[ambiguous])
+            scores |= {f"ambiguous/{name}": value for name, value in apart.items()}
+        details = {
+            "sets": len(answers),
+            "samples": setup.samples,
+            "ambiguous_sets": int(ambiguous.sum()),
+            "valid_answers": float(answers.double().mean()),
+            "valid_answers_of_ambiguous": float(answers[ambiguous].double().mean()),
+        }
+        return Evaluation(
+            raw=scores,
+            returned=dict(scores),
+            real_data=dict.fromkeys(scores, 1.0),
+            details=details,
+            energy=energy,
+        )
+
+    def _predict(self, setup: EvaluationSetup, x: Tensor, name: str) -> tuple[Bool[Tensor, "b k n"], float]:
+        """Inliers of K predictions, on the CPU, and the mean energy of the predictions."""
+        predictor, found, energies = setup.predictor, [], []
+        # A deterministic method gives the same answer every time.
+        samples = 1 if predictor.method_settings.deterministic else setup.samples
+        for first in range(0, len(x), SETS_AT_ONCE):
+            some = x[first : first + SETS_AT_ONCE]
+            code, raw = setup.sample([some], samples, name, first)
+            labels = predictor.shape.scaling.unscale(raw[..., :1]).squeeze(-1)
+            found.append((labels > 0).unflatten(0, (len(some), samples)).cpu())
+            energies.append(predictor.raw_energy(code, raw, samples).cpu())
+        return torch.cat(found), float(torch.cat(energies).mean())
