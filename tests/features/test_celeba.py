@@ -3,10 +3,12 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from desp.data.celeba import CelebaData, load_celeba
 from desp.data.celeba_faces import read_faces
@@ -165,7 +167,7 @@ def test_no_classifier_sees_the_faces_of_its_fold(
     seen: list[set[int]] = []
     real = celeba.train_classifier
 
-    def noted(images, attributes, rows, *others):  # type: ignore[no-untyped-def]
+    def noted(images: Tensor, attributes: Tensor, rows: Tensor, *others: Any) -> Any:
         seen.append(set(rows.tolist()))
         return real(images, attributes, rows, *others)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from desp.data.celeba_lists import PARTS, Part
@@ -59,12 +58,12 @@ class FaceFeatures:
         facts: what is known of them.
     """
 
-    parts: dict[Part, Float[Tensor, "*v m h"]]
+    parts: dict[Part, Tensor]
     facts: FeatureFacts
 
 
-def save_features(root: Path, parts: dict[Part, Float[Tensor, "*v m h"]], facts: FeatureFacts) -> None:
-    """Write features into a folder of `root`, in place of those that are there."""
+def save_features(root: Path, parts: dict[Part, Tensor], facts: FeatureFacts) -> None:
+    """Write features, as `FaceFeatures` has them, into a folder of `root`, in place of those that are there."""
     folder = root / FOLDER
     (folder / FACTS).unlink(missing_ok=True)
     digest = hashlib.blake2b(digest_size=16)

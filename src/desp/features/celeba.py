@@ -13,7 +13,7 @@ from torch import Tensor
 
 from desp.data.celeba import check_pools
 from desp.data.celeba_faces import CelebaFaces, celeba_roots, read_faces
-from desp.data.celeba_features import FeatureFacts, load_features, save_features
+from desp.data.celeba_features import VERSION, FeatureFacts, load_features, save_features
 from desp.data.celeba_lists import PARTS, USED, Part
 from desp.data.image_cache import Progress, exclusive, writable
 from desp.errors import DataError
@@ -97,8 +97,8 @@ def _make(
     device: torch.device,
     folder: Path,
     progress: Progress | None,
-) -> tuple[dict[Part, Float[Tensor, "*v m h"]], dict[str, float | None]]:
-    """Train a classifier for each fold; features by part, and scores."""
+) -> tuple[dict[Part, Tensor], dict[str, float | None]]:
+    """Train a classifier for each fold; features by part, (M, H) or (V, M, H), and scores."""
     images, attributes = faces.images.to(device), faces.attributes.to(device)
     folds, training = fold_of_faces(len(faces.names), settings), faces.rows("training")
     views: list[Tensor] = []
@@ -133,7 +133,7 @@ def _view(
 
 
 def _key(faces: CelebaFaces, settings: FeatureSettings) -> str:
-    text = json.dumps([faces.files.fingerprint, asdict(settings)])
+    text = json.dumps([VERSION, faces.files.fingerprint, asdict(settings)])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
