@@ -21,6 +21,7 @@ LAYERS = (
     {"training"},
     {"predictor"},
     {"metrics"},
+    {"features"},
     {"tasks"},
     {"recipes"},
     {"older_results", "results", "runs"},

@@ -171,3 +171,18 @@ def test_a_single_attribute_has_no_pair() -> None:
 def test_too_many_attributes() -> None:
     with pytest.raises(DataError, match="up to 62 attributes, got 63"):
         attribute_bits(torch.zeros(2, 63, dtype=torch.bool))
+
+
+def test_a_random_view_of_each_item(generator: torch.Generator) -> None:
+    attributes = torch.ones(20, 2, dtype=torch.bool)
+    attributes[:4, 0] = False
+    numbers = torch.arange(20.0)
+    views = torch.stack([numbers, numbers + 100]).unsqueeze(-1)
+    items = torch.arange(20).view(4, 5).repeat(50, 1)
+    plain = ItemPool.of(views[0], attributes, NAMES[:2]).features_of(items, generator)
+    assert torch.equal(plain.squeeze(-1), items.float())
+    pool = ItemPool.of(views, attributes, NAMES[:2])
+    assert len(pool) == 20
+    drawn = pool.features_of(items, generator).squeeze(-1)
+    assert torch.equal(drawn % 100, items.float())
+    assert 0.4 < (drawn >= 100).double().mean() < 0.6

@@ -1,7 +1,6 @@
 """CLEVR: images with the boxes, or the states, of their objects."""
 
 import hashlib
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +10,11 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch, random_order
-from desp.data.clevr_cache import SIDE, CachedSplit, Progress, cached_split
+from desp.data.clevr_cache import SIDE, CachedSplit, cached_split
 from desp.data.clevr_files import Split, SplitFiles, clevr_folder, split_files
 from desp.data.clevr_scene_file import OFFICIAL, RE_RENDERED, AnnotatedScenes, read_scenes
-from desp.data.folders import cache_folder
+from desp.data.folders import cache_roots
+from desp.data.image_cache import Progress
 from desp.data.skips import Skips
 from desp.errors import DataError
 from desp.randomness import make_generator
@@ -172,8 +172,7 @@ def load_clevr(data_dir: str | Path | None = None, progress: Progress | None = N
 
 
 def _cached(folder: Path, files: SplitFiles, progress: Progress | None) -> CachedSplit:
-    place = hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=8).hexdigest()
-    roots = (folder / f"desp-cache-{SIDE}", cache_folder() / f"clevr-{SIDE}-{place}")
+    roots = cache_roots(folder, "clevr", SIDE)
     return cached_split(roots, files, lambda: _ordered(read_scenes(files), files.split), progress)
 
 

@@ -48,7 +48,7 @@ class BoxAugmentation:
             elements = torch.cat([boxes, elements[..., 4:]], dim=-1)
             sets = SetBatch(elements.masked_fill(~sets.mask.unsqueeze(-1), 0.0), sets.mask)
             images = _moved(images, flipped, pixels)
-        return Batch(self._coloured(to_float(images, torch.float32), generator), sets)
+        return Batch(recoloured(to_float(images, torch.float32), self.colour, generator), sets)
 
     def _pixels(
         self,
@@ -65,14 +65,24 @@ class BoxAugmentation:
         numbers = torch.rand(len(boxes), 2, generator=generator, device=boxes.device)
         return ((first + numbers * (last - first)) * constant(size, boxes.device, boxes.dtype)).trunc().long()
 
-    def _coloured(self, images: Float[Tensor, "b c h w"], generator: torch.Generator) -> Tensor:
-        if self.colour == 0:
-            return images
-        shape = (2 + images.shape[1], len(images), 1, 1)
-        numbers = (torch.rand(shape, generator=generator, device=images.device) - 0.5) * self.colour
-        brightness, contrast, gains = 0.2 * numbers[0], 1 + 0.5 * numbers[1], 1 + 0.2 * numbers[2:]
-        changed = (images - 0.5) * contrast.unsqueeze(1) + 0.5 + brightness.unsqueeze(1)
-        return (changed * gains.transpose(0, 1)).clamp(0, 1)
+
+def recoloured(
+    images: Float[Tensor, "b c h w"], strength: float, generator: torch.Generator
+) -> Float[Tensor, "b c h w"]:
+    """Images of intensities in [0, 1] with random brightness, contrast and gains of channels.
+
+    Args:
+        images: on the generator's device.
+        strength: of the changes; see `BoxAugmentation.colour`.
+        generator: what is drawn from.
+    """
+    if strength == 0:
+        return images
+    shape = (2 + images.shape[1], len(images), 1, 1)
+    numbers = (torch.rand(shape, generator=generator, device=images.device) - 0.5) * strength
+    brightness, contrast, gains = 0.2 * numbers[0], 1 + 0.5 * numbers[1], 1 + 0.2 * numbers[2:]
+    changed = (images - 0.5) * contrast.unsqueeze(1) + 0.5 + brightness.unsqueeze(1)
+    return (changed * gains.transpose(0, 1)).clamp(0, 1)
 
 
 def _mirrored(elements: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:

@@ -73,7 +73,7 @@ class ItemPool:
     """Items from which sets are drawn.
 
     Attributes:
-        features: (M, H), what a model sees of each item.
+        features: (M, H), what a model sees of each item; (V, M, H) where there are V views of each.
         attributes: (M, A), what decides which items belong together.
         names: of the attributes.
         pairs: (P, 2), numbers of the attribute pairs that sets are drawn for.
@@ -82,7 +82,7 @@ class ItemPool:
         bits: (M,), the attributes as numbers.
     """
 
-    features: Float[Tensor, "m h"]
+    features: Float[Tensor, "*v m h"]
     attributes: Bool[Tensor, "m a"]
     names: tuple[str, ...]
     pairs: Int[Tensor, "p 2"]
@@ -117,7 +117,14 @@ class ItemPool:
         return replace(self, **{name: getattr(self, name).to(device) for name in moved})
 
     def __len__(self) -> int:
-        return len(self.features)
+        return len(self.attributes)
+
+    def features_of(self, items: Int[Tensor, "b n"], generator: torch.Generator) -> Float[Tensor, "b n h"]:
+        """Features of items by their numbers; where there are several views, a random one of each."""
+        if self.features.dim() == 2:
+            return self.features[items]
+        views = torch.randint(len(self.features), items.shape, generator=generator, device=items.device)
+        return self.features[views, items]
 
 
 @dataclass(frozen=True)

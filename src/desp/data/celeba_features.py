@@ -1,0 +1,108 @@
+"""Features of CelebA's faces on disk: what a trained classifier sees of each, and what is known of it.
+
+A folder holds an array for each part and ``features.json``, which is written last and removed first: without it
+there are no features.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from desp.data.celeba_lists import PARTS, Part
+from desp.data.image_cache import write_array
+from desp.storage import write_json
+
+FOLDER, FACTS = "features", "features.json"
+VERSION = 1
+"""Of how features are made and kept; raise it where that changes."""
+
+
+@dataclass(frozen=True)
+class FeatureFacts:
+    """What is known of features.
+
+    Attributes:
+        data: fingerprint of the files they are of.
+        settings: what they were made with.
+        found: how many images there were.
+        split: which split, see `CelebaFaces`.
+        names: of the image files, by part.
+        scores: of the classifier: accuracy and mean AUC over the used attributes, on validation and test faces.
+        skips: what was left out, by reason.
+        digest: of the features.
+    """
+
+    data: str
+    settings: dict[str, Any]
+    found: int
+    split: str
+    names: dict[str, list[str]]
+    scores: dict[str, float | None]
+    skips: dict[str, Any]
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class FaceFeatures:
+    """Features of all faces, by part, as memory maps of 16-bit numbers.
+
+    Attributes:
+        parts: (M, H) each, or (V, M, H) where there are V views of each face.
+        facts: what is known of them.
+    """
+
+    parts: dict[Part, Tensor]
+    facts: FeatureFacts
+
+
+def save_features(root: Path, parts: dict[Part, Tensor], facts: FeatureFacts) -> None:
+    """Write features, as `FaceFeatures` has them, into a folder of `root`, in place of those that are there."""
+    folder = root / FOLDER
+    (folder / FACTS).unlink(missing_ok=True)
+    digest = hashlib.blake2b(digest_size=16)
+    for part in PARTS:
+        array = parts[part].to("cpu", torch.float16).contiguous().numpy()
+        digest.update(array.data)
+        write_array(folder / f"{part}.npy", array)
+    known = {**asdict(facts), "digest": digest.hexdigest(), "version": VERSION}
+    write_json(folder / FACTS, known)
+
+
+def load_features(roots: Sequence[Path], data: str, settings: dict[str, Any] | None = None) -> FaceFeatures | None:
+    """The features in one of several folders; None if there are none, or none that fit.
+
+    Args:
+        roots: folders of caches.
+        data: fingerprint of the files that they must be of.
+        settings: what they must have been made with; None: anything.
+    """
+    for root in roots:
+        found = _load(root / FOLDER)
+        if found and found.facts.data == data and settings in (None, found.facts.settings):
+            return found
+    return None
+
+
+def _load(folder: Path) -> FaceFeatures | None:
+    try:
+        known = json.loads((folder / FACTS).read_bytes())
+        if known.pop("version") != VERSION:
+            return None
+        facts = FeatureFacts(**known)
+        parts: dict[Part, Tensor] = {part: _mapped(folder / f"{part}.npy") for part in PARTS}
+        whole = all(parts[part].shape[-2] == len(facts.names[part]) for part in PARTS)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
+        return None
+    return FaceFeatures(parts, facts) if whole else None
+
+
+def _mapped(path: Path) -> Tensor:
+    # Mapped for writing, but to memory only: torch warns about arrays that must not be written to.
+    return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))

@@ -1,0 +1,105 @@
+"""The files of CelebA in their official layout: where they are, and whether they have changed."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from desp.data.folders import data_folder
+from desp.errors import DataError
+
+BELOW = ("celeba", "CelebA")
+"""Folders in which the layout may begin, besides the given one itself."""
+
+IMAGES, ATTRIBUTES, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
+OFFICIAL_PAGE = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
+
+
+@dataclass(frozen=True)
+class CelebaFiles:
+    """The files of CelebA, or of a subset of its images.
+
+    Attributes:
+        folder: where they are.
+        images: names of the JPEG files, in alphabetical order.
+        fingerprint: of what both lists hold, and of the names and sizes of the images.
+    """
+
+    folder: Path
+    images: tuple[str, ...]
+    fingerprint: str
+
+    @property
+    def image_folder(self) -> Path:
+        """Where the images are."""
+        return self.folder / IMAGES
+
+    @property
+    def attribute_file(self) -> Path:
+        """The list of attributes."""
+        return self.folder / ATTRIBUTES
+
+    @property
+    def partition_file(self) -> Path:
+        """The list of the official split."""
+        return self.folder / PARTITION
+
+
+def celeba_folder(data_dir: str | Path | None = None) -> Path:
+    """The folder that holds images and lists: `data_dir` (see `data_folder`), or one of `BELOW` in it.
+
+    Raises:
+        DataError: it is nowhere, or something in it is missing.
+    """
+    base = data_folder(data_dir)
+    folder = min((base, *(base / name for name in BELOW)), key=lambda place: len(_missing(place)))
+    missing = _missing(folder)
+    if len(missing) == len(_wanted(folder)):
+        raise DataError(
+            f"The data of CelebA are not there: expected {IMAGES}, {ATTRIBUTES} and {PARTITION} in {base}, or in "
+            f"{' or '.join(BELOW)} below it. {_layout()}"
+        )
+    if missing:
+        raise DataError(
+            f"The data of CelebA in {folder} are not complete: {', '.join(missing)} missing. {_layout()}"
+        )
+    return folder
+
+
+def _wanted(folder: Path) -> list[Path]:
+    return [folder / name for name in (IMAGES, ATTRIBUTES, PARTITION)]
+
+
+def _missing(folder: Path) -> list[str]:
+    return [path.name for path in _wanted(folder) if not path.exists()]
+
+
+def _layout() -> str:
+    return (
+        f"Wanted is the official layout: {IMAGES}/*.jpg, all images or any of them, {ATTRIBUTES} and {PARTITION}. "
+        "CelebA is for non-commercial research, and must be downloaded by hand from its official page, "
+        f"{OFFICIAL_PAGE}, and unpacked. If you have it elsewhere, pass --data-dir DIR or set DESP_DATA=DIR."
+    )
+
+
+def celeba_files(data_dir: str | Path | None = None) -> CelebaFiles:
+    """Find the files; images are not opened.
+
+    Raises:
+        DataError: something is missing or cannot be read, or there are no images.
+    """
+    folder = celeba_folder(data_dir)
+    digest = hashlib.blake2b()
+    try:
+        with os.scandir(folder / IMAGES) as entries:
+            files = [item for item in entries if item.name.endswith(".jpg") and item.is_file()]
+            images = sorted((item.name, item.stat().st_size) for item in files)
+        for name in (ATTRIBUTES, PARTITION):
+            digest.update(hashlib.blake2b((folder / name).read_bytes()).digest())
+    except OSError as error:
+        raise DataError(f"CelebA's files cannot be read ({error}). Check the path and its permissions.") from error
+    if not images:
+        raise DataError(f"{folder / IMAGES} holds no JPEG images. {_layout()}")
+    digest.update(json.dumps(images).encode())
+    return CelebaFiles(folder, tuple(name for name, _ in images), digest.hexdigest()[:32])

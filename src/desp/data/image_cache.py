@@ -1,0 +1,263 @@
+"""Image files, decoded and squeezed once into a file that is memory-mapped afterwards.
+
+A cache is a folder that is named after the fingerprint of what it is made of: other data have another one. It is
+built in chunks. What a chunk holds is on the disk before ``progress.json`` says so, and ``complete.json`` is
+written last: whenever building ends early, it goes on after the last whole chunk.
+"""
+
+import fcntl
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from desp.data.images import Bytes, UnusableImage
+from desp.errors import DataError
+from desp.storage import write_atomically, write_json
+
+CHUNK = 256
+"""Images that are written together."""
+
+IMAGES, PROGRESS, COMPLETE = "images.npy", "progress.json", "complete.json"
+
+Progress = Callable[[str, int, int], None]
+"""Called after every chunk with what it is about, how much of it is done, and of how much."""
+
+Unusable = dict[int, tuple[str, str]]
+"""Reason and detail for images that cannot be used, by their number."""
+
+T = TypeVar("T")
+
+
+# -- where -----------------------------------------------------------------------------------------------
+
+
+def cached_in(
+    roots: Sequence[Path],
+    prefix: str,
+    fingerprint: str,
+    load: Callable[[Path], T | None],
+    build: Callable[[Path], None],
+) -> T:
+    """What a cache holds: loaded if it is there, else built first.
+
+    Several processes may ask at once: one builds, the others wait for it.
+
+    Args:
+        roots: folders of caches. What is complete in one of them is used, else the first that can be written to.
+        prefix: of the name of the cache's folder; other caches with the same one are out of date, and removed.
+        fingerprint: of what it is made of, the rest of its name.
+        load: gives what a folder holds; None if it is not complete, or something in it is damaged.
+        build: fills a folder.
+
+    Raises:
+        DataError: no folder can be written to.
+    """
+    name = f"{prefix}-{fingerprint}"
+    for root in roots:
+        if found := load(root / name):
+            return found
+    root = writable(roots)
+    with exclusive(root / f"{prefix}.lock"):
+        found = load(root / name)  # where another process has built it in the meantime
+        if found is None:
+            build(root / name)
+            found = load(root / name)
+    if found is None:
+        raise DataError(f"{root / name} was written, but cannot be read again. Check the disk, then delete it.")
+    for other in root.glob(f"{prefix}-*"):  # of files as they were before
+        if other.name != name:
+            shutil.rmtree(other, ignore_errors=True)
+    return found
+
+
+def writable(roots: Sequence[Path]) -> Path:
+    """The first folder that can be written to; it is made where it is missing.
+
+    Raises:
+        DataError: there is none.
+    """
+    problems = []
+    for root in roots:
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=root):
+                return root
+        except OSError as error:
+            problems.append(f"{root} ({error})")
+    raise DataError(f"Images cannot be cached: {'; '.join(problems)}. Make one of these folders writable.")
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Wait until no other process is within; the end of a process lets the next one in, however it ends.
+
+    On a file system without locks nobody waits. That costs time and nothing else, as all write the same bytes to
+    the same places.
+    """
+    with path.open("a") as file:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def map_images(folder: Path) -> UInt8[Tensor, "m 3 side side"]:
+    """The decoded images of a folder that is complete, as a memory map: only what is used is read.
+
+    Raises:
+        OSError, EOFError, ValueError: the file is missing or damaged.
+    """
+    images = np.load(folder / IMAGES, mmap_mode="c", allow_pickle=False)
+    # Mapped for writing, but to memory only: torch warns about arrays that must not be written to.
+    return torch.from_numpy(images)
+
+
+# -- building --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _State:
+    """How far building is.
+
+    Attributes:
+        done: images that were read.
+        unusable: those of them that cannot be used.
+    """
+
+    done: int
+    unusable: Unusable
+
+    @property
+    def written(self) -> int:
+        return self.done - len(self.unusable)
+
+
+def decode_images(
+    folder: Path,
+    paths: Sequence[Path],
+    side: int,
+    decode: Callable[[Path], Bytes],
+    chunk: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Unusable:
+    """Decode images into a folder, which is not complete from now on; see `complete`.
+
+    Args:
+        folder: where; what an earlier attempt wrote there is kept.
+        paths: of the image files, in the order in which they are wanted.
+        side: height and width of a decoded image.
+        decode: gives (3, side, side) bytes, or raises `UnusableImage`.
+        chunk: images that are written together.
+        progress: told how many are done, and of how many.
+
+    Returns:
+        Those that cannot be used; the others are written, one behind the other.
+
+    Raises:
+        DataError: a file cannot be read at all.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / COMPLETE).unlink(missing_ok=True)
+    state, total = _resumed(folder, len(paths), side), len(paths)
+
+    def result(path: Path) -> Bytes | UnusableImage:
+        try:
+            return decode(path)
+        except UnusableImage as problem:
+            return problem
+
+    with _images_file(folder) as file, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        while True:
+            if progress:
+                progress(state.done, total)
+            if state.done == total:
+                break
+            some = paths[state.done : state.done + chunk]
+            state = _add(file, state, side, list(pool.map(result, some)))
+            write_json(folder / PROGRESS, {"done": state.done, "unusable": list(state.unusable.items())})
+        _write_at(file, 0, _header(state.written, side))
+    return state.unusable
+
+
+def complete(folder: Path, known: dict[str, Any]) -> None:
+    """Say that a folder is complete, and what else is to be known of it."""
+    write_json(folder / COMPLETE, known)
+    (folder / PROGRESS).unlink(missing_ok=True)
+
+
+def write_array(path: Path, array: "np.ndarray[Any, np.dtype[Any]]") -> None:
+    """Write an npy file, atomically."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+
+    write_atomically(path, write)
+
+
+def _resumed(folder: Path, total: int, side: int) -> _State:
+    """How far an earlier attempt came; nowhere if that cannot be told for sure."""
+    try:
+        known = json.loads((folder / PROGRESS).read_bytes())
+        unusable = {int(number): (str(reason), str(detail)) for number, (reason, detail) in known["unusable"]}
+        state = _State(int(known["done"]), unusable)
+        size = (folder / IMAGES).stat().st_size
+    except (OSError, ValueError, KeyError, TypeError):
+        return _State(0, {})
+    whole = state.done <= total and size >= _place(state.written, side)
+    return state if whole else _State(0, {})
+
+
+@contextmanager
+def _images_file(folder: Path) -> Iterator[BinaryIO]:
+    # Never truncated, as another process may be writing the same. Not mapped, as a full disk would end the process
+    # then; so it is an error with a message.
+    descriptor = os.open(folder / IMAGES, os.O_RDWR | os.O_CREAT, 0o666)
+    with os.fdopen(descriptor, "r+b") as file:
+        yield file
+
+
+def _add(file: BinaryIO, state: _State, side: int, results: list[Bytes | UnusableImage]) -> _State:
+    """Write a chunk of images behind those before; it is on the disk when this returns."""
+    good = [item for item in results if isinstance(item, np.ndarray)]
+    _write_at(file, _place(state.written, side), b"".join(item.tobytes() for item in good))
+    bad = {
+        state.done + number: (item.reason, item.detail)
+        for number, item in enumerate(results)
+        if isinstance(item, UnusableImage)
+    }
+    return _State(state.done + len(results), state.unusable | bad)
+
+
+def _write_at(file: BinaryIO, place: int, content: bytes) -> None:
+    file.seek(place)
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _header(count: int, side: int) -> bytes:
+    """The beginning of an npy file; numpy leaves room, so that it is as long for any count."""
+    buffer = io.BytesIO()
+    shape = (count, 3, side, side)
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
+def _place(row: int, side: int) -> int:
+    return len(_header(row, side)) + row * 3 * side * side

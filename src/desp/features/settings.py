@@ -1,0 +1,45 @@
+"""How features of faces are made."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from desp.settings.base import require_not_negative, require_positive, require_setting
+
+
+@dataclass(frozen=True)
+class FeatureSettings:
+    """A ResNet-34 is trained to predict all attributes of faces; what it computes of a face are its features."""
+
+    epochs: int = 45
+    """Passes over the training faces."""
+    batch_size: int = 128
+    """Faces in an optimiser step."""
+    learning_rate: float = 0.2
+    """Peak learning rate of SGD, which follows one cycle."""
+    momentum: float = 0.9
+    """Nesterov momentum of SGD."""
+    weight_decay: float = 5e-4
+    """Weight decay of SGD."""
+    label_smoothing: float = 0.05
+    """How far from 0 and 1 the targets are."""
+    features: Literal["pooled", "logits"] = "pooled"
+    """The average of the last convolution over an image, 512 numbers; or the logits of all attributes."""
+    folds: int = 1
+    """Cross-fitting: each of several classifiers gives the features of a fold whose faces it was not trained on,
+    so that those of training faces are no sharper than those of new ones; 1: one classifier for all. Needs
+    logits, as pooled features of different networks do not compare."""
+    views: int = 1
+    """Features of each training face: as it is, and of randomly changed copies if more than 1."""
+    seed: int = 0
+    """Of initial weights, order, augmentation and folds."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "epochs", "batch_size", "learning_rate", "folds", "views")
+        require_not_negative(self, "weight_decay")
+        require_setting(self.batch_size > 1, "batch_size", "at least 2, as batch norm needs", self.batch_size)
+        require_setting(0 <= self.momentum < 1, "momentum", "in [0, 1)", self.momentum)
+        require_setting(0 <= self.label_smoothing < 0.5, "label_smoothing", "in [0, .5)", self.label_smoothing)
+        known = self.features in ("pooled", "logits")
+        require_setting(known, "features", "'pooled' or 'logits'", self.features)
+        comparable = self.folds == 1 or self.features == "logits"
+        require_setting(comparable, "features", "'logits' where folds is above 1", self.features)

@@ -1,0 +1,64 @@
+"""Decoded images in a file that is memory-mapped; tests of CLEVR's cache go through all that may happen to it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from desp.data.image_cache import CHUNK, cached_in, complete, decode_images, map_images
+from desp.data.images import UnusableImage
+
+
+def decode(path: Path) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
+    if path.name == "2":
+        raise UnusableImage("broken", "it is the second")
+    return np.full((3, 4, 4), int(path.name), dtype=np.uint8)
+
+
+PATHS = [Path(str(number)) for number in range(5)]
+
+
+def test_any_side_and_chunk(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    unusable = decode_images(tmp_path, PATHS, 4, decode, 2, lambda *news: told.append(news))
+    assert unusable == {2: ("broken", "it is the second")}
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
+    complete(tmp_path, {})
+    images = map_images(tmp_path)
+    assert images.shape == (4, 3, 4, 4)
+    assert torch.equal(images[:, 0, 0, 0], torch.tensor([0, 1, 3, 4], dtype=torch.uint8))
+    assert CHUNK > 100
+
+
+def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def until_three(path: Path) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
+        if path.name == "4":
+            raise KeyboardInterrupt
+        return decode(path)
+
+    def noted(path: Path) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
+        read.append(path.name)
+        return decode(path)
+
+    with pytest.raises(KeyboardInterrupt):
+        decode_images(tmp_path, PATHS, 4, until_three, 2)
+    assert decode_images(tmp_path, PATHS, 4, noted, 2) == {2: ("broken", "it is the second")}
+    assert read == ["4"]
+    assert map_images(tmp_path)[:, 0, 0, 0].tolist() == [0, 1, 3, 4]
+
+
+def test_what_is_out_of_date_is_removed(tmp_path: Path) -> None:
+    def load(folder: Path) -> str | None:
+        return (folder / "file").read_text() if (folder / "file").exists() else None
+
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "file").write_text(folder.name)
+
+    assert cached_in([tmp_path], "some", "a", load, build) == "some-a"
+    assert cached_in([tmp_path], "other", "a", load, build) == "other-a"
+    assert cached_in([tmp_path], "some", "b", load, build) == "some-b"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["other-a", "some-b"]
