@@ -87,6 +87,24 @@ def test_a_row_tells_whose_protocol_it_is_by() -> None:
     assert protocol("digits-desp", protocol={"name": "quick"}) == "quick"
 
 
+def test_a_part_of_the_examples_is_a_task_of_its_own() -> None:
+    scores = {"score": 0.7, "f1": 0.7, "ambiguous/f1": 0.6, "ambiguous/recall": 0.5}
+    result = made_up("celeba-desp-paper", 0, 1.0, 1.0, real_data={"ambiguous/f1": 1.0})
+    rows = rows_of([{**result, "scores": {"raw": scores, "returned": scores}}])
+    found = {(row["task"], row["metric"]): row for row in rows}
+    assert found["all", "f1"]["value"] == 0.7
+    assert found["all", "f1"]["paper"] == pytest.approx(0.76)
+    ambiguous = found["ambiguous", "f1"]
+    assert (ambiguous["value"], ambiguous["real_data"], ambiguous["direction"]) == (0.6, 1.0, "higher")
+    assert ambiguous["paper"] == pytest.approx(0.66)
+    assert found["ambiguous", "f1_returned"]["value"] == 0.6
+    left = [row for row in table_rows([]) if row["table"] == "celeba"]
+    measured = [row for row in table_rows([{**result, "scores": {"raw": scores}}]) if row["table"] == "celeba"]
+    assert len(left) == 12  # precision, recall and F1 of two systems and two tasks
+    cells = [(row["task"], row["system"], row["metric"]) for row in measured]
+    assert len(set(cells)) == len(cells) == 12 + 1  # the score is not published
+
+
 def test_a_row_names_its_recipe() -> None:
     (row,) = (row for row in rows_of([made_up("digits-risk-chamfer", 4, 1.0, 2.0)]) if row["metric"] == "score")
     assert row == {

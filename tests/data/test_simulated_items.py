@@ -3,15 +3,16 @@
 import pytest
 import torch
 
-from desp.data.simulated_items import _FREQUENCY, ATTRIBUTES, FEATURES, simulated_pool
+from desp.data.celeba_lists import USED
+from desp.data.simulated_items import _FREQUENCY, FEATURES, simulated_pool
 
 
 def test_attributes_have_their_frequencies_and_go_together() -> None:
     pool = simulated_pool(20_000, 0.5, "training")
-    assert pool.names == ATTRIBUTES
+    assert pool.names == USED
     shares = pool.attributes.float().mean(dim=0)
     torch.testing.assert_close(shares, torch.tensor(_FREQUENCY), atol=0.015, rtol=0.1)
-    male, goatee, blond = (pool.attributes[:, ATTRIBUTES.index(name)] for name in ("Male", "Goatee", "Blond_Hair"))
+    male, goatee, blond = (pool.attributes[:, USED.index(name)] for name in ("Male", "Goatee", "Blond_Hair"))
     assert float(goatee[male].float().mean()) > 5 * float(goatee[~male].float().mean())
     assert float(blond[male].float().mean()) < float(blond[~male].float().mean())
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +14,13 @@ from torch import Tensor
 from desp.data.base import Batch
 from desp.data.subsets import candidate_subsets
 from desp.errors import DataError
+from desp.features.celeba import prepare_celeba
+from desp.features.settings import FeatureSettings
 from desp.randomness import make_generator
 from desp.settings import CelebaSettings, RepresentationSettings, TaggerSettings, TrainingSettings
 from desp.tasks import EvaluationSetup, make_task
 from desp.tasks.celeba import CelebaTask, FeatureNoise
+from tiny_celeba import make_small, write_tiny_celeba
 
 PRESENCE = RepresentationSettings(padding="presence")
 SIMULATED = CelebaSettings(source="simulated")
@@ -72,7 +77,7 @@ def test_shapes_and_statistics(task: CelebaTask) -> None:
     torch.testing.assert_close(statistics[1, :-1], features.std(dim=0, correction=0))
     assert statistics[:, -1].tolist() == [0, 1]
     assert task.shape(5, False)[0].scaling.span == (1.0,)
-    with pytest.raises(DataError, match="Sets have 5 items, but representation.max_size is 6"):
+    with pytest.raises(DataError, match=r"Sets have 5 items, but representation\.max_size is 6"):
         task.shape(6, True)
 
 
@@ -217,3 +222,39 @@ def test_validation_is_one_minus_f1_of_ten_predictions(task: CelebaTask, knows: 
     precision = float(valid[:, 0].double().mean())
     recall = float((valid[:, 0].double() / valid.sum(dim=1)).mean())
     assert score == pytest.approx(1 - 2 * precision * recall / (precision + recall))
+
+
+# -- faces -----------------------------------------------------------------------------------------------------
+
+
+def test_faces_are_read_by_their_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_small(monkeypatch)
+    folder = write_tiny_celeba(tmp_path / "celeba", 60)
+    settings = CelebaSettings(data_dir=str(tmp_path))
+    with pytest.raises(DataError, match=r"are not there yet.*desp data celeba --data-dir"):
+        _ = make_task(settings).fingerprint()
+    facts = prepare_celeba(tmp_path, FeatureSettings(epochs=1, views=2), "cpu")
+    faces = make_task(settings)
+    assert isinstance(faces, CelebaTask)
+    assert (faces.data_label, faces.data_name) == ("CelebA, 60 faces", "60 faces")
+    assert faces.fingerprint() == faces.data.checksum
+    assert sum(len(pool) for pool in faces.pools.values()) == facts.found == 60
+    shape, statistics = faces.shape(None, True)
+    views = faces.pools["training"].features
+    assert views.dim() == 3
+    torch.testing.assert_close(statistics[0, :-1], views.flatten(0, 1).mean(dim=0))
+    source = faces.source(shape, TrainingSettings(batch_size=30), 0, Accelerator(cpu=True))
+    seen = next(source.batches(0)).x[..., :-1]
+    for view in views:  # both are drawn
+        assert (seen.unsqueeze(2) == view).all(dim=3).any()
+    assert faces._sets("test", 4).batch.x.shape == (4, *shape.input_shape)
+    folder.joinpath("img_align_celeba", "000060.jpg").unlink()
+    with pytest.raises(DataError, match="the files have changed since"):
+        _ = make_task(settings).fingerprint()
+
+
+def test_all_faces_have_the_plain_name(task: CelebaTask) -> None:
+    whole = CelebaTask(CelebaSettings())
+    vars(whole)["data"] = SimpleNamespace(data_label="CelebA")
+    assert (whole.data_label, whole.data_name) == ("CelebA", None)
+    assert (task.data_label, task.data_name, task.fingerprint()) == ("simulated items", None, None)

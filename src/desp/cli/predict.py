@@ -34,7 +34,8 @@ class _PredictArguments:
     input: Path
     """JSON lines with inputs; or an image (png, jpg, jpeg, webp, bmp), where the run's inputs are images."""
     output: Path | None = None
-    """Where predictions go, as JSON lines; if not given, for an image, IMAGE-predicted.jsonl here."""
+    """Where predictions go, as JSON lines; needed for inputs in JSON lines. For an image, by default
+    IMAGE-predicted.jsonl in the current folder."""
     samples: int | None = None
     """Predictions for each input. If not given 1; with --best 10, but 1 for methods that give one answer."""
     best: bool = False

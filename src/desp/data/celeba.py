@@ -18,6 +18,9 @@ from desp.data.skips import Skips
 from desp.data.subsets import ItemPool
 from desp.errors import DataError
 
+WHOLE = "CelebA"
+"""The name of all faces; that of fewer says how many they are."""
+
 
 @dataclass(frozen=True)
 class CelebaData:
@@ -82,7 +85,7 @@ def load_celeba(data_dir: str | Path | None = None) -> CelebaData:
         training=pool("training"),
         validation=pool("validation"),
         test=pool("test"),
-        data_label="CelebA" if facts.found == ALL else f"CelebA, {facts.found:,} faces",
+        data_label=WHOLE if facts.found == ALL else f"{WHOLE}, {facts.found:,} faces",
         checksum=hashlib.blake2b(f"{facts.data};{facts.digest}".encode(), digest_size=16).hexdigest(),
         image_folder=files.image_folder,
         names=names,

@@ -4,24 +4,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from desp.data.celeba_lists import USED
 from desp.data.subsets import ItemPool
 from desp.randomness import make_generator
 
-ATTRIBUTES = (
-    "Bald",
-    "Bangs",
-    "Blond_Hair",
-    "Double_Chin",
-    "Eyeglasses",
-    "Goatee",
-    "Gray_Hair",
-    "Male",
-    "No_Beard",
-    "Wearing_Hat",
-    "Wearing_Necktie",
-)
-"""The attributes of CelebA that the paper uses, in the order of its list."""
-# Roughly: how frequent each is among the faces, and how it goes with being male and with being old.
+# Of the attributes USED, in their order, roughly: how frequent each is among the faces, and how it goes with being
+# male and with being old.
 _FREQUENCY = (0.02, 0.15, 0.15, 0.05, 0.07, 0.06, 0.04, 0.42, 0.83, 0.05, 0.07)
 _MALE = (1.5, -0.8, -1.2, 0.8, 0.7, 2.0, 0.8, 3.0, -2.0, 0.8, 1.5)
 _OLD = (1.2, -0.5, -0.3, 1.2, 0.8, 0.0, 2.0, 0.4, 0.3, -0.3, 0.8)
@@ -38,7 +26,7 @@ def simulated_pool(count: int, noise: float, part: str) -> ItemPool:
     """
     generator = make_generator("simulated items", part)
     attributes = _attributes(count, generator)
-    return ItemPool.of(_features(attributes, noise, generator), attributes, ATTRIBUTES)
+    return ItemPool.of(_features(attributes, noise, generator), attributes, USED)
 
 
 def _attributes(count: int, generator: torch.Generator) -> Bool[Tensor, "m a"]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Augmentation, Batch, BatchSource, DeviceSource
+from desp.data.celeba import WHOLE, CelebaData, load_celeba
 from desp.data.simulated_items import simulated_pool
 from desp.data.subsets import SET_SIZE, DrawnSets, ItemPool, candidate_subsets, draw_sets, valid_subsets
 from desp.errors import DataError
@@ -45,9 +46,9 @@ class ScoredSets:
     valid: Bool[Tensor, "b s"]
 
 
-def labelled(pool: ItemPool, drawn: DrawnSets) -> Batch:
+def labelled(pool: ItemPool, drawn: DrawnSets, generator: torch.Generator) -> Batch:
     """Inputs (B, 5, H + 1): features, and presence, which is 1; labels 1 for inliers, -1 for outliers."""
-    features = pool.features[drawn.items].float()
+    features = pool.features_of(drawn.items, generator)
     x = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
     labels = torch.where(drawn.inliers, 1.0, -1.0).unsqueeze(-1)
     return Batch(x, SetBatch(labels, torch.ones_like(drawn.inliers)))
@@ -55,7 +56,7 @@ def labelled(pool: ItemPool, drawn: DrawnSets) -> Batch:
 
 def draw_labelled(count: int, generator: torch.Generator, pool: ItemPool) -> Batch:
     """Sets drawn from a pool, with the answer that they were drawn for."""
-    return labelled(pool, draw_sets(pool, count, generator))
+    return labelled(pool, draw_sets(pool, count, generator), generator)
 
 
 @dataclass(frozen=True)
@@ -100,14 +101,29 @@ class CelebaTask(Task):
 
     @property
     def data_label(self) -> str:  # type: ignore[override]
-        """Which items."""
-        return "simulated items"
+        """Simulated items, or which faces."""
+        return "simulated items" if self.settings.source == "simulated" else self.data.data_label
+
+    @property
+    def data_name(self) -> str | None:  # type: ignore[override]
+        """A part of the faces has results of its own."""
+        faces = self.settings.source == "files" and self.data_label != WHOLE
+        return self.data_label.removeprefix(f"{WHOLE}, ") if faces else None
+
+    @cached_property
+    def data(self) -> CelebaData:
+        """All faces; read when first needed, so that predicting does not need them."""
+        return load_celeba(self.settings.data_dir)
+
+    def fingerprint(self) -> str | None:
+        """The checksum of files and features."""
+        return None if self.settings.source == "simulated" else self.data.checksum
 
     @cached_property
     def pools(self) -> dict[str, ItemPool]:
         """The items of training, validation and test, none of which is in two of them."""
         if self.settings.source == "files":
-            raise DataError("Faces cannot be read yet. Use --task.source simulated.")
+            return {part: getattr(self.data, part) for part in SIMULATED}
         noise = self.settings.simulated_noise
         return {part: simulated_pool(count, noise, part) for part, count in SIMULATED.items()}
 
@@ -118,12 +134,16 @@ class CelebaTask(Task):
             raise DataError(
                 f"Sets have {SET_SIZE} items, but representation.max_size is {max_size}. Leave it out."
             )
-        features = self.pools["training"].features.float()
+        mean, deviation = self._statistics()
         halved = FeatureScaling((0.0,), (2.0,)) if scaling else FeatureScaling.identity(1)
         described = DataDescription(aligned=True)
-        shape = DataShape((SET_SIZE, features.shape[1] + 1), 1, SET_SIZE, halved, "set", described)
-        mean, deviation = features.mean(dim=0), features.std(dim=0, correction=0)
+        shape = DataShape((SET_SIZE, len(mean) + 1), 1, SET_SIZE, halved, "set", described)
         return shape, torch.stack([torch.cat([mean, mean.new_zeros(1)]), torch.cat([deviation, mean.new_ones(1)])])
+
+    def _statistics(self) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
+        """Mean and standard deviation of training features, over all views."""
+        features = self.pools["training"].features.flatten(end_dim=-2)
+        return features.mean(dim=0), features.std(dim=0, correction=0)
 
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
@@ -143,15 +163,16 @@ class CelebaTask(Task):
     def _augmentation(self, pool: ItemPool) -> Augmentation | None:
         if self.settings.feature_noise == 0:
             return None
-        return FeatureNoise(self.settings.feature_noise * pool.features.float().std(dim=0, correction=0))
+        return FeatureNoise(self.settings.feature_noise * self._statistics()[1].to(pool.features.device))
 
     def _sets(self, part: str, count: int) -> ScoredSets:
         """The first sets of a part, always the same, with all their valid answers."""
         if (part, count) not in self._drawn:
             pool = self.pools[part]
-            drawn = draw_sets(pool, count, make_generator("celeba", part))
+            generator = make_generator("celeba", part)
+            drawn = draw_sets(pool, count, generator)
             valid = valid_subsets(pool.bits[drawn.items], pool.attributes.shape[1])
-            self._drawn[part, count] = ScoredSets(labelled(pool, drawn), valid)
+            self._drawn[part, count] = ScoredSets(labelled(pool, drawn, generator), valid)
         return self._drawn[part, count]
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
