@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from desp.tasks import Protocol
+from desp.tasks.celeba import CelebaTask
 from desp.tasks.digits import DigitsTask
 from desp.tasks.polygons import PolygonsTask
 
 
 def score_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Score few sets of Polygons and fewer of Digits."""
+    """Score few sets of Polygons and CelebA, and fewer of Digits."""
     few = Protocol(
         test_examples=(20,),
         predictions_per_input=10,
@@ -21,3 +22,5 @@ def score_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few})
     fewer = replace(few, test_examples=(12,), predictions_per_input=4)
     monkeypatch.setattr(DigitsTask, "protocols", {"full": fewer, "quick": fewer})
+    sets = replace(few, validation_examples=8)
+    monkeypatch.setattr(CelebaTask, "protocols", {"full": sets, "quick": sets})

@@ -185,6 +185,12 @@ def recipe_label(row: Row) -> str:
     return f"{name} ({row['variant']})" if row["variant"] else name
 
 
+def metric_label(row: Row) -> str:
+    """How a list of rows names a metric: with the part of the examples it is of, if that is not the whole task."""
+    task = row["task"] if row["recipe"] is None else get_recipe(row["recipe"]).task
+    return str(row["metric"]) if row["task"] == task else f"{row['task']}/{row['metric']}"
+
+
 def rows_of(results: list[dict[str, Any]]) -> list[Row]:
     """Table rows of the results of one recipe and variant, averaged over seeds.
 

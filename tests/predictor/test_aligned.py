@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from desp import SetPredictor
+from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape
 from desp.randomness import make_generator
@@ -110,6 +111,24 @@ def test_the_contrastive_loss_masks_noise_and_chain(start_noise: tuple[float, fl
         partial(value_and_grad_of, method.energy, size=SIZE), code.detach(), start, generator
     )
     torch.testing.assert_close(loss, (method.energy(code, real) - method.energy(code, sampled)).mean())
+
+
+def test_what_does_not_move_does_not_diverge() -> None:
+    """A sample is divergent by the gradients of present features, not of presence or of absent elements."""
+    chain = replace(METHODS["contrastive"].training_sampler, max_step_norm=1.0)
+    method = built(replace(METHODS["contrastive"], training_sampler=chain, mask_divergent=True)).method
+    y = torch.zeros(2, SIZE, 2)
+    y[:, 0, -1] = 1
+
+    class Steep(SetEnergy):
+        """Steep in presence and in absent elements; of the second set also in a feature that is there."""
+
+        def energy(self, code: Tensor, y: Tensor) -> Tensor:
+            del code
+            return 9 * (y[:, :, 1].sum(dim=1) + y[:, 1:, 0].sum(dim=1)) + torch.tensor([0.0, 9.0]) * y[:, 0, 0]
+
+    method.energy = Steep()
+    assert method._divergent(torch.zeros(2, SIZE, 32), y).tolist() == [False, True]
 
 
 @each_method

@@ -6,7 +6,7 @@ from typing import Any
 
 from desp.cli.common import busy, number, parse, show_table
 from desp.cli.run_arguments import ScoreArguments
-from desp.results import Row, recipe_label
+from desp.results import Row, metric_label, recipe_label
 from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons
@@ -62,7 +62,7 @@ def show_rows(title: str, rows: list[Row]) -> None:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    first = (recipe_label(row), number(row["scored"]), row["metric"], number(row["direction"]))
+    first = (recipe_label(row), number(row["scored"]), metric_label(row), number(row["direction"]))
     numbers = (number(row[name]) for name in ("value", "std", "paper", "real_data"))
     return (*first, *numbers, str(len(row["seeds"])), number(row["steps"]), number(row["data"]))
 

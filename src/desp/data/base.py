@@ -49,7 +49,8 @@ class BatchSource(ABC):
 
     @abstractmethod
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
-        """Batches number `first`, `first` + 1, ...; another `attempt` is another stream."""
+        """Batches number `first`, `first` + 1, ...; another `attempt` is another stream (of an
+        iterable dataset, the same items with other augmentation)."""
 
 
 class DeviceSource(BatchSource):

@@ -97,6 +97,8 @@ class Contrastive(Method):
         `training_sampler.max_step_norm`."""
         chain = self.settings.training_sampler
         _, gradients = value_and_grad_of(self.energy, code, sampled.shape[1])(sampled)
+        if self.shape.aligned:  # presence and absent elements do not move
+            gradients = gradients * present_feature_mask(sampled)
         longest = (chain.step_size * gradients).norm(dim=2).amax(dim=1)
         return longest > cast(float, chain.max_step_norm)
 

@@ -31,8 +31,8 @@ def pairwise_distances(first: SetBatch, second: SetBatch, distance: Distance) ->
     """The set distance of every set of `first` (A, N, D) to every set of `second` (B, M, D).
 
     Sets are compared as tasks score them: absent elements are zero vectors that take part, so a wrong size costs
-    something and an empty set is as good as any other. Both batches are padded to the larger of N and M. The
-    distance depends on that size a little: matrices that are to be compared need batches of the same one.
+    something and an empty set can be compared like any other. Both batches are padded to the larger of N and M.
+    The distance depends on that size a little: matrices that are to be compared need batches of the same one.
     A batch against itself costs half, as the distances are symmetric.
 
     Args:

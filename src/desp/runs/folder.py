@@ -85,7 +85,8 @@ class RunFolder:
         write_json(self.settings_file, values)
 
     def check_same(self, settings: RunSettings, seed: int) -> None:
-        """Check that a run to be resumed is the one that is asked for; only its length may differ.
+        """Check that a run to be resumed is the one that is asked for; only its length and where its dataset is may
+        differ.
 
         Raises:
             RunError: the folder belongs to another recipe, seed, or other settings.
@@ -110,7 +111,7 @@ class RunFolder:
         if different:
             raise RunError(
                 f"{self.path} was begun with other settings ({'; '.join(different)}). Resume with the same ones "
-                "(only --training.steps may change), or choose another folder with --run."
+                "(only --training.steps and --data-dir may change), or choose another folder with --run."
             )
 
     def set_length(self, steps: int) -> None:
@@ -125,7 +126,7 @@ class RunFolder:
             write_json(self.settings_file, values)
 
     def note_data_folder(self, task: TaskSettings) -> str | None:
-        """Note where the data are now; returns that if they have moved since the run was begun."""
+        """Note where the data are now; returns that if it is not the folder noted last."""
         values = self.read_settings_file()
         field = task.location_field
         if (

@@ -32,7 +32,8 @@ class DataDescription:
     """Names of the classes of the first categories, in the order of their columns, for pictures. Those that `desp
     data boxes` writes beside a file are found."""
     position: Columns = ()
-    """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two columns if not given."""
+    """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two if not
+    given."""
 
     def __post_init__(self) -> None:
         require_setting(_ranges(self.categories, 2), "categories", RANGES, self.categories)

@@ -154,7 +154,12 @@ class ContrastiveSettings(EnergyMethodSettings):
         most = self.max_divergent_fraction
         require_setting(0 < most <= 1, "max_divergent_fraction", "above 0 and at most 1", most)
         bounded = not self.mask_divergent or self.energy.supports_mask_divergent
-        require_setting(bounded, "energy", "deep-sets or set-encoder for mask_divergent", self.energy.kind)
+        require_setting(
+            bounded,
+            "energy",
+            "one with supports_mask_divergent for mask_divergent, such as deep-sets or set-encoder",
+            self.energy.kind,
+        )
 
 
 @dataclass(frozen=True)
@@ -300,7 +305,7 @@ class TSPNSettings(MethodSettings):
 
     summary: ClassVar[str] = "a cardinality, then a transformer"
     hidden: int = 256
-    """Features of an element in the transformer, and width of the encoder."""
+    """Features of an element in the transformer, and width of the default encoder."""
     layers: int = 3
     """Transformer layers."""
     heads: int = 4
@@ -308,7 +313,7 @@ class TSPNSettings(MethodSettings):
     feedforward: int = 1024
     """Width of the feed-forward layers."""
     latent: int = 64
-    """Length H of the code."""
+    """Length H of the default encoder's code; of another encoder, its own settings decide."""
     cardinality_weight: float = 1.0
     """Weight of -log p(n | x) in the loss."""
     cardinality_hidden: int = 128

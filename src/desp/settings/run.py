@@ -30,5 +30,6 @@ class RunSettings:
     """Where to run."""
     matmul_precision: MatmulPrecision = "high"
     """float32 matrix products with tf32 where the device has it (high), in full precision (highest), or as torch's
-    medium (medium), which also runs an energy's or denoiser's layers in bfloat16 in the steps of samplers and in
-    training a denoiser; encoders, TSPN and the detector keep float32 tensors."""
+    medium (medium), which also runs an energy's or denoiser's layers in bfloat16 in the steps of samplers, in the
+    energies that denoising methods report, in the check of mask_divergent, and in training a denoiser; encoders,
+    TSPN and the detector keep float32 tensors."""

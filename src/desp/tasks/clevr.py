@@ -168,7 +168,7 @@ class ClevrTask(Task):
         return generated.table, generated
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
-        """The first images that are scored."""
+        """All images that the protocol scores, each with its set."""
         del seed
         table, _ = self._tests(protocol)
         return [table.example(index) for index in range(len(table))]

@@ -44,9 +44,10 @@ class Protocol:
     Scores of different counts do not compare.
 
     Attributes:
-        test_examples: how many are scored, from the first on; None: all. Several numbers give scores of each.
+        test_examples: how many are scored, from the first on; None: all of a dataset, while tasks that draw their
+            tests need a number. Several numbers give scores of each.
         predictions_per_input: predictions for each input by which rotations and styles are measured, not those of
-            ``--samples``; None: not measured.
+            ``--samples``; None for tasks that measure neither.
         sets_per_collection: true and predicted sets of one input that are compared as collections.
         sets_per_collection_hungarian: the same for the Hungarian distance, solved on the host.
         calibration_examples: inputs with a true set that is ranked among predictions; ``desp tune`` compares
