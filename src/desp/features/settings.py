@@ -14,7 +14,7 @@ class FeatureSettings:
     """Passes over the training faces."""
     batch_size: int = 128
     """Faces in an optimiser step."""
-    learning_rate: float = 0.2
+    learning_rate: float = 0.4
     """Peak learning rate of SGD, which follows one cycle."""
     momentum: float = 0.9
     """Nesterov momentum of SGD."""
