@@ -32,7 +32,7 @@ class EnergySettings(Variant):
     """Whether its gradient is continuous in the set, which a density needs."""
     supports_mask_divergent: ClassVar[bool] = False
     """Whether, in contrastive training, gradient steps of samples that have not diverged stay short, so that a
-    long next step marks a divergent one. Known of deep-sets and set-encoder; those for denoising were not tried."""
+    long next step marks a divergent one. Known of deep-sets and set-encoder; others were not tried."""
     masks_absent: ClassVar[bool] = False
     """Whether it masks absent elements where presence is known; it is then built with `known_presence`."""
 
