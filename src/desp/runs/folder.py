@@ -85,8 +85,8 @@ class RunFolder:
         write_json(self.settings_file, values)
 
     def check_same(self, settings: RunSettings, seed: int) -> None:
-        """Check that a run to be resumed is the one that is asked for; only its length and the folder of its dataset
-        may differ.
+        """Check that a run to be resumed is the one that is asked for; only its length and where its
+        dataset is may differ.
 
         Raises:
             RunError: the folder belongs to another recipe, seed, or other settings.
