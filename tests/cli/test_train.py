@@ -223,7 +223,9 @@ def test_a_run_of_another_recipe_is_not_resumed(desp: Desp, tiny: list[str], pol
 def test_a_run_with_other_settings_is_not_resumed(desp: Desp, tiny: list[str], polygons: Path) -> None:
     changed = [*tiny, "--training.learning-rate", "0.1"]
     finished = desp("train", "polygons-desp", "--run", polygons, *changed, "--resume")
-    assert_refused(finished, "training.learning_rate: 0.0003 then, 0.1 now", "--training.steps may change")
+    assert_refused(
+        finished, "training.learning_rate: 0.0003 then, 0.1 now", "--training.steps and --data-dir may change"
+    )
 
 
 def test_a_run_with_another_seed_is_not_resumed(desp: Desp, tiny: list[str], polygons: Path) -> None:
