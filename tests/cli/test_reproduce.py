@@ -1,6 +1,8 @@
 """``desp reproduce``: what it runs, what it goes on with, what it says of failures."""
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -284,21 +286,24 @@ def test_children_are_not_reached_by_the_ctrl_c_of_the_terminal(desp: Desp, inte
         assert process == session
 
 
-def test_ctrl_c_lets_children_save_themselves_and_begins_no_other(
-    desp: Desp, interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_let_children_save_themselves_and_begin_no_other(
+    desp: Desp, interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    interpreter("trap 'touch saved; exit 3' INT\ntouch started\nfor _ in $(seq 200); do sleep 0.02; done")
+    interpreter("trap 'touch saved; exit 3' TERM\ntouch started\nfor _ in $(seq 200); do sleep 0.02; done")
 
     def interrupted(futures: Any) -> Iterator[Any]:
         for _ in range(3000):
             if Path("started").exists():
-                raise KeyboardInterrupt
+                os.kill(os.getpid(), number)
             time.sleep(0.01)
         raise RunError("no child was started")
 
+    handler = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr("desp.paper.reproduce.as_completed", interrupted)
     finished = desp("reproduce", "toy", "--seeds", 0, 1, "--recipes", "polygons-desp", "polygons-risk-chamfer")
     assert finished.status == 130
     assert "interrupted" in finished.err
     assert Path("saved").exists()
     assert len(Path("called").read_text().splitlines()) == 1
+    assert signal.getsignal(signal.SIGTERM) is handler

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,7 +113,8 @@ class Job:
 
 
 def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None], None]) -> None:
-    """Carry out all jobs, each command in a process of its own; Ctrl-C lets those under way save themselves.
+    """Carry out all jobs, each command in a process of its own; Ctrl-C, or SIGTERM as from `timeout`, lets those
+    under way save themselves.
 
     Args:
         jobs: what to do.
@@ -120,7 +122,7 @@ def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None],
         on_done: called with every job that ended, and the error or None.
     """
     children = _Children()
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
+    with _interrupted_by_sigterm(), ThreadPoolExecutor(max_workers=at_once) as pool:
         futures = {pool.submit(job.carry_out, children): job for job in jobs}
         try:
             for future in as_completed(futures):
@@ -129,6 +131,24 @@ def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None],
             pool.shutdown(wait=False, cancel_futures=True)
             children.stop()
             raise
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """While entered, SIGTERM is a KeyboardInterrupt: ended at once, we would leave the children behind."""
+
+    def interrupt(number: int, frame: object) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # others cannot set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Children:
@@ -167,7 +187,7 @@ class _Children:
             self._stopping = True
             running = list(self._running)
         for process in running:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # not SIGINT, which children of a background job of a shell ignore
         for process in running:
             try:
                 process.wait(timeout=SECONDS_TO_SAVE)
