@@ -232,3 +232,19 @@ def test_both_distances_of_an_ablation_are_named(drawn: list[Figure], ablation_d
     assert markers == [score.get_marker(), hungarian.get_marker()]
     assert markers[0] != markers[1]
     assert right.get_ylabel() == "distance"
+
+
+def test_precision_recall_and_f1_of_an_ablation_stand_together(
+    drawn: list[Figure], ablation_data: dict[str, Any]
+) -> None:
+    for number, row in enumerate(ablation_data["rows"]):
+        row |= {"precision": 0.6, "recall": 0.5 + number / 100, "f1": 0.55, "score": 0.55, "hungarian": None}
+    ablation_picture({**ablation_data, "real_data": 1.0})
+    _, right = drawn[0].axes
+    assert [text.get_text() for text in right.get_legend().get_texts()] == ["precision", "recall", "F1"]
+    precision, recall, f1 = right.get_lines()  # and no line of a perfect score
+    assert set(precision.get_ydata()) == {0.6}
+    assert list(recall.get_ydata()) == [row["recall"] for row in ablation_data["rows"]]
+    assert set(f1.get_ydata()) == {0.55}
+    assert len({line.get_marker() for line in (precision, recall, f1)}) == 3
+    assert right.get_ylabel() == "share"

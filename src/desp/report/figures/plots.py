@@ -134,51 +134,63 @@ def _describe(title: str, series: list[_Series]) -> str:
     return f"{title} over training: {'; '.join(parts)}."
 
 
+# Scores of an ablation's rows that are drawn together, each with its name, marker and line: of several, those that
+# were measured.
+_SCORES = (
+    (("score", None, "s", "--"), ("hungarian", "Hungarian distance", "^", ":")),
+    (("precision", "precision", "v", ":"), ("recall", "recall", "^", "-."), ("f1", "F1", "s", "--")),
+)
+
+
 def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg") -> bytes:
-    """Energy on the left axis, score on the right, against S/T; with a second distance where one was measured.
+    """Energy on the left axis, scores on the right, against S/T: one or two distances, or precision, recall, F1.
 
     Raises:
         RunError: the ablation has no rows.
     """
-    ratio, energy, score, hungarian = _columns(ablation)
+    rows = _rows(ablation)
+    ratio, energy = _column(rows, "ratio"), _column(rows, "energy")
+    of_subsets = any(row.get("f1") is not None for row in rows)
+    lines = [item for item in _SCORES[of_subsets] if np.isfinite(_column(rows, item[0])).any()]
     score_name = str(ablation.get("score_name") or "score")
-    two_distances = bool(np.isfinite(hungarian).any())
     real = ablation.get("real_data")
-    # A perfect score of zero needs no line.
-    reference = [float(real)] if isinstance(real, int | float) and real > 0 else []
+    # A perfect score of zero, or one of shares, needs no line.
+    reference = [float(real)] if isinstance(real, int | float) and real > 0 and not of_subsets else []
     with style():
         figure = new_figure(5.6, 3.2)
         left = figure.add_subplot()
         plain_axes(left)
         right = left.twinx()
         _line(left, ratio, energy, TRUTH, "o", "-")
-        _line(right, ratio, score, PREDICTION, "s", "--")
-        if two_distances:
-            _line(right, ratio, hungarian, PREDICTION, "^", ":")
-            right.legend(right.get_lines(), [score_name, "Hungarian distance"], frameon=False, fontsize=8)
+        for key, _, marker, line in lines:
+            _line(right, ratio, _column(rows, key), PREDICTION, marker, line)
+        if len(lines) > 1:
+            names = [name or score_name for _, name, _, _ in lines]
+            right.legend(right.get_lines(), names, frameon=False, fontsize=8)
         for value in reference:
             _mark_real_data(right, value)
         left.set_xlabel("S/T, fraction of steps with noise")
         left.set_ylabel("energy", color=TRUTH)
-        right.set_ylabel("distance" if two_distances else score_name, color=PREDICTION, parse_math=False)
+        of_all = "share" if of_subsets else "distance" if len(lines) > 1 else score_name
+        right.set_ylabel(of_all, color=PREDICTION, parse_math=False)
         left.tick_params(axis="y", colors=TRUTH)
         right.tick_params(axis="y", colors=PREDICTION, length=0)
         right.spines["top"].set_visible(False)
         right.spines["right"].set_color(FRAME)
-        _set_scales(left, energy, right, np.concatenate([score, hungarian, reference]))
+        _set_scales(left, energy, right, np.concatenate([*(_column(rows, item[0]) for item in lines), reference]))
         return render(figure, image_format)
 
 
-def _columns(ablation: dict[str, Any]) -> tuple[Points, Points, Points, Points]:
+def _rows(ablation: dict[str, Any]) -> list[dict[str, Any]]:
+    """In the order of S/T."""
     rows = [row for row in ablation.get("rows") or [] if row.get("ratio") is not None]
     if not rows:
         raise RunError(f"ablation.json has no rows. Write it again with `{WRITTEN_BY['ablation.json']}`.")
-    rows.sort(key=lambda row: row["ratio"])
-    ratio, energy, score, hungarian = (
-        np.asarray([row.get(key) for row in rows], dtype=np.float64)
-        for key in ("ratio", "energy", "score", "hungarian")
-    )
-    return ratio, energy, score, hungarian
+    return sorted(rows, key=lambda row: row["ratio"])
+
+
+def _column(rows: list[dict[str, Any]], key: str) -> Points:
+    return np.asarray([row.get(key) for row in rows], dtype=np.float64)
 
 
 def _line(axes: "Axes", x: Points, y: Points, colour: str, marker: str, line: str) -> None:
