@@ -25,6 +25,7 @@ import predictions  # noqa: E402
 import scaling  # noqa: E402
 import scenes  # noqa: E402
 import study  # noqa: E402
+import subsets  # noqa: E402
 import versions  # noqa: E402
 
 import distances  # noqa: E402
@@ -69,6 +70,14 @@ def test_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["batch"] for row in rows] == [1, 2]
     for row in rows:
         assert row["images_per_s"] == pytest.approx(1000 * row["batch"] / row["ms"])
+
+
+def test_subsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(subsets.BATCHES, "cpu", (1, 2))
+    rows = subsets.subset_rows(options())
+    assert [row["batch"] for row in rows] == [1, 2]
+    for row in rows:
+        assert row["sets_per_s"] == pytest.approx(1000 * row["batch"] / row["ms"])
 
 
 def test_reference_distances(generator: torch.Generator) -> None:
