@@ -47,8 +47,8 @@ class _ReproduceArguments:
     data_dir: Path | None = None
     """Where the files of a table's dataset are, if it reads one; DESP_DATA does as well."""
     generated: bool = False
-    """Generate data that recipes would read from files, where that is possible (clevr). Runs and results have
-    `generated` in their names."""
+    """Generate data that recipes would read from files, where that is possible: scenes for clevr, simulated items
+    for celeba. Runs have `generated` in their names, results `generated` or `simulated`."""
     ablate: bool = True
     """Also make the S/T ablation of every run with stochastic steps."""
 

@@ -13,10 +13,10 @@ class RepresentationSettings:
     padding: Literal["presence", "zero"] = "presence"
     """presence: one more feature, 1 for present and 0 for absent. zero: absent elements are zero vectors."""
     threshold: float | None = None
-    """Above it, in scaled units, an element is present: its presence (None: .5), or with zero padding coordinates
+    """Above it, in scaled units, an element is present: its presence (None: .5), or with zero padding features
     (None: .015). Zero padding goes with scaling none: auto scales the smallest value of a feature to 0."""
     presence_rule: Literal["all_above", "any_beyond"] = "all_above"
-    """With zero padding an element is present if all its coordinates are above the threshold, or if any one is
+    """With zero padding an element is present if all its features are above the threshold, or if any one is
     beyond +-threshold."""
     max_size: int | None = None
     """Largest set; that of the data if None."""

@@ -203,7 +203,8 @@ class CelebaSettings(TaskSettings):
     """Augmentation: standard deviation of noise on training features, in units of the standard deviation of each.
     Features of faces that their network was trained on are sharper than those of new ones."""
     simulated_noise: float = 0.7
-    """Of simulated items: standard deviation of the noise on features, of which one attribute moves some by 2."""
+    """Of simulated items: standard deviation of the noise on each of 48 features. An attribute moves the vector of
+    features by a length of 2."""
 
     def __post_init__(self) -> None:
         require_not_negative(self, "feature_noise", "simulated_noise")
