@@ -66,7 +66,7 @@ def _present_row(row: dict[str, Any]) -> dict[str, Any]:
 def present_ablation(ablation: dict[str, Any], task: str | None) -> dict[str, Any]:
     """An ablation of any version, its columns under today's names.
 
-    Only older ones of set-MNIST have a column `size_rmse`: the present ones have `size_rmse_released`.
+    Of set-MNIST, only older ones have a column `size_rmse`: the present ones have `size_rmse_released`.
     """
     if not ablation.get("rows"):
         return ablation

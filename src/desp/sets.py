@@ -170,8 +170,9 @@ CLEARLY = 0.25
 class Padding:
     """How a `SetBatch` is written as one tensor (B, N, C) in which absence is expressed by values.
 
-    With a presence feature, a last one says whether an element is there: 1 present, 0 absent (set-MNIST, CLEVR).
-    Without it absent elements are zero vectors, and whatever is near zero is absent (Polygons and Digits).
+    With a presence feature, a last one says whether an element is there: 1 present, 0 absent.
+    Without it absent elements are zero vectors, and whatever is near zero is absent: the paper's
+    Polygons and Digits.
     """
 
     def __init__(self, settings: RepresentationSettings) -> None:

@@ -43,8 +43,8 @@ Draw = Callable[[int, torch.Generator], Batch]
 class BatchSource(ABC):
     """An endless stream of batches in which batch k is always the same.
 
-    What the k-th batch holds depends on the seed, the process and k alone, so a resumed run goes on exactly
-    where it was.
+    What the k-th batch holds depends on the seed, the attempt, the process, how many there are, and k alone, so a
+    resumed run goes on exactly where it was.
     """
 
     @abstractmethod

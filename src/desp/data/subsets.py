@@ -1,7 +1,8 @@
 """Sets of items of which some do not belong: which subsets are right, and drawing such sets (paper, section 5.5).
 
-Items have binary attributes. A subset of a set is a valid answer, its members the inliers, if they share at least
-two attributes and no other item of the set has all of what they share. Often more than one subset is valid.
+Items have binary attributes. A subset of at least three items of a set is a valid answer, its members the inliers,
+if they share at least two attributes and no other item of the set has all of what they share. Often more than one
+subset is valid.
 """
 
 from dataclasses import dataclass, replace

@@ -154,7 +154,7 @@ def _check_weights(model: nn.Module, epoch: int) -> None:
     if not all(bool(torch.isfinite(value).all()) for value in model.parameters()):
         raise TrainingError(
             f"The classifier's weights became NaN or infinite in epoch {epoch + 1}. Lower the learning rate.",
-            epoch,
+            epoch + 1,
         )
 
 

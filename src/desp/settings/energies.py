@@ -34,7 +34,8 @@ class EnergySettings(Variant):
     """Whether, in contrastive training, gradient steps of samples that have not diverged stay short, so that a
     long next step marks a divergent one. Known of deep-sets and set-encoder; others were not tried."""
     masks_absent: ClassVar[bool] = False
-    """Whether it masks absent elements where presence is known; it is then built with `known_presence`."""
+    """Whether it can mask absent elements: energy-denoising builds it with `known_presence` where presence is
+    known; other methods do not."""
 
     hidden: int = 128
     """Width of all layers, also of the default encoder and, in denoising, of the cardinality head."""

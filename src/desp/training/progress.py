@@ -25,7 +25,8 @@ class TrainingCallback:
         """`step` steps are done, or under way on the device; called after each, so be quick."""
 
     def on_log(self, step: int, numbers: dict[str, float]) -> None:
-        """Means over the steps since the last call: every `log_every` steps, at validations and checkpoints."""
+        """Means over the steps since the last call, every `log_every` steps, at validations and checkpoints;
+        `learning_rate` is that of the last step."""
 
     def on_validation_start(self, step: int) -> None:
         """A validation begins, which may take a while."""
