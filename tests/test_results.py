@@ -12,6 +12,7 @@ from desp.recipes import get_recipe, get_table, registry
 from desp.results import (
     ablation_headings,
     metric_facts,
+    metric_label,
     rows_of,
 )
 from desp.settings import RunSettings
@@ -101,6 +102,8 @@ def test_a_part_of_the_examples_is_a_task_of_its_own() -> None:
     left = [row for row in table_rows([]) if row["table"] == "celeba"]
     measured = [row for row in table_rows([{**result, "scores": {"raw": scores}}]) if row["table"] == "celeba"]
     assert len(left) == 12  # precision, recall and F1 of two systems and two tasks
+    assert {row["recipe"] for row in left} == {"celeba-desp-paper", "celeba-tagger"}
+    assert {metric_label(row) for row in left} >= {"f1", "ambiguous/f1"}
     cells = [(row["task"], row["system"], row["metric"]) for row in measured]
     assert len(set(cells)) == len(cells) == 12 + 1  # the score is not published
 

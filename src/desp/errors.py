@@ -26,7 +26,8 @@ class CheckpointError(RunError):
 
 
 class TrainingError(DespError, ArithmeticError):
-    """Training produced NaN or infinity in step `step`, or had diverged by it; the first step is 1 (of the attribute classifier, epochs), as in logs."""
+    """Training produced NaN or infinity in step `step`, or had diverged by it; the first step is 1, as in logs. Of
+    the attribute classifier, steps are epochs."""
 
     def __init__(self, message: str, step: int = 0) -> None:
         super().__init__(message)

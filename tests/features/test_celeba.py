@@ -1,6 +1,7 @@
 """Features of CelebA: made once, made anew where they are out of date, and loaded as pools."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from desp.data.celeba import CelebaData, load_celeba
 from desp.data.celeba_faces import read_faces
 from desp.data.celeba_lists import PARTS, USED
+from desp.data.image_cache import writable
 from desp.errors import DataError
 from desp.features import celeba, classifier
 from desp.features.celeba import fold_of_faces, prepare_celeba
@@ -90,6 +92,17 @@ def test_other_settings_are_made_anew(folder: Path, told: list[str]) -> None:
     assert first.checksum != other.checksum
     back = prepare(folder, told)
     assert back.checksum == first.checksum  # the same seed gives the same features
+
+
+def test_the_newest_features_are_read(folder: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones lie beside the data; where nothing can be written any more, others go to the user's cache."""
+    prepare(folder, told)
+    monkeypatch.setattr(celeba, "writable", lambda roots: writable(roots[1:]))
+    other = replace(QUICK, features="logits")
+    assert prepare(folder, told, other).feature_settings["features"] == "logits"
+    first = celeba.celeba_roots(folder)[0] / "features" / "features.json"
+    os.utime(first)  # made last, so that they are read again
+    assert load_celeba(folder).feature_settings["features"] == "pooled"
 
 
 def test_other_files_are_noticed(folder: Path, told: list[str]) -> None:

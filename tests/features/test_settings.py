@@ -1,16 +1,26 @@
 """Settings of features."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from desp.errors import SettingsError
-from desp.features.settings import FeatureSettings
+from desp.features.settings import FeatureSettings, unusual_features
 
 
 def test_what_is_plain_is_the_default() -> None:
     settings = FeatureSettings()
     assert (settings.features, settings.folds, settings.views, settings.epochs) == ("pooled", 1, 1, 45)
+
+
+def test_what_is_not_the_default_has_a_name() -> None:
+    assert unusual_features(asdict(FeatureSettings())) == []
+    assert unusual_features(asdict(FeatureSettings(features="logits", folds=5, seed=2))) == [
+        "logits",
+        "folds 5",
+        "seed 2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Binary labels of given elements: the tagger, and the exact likelihood of all labellings."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -8,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from desp.data.shape import DataShape
-from desp.errors import SettingsError
+from desp.errors import DataError, SettingsError
 from desp.methods import Method, build_method
 from desp.methods.label_likelihood import LabelLikelihood
 from desp.methods.tagger import Tagger
@@ -207,6 +208,29 @@ def test_large_sets_have_too_many_labellings() -> None:
     assert build(LIKELIHOOD, size=10).labellings[-1] == (1,) * 10
     with pytest.raises(SettingsError, match=r"max_size must be at most 10 .* all 2\^N labellings.*, got 11"):
         build(LIKELIHOOD, size=11)
+
+
+@each_method
+def test_other_labels_than_the_settings_say_are_refused_before_training(settings: MethodSettings) -> None:
+    """Else all labels would be the lower one, and every answer wrong."""
+    data = [(x, 0.6 * y) for x, y in either_half(8)]
+    predictor = SetPredictor(type(settings)(), device="cpu")
+    message = rf"{settings.kind} expects labels 0 and 1 in scaled units.*, got 0\.6.*--method\.labels 0 0\.6"
+    with pytest.raises(DataError, match=message):
+        predictor.fit(data, TrainingSettings(steps=1, batch_size=8), description=ALIGNED)
+    right = SetPredictor(replace(type(settings)(), labels=(0.0, 0.6)), device="cpu")
+    right.fit(data, TrainingSettings(steps=1, batch_size=8), description=ALIGNED)
+    found = right.predict_one(data[0][0]).sets[0].flatten()
+    assert torch.isclose(found.unsqueeze(1), torch.tensor([0.0, 0.6])).any(dim=1).all()
+
+
+@each_method
+def test_absent_elements_have_no_label_to_check(settings: MethodSettings) -> None:
+    method, (_, y, _) = build(settings), batch()
+    method.check_sets(y)
+    y[0] = 7.0 * (1 - y[0])  # all of them absent
+    y[0, :, -1] = 0
+    method.check_sets(y)
 
 
 @pytest.mark.parametrize("labels", [(1.0, 1.0), (1.0, 0.0), (0.0, float("inf"))])

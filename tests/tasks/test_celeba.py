@@ -1,7 +1,7 @@
 """Which items do not belong: what is drawn, scored and validated, with predictors whose answers are known."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,6 +135,13 @@ def test_scored_sets_are_always_the_same_and_of_their_own_items(task: CelebaTask
         assert (task._sets(part, 8).batch.x[:, :, None, :-1] == known).all(dim=3).any(dim=2).all()
 
 
+def test_fewer_sets_are_the_first_of_many(task: CelebaTask) -> None:
+    few, many = task._sets("test", 20), task._sets("test", 200)
+    assert torch.equal(few.batch.x, many.batch.x[:20])
+    assert torch.equal(few.valid, many.valid[:20])
+    assert torch.equal(few.batch.sets.elements, many.batch.sets.elements[:20])
+
+
 def test_examples_have_all_valid_answers(task: CelebaTask) -> None:
     protocol = replace(task.protocol("quick"), test_examples=(40,))
     examples = task.scored_examples(0, protocol)
@@ -196,13 +203,18 @@ def test_labels_are_decided_by_their_sign(task: CelebaTask, knowing: Any) -> Non
     assert task.evaluate(setup(knowing(draw, shape, PRESENCE), task, 20)).raw["precision"] == 1
 
 
-def test_a_deterministic_method_is_asked_once(task: CelebaTask, knows: Make) -> None:
+@pytest.mark.parametrize("samples", [1, 50])
+def test_ten_predictions_are_scored_and_of_a_deterministic_method_one(
+    task: CelebaTask, knows: Make, samples: int
+) -> None:
     predictor = knows(lambda x, _: torch.ones(len(x), 5, dtype=torch.bool))
-    several = task.evaluate(setup(predictor, task, 12)).raw
+    several = task.evaluate(setup(predictor, task, 12, samples))
     assert len(predictor.asked[-1].x) == 120
     predictor.method_settings = TaggerSettings()
-    assert task.evaluate(setup(predictor, task, 12)).raw == pytest.approx(several)
+    once = task.evaluate(setup(predictor, task, 12, samples))
+    assert once.raw == pytest.approx(several.raw)
     assert len(predictor.asked[-1].x) == 12
+    assert (several.details["samples"], once.details["samples"]) == (10, 1)
 
 
 def test_many_sets_are_predicted_in_parts(task: CelebaTask, knows: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +229,8 @@ def test_validation_is_one_minus_f1_of_ten_predictions(task: CelebaTask, knows: 
     everything = knows(lambda x, _: torch.ones(len(x), 5, dtype=torch.bool))
     examples = task.validation_batch(0, 50)
     score = task.validation_score(setup(everything, task, samples=2), examples)
+    with pytest.raises(DataError, match="must be those of validation_batch"):
+        task.validation_score(setup(everything, task), task._sets("test", 50).batch)
     assert len(everything.asked[-1].x) == 500
     valid = task._sets("validation", 50).valid
     precision = float(valid[:, 0].double().mean())
@@ -236,7 +250,7 @@ def test_faces_are_read_by_their_features(tmp_path: Path, monkeypatch: pytest.Mo
     facts = prepare_celeba(tmp_path, FeatureSettings(epochs=1, views=2), "cpu")
     faces = make_task(settings)
     assert isinstance(faces, CelebaTask)
-    assert (faces.data_label, faces.data_name) == ("CelebA, 60 faces", "60 faces")
+    assert (faces.data_label, faces.data_name) == ("CelebA, 60 faces", "60 faces epochs 1 views 2")
     assert faces.fingerprint() == faces.data.checksum
     assert sum(len(pool) for pool in faces.pools.values()) == facts.found == 60
     shape, statistics = faces.shape(None, True)
@@ -248,6 +262,9 @@ def test_faces_are_read_by_their_features(tmp_path: Path, monkeypatch: pytest.Mo
     for view in views:  # both are drawn
         assert (seen.unsqueeze(2) == view).all(dim=3).any()
     assert faces._sets("test", 4).batch.x.shape == (4, *shape.input_shape)
+    facts_of_result = faces._facts()
+    assert facts_of_result["features"]["views"] == 2
+    assert facts_of_result["checksum"] == faces.fingerprint()
     folder.joinpath("img_align_celeba", "000060.jpg").unlink()
     with pytest.raises(DataError, match="the files have changed since"):
         _ = make_task(settings).fingerprint()
@@ -255,6 +272,6 @@ def test_faces_are_read_by_their_features(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_all_faces_have_the_plain_name(task: CelebaTask) -> None:
     whole = CelebaTask(CelebaSettings())
-    vars(whole)["data"] = SimpleNamespace(data_label="CelebA")
+    vars(whole)["data"] = SimpleNamespace(data_label="CelebA", feature_settings=asdict(FeatureSettings()))
     assert (whole.data_label, whole.data_name) == ("CelebA", None)
     assert (task.data_label, task.data_name, task.fingerprint()) == ("simulated items", None, None)

@@ -23,8 +23,8 @@ class _EvaluateArguments(ScoreArguments):
 
     samples: int = 10
     """K, predictions for each input. Own data: for all metrics but calibration_error. CLEVR boxes and objects:
-    how many are pooled into the returned set. CelebA: for all metrics. Polygons, Digits and set-MNIST do not use
-    it: there the protocol fixes the counts."""
+    how many are pooled into the returned set. The other tasks do not use it: there the protocol fixes the counts,
+    and on CelebA ten predictions are scored."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
 

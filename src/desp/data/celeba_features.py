@@ -76,18 +76,19 @@ def save_features(root: Path, parts: dict[Part, Tensor], facts: FeatureFacts) ->
 
 
 def load_features(roots: Sequence[Path], data: str, settings: dict[str, Any] | None = None) -> FaceFeatures | None:
-    """The features in one of several folders; None if there are none, or none that fit.
+    """The features in one of several folders, the newest that fit; None if there are none.
 
     Args:
         roots: folders of caches.
         data: fingerprint of the files that they must be of.
         settings: what they must have been made with; None: anything.
     """
-    for root in roots:
-        found = _load(root / FOLDER)
+    fitting: list[tuple[int, FaceFeatures]] = []
+    for folder in (root / FOLDER for root in roots):
+        found = _load(folder)
         if found and found.facts.data == data and settings in (None, found.facts.settings):
-            return found
-    return None
+            fitting.append(((folder / FACTS).stat().st_mtime_ns, found))
+    return max(fitting, key=lambda item: item[0])[1] if fitting else None
 
 
 def _load(folder: Path) -> FaceFeatures | None:

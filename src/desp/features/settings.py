@@ -1,7 +1,7 @@
 """How features of faces are made."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from desp.settings.base import require_not_negative, require_positive, require_setting
 
@@ -43,3 +43,10 @@ class FeatureSettings:
         require_setting(known, "features", "'pooled' or 'logits'", self.features)
         comparable = self.folds == 1 or self.features == "logits"
         require_setting(comparable, "features", "'logits' where folds is above 1", self.features)
+
+
+def unusual_features(settings: dict[str, Any]) -> list[str]:
+    """What sets features apart from those that are made by default, in words: "logits", "folds 5"."""
+    usual = asdict(FeatureSettings())
+    changed = [name for name in usual if settings.get(name, usual[name]) != usual[name]]
+    return [str(settings[name]) if name == "features" else f"{name} {settings[name]}" for name in changed]

@@ -40,7 +40,7 @@ NO_DENSITY = (
     "A density over sets needs the method 'energy-denoising' with predicted cardinality and a smooth energy: "
     "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump "
     "(FSPool where elements change their order, deep-sets at its LeakyReLUs), which the divergence does not see; "
-    "energies of other methods are known only up to a constant for each input. Train with "
+    "other methods have none, or one of labels alone. Train with "
     "EnergyDenoisingSettings(), on the command line --use-method energy-denoising."
 )
 
@@ -105,6 +105,14 @@ class Method(nn.Module, ABC):
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """The loss of a batch of inputs and padded sets, and detached numbers to log."""
+
+    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
+        """Check the padded sets of the first batch before training; nothing, unless a method overrides it.
+
+        Raises:
+            DataError: the method cannot learn from them.
+        """
+        del y
 
     def set_training_steps(self, steps: int) -> None:
         """Announce the number of training steps, by which engines decide whether to compile."""

@@ -7,7 +7,7 @@ from torch import Tensor
 from desp.constants import constant
 from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
-from desp.methods.labels import given_mask, is_high, padded_labels, require_labels
+from desp.methods.labels import check_labels, given_mask, is_high, padded_labels, require_labels
 from desp.samplers import ChainInfo, Record
 from desp.sets import presence_mask
 from desp.settings import LabelLikelihoodSettings, SamplerSettings, require_setting
@@ -51,6 +51,10 @@ class LabelLikelihood(Method):
 
     def _labellings(self, device: torch.device) -> Bool[Tensor, "l n"]:
         return constant(self.labellings, device, torch.bool)
+
+    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
+        """Labels have the two values of the settings."""
+        check_labels(y, self.settings.labels, self.settings.kind)
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

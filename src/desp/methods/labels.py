@@ -5,7 +5,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.data.shape import DataShape
+from desp.errors import DataError
+from desp.sets import presence_mask
 from desp.settings import require_setting
+
+# How far a label may be from its value, as a share of the distance between both.
+TOLERANCE = 1e-3
 
 
 def require_labels(shape: DataShape, kind: str) -> None:
@@ -18,6 +23,24 @@ def require_labels(shape: DataShape, kind: str) -> None:
     require_setting(shape.aligned, "outputs", wanted, "sets of their own")
     one = f"1 for the method {kind}: the label"
     require_setting(shape.features == 1, "features", one, shape.features)
+
+
+def check_labels(y: Float[Tensor, "b n 2"], labels: tuple[float, float], kind: str) -> None:
+    """Check that all present elements have one of the two labels.
+
+    Raises:
+        DataError: one has another value.
+    """
+    values = y[..., 0][presence_mask(y)]
+    nearest = torch.where(values > sum(labels) / 2, labels[1], labels[0])
+    wrong = values[(values - nearest).abs() > TOLERANCE * (labels[1] - labels[0])]
+    if len(wrong):
+        low, high = float(values.min()), float(values.max())
+        raise DataError(
+            f"The method {kind} expects labels {labels[0]:g} and {labels[1]:g} in scaled units (method.labels), "
+            f"got {float(wrong[0]):g}. Labels of the first batch lie between {low:g} and {high:g}: if these are "
+            f"the only two values, pass --method.labels {low:g} {high:g}."
+        )
 
 
 def is_high(y: Float[Tensor, "b n 2"], labels: tuple[float, float]) -> Bool[Tensor, "b n"]:

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from desp.methods.base import Method, MethodParts
-from desp.methods.labels import given_mask, is_high, padded_labels, require_labels
+from desp.methods.labels import check_labels, given_mask, is_high, padded_labels, require_labels
 from desp.nn.mlp import NEGATIVE_SLOPE
 from desp.samplers import ChainInfo, Record
 from desp.sets import presence_mask
@@ -53,6 +53,10 @@ class Tagger(Method):
         for number, layer in enumerate(self.layers):
             values = layer(F.leaky_relu(values, NEGATIVE_SLOPE) if number else values, mask)
         return values.squeeze(-1)
+
+    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
+        """Labels have the two values of the settings."""
+        check_labels(y, self.settings.labels, self.settings.kind)
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator

@@ -50,7 +50,7 @@ def ablate_run(
         # No restarts: the best of several would hide what noise does to a chain.
         changed = replace(sampler, stochastic_steps=round(ratio * sampler.steps), restarts=1)
         if changed.stochastic_steps not in rows:
-            evaluation = task.evaluate(EvaluationSetup(predictor, seed, task.samples_scored, counts, changed))
+            evaluation = task.evaluate(EvaluationSetup(predictor, seed, 1, counts, changed))
             real, data = evaluation.real_data.get("score"), evaluation.data or task.data_label
             scored = "raw" if evaluation.raw else "returned"
             row = {"ratio": ratio, "stochastic_steps": changed.stochastic_steps, **_row(evaluation)}

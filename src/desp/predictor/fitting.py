@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from desp.data.base import Augmentation, BatchSource, DatasetSource
 from desp.data.shape import DataShape
+from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.settings import TrainingSettings
 from desp.training import Trainer, TrainingCallback, TrainingOutcome
@@ -53,9 +54,12 @@ def train_predictor(
     callback: TrainingCallback | None = None,
 ) -> TrainingOutcome:
     """Fit a built predictor to batches; the arguments are those of `SetPredictor.fit`, which takes a dataset."""
-    predictor.method.set_training_steps(training.steps)
+    method = predictor.method
+    if type(method).check_sets is not Method.check_sets:  # else no batch is drawn for it
+        method.check_sets(predictor.prepare(next(source.batches(0)), accelerator.device)[1])
+    method.set_training_steps(training.steps)
     trainer = Trainer(
-        predictor.method,
+        method,
         source,
         lambda batch: predictor.prepare(batch, accelerator.device),
         training,
@@ -70,6 +74,6 @@ def train_predictor(
     threads = suitable_threads(accelerator.device, training.batch_size, size, hidden)
     with threads, matmul_precision(predictor.matmul_precision):
         outcome = trainer.fit(resume)
-    predictor.method.load_state_dict(outcome.weights)
-    predictor.method.eval()
+    method.load_state_dict(outcome.weights)
+    method.eval()
     return outcome

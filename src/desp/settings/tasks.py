@@ -138,13 +138,46 @@ class MnistSettings(TaskSettings):
         return f"desp data {self.dataset} --data-dir {shlex.quote(location)}"
 
 
-@TaskSettings.register("clevr", "desp.tasks.clevr:ClevrTask")
 @dataclass(frozen=True)
-class ClevrSettings(TaskSettings):
-    """Images of up to ten objects; the set has the box of each, or its state."""
+class ReadOrMadeSettings(TaskSettings):
+    """Data that are read from files, or made here."""
 
     location_field: ClassVar[str | None] = "data_dir"
     location_flag: ClassVar[str | None] = "--data-dir"
+    made: ClassVar[str] = "generated"
+    """The source of data that are made here."""
+    source: str = "files"
+    data_dir: str = ""
+    """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
+
+    @property
+    def location(self) -> str | None:
+        """Where the files are; None where data are made here."""
+        return None if self.source == self.made else self.data_dir
+
+    @property
+    def data_name(self) -> str:
+        """Data that are made here have their own results."""
+        return self.made if self.source == self.made else ""
+
+    def generated(self) -> Self | None:
+        """The same task on data that are made here."""
+        return replace(self, source=self.made, data_dir="")
+
+    def with_data_of(self, other: Self) -> Self:
+        """Of the same source, in the same folder."""
+        return replace(self, source=other.source, data_dir=other.data_dir)
+
+    def at(self, location: str | None) -> Self:
+        """The same task with its files elsewhere; data that are made here have none."""
+        return self if self.source == self.made else super().at(location)
+
+
+@TaskSettings.register("clevr", "desp.tasks.clevr:ClevrTask")
+@dataclass(frozen=True)
+class ClevrSettings(ReadOrMadeSettings):
+    """Images of up to ten objects; the set has the box of each, or its state."""
+
     source: ClevrSource = "files"
     """files: the official layout, CLEVR v1.0 or re-rendered. generated: scenes by the same rules, drawn and
     rendered here."""
@@ -155,8 +188,6 @@ class ClevrSettings(TaskSettings):
     scenes: int = 20_000
     """Of generated scenes: how many are rendered before training and drawn from. 0: new ones for every batch,
     which take longer than a training step."""
-    data_dir: str = ""
-    """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
     augment: bool = True
     """Flip and shift training images with their boxes, and change brightness, contrast and tint; for states
     and objects, the last three alone, and less."""
@@ -164,41 +195,16 @@ class ClevrSettings(TaskSettings):
     def __post_init__(self) -> None:
         require_not_negative(self, "scenes")
 
-    @property
-    def location(self) -> str | None:
-        """Where the files are; None where scenes are generated."""
-        return None if self.source == "generated" else self.data_dir
-
-    @property
-    def data_name(self) -> str:
-        """Generated scenes have their own results."""
-        return "generated" if self.source == "generated" else ""
-
-    def generated(self) -> Self | None:
-        """Scenes by CLEVR's rules, drawn and rendered here."""
-        return replace(self, source="generated", data_dir="")
-
-    def with_data_of(self, other: Self) -> Self:
-        """Of the same source, in the same folder."""
-        return replace(self, source=other.source, data_dir=other.data_dir)
-
-    def at(self, location: str | None) -> Self:
-        """The same task with its files elsewhere; generated scenes have none."""
-        return self if self.source == "generated" else super().at(location)
-
 
 @TaskSettings.register("celeba", "desp.tasks.celeba:CelebaTask")
 @dataclass(frozen=True)
-class CelebaSettings(TaskSettings):
+class CelebaSettings(ReadOrMadeSettings):
     """Five items with features; the set has a label for each: 1 if it belongs to the others, -1 if not."""
 
-    location_field: ClassVar[str | None] = "data_dir"
-    location_flag: ClassVar[str | None] = "--data-dir"
+    made: ClassVar[str] = "simulated"
     source: CelebaSource = "files"
     """files: faces of CelebA, whose features `desp data celeba` makes. simulated: items with attributes about as
     frequent as those of the faces, and made-up features."""
-    data_dir: str = ""
-    """Folder with the files; DESP_DATA, or else the user's data folder, if empty."""
     feature_noise: float = 0.0
     """Augmentation: standard deviation of noise on training features, in units of the standard deviation of each.
     Features of faces that their network was trained on are sharper than those of new ones."""
@@ -208,28 +214,6 @@ class CelebaSettings(TaskSettings):
 
     def __post_init__(self) -> None:
         require_not_negative(self, "feature_noise", "simulated_noise")
-
-    @property
-    def location(self) -> str | None:
-        """Where the files are; None where items are simulated."""
-        return None if self.source == "simulated" else self.data_dir
-
-    @property
-    def data_name(self) -> str:
-        """Simulated items have their own results."""
-        return "simulated" if self.source == "simulated" else ""
-
-    def generated(self) -> Self | None:
-        """Simulated items."""
-        return replace(self, source="simulated", data_dir="")
-
-    def with_data_of(self, other: Self) -> Self:
-        """Of the same source, in the same folder."""
-        return replace(self, source=other.source, data_dir=other.data_dir)
-
-    def at(self, location: str | None) -> Self:
-        """The same task with its files elsewhere; simulated items have none."""
-        return self if self.source == "simulated" else super().at(location)
 
     def fetch_command(self, location: str) -> str:
         """`desp data celeba` makes the features."""

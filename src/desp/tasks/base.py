@@ -64,8 +64,6 @@ class Task(ABC):
     """How much is scored, by name; results are recorded with `full`."""
     one_answer: bool = False
     """Whether each input has a single valid set, so that predictions need no diversity; the report says so."""
-    samples_scored: int = 1
-    """How many predictions for an input its metrics take at least: what an ablation samples."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
 

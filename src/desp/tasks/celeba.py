@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -16,6 +17,7 @@ from desp.data.celeba import WHOLE, CelebaData, load_celeba
 from desp.data.simulated_items import simulated_pool
 from desp.data.subsets import SET_SIZE, DrawnSets, ItemPool, candidate_subsets, draw_sets, valid_subsets
 from desp.errors import DataError
+from desp.features.settings import unusual_features
 from desp.metrics import Metric
 from desp.metrics.subsets import SUBSET_METRICS, subset_scores
 from desp.predictor import DataShape
@@ -85,7 +87,6 @@ class CelebaTask(Task):
 
     name = "celeba"
     metrics = (Metric("score", 1.0, "higher", "F1 of the mean precision and the mean recall"), *SUBSET_METRICS)
-    samples_scored = PREDICTIONS
     protocols = MappingProxyType(
         {
             "full": replace(FULL, test_examples=(19_200,), validation_examples=3200),
@@ -97,7 +98,7 @@ class CelebaTask(Task):
         del seed
         self.settings = settings
         self.axes = {"names": ["belongs"], "closed": False, "row_first": False}
-        self._drawn: dict[tuple[str, int], ScoredSets] = {}
+        self._drawn: dict[str, DrawnSets] = {}
 
     @property
     def data_label(self) -> str:  # type: ignore[override]
@@ -106,9 +107,11 @@ class CelebaTask(Task):
 
     @property
     def data_name(self) -> str | None:  # type: ignore[override]
-        """A part of the faces has results of its own."""
-        faces = self.settings.source == "files" and self.data_label != WHOLE
-        return self.data_label.removeprefix(f"{WHOLE}, ") if faces else None
+        """A part of the faces has results of its own, and so have features that are not made as usual."""
+        if self.settings.source == "simulated":
+            return None
+        names = [] if self.data_label == WHOLE else [self.data_label.removeprefix(f"{WHOLE}, ")]
+        return " ".join([*names, *unusual_features(self.data.feature_settings)]) or None
 
     @cached_property
     def data(self) -> CelebaData:
@@ -167,13 +170,15 @@ class CelebaTask(Task):
 
     def _sets(self, part: str, count: int) -> ScoredSets:
         """The first sets of a part, always the same, with all their valid answers."""
-        if (part, count) not in self._drawn:
-            pool = self.pools[part]
-            generator = make_generator("celeba", part)
-            drawn = draw_sets(pool, count, generator)
-            valid = valid_subsets(pool.bits[drawn.items], pool.attributes.shape[1])
-            self._drawn[part, count] = ScoredSets(labelled(pool, drawn, generator), valid)
-        return self._drawn[part, count]
+        pool, generator = self.pools[part], make_generator("celeba", part)
+        if part not in self._drawn or len(self._drawn[part].items) < count:
+            # As many as any protocol needs: the number that is drawn decides which they are.
+            full = self.protocol("full")
+            most = full.validation_examples if part == "validation" else full.test_examples[0] or 0
+            self._drawn[part] = draw_sets(pool, max(count, most), generator)
+        drawn = DrawnSets(self._drawn[part].items[:count], self._drawn[part].inliers[:count])
+        valid = valid_subsets(pool.bits[drawn.items], pool.attributes.shape[1])
+        return ScoredSets(labelled(pool, drawn, generator), valid)
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Test sets with the labels of all valid answers."""
@@ -188,9 +193,14 @@ class CelebaTask(Task):
         return self._sets("validation", count).batch
 
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
-        """One minus F1 of ten predictions, so that lower is better."""
+        """One minus F1 of ten predictions, so that lower is better; `examples` are those of `validation_batch`,
+        whose valid answers are all known."""
         scored = self._sets("validation", len(examples.x))
-        predicted, _ = self._predict(replace(setup, samples=PREDICTIONS), scored.batch.x, "validation chains")
+        if not torch.equal(examples.x, scored.batch.x):
+            raise DataError(
+                "Sets to validate on must be those of validation_batch: of others no answers are known."
+            )
+        predicted, _ = self._predict(setup, scored.batch.x, "validation chains")
         return 1 - subset_scores(predicted, candidate_subsets(SET_SIZE), scored.valid)["f1"]
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
@@ -206,10 +216,11 @@ class CelebaTask(Task):
             scores |= {f"ambiguous/{name}": value for name, value in apart.items()}
         details = {
             "sets": len(answers),
-            "samples": setup.samples,
+            "samples": predicted.shape[1],
             "ambiguous_sets": int(ambiguous.sum()),
             "valid_answers": float(answers.double().mean()),
             "valid_answers_of_ambiguous": float(answers[ambiguous].double().mean()),
+            **self._facts(),
         }
         return Evaluation(
             raw=scores,
@@ -219,11 +230,23 @@ class CelebaTask(Task):
             energy=energy,
         )
 
+    def _facts(self) -> dict[str, Any]:
+        """What the features of faces are, which are a part of the data."""
+        if self.settings.source == "simulated":
+            return {}
+        data = self.data
+        return {
+            "split": data.split,
+            "features": data.feature_settings,
+            "classifier": data.scores,
+            "checksum": data.checksum,
+        }
+
     def _predict(self, setup: EvaluationSetup, x: Tensor, name: str) -> tuple[Bool[Tensor, "b k n"], float]:
-        """Inliers of K predictions, on the CPU, and the mean energy of the predictions."""
+        """Inliers of ten predictions, on the CPU, and the mean energy of the predictions."""
         predictor, found, energies = setup.predictor, [], []
         # A deterministic method gives the same answer every time.
-        samples = 1 if predictor.method_settings.deterministic else setup.samples
+        samples = 1 if predictor.method_settings.deterministic else PREDICTIONS
         for first in range(0, len(x), SETS_AT_ONCE):
             some = x[first : first + SETS_AT_ONCE]
             code, raw = setup.sample([some], samples, name, first)
