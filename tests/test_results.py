@@ -88,6 +88,13 @@ def test_a_row_tells_whose_protocol_it_is_by() -> None:
     assert protocol("digits-desp", protocol={"name": "quick"}) == "quick"
 
 
+def test_own_data_name_the_method_that_was_used() -> None:
+    result = made_up("custom", 0, 1.0, 1.0)
+    for kind, system in (("energy-denoising", "denoising"), ("tagger", "tagger")):
+        of_run = {**result, "settings": {"method": {"kind": kind}}}
+        assert rows_of([of_run])[0]["system"] == system
+
+
 def test_a_part_of_the_examples_is_a_task_of_its_own() -> None:
     scores = {"score": 0.7, "f1": 0.7, "ambiguous/f1": 0.6, "ambiguous/recall": 0.5}
     result = made_up("celeba-desp-paper", 0, 1.0, 1.0, real_data={"ambiguous/f1": 1.0})

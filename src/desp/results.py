@@ -218,7 +218,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
             part, name = split_key(metric)
             task = part or recipe.task
             rows.append(
-                make_row(recipe.table, task, recipe.system, name if ours else f"{name}_{scoring}")
+                make_row(recipe.table, task, _system(recipe, results[0]), name if ours else f"{name}_{scoring}")
                 | common
                 | {key: facts[key] for key in ("unit", "direction")}
                 | _mean([result["scores"].get(scoring, {}).get(metric) for result in results])
@@ -236,6 +236,13 @@ def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:
     """
     name = protocol_name(result)
     return {"raw": "paper", "returned": "ours"}[recipe.scored] if name == RECORDED else name
+
+
+def _system(recipe: Recipe, result: dict[str, Any]) -> str:
+    """The recipe's; of own data the method, where the run has another one than the recipe."""
+    kind = result.get("settings", {}).get("method", {}).get("kind")
+    other = recipe.table is None and kind not in (None, recipe.build().method.kind)
+    return str(kind) if other else recipe.system
 
 
 def _published(recipe: Recipe, task: str, metric: str, variant: str | None) -> float | None:

@@ -206,7 +206,7 @@ def test_only_single_labels_of_given_elements(settings: MethodSettings) -> None:
 
 def test_large_sets_have_too_many_labellings() -> None:
     assert build(LIKELIHOOD, size=10).labellings[-1] == (1,) * 10
-    with pytest.raises(SettingsError, match=r"max_size must be at most 10 .* all 2\^N labellings.*, got 11"):
+    with pytest.raises(SettingsError, match=r"largest set must be at most 10 .* all 2\^N labellings.*, got 11"):
         build(LIKELIHOOD, size=11)
 
 

@@ -20,7 +20,8 @@ EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
   desp reproduce toy --recipes polygons-desp digits-desp --seeds 0
   desp reproduce mnist --data-dir ~/data --seeds 0
-  desp reproduce clevr --generated --seeds 1 2"""
+  desp reproduce clevr --generated --seeds 1 2
+  desp reproduce celeba --data-dir ~/data"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _ReproduceArguments:
     """
 
     table: Annotated[str, tyro.conf.Positional]
-    """Which table; `desp recipes` lists them."""
+    """Which table: toy, mnist, clevr or celeba; `desp recipes` lists their recipes."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds to run."""
     jobs: int = 1

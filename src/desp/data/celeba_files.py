@@ -58,7 +58,8 @@ def celeba_folder(data_dir: str | Path | None = None) -> Path:
     if len(missing) == len(_wanted(folder)):
         raise DataError(
             f"The data of CelebA are not there: expected {IMAGES}, {ATTRIBUTES} and {PARTITION} in {base}, or in "
-            f"{' or '.join(BELOW)} below it. {_layout()}"
+            f"{' or '.join(BELOW)} below it. {_layout()} Then run `desp data celeba`. To try the task without "
+            "faces: --task.source simulated."
         )
     if missing:
         raise DataError(

@@ -30,8 +30,11 @@ class LabelLikelihood(Method):
         super().__init__(parts)
         require_labels(parts.shape, settings.kind)
         size = parts.shape.max_size
-        wanted = f"at most {MOST_ELEMENTS} for the method {settings.kind}: all 2^N labellings are scored"
-        require_setting(size <= MOST_ELEMENTS, "max_size", wanted, size)
+        wanted = (
+            f"at most {MOST_ELEMENTS} for the method {settings.kind}, as all 2^N labellings are scored (use "
+            "energy-denoising or tagger for larger ones)"
+        )
+        require_setting(size <= MOST_ELEMENTS, "size of the largest set", wanted, size)
         self.settings = settings
         self.energy = build_energy(settings.energy, parts)
         self.labellings = tuple(

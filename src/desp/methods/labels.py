@@ -19,7 +19,10 @@ def require_labels(shape: DataShape, kind: str) -> None:
     Raises:
         SettingsError: they are not.
     """
-    wanted = f"aligned with inputs for the method {kind}, which labels given elements (description.aligned)"
+    wanted = (
+        f"aligned with inputs for the method {kind}, which labels given elements (--task.description.aligned, in "
+        "Python DataDescription(aligned=True))"
+    )
     require_setting(shape.aligned, "outputs", wanted, "sets of their own")
     one = f"1 for the method {kind}: the label"
     require_setting(shape.features == 1, "features", one, shape.features)

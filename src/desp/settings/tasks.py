@@ -214,7 +214,3 @@ class CelebaSettings(ReadOrMadeSettings):
 
     def __post_init__(self) -> None:
         require_not_negative(self, "feature_noise", "simulated_noise")
-
-    def fetch_command(self, location: str) -> str:
-        """`desp data celeba` makes the features."""
-        return f"desp data celeba --data-dir {shlex.quote(location)}"
