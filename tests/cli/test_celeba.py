@@ -58,7 +58,21 @@ def test_ablation_and_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[1]["recall"] > rows[0]["recall"]
     main(["report", "run"])
     page = Path("run/report.html").read_text()
-    assert "held-out example 1" in page
+    assert "1: ambiguous set" in page
+    assert "5: set with one answer" in page
+    assert "44 more" in page  # of 48 features, the first are listed
+    assert "Predictions are separate draws" in page
+    capsys.readouterr()
+
+
+def test_the_report_of_a_deterministic_method_shows_its_one_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    train("celeba-tagger")
+    main(["report", "run"])
+    page = Path("run/report.html").read_text()
+    assert "The method gives one answer." in page
+    assert "prediction 1" in page
+    assert "prediction 2" not in page
+    assert "true 2" in page
     capsys.readouterr()
 
 

@@ -96,30 +96,49 @@ def _predictions(record: RunRecord) -> str:
     labels = ", ".join(str(item.get("label", "")) for item in examples)
     note = _ONE_ANSWER if samples.get("one_answer") else _MANY_ANSWERS
     if all("elements" in item for item in examples):
-        return _aligned(examples)
+        same = record.method is not None and record.method.deterministic
+        return _aligned(examples, same)
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     note += f"{_ENERGIES if _has_energy(record) else ''}</p>"
     return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
 
 
-def _aligned(examples: list[dict[str, Any]]) -> str:
-    """A table for each input: its elements, each beside its own in the true and in the predicted sets."""
+# Numbers of an element of the input that are listed; of more, the first ones.
+_MOST_NUMBERS = 4
+
+
+def _aligned(examples: list[dict[str, Any]], same: bool) -> str:
+    """A table for each input: its elements, each beside its own in the true and in the predicted sets; `same` if
+    all predictions are."""
+    draws = "The method gives one answer." if same else "Predictions are separate draws from the model."
     note = (
-        "<p class='note'>One table for each input, one row for each of its elements: what is true of it and what "
-        "was predicted. Predictions are separate draws from the model.</p>"
+        "<p class='note'>One table for each input, one row for each of its elements: what is true of it, in all "
+        f"answers that are known, and what was predicted. {draws}</p>"
     )
     tables = []
     for item in examples:
         columns = {
             **{f"true {number}": rows for number, rows in enumerate(item["truth"], start=1)},
-            **{f"prediction {number}": sample["set"] for number, sample in enumerate(item["samples"], start=1)},
+            **{
+                f"prediction {number}": sample["set"]
+                for number, sample in enumerate(item["samples"][: 1 if same else None], start=1)
+            },
         }
         rows = [
-            {"element": number + 1, "input": element, **{name: sets[number] for name, sets in columns.items()}}
+            {
+                "element": number + 1,
+                "input": _first_numbers(element),
+                **{name: sets[number] for name, sets in columns.items()},
+            }
             for number, element in enumerate(item["elements"])
         ]
         tables.append(f"<h3>{escape(str(item.get('label', '')))}</h3>{rows_table(rows)}")
     return note + "".join(tables)
+
+
+def _first_numbers(element: list[float]) -> list[Any]:
+    more = len(element) - _MOST_NUMBERS
+    return element if more <= 0 else [*element[:_MOST_NUMBERS], f"{more} more"]
 
 
 def _scale_note(samples: dict[str, Any]) -> str:

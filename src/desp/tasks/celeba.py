@@ -25,7 +25,7 @@ from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
 from desp.settings import CelebaSettings, DataDescription, TrainingSettings
-from desp.tasks.base import Task
+from desp.tasks.base import SHOWN, ShownExample, Task, shown_example
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
 PREDICTIONS = 10
@@ -186,6 +186,15 @@ class CelebaTask(Task):
         scored = self._sets("test", protocol.test_examples[0] or 0)
         labels = torch.where(candidate_subsets(SET_SIZE), 1.0, -1.0).unsqueeze(-1)
         return [(x, tuple(labels[row])) for x, row in zip(scored.batch.x, scored.valid, strict=True)]
+
+    def shown_examples(self, seed: int) -> list[ShownExample]:
+        """Ambiguous test sets, and one with a single answer."""
+        examples = self.scored_examples(seed, self.protocol("quick"))
+        several = [item for item in examples if len(item[1]) > 1][: SHOWN - 1]
+        single = [item for item in examples if len(item[1]) == 1][: SHOWN - len(several)]
+        labels = [*("ambiguous set" for _ in several), *("set with one answer" for _ in single)]
+        shown = zip(labels, [*several, *single], strict=True)
+        return [shown_example(f"{number}: {label}", item) for number, (label, item) in enumerate(shown, start=1)]
 
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Sets of items that are neither trained nor tested on."""
