@@ -29,8 +29,9 @@ class TaggerSettings(MethodSettings):
     layers: int = 4
     """Permutation-equivariant layers, the last one of them to the logit."""
     labels: tuple[float, float] = (0.0, 1.0)
-    """The two values of a label in scaled units: 0 and 1 if the data have these, or if automatic scaling maps them
-    there, as it does where one lies outside [-.05, 1.05] or they differ by less than .2."""
+    """The two values of a label in scaled units: 0 and 1 if the data have these, or if automatic scaling of own
+    data maps them there, as it does where one lies outside [-.05, 1.05] or they differ by less than .2. On CelebA
+    -.5 and .5, as its task halves the labels -1 and 1."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
@@ -57,8 +58,9 @@ class LabelLikelihoodSettings(EnergyMethodSettings):
     energy: EnergySettings = field(default_factory=lambda: DeepSetsSettings(divide_by_size=False))
     """The energy E(x, Y)."""
     labels: tuple[float, float] = (0.0, 1.0)
-    """The two values of a label in scaled units: 0 and 1 if the data have these, or if automatic scaling maps them
-    there, as it does where one lies outside [-.05, 1.05] or they differ by less than .2."""
+    """The two values of a label in scaled units: 0 and 1 if the data have these, or if automatic scaling of own
+    data maps them there, as it does where one lies outside [-.05, 1.05] or they differ by less than .2. On CelebA
+    -.5 and .5, as its task halves the labels -1 and 1."""
 
     def __post_init__(self) -> None:
         _require_two(self.labels)
