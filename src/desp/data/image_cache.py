@@ -33,7 +33,7 @@ CHUNK = 256
 IMAGES, PROGRESS, COMPLETE = "images.npy", "progress.json", "complete.json"
 
 Progress = Callable[[str, int, int], None]
-"""Called after every chunk with what it is about, how much of it is done, and of how much."""
+"""Called now and then with what it is about, how much of it is done, and of how much."""
 
 Unusable = dict[int, tuple[str, str]]
 """Reason and detail for images that cannot be used, by their number."""

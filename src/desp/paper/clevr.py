@@ -1,6 +1,6 @@
 """CLEVR boxes: table 4 of the paper, the boxes of up to ten objects from an image.
 
-Images are 128 x 128 intensities in [0, 1], and sets are ten rows of four corners and presence.
+Images are 128 x 128 intensities in [0, 1], and sets are ten rows of left, top, right, bottom and presence.
 """
 
 from dataclasses import replace

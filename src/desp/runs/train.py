@@ -32,7 +32,8 @@ def train_run(
 
     Raises:
         RunError: the folder holds another run.
-        DataError: the data cannot be used. Nothing is written then.
+        DataError: the data cannot be used. Nothing is written then, unless it is the method that refuses them
+            (`Method.check_sets`): the folder then holds settings alone, and can be used again.
         SettingsError: the seed is below 0, or this machine cannot do what is asked for.
     """
     if seed < 0:  # it is part of names: RECIPE-seedN

@@ -24,8 +24,8 @@ class RunSettings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     """The training loop."""
     engine: Engine = "auto"
-    """How sampling chains run: eager, compiled (torch.compile of the gradient), graph (one CUDA graph), or auto. On
-    a GPU, graph and auto also capture whole training steps."""
+    """How sampling chains run: eager, compiled (torch.compile of the gradient), graph (one CUDA graph), or auto.
+    On a GPU, graph and auto also capture whole training steps."""
     device: Device = "auto"
     """Where to run."""
     matmul_precision: MatmulPrecision = "high"

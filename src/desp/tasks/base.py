@@ -24,7 +24,7 @@ from desp.tasks.calibration import energy_score
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5
-# Examples by which shapes and ranges of drawn data are known.
+# Examples by which shapes and ranges of drawn data are known, and tests where the protocol has no number.
 DRAWN = 1000
 
 

@@ -29,7 +29,7 @@ from desp.tasks.base import SHOWN, ShownExample, Task, shown_example
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
 PREDICTIONS = 10
-# Of simulated items, as many as the faces that are split so.
+# Simulated items of each part: 10,000 in all, split as faces are where the official split cannot be used.
 SIMULATED = {"training": 7000, "validation": 1000, "test": 2000}
 # Codes of sets are encoded, and sets predicted, for so many at a time.
 SETS_AT_ONCE = 4096

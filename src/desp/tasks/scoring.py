@@ -44,8 +44,8 @@ class Protocol:
     Scores of different counts do not compare.
 
     Attributes:
-        test_examples: how many are scored, from the first on; None: all of a dataset, while tasks that draw their
-            tests need a number. Several numbers give scores of each.
+        test_examples: how many are scored, from the first on; None: all of a dataset, and 1,000 of tests that are
+            drawn (tasks by label and CelebA need a number). Several numbers give scores of each.
         predictions_per_input: predictions for each input by which rotations and styles are measured, not those of
             ``--samples``; None for tasks that measure neither.
         sets_per_collection: true and predicted sets of one input that are compared as collections.
