@@ -139,9 +139,9 @@ def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[s
 def make_row(table: str | None, task: str, system: str, metric: str, **known: Any) -> Row:
     """A row of a table; what is not given was not measured.
 
-    Where there is a value, `scored` is the recipe's and `protocol` that of `_row_protocol`, both the same in all its
-    rows. A name ending in `_raw` or `_returned` says what a value is of; a name without an ending is of `scored`
-    sets, or, where those have no such metric, of the other ones.
+    Where there is a value, `scored` is the recipe's and `protocol` that of `_row_protocol`, both the same in all
+    its rows. A name ending in `_raw` or `_returned` says what a value is of; a name without an ending is of
+    `scored` sets, or, where those have no such metric, of the other ones.
     """
     facts = metric_facts(metric)
     return {
