@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -114,15 +115,25 @@ def test_which_engine(requested: Engine, device: torch.device, gradients: int, e
     assert ChainEngine(energy, requested, expected_gradients=gradients).name(device) == expected
 
 
-def test_one_line_says_which_engine_runs_and_why(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("requested", "resumed", "why"),
+    [
+        ("auto", None, "too few gradients or chains for compiling to pay"),
+        ("auto", "eager", "as before the run was resumed"),
+        ("eager", None, "as asked for"),
+        ("eager", "eager", "as asked for"),
+    ],
+)
+def test_one_line_says_which_engine_runs_and_why(
+    requested: Engine, resumed: Literal["eager"] | None, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     energy, code, start = build(CASES["deep-sets"])
     caplog.set_level("INFO", logger="desp")
-    engine = ChainEngine(energy)
+    engine = ChainEngine(energy, requested)
+    engine.resumed_engine = resumed
     for _ in range(3):
         engine.run(SAMPLER, code, start, seeded())
-    assert [record.getMessage() for record in caplog.records] == [
-        "chains run with engine eager: too few gradients or chains for compiling to pay"
-    ]
+    assert [record.getMessage() for record in caplog.records] == [f"chains run with engine eager: {why}"]
     assert engine.used == "eager"
 
 
@@ -322,12 +333,14 @@ def test_what_fails_falls_back_and_says_so(
     monkeypatch.setattr(ChainEngine, "name", lambda self, *_: "eager" if self.requested == "eager" else name)
     monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
     monkeypatch.setattr(ChainEngine, "_compile", failing_capture)
+    caplog.set_level("INFO", logger="desp")
     found, info = engine.run(SAMPLER, code, start, seeded(), "sets")
     assert torch.equal(found, expected)
     assert info.trajectory is not None
     assert torch.equal(info.trajectory, way.trajectory)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"chains run step by step, as engine {name} failed: no compiler"
+    assert [record.getMessage() for record in caplog.records][-2:] == [
+        f"chains run step by step, as engine {name} failed: no compiler",
+        "chains run with engine eager: as another engine failed",
     ]
     with pytest.raises(RuntimeError, match="no compiler"):
         ChainEngine(energy, name).run(SAMPLER, code, start, seeded())

@@ -44,8 +44,8 @@ class _PredictArguments:
     of lowest energy; where the cardinality is predicted, among samples of the most frequent cardinality; the first
     of these for methods without an energy."""
     draw: Path | None = None
-    """Folder for pictures, one PNG for each input with a panel for each sample: boxes over the image, other sets
-    as the report draws them. Needs the extra `viz`."""
+    """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
+    the report draws them, the first six samples. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 

@@ -15,7 +15,7 @@ from desp.settings import to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation, EvaluationSetup
 
-# Of an ablation's columns, those that are scores.
+# Of an ablation's columns, those that have the name of a metric.
 METRICS = ("score", "size_rmse", "size_rmse_released", "hungarian", "precision", "recall", "f1")
 
 

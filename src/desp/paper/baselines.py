@@ -1,4 +1,4 @@
-"""The paper's baselines but for those of Polygons and Digits, as method settings for tasks with presence padding:
+"""The paper's baselines DSPN, C-DSPN and TSPN, as method settings for tasks with presence padding:
 by default for auto-encoding sets, with an encoder and the energy or code that suits it for other inputs.
 
 What their descriptions leave open is decided in ``docs/deviations.md``.

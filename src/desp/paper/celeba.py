@@ -28,7 +28,7 @@ STEPS, STEPS_OF_EPOCH, PATIENCE = 15_000, 500, 3
 # Of noise on training features, in our own recipes.
 FEATURE_NOISE = 0.5
 
-# 512-256-128 with a sigmoid, on each face; trained together with what uses it.
+# 512-256-128 with a sigmoid, on each face, presence as one more input; trained together with what uses it.
 _FACES = MLPEncoderSettings(hidden=256, out=128, layers=2, sigmoid=True)
 
 

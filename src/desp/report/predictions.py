@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def draw_prediction(folder: Path, drawn: "DrawnInput", axes: dict[str, Any]) -> Path:
     """Write a picture of what was predicted for an input, and say where it is.
 
-    A panel for each set: boxes over the image of the input, other sets as the report draws them.
+    Boxes over the image of the input, a panel for each set; other sets as the report draws them, the first six.
 
     Args:
         folder: where it goes.

@@ -200,7 +200,10 @@ def _learning(record: RunRecord) -> str:
     if not curves:
         return _missing("Nothing has been logged yet.", "log.jsonl")
     pictures = "".join(_picture(image, description) for image, description in curves)
-    note = "Faint lines are the logged means of a few steps, strong lines running means."
+    note = (
+        "Where there are faint lines, they are the logged values and strong lines their running means; a curve of "
+        "few values has the values alone."
+    )
     if _setting(record, "method", "kind") == "contrastive":
         more = any(_setting(record, "method", name) for name in ("infonce_temperature", "real_energy_weight"))
         note += (

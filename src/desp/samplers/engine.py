@@ -94,6 +94,7 @@ class ChainEngine:
         self.min_chains = min_chains
         self.expected_gradients = expected_gradients
         self.used: EngineName | None = None
+        self._failed = False
         self.resumed_engine: EngineName | None = None
         """What to use on the CPU: a resumed run goes on as it began, also if it is made longer."""
         self._compiled_for: set[tuple[object, ...]] = set()
@@ -156,7 +157,9 @@ class ChainEngine:
         """Say which engine runs, and why, whenever that changes."""
         if name == self.used:
             return
-        why = "as asked for" if self.requested != "auto" else _REASONS[name]
+        resumed = name == self.resumed_engine and self.requested == "auto"
+        given = "as another engine failed" if self._failed else "as asked for"
+        why = "as before the run was resumed" if resumed else _REASONS[name] if self.requested == "auto" else given
         logger.info("chains run with engine %s: %s", name, why)
         self.used = name
 
@@ -181,7 +184,7 @@ class ChainEngine:
         if self.requested != "auto" or _INLINE.get():
             raise error
         logger.warning("chains run step by step, as engine %s failed: %s", name, str(error).split("\n")[0])
-        self.requested = "eager"
+        self.requested, self._failed = "eager", True
 
     def compiled_gradient(self, code: Tensor, size: int) -> ValueAndGrad:
         """`value_and_grad_of` sets of `size` rows, compiled once for all chains of this energy."""
