@@ -68,9 +68,11 @@ class ResNet34(nn.Module):
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o p q"]:
         """Features of images, at a 32nd of their height and width, rounded up: (512, 4, 4) for 128 x 128."""
-        if x.is_cuda:  # all layers keep this layout, in which cuDNN's convolutions are faster
-            x = x.contiguous(memory_format=torch.channels_last)
         values = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), kernel_size=3, stride=2, padding=1)
+        if values.is_cuda:
+            # All layers keep this layout, in which cuDNN's convolutions are faster. Not before the pooling: its
+            # gradient may add in any order there, so that a resumed run would end elsewhere.
+            values = values.contiguous(memory_format=torch.channels_last)
         return self.layer4(self.layer3(self.layer2(self.layer1(values))))
 
 
