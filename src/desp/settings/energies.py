@@ -158,9 +158,9 @@ class PooledLayersSettings(EnergySettings):
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
     pooling: Pooling = "softmax"
-    """How element features become set features. All are divided by the padded set size N, so that sum is the mean,
-    and mean the mean divided by N. softmax: a mean weighted by a softmax of the feature itself at a learned
-    temperature. fspool: no density (`log_prob`), as gradients jump where elements change their order."""
+    """How element features become set features, after division by the padded set size N. sum: the mean. mean: the
+    mean divided by N. softmax: a mean weighted by a softmax of the feature itself at a learned temperature, not
+    divided once more. fspool: no density (`log_prob`), as gradients jump where elements change their order."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
