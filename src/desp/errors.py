@@ -39,4 +39,4 @@ class MissingExtraError(DespError, ImportError):
 
 
 class TrainingInterrupted(DespError):
-    """Training was stopped by a signal, after saving where it was."""
+    """Training was stopped by a signal. The message says what was saved, or how to go on."""

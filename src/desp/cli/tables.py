@@ -21,8 +21,9 @@ EXAMPLES = """  desp tables
 class _TablesArguments:
     """The paper's tables: its number, ours, the real-data reference, and the seeds.
 
-    All our numbers come from the files in the results folder; a dash is a number that was not measured. Recipes of
-    no table come last, where there are results of them, but not in markdown.
+    All our numbers come from the files in the results folder; a dash is a number that there is not: not measured,
+    not published, or of seeds of which one failed. Recipes of no table come last, where there are results of them,
+    but not in markdown.
     """
 
     all: bool = False

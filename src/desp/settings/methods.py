@@ -47,7 +47,8 @@ class MethodSettings(Variant):
 
     @property
     def predicts_cardinality(self) -> bool:
-        """Whether p(n | x) is learned, and elements are then sampled given n."""
+        """Whether p(n | x) is learned, and elements are then sampled given n. Where outputs are aligned, inputs give
+        n and nothing of it is learned."""
         return False
 
     @property
@@ -254,7 +255,8 @@ class SetRiskSettings(EnergyMethodSettings):
     summary: ClassVar[str] = "a set distance as loss, such as DSPN"
     deterministic: ClassVar[bool] = True
     distance: Distance = "chamfer"
-    """The set distance that is minimised."""
+    """The set distance that is minimised; where outputs are aligned with inputs, the Huber distance of elements i
+    of both sets takes its place."""
     descent: DescentSettings = field(default_factory=DescentSettings)
     """The descent that is unrolled in training."""
     sampler: DescentSettings | None = None

@@ -64,7 +64,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         state = json.loads(metadata["state"])
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise CheckpointError(
-            f"{path} is damaged or not a checkpoint ({error}). In a run, delete it; the one before it is used."
+            f"{path} is damaged or not a checkpoint ({error}). If it is a step-*.safetensors of a run, delete it; "
+            "the one before it is used."
         ) from error
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
@@ -75,7 +76,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if metadata.get("digest") != _digest(tensors) or metadata.get("header_digest") != header:
         raise CheckpointError(
             f"{path} was changed or damaged after it was written: its checksum does not fit. "
-            "In a run, delete it; the one before it is used."
+            "If it is a step-*.safetensors of a run, delete it; the one before it is used."
         )
     return Checkpoint(tensors, state)
 

@@ -84,7 +84,7 @@ class Trainer:
 
         Raises:
             TrainingError: the loss or its gradient was not finite, or training has diverged.
-            TrainingInterrupted: a signal asked to stop; everything is saved.
+            TrainingInterrupted: a signal asked to stop; everything is saved, if there is a folder.
             RunError: the folder holds another run already.
         """
         self.method.train()
