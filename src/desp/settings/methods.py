@@ -47,8 +47,8 @@ class MethodSettings(Variant):
 
     @property
     def predicts_cardinality(self) -> bool:
-        """Whether p(n | x) is learned, and elements are then sampled given n. Where outputs are aligned, inputs give
-        n and nothing of it is learned."""
+        """Whether p(n | x) is learned, and elements are then sampled given n. Where outputs are aligned, inputs
+        give n and nothing of it is learned."""
         return False
 
     @property
