@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from desp.data.celeba_lists import PARTS, Part
-from desp.data.image_cache import write_array
+from desp.data.image_cache import map_array, write_array
 from desp.storage import write_json
 
 FOLDER, FACTS = "features", "features.json"
@@ -97,13 +96,8 @@ def _load(folder: Path) -> FaceFeatures | None:
         if known.pop("version") != VERSION:
             return None
         facts = FeatureFacts(**known)
-        parts: dict[Part, Tensor] = {part: _mapped(folder / f"{part}.npy") for part in PARTS}
+        parts: dict[Part, Tensor] = {part: map_array(folder / f"{part}.npy") for part in PARTS}
         whole = all(parts[part].shape[-2] == len(facts.names[part]) for part in PARTS)
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
         return None
     return FaceFeatures(parts, facts) if whole else None
-
-
-def _mapped(path: Path) -> Tensor:
-    # Mapped for writing, but to memory only: torch warns about arrays that must not be written to.
-    return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from desp.data.folders import data_folder
+from desp.data.folders import data_folder, dataset_folder
 from desp.errors import DataError
 
 BELOW = ("celeba", "CelebA")
@@ -52,35 +52,21 @@ def celeba_folder(data_dir: str | Path | None = None) -> Path:
     Raises:
         DataError: it is nowhere, or something in it is missing.
     """
-    base = data_folder(data_dir)
-    folder = min((base, *(base / name for name in BELOW)), key=lambda place: len(_missing(place)))
-    missing = _missing(folder)
-    if len(missing) == len(_wanted(folder)):
-        raise DataError(
-            f"The data of CelebA are not there: expected {IMAGES}, {ATTRIBUTES} and {PARTITION} in {base}, or in "
-            f"{' or '.join(BELOW)} below it. {_layout()} Then run `desp data celeba`. To try the task without "
-            "faces: --task.source simulated."
-        )
-    if missing:
-        raise DataError(
-            f"The data of CelebA in {folder} are not complete: {', '.join(missing)} missing. {_layout()}"
-        )
-    return folder
+    return dataset_folder(
+        "CelebA", data_folder(data_dir), BELOW, _wanted, f"{IMAGES}, {ATTRIBUTES} and {PARTITION}", _layout()
+    )
 
 
 def _wanted(folder: Path) -> list[Path]:
     return [folder / name for name in (IMAGES, ATTRIBUTES, PARTITION)]
 
 
-def _missing(folder: Path) -> list[str]:
-    return [path.name for path in _wanted(folder) if not path.exists()]
-
-
 def _layout() -> str:
     return (
         f"Wanted is the official layout: {IMAGES}/*.jpg, all images or any of them, {ATTRIBUTES} and {PARTITION}. "
         "CelebA is for non-commercial research, and must be downloaded by hand from its official page, "
-        f"{OFFICIAL_PAGE}, and unpacked. If you have it elsewhere, pass --data-dir DIR or set DESP_DATA=DIR."
+        f"{OFFICIAL_PAGE}, and unpacked. If you have it elsewhere, pass --data-dir DIR or set DESP_DATA=DIR. Then "
+        "run `desp data celeba`. To try the task without faces: --task.source simulated."
     )
 
 

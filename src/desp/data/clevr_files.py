@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from desp.data.folders import data_folder
+from desp.data.folders import data_folder, dataset_folder
 from desp.errors import DataError
 
 Split = Literal["train", "val"]
@@ -44,28 +44,13 @@ def clevr_folder(data_dir: str | Path | None = None) -> Path:
     Raises:
         DataError: it is nowhere, or something in it is missing.
     """
-    base = data_folder(data_dir)
-    # The most complete one: a folder may hold other images beside a folder of CLEVR.
-    folder = min((base, *(base / name for name in BELOW)), key=lambda place: len(_missing(place)))
-    missing = _missing(folder)
-    if len(missing) == len(_wanted(folder)):
-        raise DataError(
-            f"The data of CLEVR are not there: expected the folders images and scenes in {base}, or in "
-            f"{' or '.join(BELOW)} below it. {_layout()}"
-        )
-    if missing:
-        raise DataError(
-            f"The data of CLEVR in {folder} are not complete: {', '.join(missing)} missing. {_layout()}"
-        )
-    return folder
+    return dataset_folder(
+        "CLEVR", data_folder(data_dir), BELOW, _wanted, "the folders images and scenes", _layout()
+    )
 
 
 def _wanted(folder: Path) -> list[Path]:
     return [path for split in SPLITS for path in (_scene_file(folder, split), folder / "images" / split)]
-
-
-def _missing(folder: Path) -> list[str]:
-    return [str(path.relative_to(folder)) for path in _wanted(folder) if not path.exists()]
 
 
 def _layout() -> str:

@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from desp.errors import DataError
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
@@ -11,6 +14,44 @@ def data_folder(data_dir: str | Path | None = None) -> Path:
     if given:
         return Path(given).expanduser()
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "desp"
+
+
+def dataset_folder(
+    name: str,
+    base: Path,
+    below: Sequence[str],
+    wanted: Callable[[Path], Sequence[Path]],
+    expected: str,
+    layout: str,
+) -> Path:
+    """The folder that holds a dataset: `base` or one below it, the most complete, as a folder may hold other files
+    beside a folder of the dataset.
+
+    Args:
+        name: of the dataset.
+        base: where to look.
+        below: folders in it in which the dataset may begin.
+        wanted: what must be in a folder.
+        expected: that, in words.
+        layout: how the data must lie, and where to get them.
+
+    Raises:
+        DataError: it is nowhere, or something in it is missing.
+    """
+
+    def missing(place: Path) -> list[str]:
+        return [str(path.relative_to(place)) for path in wanted(place) if not path.exists()]
+
+    folder = min((base, *(base / item for item in below)), key=lambda place: len(missing(place)))
+    lacks = missing(folder)
+    if len(lacks) == len(wanted(folder)):
+        raise DataError(
+            f"The data of {name} are not there: expected {expected} in {base}, or in {' or '.join(below)} below "
+            f"it. {layout}"
+        )
+    if lacks:
+        raise DataError(f"The data of {name} in {folder} are not complete: {', '.join(lacks)} missing. {layout}")
+    return folder
 
 
 def cache_folder() -> Path:

@@ -122,9 +122,17 @@ def map_images(folder: Path) -> UInt8[Tensor, "m 3 side side"]:
     Raises:
         OSError, EOFError, ValueError: the file is missing or damaged.
     """
-    images = np.load(folder / IMAGES, mmap_mode="c", allow_pickle=False)
+    return map_array(folder / IMAGES)
+
+
+def map_array(path: Path) -> Tensor:
+    """An npy file as a memory map.
+
+    Raises:
+        OSError, EOFError, ValueError: it is missing or damaged.
+    """
     # Mapped for writing, but to memory only: torch warns about arrays that must not be written to.
-    return torch.from_numpy(images)
+    return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
 
 
 # -- building --------------------------------------------------------------------------------------------

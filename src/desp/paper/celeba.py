@@ -90,7 +90,7 @@ def _run(
     )
 
 
-@recipe(table="celeba", task="all", system="desp", scored="raw", minutes=1)
+@recipe(table="celeba", task="all", system="desp", scored="raw")
 def celeba_desp_paper() -> RunSettings:
     """CelebA subset anomalies, DESP with the paper's settings.
 
@@ -99,7 +99,7 @@ def celeba_desp_paper() -> RunSettings:
     return _published("celeba-desp-paper", desp_method())
 
 
-@recipe(table="celeba", task="all", system="tagger", scored="raw", minutes=1)
+@recipe(table="celeba", task="all", system="tagger", scored="raw")
 def celeba_tagger() -> RunSettings:
     """CelebA subset anomalies, the Deep Sets tagger: a probability for each label.
 
@@ -108,13 +108,13 @@ def celeba_tagger() -> RunSettings:
     return _published("celeba-tagger", tagger_method())
 
 
-@recipe(table="celeba", task="all", system="desp", scored="returned", minutes=1)
+@recipe(table="celeba", task="all", system="desp", scored="returned")
 def celeba_desp() -> RunSettings:
     """CelebA subset anomalies, DESP with our training: noise on features, cosine decay, EMA."""
     return _ours("celeba-desp", desp_method())
 
 
-@recipe(table="celeba", task="all", system="label-likelihood", scored="returned", minutes=1)
+@recipe(table="celeba", task="all", system="label-likelihood", scored="returned")
 def celeba_likelihood() -> RunSettings:
     """CelebA subset anomalies, the exact likelihood of all labellings."""
     return _ours("celeba-likelihood", likelihood_method())

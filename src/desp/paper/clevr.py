@@ -146,19 +146,19 @@ def clevr_desp_paper() -> RunSettings:
     return _published("clevr-desp-paper", desp_method(pairs=True), 4480)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="desp-simple", scored="raw", minutes=5)
+@recipe(table="clevr", task="clevr-boxes", system="desp-simple", scored="raw")
 def clevr_desp_simple() -> RunSettings:
     """CLEVR boxes, DESP with the set encoder of the released code, which sees single boxes."""
     return _published("clevr-desp-simple", desp_method(pairs=False), 6400)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="desp-infonce", scored="raw", expected=0.36, minutes=5)
+@recipe(table="clevr", task="clevr-boxes", system="desp-infonce", scored="raw", expected=0.36, minutes=12)
 def clevr_desp() -> RunSettings:
     """CLEVR boxes, DESP with our training: InfoNCE, and short chains that start near real sets."""
     return _tuned("clevr-desp", desp_infonce_method(), 1e-3, 9000)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="dspn-hungarian", scored="raw", expected=0.05, minutes=5)
+@recipe(table="clevr", task="clevr-boxes", system="dspn-hungarian", scored="raw", expected=0.05, minutes=13)
 def clevr_dspn_hungarian() -> RunSettings:
     """CLEVR boxes, DSPN trained with the Hungarian distance, ten steps.
 
@@ -167,13 +167,13 @@ def clevr_dspn_hungarian() -> RunSettings:
     return _tuned("clevr-dspn-hungarian", dspn_method("hungarian"), 1e-3, 7000)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="dspn-chamfer", scored="raw", expected=0.17, minutes=5)
+@recipe(table="clevr", task="clevr-boxes", system="dspn-chamfer", scored="raw", expected=0.17, minutes=13)
 def clevr_dspn_chamfer() -> RunSettings:
     """CLEVR boxes, DSPN trained with the Chamfer distance, ten steps."""
     return _tuned("clevr-dspn-chamfer", dspn_method("chamfer"), 3e-4, 7000)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="c-dspn", scored="raw", minutes=5)
+@recipe(table="clevr", task="clevr-boxes", system="c-dspn", scored="raw")
 def clevr_c_dspn() -> RunSettings:
     """CLEVR boxes, C-DSPN: the size first, then DSPN on that many elements.
 
@@ -182,7 +182,7 @@ def clevr_c_dspn() -> RunSettings:
     return _tuned("clevr-c-dspn", c_dspn_method(), 3e-4, 7000)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="tspn", scored="raw", expected=0.08, minutes=3)
+@recipe(table="clevr", task="clevr-boxes", system="tspn", scored="raw", expected=0.08, minutes=10)
 def clevr_tspn() -> RunSettings:
     """CLEVR boxes, TSPN: the size first, then that many random points through a transformer.
 

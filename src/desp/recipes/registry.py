@@ -28,7 +28,7 @@ class Recipe:
             sets that a user gets.
         expected: the score to expect, from recorded results of this length; None where there are none.
         minutes: training time, estimated from the time of a step on hardware that does nothing else; an upper
-            bound where steps were timed on a shared GPU.
+            bound where steps were timed on a shared GPU; None where it was not timed.
         hardware: what `minutes` are for.
     """
 

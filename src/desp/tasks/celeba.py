@@ -220,15 +220,17 @@ class CelebaTask(Task):
         ambiguous, candidates = answers > 1, candidate_subsets(SET_SIZE)
         scores = subset_scores(predicted, candidates, scored.valid)
         scores = {"score": scores["f1"], **scores}
+        of_ambiguous = {}
         if ambiguous.any():
             apart = subset_scores(predicted[ambiguous], candidates, scored.valid[ambiguous])
             scores |= {f"ambiguous/{name}": value for name, value in apart.items()}
+            of_ambiguous = {"valid_answers_of_ambiguous": float(answers[ambiguous].double().mean())}
         details = {
             "sets": len(answers),
             "samples": predicted.shape[1],
             "ambiguous_sets": int(ambiguous.sum()),
             "valid_answers": float(answers.double().mean()),
-            "valid_answers_of_ambiguous": float(answers[ambiguous].double().mean()),
+            **of_ambiguous,
             **self._facts(),
         }
         return Evaluation(
