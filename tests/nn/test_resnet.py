@@ -122,7 +122,8 @@ def test_values_and_gradients_are_the_same_on_a_gpu() -> None:
         trunk.to(device).zero_grad()
         found = trunk(x.to(device))
         found.square().mean().backward()
-        outcomes.append([found.detach().cpu(), *(weight.grad.cpu() for weight in trunk.parameters())])
+        gradients = [weight.grad.cpu().clone() for weight in trunk.parameters()]  # a move takes them along
+        outcomes.append([found.detach().cpu(), *gradients])
     torch.testing.assert_close(*outcomes, rtol=1e-6, atol=1e-9)
 
 

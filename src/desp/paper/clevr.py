@@ -137,7 +137,7 @@ def _run(name: str, method: MethodSettings, training: TrainingSettings) -> RunSe
     )
 
 
-@recipe(table="clevr", task="clevr-boxes", system="desp", scored="raw", minutes=5)
+@recipe(table="clevr", task="clevr-boxes", system="desp", scored="raw", expected=0.004, minutes=22)
 def clevr_desp_paper() -> RunSettings:
     """CLEVR boxes, DESP with the paper's settings and its relation network.
 
@@ -146,7 +146,7 @@ def clevr_desp_paper() -> RunSettings:
     return _published("clevr-desp-paper", desp_method(pairs=True), 4480)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="desp-simple", scored="raw")
+@recipe(table="clevr", task="clevr-boxes", system="desp-simple", scored="raw", expected=0.00074, minutes=19)
 def clevr_desp_simple() -> RunSettings:
     """CLEVR boxes, DESP with the set encoder of the released code, which sees single boxes."""
     return _published("clevr-desp-simple", desp_method(pairs=False), 6400)
@@ -173,7 +173,7 @@ def clevr_dspn_chamfer() -> RunSettings:
     return _tuned("clevr-dspn-chamfer", dspn_method("chamfer"), 3e-4, 7000)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="c-dspn", scored="raw")
+@recipe(table="clevr", task="clevr-boxes", system="c-dspn", scored="raw", expected=0.20, minutes=14)
 def clevr_c_dspn() -> RunSettings:
     """CLEVR boxes, C-DSPN: the size first, then DSPN on that many elements.
 
