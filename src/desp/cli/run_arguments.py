@@ -20,7 +20,7 @@ class RunArguments:
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
     data_dir: Path | None = None
-    """Where the dataset is now, if the run reads one and it has moved."""
+    """Where the files of set-MNIST, CLEVR or CelebA are now, if they have moved; not for your own data."""
 
     def folder(self) -> RunFolder:
         """The run folder; from now on it finds its data in `data_dir`, if that is given and holds the same data.
