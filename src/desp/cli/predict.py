@@ -25,8 +25,9 @@ class _PredictArguments:
     The input file has one {"input": ...} a line: the number of corners for Polygons, 0 (one) or 1 (seven) for
     Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST, the path of an image for CLEVR,
     the features of five faces as five lists of numbers (512 by default) for CelebA, and for your own data whatever
-    your training file had: a number, a vector, a set as list of lists, or the path of an image. Images may have any size. The output has one object a line with `input` and `samples`, each a
-    `set` with its `energy`; with --best, `input` and `best`.
+    your training file had: a number, a vector, a set as list of lists, or the path of an image. Images may have
+    any size. The output has one object a line with `input` and `samples`, each a `set` with its `energy`; with
+    --best, `input` and `best`.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
