@@ -240,6 +240,7 @@ CASES = {
             "hidden": (6, "encoder.1 layers.0 layers.1"),
             "layers": (3, "layers.1 layers.2"),
             "labels": ((-0.2, 0.7), "loss sets"),
+            "sampler.min_probability": (None, "sets"),
         },
         "set",
         aligned=True,
@@ -247,7 +248,7 @@ CASES = {
     ),
     "label-likelihood": Case(
         LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=8, element_layers=1, set_layers=1)),
-        {"labels": ((-0.2, 0.7), "loss sets")},
+        {"labels": ((-0.2, 0.7), "loss sets"), "sampler.min_probability": (1.0, "sets")},
         "set",
         aligned=True,
         features=1,

@@ -28,6 +28,7 @@ from desp.settings import (
     FilesSettings,
     FSPoolSetEncoderSettings,
     LabelLikelihoodSettings,
+    LabelSamplerSettings,
     LangevinSettings,
     MethodSettings,
     MLPEncoderSettings,
@@ -157,8 +158,16 @@ EXAMPLES: list[Any] = [
         cardinality_hidden=9,
         representation_weight=0.1,
     ),
-    TaggerSettings(encoder=MLPEncoderSettings(), hidden=6, layers=2, labels=(-0.5, 0.5)),
-    LabelLikelihoodSettings(encoder=MLPEncoderSettings(), energy=DeepSetsSettings(hidden=5), labels=(-0.5, 0.5)),
+    LabelSamplerSettings(min_probability=0.1),
+    TaggerSettings(
+        encoder=MLPEncoderSettings(), hidden=6, layers=2, labels=(-0.5, 0.5), sampler=LabelSamplerSettings()
+    ),
+    LabelLikelihoodSettings(
+        encoder=MLPEncoderSettings(),
+        energy=DeepSetsSettings(hidden=5),
+        labels=(-0.5, 0.5),
+        sampler=LabelSamplerSettings(min_probability=0.1),
+    ),
     TSPNSettings(
         encoder=FSPoolSetEncoderSettings(),
         hidden=6,

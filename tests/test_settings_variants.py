@@ -54,7 +54,7 @@ FAMILIES: dict[type[Variant], set[str]] = {
         "label-likelihood",
     },
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
-    SamplerSettings: {"langevin", "edm", "descent"},
+    SamplerSettings: {"langevin", "edm", "descent", "labels"},
     EncoderSettings: {"scaling", "mlp", "conv", "pyramid", "resnet34", "sum-pooled-set", "fspool-set"},
     TaskSettings: {"polygons", "digits", "files", "mnist", "clevr", "celeba"},
 }

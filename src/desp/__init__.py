@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from desp.settings import EDMSettings as EDMSettings
     from desp.settings import EnergyDenoisingSettings as EnergyDenoisingSettings
     from desp.settings import LabelLikelihoodSettings as LabelLikelihoodSettings
+    from desp.settings import LabelSamplerSettings as LabelSamplerSettings
     from desp.settings import LangevinSettings as LangevinSettings
     from desp.settings import PooledLayersSettings as PooledLayersSettings
     from desp.settings import RepresentationSettings as RepresentationSettings
@@ -45,6 +46,7 @@ _HOMES = {
     "DeepSetsSettings": "desp.settings",
     "DenoiserSettings": "desp.settings",
     "DescentSettings": "desp.settings",
+    "LabelSamplerSettings": "desp.settings",
     "DespError": "desp.errors",
     "EDMSettings": "desp.settings",
     "EnergyDenoisingSettings": "desp.settings",

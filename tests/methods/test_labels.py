@@ -20,6 +20,8 @@ from desp.settings import (
     DataDescription,
     DeepSetsSettings,
     LabelLikelihoodSettings,
+    LabelSamplerSettings,
+    LangevinSettings,
     MethodSettings,
     RepresentationSettings,
     TaggerSettings,
@@ -94,6 +96,22 @@ def test_the_tagger_gives_the_more_probable_labels() -> None:
     assert torch.equal(sets[1::2], sets[::2])
 
 
+def test_samples_of_the_tagger_have_its_probabilities() -> None:
+    method, (x, _, _) = build(TAGGER), batch()
+    assert isinstance(method, Tagger)
+    code, mask = method.encode(x), x[..., -1] > 0.5
+    samples = 20_000
+    sets, _ = method.sample(
+        code[3:], make_generator(3), LabelSamplerSettings(), presence=mask[3:], samples=samples
+    )
+    shares = (sets[..., 0] > 0).double().mean(dim=0)
+    expected = method.logits(code, mask)[3].sigmoid().detach()
+    assert float(expected.max() - expected.min()) > 0.01
+    torch.testing.assert_close(shares, expected, atol=0.015, rtol=0)
+    usual, _ = method.sample(code[3:], make_generator(3), presence=mask[3:], samples=2)
+    assert torch.equal(usual[0, :, 0] > 0, expected > 0.5)
+
+
 # -- exact likelihood ------------------------------------------------------------------------------------
 
 
@@ -135,6 +153,19 @@ def test_samples_have_the_probabilities_of_the_energies() -> None:
     assert float(probabilities.max() - probabilities.min()) > 0.05
     torch.testing.assert_close(shares, probabilities, atol=0.015, rtol=0)
     assert not sets[:, SIZES[2] :].any()
+
+
+def test_the_most_probable_labellings_are_those_of_lowest_energy() -> None:
+    method, (x, _, _) = build(LIKELIHOOD), batch()
+    code, mask = method.encode(x)[2:3], x[2:3, :, -1] > 0.5
+    sampler = LabelSamplerSettings(min_probability=1e-9)
+    sets, _ = method.sample(code, make_generator(3), sampler, presence=mask, samples=2 ** SIZES[2] + 1)
+    energies = all_energies(method, code, SIZES[2])
+    found = [tuple(row) for row in (sets[:, : SIZES[2], 0] > 0).tolist()]
+    ranked = sorted(energies, key=lambda labels: float(energies[labels].detach()))
+    assert found == [*ranked, ranked[0]]
+    with pytest.raises(SettingsError, match="sampler"):
+        method.sample(code, make_generator(3), LangevinSettings(), presence=mask)
 
 
 def test_energies_are_those_of_the_energy() -> None:

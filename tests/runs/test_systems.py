@@ -56,7 +56,7 @@ def test_the_report_leaves_chains_and_energies_out(run: RunFolder) -> None:
 
 
 def test_there_is_no_sampler_to_choose(run: RunFolder) -> None:
-    with pytest.raises(SettingsError, match=r"has no sampler that can be tuned \(langevin or edm\)"):
+    with pytest.raises(SettingsError, match=r"has no sampler that can be tuned \(langevin, edm or labels\)"):
         tune_run(run)
     with pytest.raises(SettingsError, match="no S/T to vary"):
         ablate_run(run, [0.5])

@@ -195,7 +195,7 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     risk = SetRiskSettings(energy=SMALL, descent=DescentSettings(steps=2))
     train_run(tiny("polygons-risk-chamfer", risk), 0, folder)
     with pytest.raises(
-        SettingsError, match=r"method 'set-risk' has no sampler that can be tuned \(langevin or edm\)"
+        SettingsError, match=r"method 'set-risk' has no sampler that can be tuned \(langevin, edm or labels\)"
     ):
         tune_run(folder)
     with pytest.raises(SettingsError, match="method 'set-risk' has no sampler to reset"):

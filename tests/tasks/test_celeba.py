@@ -212,8 +212,10 @@ def test_ten_predictions_are_scored_and_of_a_deterministic_method_one(
     assert len(predictor.asked[-1].x) == 120
     predictor.method_settings = TaggerSettings()
     once = task.evaluate(setup(predictor, task, 12, samples))
-    assert once.raw == pytest.approx(several.raw)
-    assert len(predictor.asked[-1].x) == 12
+    usual = {name: value for name, value in once.raw.items() if not name.endswith("_sampled")}
+    assert usual == pytest.approx(several.raw)
+    assert [len(asked.x) for asked in predictor.asked[-2:]] == [12, 120]
+    assert {f"{name}_sampled" for name in usual if name != "score"} == set(once.raw) - set(usual)
     assert (several.details["samples"], once.details["samples"]) == (10, 1)
 
 

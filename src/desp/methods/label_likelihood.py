@@ -9,8 +9,10 @@ from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
 from desp.methods.labels import check_labels, given_mask, is_high, padded_labels, require_labels
 from desp.samplers import ChainInfo, Record
+from desp.samplers.labels import LabelSampler
 from desp.sets import presence_mask
-from desp.settings import LabelLikelihoodSettings, SamplerSettings, require_setting
+from desp.settings import LabelLikelihoodSettings, LabelSamplerSettings, SamplerSettings, require_setting
+from desp.settings.base import require_variant
 
 MOST_ELEMENTS = 10
 # Codes whose labellings, up to 1024 each, are scored together.
@@ -82,12 +84,13 @@ class LabelLikelihood(Method):
         presence: Bool[Tensor, "b n"] | None = None,
         samples: int = 1,
     ) -> tuple[Float[Tensor, "bk n c"], ChainInfo]:
-        """K labellings for each code from their distribution; energies are computed once, without a chain."""
-        del sampler, record
+        """K labellings for each code by their probabilities; energies are computed once, without a chain."""
+        del record
+        settings = require_variant(sampler or self.settings.sampler, LabelSamplerSettings, "sampler")
+        choice = LabelSampler(settings)
         parts, mask = [], given_mask(code, presence)
         for codes, masks in zip(code.split(CODES_AT_ONCE), mask.split(CODES_AT_ONCE), strict=True):
-            probabilities = self._logits(codes, masks).softmax(dim=1)
-            chosen = torch.multinomial(probabilities, samples, replacement=True, generator=generator).flatten()
+            chosen = choice.choose(self._logits(codes, masks), samples, generator).flatten()
             high, repeated = self._labellings(code.device)[chosen], masks.repeat_interleave(samples, dim=0)
             parts.append(padded_labels(high, repeated, self.settings.labels, code.dtype))
         return torch.cat(parts), ChainInfo()

@@ -12,7 +12,8 @@ from desp.methods.labels import check_labels, given_mask, is_high, padded_labels
 from desp.nn.mlp import NEGATIVE_SLOPE
 from desp.samplers import ChainInfo, Record
 from desp.sets import presence_mask
-from desp.settings import SamplerSettings, TaggerSettings
+from desp.settings import LabelSamplerSettings, SamplerSettings, TaggerSettings
+from desp.settings.base import require_variant
 
 
 class _EquivariantLayer(nn.Module):
@@ -78,7 +79,11 @@ class Tagger(Method):
         record: Record,
         presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
-        """The more probable label of each element; there is no chain to record."""
-        del generator, sampler, record
+        """The more probable label of each element, or samples; there is no chain to record."""
+        del record
+        settings = require_variant(sampler or self.settings.sampler, LabelSamplerSettings, "sampler")
         mask = given_mask(code, presence)
-        return padded_labels(self.logits(code, mask) > 0, mask, self.settings.labels, code.dtype), ChainInfo()
+        logits = self.logits(code, mask)
+        if settings.min_probability is None:
+            logits = logits - torch.rand(mask.shape, generator=generator, device=code.device).logit()
+        return padded_labels(logits > 0, mask, self.settings.labels, code.dtype), ChainInfo()

@@ -10,8 +10,8 @@ Direction = Literal["lower", "higher", "near 0.5"]
 # What may follow a metric's name in the key of a score: that codes were rounded to bfloat16; how many tests were
 # scored, where it is not the usual number; the distance between sets of collections, where it is not Chamfer's;
 # that boxes were compared with exact ones; how many steps a descent took, where they are more than the predictor's
-# own.
-SUFFIXES = r"(_bfloat16_code)?(_all|_first\d+)?|_hungarian|_exact|_\d+_steps"
+# own; that labels were sampled, where the predictor's own are the most probable ones.
+SUFFIXES = r"(_bfloat16_code)?(_all|_first\d+)?|_hungarian|_exact|_\d+_steps|_sampled"
 
 
 @dataclass(frozen=True)

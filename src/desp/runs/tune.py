@@ -9,7 +9,7 @@ from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance, synchronized_clock
-from desp.settings import EDMSettings, LangevinSettings, SamplerSettings, to_json
+from desp.settings import EDMSettings, LabelSamplerSettings, LangevinSettings, SamplerSettings, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks import EvaluationSetup
 from desp.tasks.calibration import CALIBRATION_SAMPLES
@@ -38,7 +38,7 @@ def tune_run(
     before = settings.method.prediction_sampler
     if before is None or type(before) not in _CHANGES:
         raise SettingsError(
-            f"The method '{settings.method.kind}' has no sampler that can be tuned (langevin or edm)."
+            f"The method '{settings.method.kind}' has no sampler that can be tuned (langevin, edm or labels)."
         )
     run = folder.open()
     task, predictor = run.task, run.predictor
@@ -135,8 +135,16 @@ def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
         yield replace(sampler, aggregate="lowest" if sampler.aggregate == "mean" else "mean")
 
 
+def _thresholds(sampler: LabelSamplerSettings) -> Iterator[LabelSamplerSettings]:
+    """Independent samples, or the most probable answers; where the best one alone is predicted, as by a tagger,
+    the former only."""
+    for least in (None,) if sampler.min_probability == 1 else (None, 0.02, 0.03, 0.05, 0.07, 0.1):
+        yield replace(sampler, min_probability=least)
+
+
 # What is varied, in this order, each from the best so far.
 _CHANGES: dict[type, tuple[Candidates, ...]] = {
     LangevinSettings: (_ratios, _noises, _lengths, _momenta, _restarts),
     EDMSettings: (_each("steps", 10, 20, 40), _each("churn", 0.0, 0.2, 0.5)),
+    LabelSamplerSettings: (_thresholds,),
 }

@@ -51,6 +51,7 @@ from desp.settings.run import RunSettings as RunSettings
 from desp.settings.samplers import Aggregate as Aggregate
 from desp.settings.samplers import DescentSettings as DescentSettings
 from desp.settings.samplers import EDMSettings as EDMSettings
+from desp.settings.samplers import LabelSamplerSettings as LabelSamplerSettings
 from desp.settings.samplers import LangevinSettings as LangevinSettings
 from desp.settings.samplers import SamplerSettings as SamplerSettings
 from desp.settings.tasks import CelebaSettings as CelebaSettings

@@ -62,12 +62,16 @@ class DetectorSettings(MethodSettings):
     """A plain detector of boxes in images: a heat map of centres, with an offset and a size at each; no energy."""
 
     summary: ClassVar[str] = "boxes in images by a heat map of centres"
-    deterministic: ClassVar[bool] = True
     hidden: int = 128
     """Width of its heads."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden")
+
+    @property
+    def deterministic(self) -> bool:
+        """Nothing is sampled."""
+        return True
 
     @property
     def width(self) -> int:

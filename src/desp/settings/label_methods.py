@@ -8,6 +8,7 @@ from desp.settings.base import InputKind, require_positive, require_setting
 from desp.settings.encoders import EncoderSettings, MLPEncoderSettings
 from desp.settings.energies import DeepSetsSettings, EnergySettings
 from desp.settings.methods import EnergyMethodSettings, MethodSettings
+from desp.settings.samplers import LabelSamplerSettings
 
 
 def _require_two(labels: tuple[float, float]) -> None:
@@ -19,10 +20,9 @@ def _require_two(labels: tuple[float, float]) -> None:
 @dataclass(frozen=True)
 class TaggerSettings(MethodSettings):
     """The baseline of the paper's subset anomalies: permutation-equivariant layers (Zaheer et al. 2017) to a
-    probability for the label of each element. Labels are independent given the input, and there is one answer."""
+    probability for the label of each element. Labels are independent given the input."""
 
     summary: ClassVar[str] = "independent binary labels of given elements"
-    deterministic: ClassVar[bool] = True
     can_align: ClassVar[bool] = True
     hidden: int = 256
     """Width of the layers."""
@@ -32,10 +32,15 @@ class TaggerSettings(MethodSettings):
     """The two values of a label in scaled units: 0 and 1 if the data have these, or if automatic scaling of own
     data maps them there, as it does where one lies outside [-.05, 1.05] or they differ by less than .2. On CelebA
     -.5 and .5, as its task halves the labels -1 and 1."""
+    sampler: LabelSamplerSettings = field(default_factory=lambda: LabelSamplerSettings(min_probability=1.0))
+    """Which labels are predicted. By default the more probable one of each element, so that there is one answer;
+    with `min_probability` None independent samples."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
         _require_two(self.labels)
+        least = self.sampler.min_probability
+        require_setting(least in (None, 1), "sampler.min_probability", "1 or None for the method tagger", least)
 
     @property
     def width(self) -> int:
@@ -61,6 +66,8 @@ class LabelLikelihoodSettings(EnergyMethodSettings):
     """The two values of a label in scaled units: 0 and 1 if the data have these, or if automatic scaling of own
     data maps them there, as it does where one lies outside [-.05, 1.05] or they differ by less than .2. On CelebA
     -.5 and .5, as its task halves the labels -1 and 1."""
+    sampler: LabelSamplerSettings = field(default_factory=LabelSamplerSettings)
+    """Which labellings are predicted: by default exact samples."""
 
     def __post_init__(self) -> None:
         _require_two(self.labels)

@@ -23,8 +23,6 @@ class MethodSettings(Variant):
 
     has_energy: ClassVar[bool] = False
     """Whether sets have an energy, by which predictions can be compared."""
-    deterministic: ClassVar[bool] = False
-    """Whether all K predictions for one input are identical."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
     encoder: EncoderSettings | None = None
@@ -39,6 +37,11 @@ class MethodSettings(Variant):
     def width(self) -> int:
         """Width of its layers."""
         return self.backbone.hidden
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether all K predictions for one input are identical."""
+        return self.prediction_sampler is not None and self.prediction_sampler.deterministic
 
     @property
     def has_density(self) -> bool:
@@ -253,7 +256,6 @@ class SetRiskSettings(EnergyMethodSettings):
     """
 
     summary: ClassVar[str] = "a set distance as loss, such as DSPN"
-    deterministic: ClassVar[bool] = True
     distance: Distance = "chamfer"
     """The set distance that is minimised; where outputs are aligned with inputs, the Huber distance of elements i
     of both sets takes its place."""

@@ -15,6 +15,11 @@ class SamplerSettings(Variant):
     These settings only give a kind its name and values: each method builds its own sampler from them.
     """
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether all K samples for one input are identical."""
+        return False
+
 
 @SamplerSettings.register("langevin", "desp.samplers.langevin:LangevinSampler")
 @dataclass(frozen=True)
@@ -114,3 +119,29 @@ class DescentSettings(SamplerSettings):
 
     def __post_init__(self) -> None:
         require_positive(self, "steps", "step_size")
+
+    @property
+    def deterministic(self) -> bool:
+        """The start is learned, and nothing is drawn."""
+        return True
+
+
+@SamplerSettings.register("labels", "desp.samplers.labels:LabelSampler")
+@dataclass(frozen=True)
+class LabelSamplerSettings(SamplerSettings):
+    """Sampler: labels of all elements at once, by their probabilities, without a chain."""
+
+    min_probability: float | None = None
+    """None: K independent samples. A number: the most probable answers, each once, as far as they are at least so
+    probable; where fewer than K are, the most probable one takes the other places. 1: that one alone."""
+
+    def __post_init__(self) -> None:
+        least = self.min_probability
+        require_setting(
+            least is None or 0 < least <= 1, "min_probability", "above 0 and at most 1, or None", least
+        )
+
+    @property
+    def deterministic(self) -> bool:
+        """Where the most probable answer alone is predicted."""
+        return self.min_probability == 1

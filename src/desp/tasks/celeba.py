@@ -24,7 +24,7 @@ from desp.predictor import DataShape
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
-from desp.settings import CelebaSettings, DataDescription, TrainingSettings
+from desp.settings import CelebaSettings, DataDescription, LabelSamplerSettings, MethodSettings, TrainingSettings
 from desp.tasks.base import SHOWN, ShownExample, Task, shown_example
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
@@ -76,6 +76,24 @@ class FeatureNoise:
         features, presence = batch.x[..., :-1], batch.x[..., -1:]
         noise = torch.randn(features.shape, generator=generator, device=features.device)
         return replace(batch, x=torch.cat([features + self.deviation * noise, presence], dim=-1))
+
+
+def _sampled(method: MethodSettings) -> LabelSamplerSettings | None:
+    """Independent samples, by which methods that predict the most probable answers are scored as well."""
+    sampler = method.prediction_sampler
+    if not isinstance(sampler, LabelSamplerSettings) or sampler.min_probability is None:
+        return None
+    return replace(sampler, min_probability=None)
+
+
+def _scores(predicted: Bool[Tensor, "b k n"], valid: Bool[Tensor, "b s"]) -> dict[str, float]:
+    """Of all sets and, with "ambiguous/" in front of a name, of those with several valid answers."""
+    candidates, ambiguous = candidate_subsets(SET_SIZE), valid.sum(dim=1) > 1
+    scores = subset_scores(predicted, candidates, valid)
+    if not ambiguous.any():
+        return scores
+    apart = subset_scores(predicted[ambiguous], candidates, valid[ambiguous])
+    return scores | {f"ambiguous/{name}": value for name, value in apart.items()}
 
 
 class CelebaTask(Task):
@@ -216,19 +234,18 @@ class CelebaTask(Task):
         """Precision, recall and F1 of all test sets, and of ambiguous ones alone."""
         scored = self._sets("test", setup.protocol.test_examples[0] or 0)
         predicted, energy = self._predict(setup, scored.batch.x, "test chains")
-        answers = scored.valid.sum(dim=1)
-        ambiguous, candidates = answers > 1, candidate_subsets(SET_SIZE)
-        scores = subset_scores(predicted, candidates, scored.valid)
+        scores = _scores(predicted, scored.valid)
         scores = {"score": scores["f1"], **scores}
-        of_ambiguous = {}
-        if ambiguous.any():
-            apart = subset_scores(predicted[ambiguous], candidates, scored.valid[ambiguous])
-            scores |= {f"ambiguous/{name}": value for name, value in apart.items()}
-            of_ambiguous = {"valid_answers_of_ambiguous": float(answers[ambiguous].double().mean())}
+        if (sampler := _sampled(setup.predictor.method_settings)) is not None:
+            found, _ = self._predict(replace(setup, sampler=sampler), scored.batch.x, "test chains")
+            scores |= {f"{name}_sampled": value for name, value in _scores(found, scored.valid).items()}
+        answers = scored.valid.sum(dim=1)
+        several = answers[answers > 1]
+        of_ambiguous = {"valid_answers_of_ambiguous": float(several.double().mean())} if len(several) else {}
         details = {
             "sets": len(answers),
             "samples": predicted.shape[1],
-            "ambiguous_sets": int(ambiguous.sum()),
+            "ambiguous_sets": len(several),
             "valid_answers": float(answers.double().mean()),
             **of_ambiguous,
             **self._facts(),
@@ -256,8 +273,9 @@ class CelebaTask(Task):
     def _predict(self, setup: EvaluationSetup, x: Tensor, name: str) -> tuple[Bool[Tensor, "b k n"], float]:
         """Inliers of ten predictions, on the CPU, and the mean energy of the predictions."""
         predictor, found, energies = setup.predictor, [], []
-        # A deterministic method gives the same answer every time.
-        samples = 1 if predictor.method_settings.deterministic else PREDICTIONS
+        # What is deterministic gives the same answer every time.
+        same = (setup.sampler or predictor.method_settings).deterministic
+        samples = 1 if same else PREDICTIONS
         for first in range(0, len(x), SETS_AT_ONCE):
             some = x[first : first + SETS_AT_ONCE]
             code, raw = setup.sample([some], samples, name, first)
