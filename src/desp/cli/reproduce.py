@@ -17,7 +17,7 @@ from desp.runs.folder import RunFolder
 from desp.settings import RunSettings, TaskSettings
 
 EXAMPLES = """  desp reproduce toy
-  desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
+  desp reproduce toy --seeds 0 1 2 --jobs 6 --results my-results
   desp reproduce toy --recipes polygons-desp digits-desp --seeds 0
   desp reproduce mnist --data-dir ~/data --seeds 0
   desp reproduce clevr --generated --seeds 1 2
@@ -28,9 +28,9 @@ EXAMPLES = """  desp reproduce toy
 class _ReproduceArguments:
     """Train, score and record every recipe of a table, for several seeds; scored by the protocol `full`.
 
-    Each run is a process of its own. What is done already is skipped and what was begun is resumed, so the same
-    command goes on after any interruption. Several jobs share one GPU best under CUDA's multi-process service
-    (`nvidia-cuda-mps-control -d`).
+    Each run is a process of its own. What was begun is resumed, and what --results has is neither trained nor
+    recorded again, so the same command goes on after any interruption. Several jobs share one GPU best under
+    CUDA's multi-process service (`nvidia-cuda-mps-control -d`).
     """
 
     table: Annotated[str, tyro.conf.Positional]
@@ -42,7 +42,8 @@ class _ReproduceArguments:
     runs: Path = Path("runs")
     """Folder for run folders."""
     results: Path = Path("results")
-    """Folder for recorded results."""
+    """Folder for recorded results. The project's own `results` has many already: name another to make them
+    anew."""
     recipes: tuple[str, ...] = ()
     """Only these recipes; all of the table if not given."""
     data_dir: Path | None = None
@@ -75,6 +76,9 @@ def run(arguments: list[str]) -> None:
         ablate=options.ablate,
     )
     jobs = _with_data([job(name, seed) for seed in options.seeds for name in names])
+    for job_done in (item for item in jobs if not any(item.commands())):
+        print(f"{job_done.recipe} seed {job_done.seed}: was in {options.results} before, and stays", flush=True)
+    jobs = [item for item in jobs if any(item.commands())]
     options.runs.mkdir(parents=True, exist_ok=True)
     failed: list[Job] = []
 

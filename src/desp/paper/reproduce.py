@@ -90,17 +90,19 @@ class Job:
         return [part for name in changed for part in (f"--task.{name.replace('_', '-')}", str(own[name]))]
 
     def commands(self) -> Iterator[list[str]]:
-        """The commands that are left to do."""
+        """The commands that are left to do; none where all results are there, with or without the run."""
         data = ["--data-dir", str(self.data_dir)] if self.data_dir else []
-        if not (self.folder / "summary.json").exists():
+        varies = self.ablate and stochastic_sampler(get_recipe(self.recipe).build().method) is not None
+        measured = {"evaluate": self.results} | ({"ablate": self.results / "ablations"} if varies else {})
+        left = [
+            [command, str(self.folder), "--record", str(results), *data]
+            for command, results in measured.items()
+            if not result_path(results, self.recipe, self.seed, self.data).exists()
+        ]
+        if left and not (self.folder / "summary.json").exists():
             begun = ["--resume"] if (self.folder / "settings.json").exists() else self._task_flags()
             yield ["train", self.recipe, "--run", str(self.folder), "--seed", str(self.seed), *begun, *data]
-        if not result_path(self.results, self.recipe, self.seed, self.data).exists():
-            yield ["evaluate", str(self.folder), "--record", str(self.results), *data]
-        ablations = self.results / "ablations"
-        varies = self.ablate and stochastic_sampler(get_recipe(self.recipe).build().method) is not None
-        if varies and not result_path(ablations, self.recipe, self.seed, self.data).exists():
-            yield ["ablate", str(self.folder), "--record", str(ablations), *data]
+        yield from left
 
     def carry_out(self, children: "_Children") -> str | None:
         """Do what is left; returns what went wrong, or None."""

@@ -245,8 +245,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
 
     @torch.no_grad()
     def energy(self, x: Any, sets: Any) -> Tensor:
-        """The energy (B,) of one set for each input of a batch; lower is more plausible, where the cardinality is
-        predicted only among sets of one cardinality.
+        """The energy (B,) of one set for each input of a batch; lower is more plausible among sets of one
+        input, where the cardinality is predicted among those of one cardinality.
 
         Args:
             x: a batch of inputs.
