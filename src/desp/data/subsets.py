@@ -120,6 +120,10 @@ class ItemPool:
     def __len__(self) -> int:
         return len(self.attributes)
 
+    def words(self, mask: Bool[Tensor, " a"]) -> tuple[str, ...]:
+        """The names of those attributes that a mask has."""
+        return tuple(name for name, has in zip(self.names, mask.tolist(), strict=True) if has)
+
     def features_of(self, items: Int[Tensor, "b n"], generator: torch.Generator) -> Float[Tensor, "b n h"]:
         """Features of items by their numbers; where there are several views, a random one of each."""
         if self.features.dim() == 2:

@@ -9,6 +9,7 @@ from desp.report.figures.plots import ablation_picture, calibration_picture, lea
 from desp.report.figures.points import Axes2D
 from desp.report.folder import RunRecord
 from desp.report.numbers import duration, is_number, readable
+from desp.report.subsets import subset_tables
 from desp.report.tables import flatten, folded, names_table, rows_table, settings_tables
 from desp.results import ablation_headings
 from desp.runs.folder import WRITTEN_BY
@@ -95,8 +96,10 @@ def _predictions(record: RunRecord) -> str:
         return _missing("There are no predictions yet: they need a trained model.", "samples.json")
     labels = ", ".join(str(item.get("label", "")) for item in examples)
     note = _ONE_ANSWER if samples.get("one_answer") else _MANY_ANSWERS
+    same = record.method is not None and record.method.deterministic
+    if all("items" in item for item in examples):
+        return subset_tables(examples, same)
     if all("elements" in item for item in examples):
-        same = record.method is not None and record.method.deterministic
         return _aligned(examples, same)
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     note += f"{_ENERGIES if _has_energy(record) else ''}</p>"

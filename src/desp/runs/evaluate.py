@@ -15,7 +15,7 @@ from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
 from desp.runs.folder import RunFolder, differences
 from desp.runs.provenance import provenance
-from desp.runs.shown import drawing_axes, image_uri
+from desp.runs.shown import drawing_axes, file_uri, image_uri
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks import EvaluationSetup, ShownExample
@@ -135,6 +135,7 @@ def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: i
         "input": example.input,
         **({"image": image_uri(example.x)} if drawn_over else {}),
         **elements,
+        **_items(example),
         "truth": [_rounded(item[:, columns]) for item in example.truth],
         "samples": [
             {"set": _rounded(item[:, columns]), "energy": float(energy)}
@@ -142,6 +143,21 @@ def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: i
         ],
         "chain": _chain(predictor, example, seed),
     }
+
+
+def _items(example: ShownExample) -> dict[str, Any]:
+    """The elements as people know them, with small pictures, where a task tells."""
+    if not example.items:
+        return {}
+    items = [
+        {
+            "name": item.name,
+            "facts": list(item.facts),
+            "image": None if item.image is None else file_uri(item.image),
+        }
+        for item in example.items
+    ]
+    return {"items": items, "reasons": list(example.reasons)}
 
 
 def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[str, Any]:

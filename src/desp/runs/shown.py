@@ -15,7 +15,7 @@ from torch import Tensor
 from desp.boxes import FARTHEST_NORMALISED
 from desp.data.base import to_float
 from desp.data.images import Bytes, UnusableImage, image_size, read_image
-from desp.errors import DataError
+from desp.errors import DataError, DespError
 from desp.predictor import DataShape
 from desp.runs.folder import LoadedRun
 from desp.tasks.base import default_axes
@@ -72,6 +72,15 @@ def image_uri(image: UInt8[Tensor, "c height width"] | Float[Tensor, "c height w
     height, width = (max(1, round(share * side)) for side in values.shape[1:])
     pixels = (F.adaptive_avg_pool2d(values, (height, width)) * 255).round().byte()
     return f"data:image/png;base64,{base64.b64encode(_png(pixels)).decode('ascii')}"
+
+
+def file_uri(path: Path) -> str | None:
+    """An image file as a small PNG inside a text; None where it cannot be read, or the extra for pictures is not
+    installed: a picture is not worth a failed run."""
+    try:
+        return image_uri(torch.from_numpy(read_image(path, None)))
+    except (DespError, UnusableImage):
+        return None
 
 
 def _png(pixels: UInt8[Tensor, "3 height width"]) -> bytes:

@@ -35,13 +35,39 @@ def default_axes(features: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class ShownItem:
+    """An element of an input that outputs are aligned with, as people know it.
+
+    Attributes:
+        name: of the element.
+        facts: what is true of it, in words.
+        image: a picture of it, if there is one.
+    """
+
+    name: str
+    facts: tuple[str, ...] = ()
+    image: Path | None = None
+
+
+@dataclass(frozen=True)
 class ShownExample:
-    """An input to show, with true sets for it."""
+    """An input to show, with true sets for it.
+
+    Attributes:
+        label: what it is.
+        input: in words or numbers, where it is small.
+        x: as a model sees it.
+        truth: all true sets that are known.
+        items: its elements as people know them, where labels say which of them belong.
+        reasons: why each of the true sets is one, where there are items.
+    """
 
     label: str
     input: Any
     x: Tensor
     truth: list[Tensor]
+    items: tuple[ShownItem, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 def shown_example(label: str, example: Example) -> ShownExample:

@@ -25,7 +25,7 @@ from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
 from desp.settings import CelebaSettings, DataDescription, LabelSamplerSettings, MethodSettings, TrainingSettings
-from desp.tasks.base import SHOWN, ShownExample, Task, shown_example
+from desp.tasks.base import SHOWN, ShownExample, ShownItem, Task, shown_example
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
 PREDICTIONS = 10
@@ -208,11 +208,28 @@ class CelebaTask(Task):
     def shown_examples(self, seed: int) -> list[ShownExample]:
         """Ambiguous test sets, and one with a single answer."""
         examples = self.scored_examples(seed, self.protocol("quick"))
-        several = [item for item in examples if len(item[1]) > 1][: SHOWN - 1]
-        single = [item for item in examples if len(item[1]) == 1][: SHOWN - len(several)]
+        several = [number for number, item in enumerate(examples) if len(item[1]) > 1][: SHOWN - 1]
+        single = [number for number, item in enumerate(examples) if len(item[1]) == 1][: SHOWN - len(several)]
         labels = [*("ambiguous set" for _ in several), *("set with one answer" for _ in single)]
-        shown = zip(labels, [*several, *single], strict=True)
-        return [shown_example(f"{number}: {label}", item) for number, (label, item) in enumerate(shown, start=1)]
+        shown = enumerate(zip(labels, [*several, *single], strict=True), start=1)
+        return [
+            self._with_items(shown_example(f"{place}: {label}", examples[number]), number)
+            for place, (label, number) in shown
+        ]
+
+    def _with_items(self, example: ShownExample, number: int) -> ShownExample:
+        """The faces of a test set, by what they are, and what the inliers of each answer share."""
+        pool, rows = self.pools["test"], self._drawn["test"].items[number].tolist()
+        attributes = pool.attributes[rows]
+        items = tuple(self._item(row, pool.words(pool.attributes[row])) for row in rows)
+        shared = [attributes[(answer[:, 0] > 0).cpu()].all(dim=0) for answer in example.truth]
+        return replace(example, items=items, reasons=tuple(", ".join(pool.words(mask)) for mask in shared))
+
+    def _item(self, row: int, facts: tuple[str, ...]) -> ShownItem:
+        if self.settings.source == "simulated":
+            return ShownItem(f"item {row + 1}", facts)
+        path = self.data.image_path("test", row)
+        return ShownItem(path.name, facts, path if path.is_file() else None)
 
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Sets of items that are neither trained nor tested on."""
