@@ -75,6 +75,10 @@ def test_features_are_those_of_the_classifier(folder: Path, told: list[str], tmp
         torch.testing.assert_close(getattr(data, part).features, pooled, atol=2e-3, rtol=2e-3)
         array = np.load(folder / "desp-cache-32" / "features" / f"{part}.npy")
         assert array.dtype == np.float16
+    columns = [faces.attribute_names.index(name) for name in USED]
+    for part in PARTS:
+        _, logits = classifier.compute_features(model, faces.images, faces.rows(part))
+        torch.testing.assert_close(data.logits[part], logits[:, columns], atol=2e-3, rtol=2e-3)
 
 
 def test_features_are_made_once(folder: Path, told: list[str]) -> None:

@@ -142,3 +142,16 @@ def test_features_in_batches_are_those_of_single_images(
         torch.testing.assert_close(one, other)
     changed, _ = compute_features(model, images, torch.arange(7), torch.Generator().manual_seed(0))
     assert not torch.allclose(changed, whole[0])
+
+
+def test_features_of_an_image_and_its_mirror_image_are_the_same(data: tuple[Tensor, Tensor, Tensor]) -> None:
+    images, model = data[0], AttributeClassifier(3).eval()
+    rows = torch.arange(7)
+    found = compute_features(model, images, rows)
+    with torch.no_grad():
+        single = model(images[:7] / 255)
+    for one, other, plain in zip(
+        found, compute_features(model, images.flip(dims=(3,)), rows), single, strict=True
+    ):
+        torch.testing.assert_close(one, other)
+        assert not torch.allclose(one, plain)

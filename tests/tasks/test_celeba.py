@@ -59,7 +59,7 @@ def setup(predictor: Any, task: CelebaTask, count: int = 60, samples: int = 10) 
 
 def answers_of(task: CelebaTask, x: Tensor, count: int) -> list[Tensor]:
     """All valid answers (answers, 5) of test sets, looked up by their inputs."""
-    scored = task._sets("test", count)
+    scored = task.scored_sets("test", count)
     places = (x.unsqueeze(1) == scored.batch.x).flatten(2).all(dim=2).float().argmax(dim=1)
     return [candidate_subsets(5)[scored.valid[place]] for place in places]
 
@@ -112,11 +112,11 @@ def test_noise_on_training_features_leaves_presence_alone() -> None:
     assert not difference[..., -1].any()
     assert torch.equal(first.sets.elements, second.sets.elements)
     # Nothing is added to what is scored.
-    assert torch.equal(noisy._sets("test", 9).batch.x, plain._sets("test", 9).batch.x)
+    assert torch.equal(noisy.scored_sets("test", 9).batch.x, plain.scored_sets("test", 9).batch.x)
 
 
 def test_noise_is_drawn_by_the_generator() -> None:
-    batch = Batch(torch.zeros(2, 5, 4), make_task(SIMULATED)._sets("test", 2).batch.sets)
+    batch = Batch(torch.zeros(2, 5, 4), make_task(SIMULATED).scored_sets("test", 2).batch.sets)
     noise = FeatureNoise(torch.tensor([1.0, 2.0, 0.0]))
     first, again, other = (noise(batch, make_generator(seed)).x for seed in (1, 1, 2))
     assert torch.equal(first, again)
@@ -127,16 +127,16 @@ def test_noise_is_drawn_by_the_generator() -> None:
 def test_scored_sets_are_always_the_same_and_of_their_own_items(task: CelebaTask) -> None:
     other = make_task(SIMULATED, seed=5)
     assert isinstance(other, CelebaTask)
-    assert torch.equal(task._sets("test", 30).batch.x, other._sets("test", 30).batch.x)
+    assert torch.equal(task.scored_sets("test", 30).batch.x, other.scored_sets("test", 30).batch.x)
     assert torch.equal(task.validation_batch(1, 30).x, other.validation_batch(2, 30).x)
-    assert not torch.equal(task._sets("test", 30).batch.x, task._sets("validation", 30).batch.x)
+    assert not torch.equal(task.scored_sets("test", 30).batch.x, task.scored_sets("validation", 30).batch.x)
     for part in ("test", "validation"):
         known = task.pools[part].features
-        assert (task._sets(part, 8).batch.x[:, :, None, :-1] == known).all(dim=3).any(dim=2).all()
+        assert (task.scored_sets(part, 8).batch.x[:, :, None, :-1] == known).all(dim=3).any(dim=2).all()
 
 
 def test_fewer_sets_are_the_first_of_many(task: CelebaTask) -> None:
-    few, many = task._sets("test", 20), task._sets("test", 200)
+    few, many = task.scored_sets("test", 20), task.scored_sets("test", 200)
     assert torch.equal(few.batch.x, many.batch.x[:20])
     assert torch.equal(few.valid, many.valid[:20])
     assert torch.equal(few.batch.sets.elements, many.batch.sets.elements[:20])
@@ -147,7 +147,7 @@ def test_examples_have_all_valid_answers(task: CelebaTask) -> None:
     examples = task.scored_examples(0, protocol)
     assert len(examples) == 40
     assert {len(answers) for _, answers in examples} > {1, 2}
-    scored = task._sets("test", 40)
+    scored = task.scored_sets("test", 40)
     for (x, answers), row, drawn in zip(examples, scored.valid, scored.batch.sets.elements, strict=True):
         assert len(answers) == int(row.sum())
         assert any(torch.equal(answer, drawn) for answer in answers)
@@ -169,7 +169,7 @@ def test_valid_answers_drawn_at_random_score_as_they_should(task: CelebaTask, kn
         return torch.stack(chosen)
 
     evaluation = task.evaluate(setup(knows(draw), task))
-    counts = task._sets("test", 60).valid.sum(dim=1).double()
+    counts = task.scored_sets("test", 60).valid.sum(dim=1).double()
     expected = float((1 - (1 - 1 / counts) ** 10).mean())
     assert evaluation.raw["precision"] == evaluation.raw["ambiguous/precision"] == 1
     assert evaluation.raw["recall"] == pytest.approx(expected, abs=0.03)
@@ -186,7 +186,7 @@ def test_valid_answers_drawn_at_random_score_as_they_should(task: CelebaTask, kn
 def test_one_answer_has_little_recall_where_several_are_valid(task: CelebaTask, knows: Make) -> None:
     first = knows(lambda x, _: torch.stack([answers[0] for answers in answers_of(task, x, 60)]))
     scores = task.evaluate(setup(first, task)).raw
-    counts = task._sets("test", 60).valid.sum(dim=1).double()
+    counts = task.scored_sets("test", 60).valid.sum(dim=1).double()
     assert scores["precision"] == 1
     assert scores["recall"] == pytest.approx(float((1 / counts).mean()))
     assert scores["ambiguous/recall"] == pytest.approx(float((1 / counts[counts > 1]).mean()))
@@ -232,9 +232,9 @@ def test_validation_is_one_minus_f1_of_ten_predictions(task: CelebaTask, knows: 
     examples = task.validation_batch(0, 50)
     score = task.validation_score(setup(everything, task, samples=2), examples)
     with pytest.raises(DataError, match="must be those of validation_batch"):
-        task.validation_score(setup(everything, task), task._sets("test", 50).batch)
+        task.validation_score(setup(everything, task), task.scored_sets("test", 50).batch)
     assert len(everything.asked[-1].x) == 500
-    valid = task._sets("validation", 50).valid
+    valid = task.scored_sets("validation", 50).valid
     precision = float(valid[:, 0].double().mean())
     recall = float((valid[:, 0].double() / valid.sum(dim=1)).mean())
     assert score == pytest.approx(1 - 2 * precision * recall / (precision + recall))
@@ -263,7 +263,7 @@ def test_faces_are_read_by_their_features(tmp_path: Path, monkeypatch: pytest.Mo
     seen = next(source.batches(0)).x[..., :-1]
     for view in views:  # both are drawn
         assert (seen.unsqueeze(2) == view).all(dim=3).any()
-    assert faces._sets("test", 4).batch.x.shape == (4, *shape.input_shape)
+    assert faces.scored_sets("test", 4).batch.x.shape == (4, *shape.input_shape)
     facts_of_result = faces._facts()
     assert facts_of_result["features"]["views"] == 2
     assert facts_of_result["checksum"] == faces.fingerprint()

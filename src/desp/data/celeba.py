@@ -36,7 +36,8 @@ class CelebaData:
         names: of the image files, by part, in the order of the items.
         split: "official" or "70/10/20".
         feature_settings: what the features were made with.
-        scores: of the classifier that gave them.
+        logits: (M, A) by part, what the classifier that gave the features says of the attributes.
+        scores: of this classifier.
         skips: what was left out.
     """
 
@@ -49,6 +50,7 @@ class CelebaData:
     names: dict[Part, tuple[str, ...]]
     split: str
     feature_settings: dict[str, Any]
+    logits: dict[Part, Tensor]
     scores: dict[str, float | None]
     skips: Skips
 
@@ -91,6 +93,7 @@ def load_celeba(data_dir: str | Path | None = None) -> CelebaData:
         names=names,
         split=facts.split,
         feature_settings=facts.settings,
+        logits={part: features.logits[part].float() for part in PARTS},
         scores=facts.scores,
         skips=Skips(facts.skips["counts"], facts.skips["examples"]),
     )

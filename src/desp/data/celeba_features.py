@@ -18,8 +18,8 @@ from desp.data.celeba_lists import PARTS, Part
 from desp.data.image_cache import map_array, write_array
 from desp.storage import write_json
 
-FOLDER, FACTS = "features", "features.json"
-VERSION = 1
+FOLDER, FACTS, LOGITS = "features", "features.json", "{}-logits"
+VERSION = 2
 """Of how features are made and kept; raise it where that changes."""
 
 
@@ -54,23 +54,26 @@ class FaceFeatures:
 
     Attributes:
         parts: (M, H) each, or (V, M, H) where there are V views of each face.
+        logits: (M, A) each, of the used attributes, of faces as they are.
         facts: what is known of them.
     """
 
     parts: dict[Part, Tensor]
+    logits: dict[Part, Tensor]
     facts: FeatureFacts
 
 
-def save_features(root: Path, parts: dict[Part, Tensor], facts: FeatureFacts) -> None:
-    """Write features, as `FaceFeatures` has them, into a folder of `root`, in place of those that are there."""
+def save_features(root: Path, features: FaceFeatures) -> None:
+    """Write features into a folder of `root`, in place of those that are there."""
     folder = root / FOLDER
     (folder / FACTS).unlink(missing_ok=True)
     digest = hashlib.blake2b(digest_size=16)
     for part in PARTS:
-        array = parts[part].to("cpu", torch.float16).contiguous().numpy()
-        digest.update(array.data)
-        write_array(folder / f"{part}.npy", array)
-    known = {**asdict(facts), "digest": digest.hexdigest(), "version": VERSION}
+        for tensors, name in ((features.parts, part), (features.logits, LOGITS.format(part))):
+            array = tensors[part].to("cpu", torch.float16).contiguous().numpy()
+            digest.update(array.data)
+            write_array(folder / f"{name}.npy", array)
+    known = {**asdict(features.facts), "digest": digest.hexdigest(), "version": VERSION}
     write_json(folder / FACTS, known)
 
 
@@ -97,7 +100,9 @@ def _load(folder: Path) -> FaceFeatures | None:
             return None
         facts = FeatureFacts(**known)
         parts: dict[Part, Tensor] = {part: map_array(folder / f"{part}.npy") for part in PARTS}
-        whole = all(parts[part].shape[-2] == len(facts.names[part]) for part in PARTS)
+        logits: dict[Part, Tensor] = {part: map_array(folder / f"{LOGITS.format(part)}.npy") for part in PARTS}
+        tensors = (parts, logits)
+        whole = all(item[part].shape[-2] == len(facts.names[part]) for part in PARTS for item in tensors)
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
         return None
-    return FaceFeatures(parts, facts) if whole else None
+    return FaceFeatures(parts, logits, facts) if whole else None

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.data.celeba import check_pools
 from desp.data.celeba_faces import CelebaFaces, celeba_roots, read_faces
-from desp.data.celeba_features import VERSION, FeatureFacts, load_features, save_features
+from desp.data.celeba_features import VERSION, FaceFeatures, FeatureFacts, load_features, save_features
 from desp.data.celeba_lists import PARTS, USED, Part
 from desp.data.image_cache import Progress, exclusive, writable
 from desp.errors import DataError
@@ -61,8 +61,8 @@ def prepare_celeba(
     with exclusive(root / "features.lock"):
         found = load_features(roots, *wanted)  # where another process has made them in the meantime
         if found is None:
-            features, scores = _make(faces, settings, where, root / CHECKPOINTS, progress)
-            save_features(root, features, _facts(faces, settings, scores))
+            features, logits = _make(faces, settings, where, root / CHECKPOINTS, progress)
+            save_features(root, _with_facts(faces, settings, features, logits))
             shutil.rmtree(root / CHECKPOINTS, ignore_errors=True)
     found = found or load_features([root], *wanted)
     if found is None:
@@ -70,16 +70,22 @@ def prepare_celeba(
     return found.facts
 
 
-def _facts(faces: CelebaFaces, settings: FeatureSettings, scores: dict[str, float | None]) -> FeatureFacts:
-    return FeatureFacts(
+def _with_facts(
+    faces: CelebaFaces, settings: FeatureSettings, features: dict[Part, Tensor], logits: Float[Tensor, "m a"]
+) -> FaceFeatures:
+    """Features by part, with the logits of the used attributes and all that is known of them."""
+    columns = [faces.attribute_names.index(name) for name in USED]
+    used = logits[:, columns]
+    facts = FeatureFacts(
         data=faces.files.fingerprint,
         settings=asdict(settings),
         found=len(faces.files.images),
         split=faces.split,
         names={part: list(faces.names_of(part)) for part in PARTS},
-        scores=scores,
+        scores=_scores(faces, used, faces.attributes[:, columns]),
         skips=asdict(faces.skips),
     )
+    return FaceFeatures(features, {part: used[faces.rows(part)] for part in PARTS}, facts)
 
 
 def fold_of_faces(count: int, settings: FeatureSettings) -> Int[Tensor, " m"]:
@@ -97,8 +103,8 @@ def _make(
     device: torch.device,
     folder: Path,
     progress: Progress | None,
-) -> tuple[dict[Part, Tensor], dict[str, float | None]]:
-    """Train a classifier for each fold; features by part, (M, H) or (V, M, H), and scores."""
+) -> tuple[dict[Part, Tensor], Float[Tensor, "m a"]]:
+    """Train a classifier for each fold; features by part, (M, H) or (V, M, H), and logits of all attributes."""
     images, attributes = faces.images.to(device), faces.attributes.to(device)
     folds, training = fold_of_faces(len(faces.names), settings), faces.rows("training")
     views: list[Tensor] = []
@@ -120,7 +126,7 @@ def _make(
     features: dict[Part, Tensor] = {part: views[0][faces.rows(part)] for part in PARTS}
     if settings.views > 1:
         features["training"] = torch.stack([view[training] for view in views])
-    return features, _scores(faces, logits)
+    return features, logits
 
 
 def _view(
@@ -141,13 +147,14 @@ def _told(progress: Progress | None, word: str) -> Callable[[int, int], None] | 
     return None if progress is None else lambda done, total: progress(word, done, total)
 
 
-def _scores(faces: CelebaFaces, logits: Float[Tensor, "m a"]) -> dict[str, float | None]:
+def _scores(
+    faces: CelebaFaces, logits: Float[Tensor, "m a"], attributes: Bool[Tensor, "m a"]
+) -> dict[str, float | None]:
     """Accuracy and mean AUC over the used attributes; None where no attribute has faces with and without it."""
-    columns = [faces.attribute_names.index(name) for name in USED]
     scores: dict[str, float | None] = {}
     for part in ("validation", "test"):
         rows = faces.rows(part)
-        guess, truth = logits[rows][:, columns], faces.attributes[rows][:, columns]
+        guess, truth = logits[rows], attributes[rows]
         scores[f"{part}_accuracy"] = float(((guess > 0) == truth).double().mean())
         areas = roc_auc(guess, truth)
         known = areas[~areas.isnan()]

@@ -181,7 +181,7 @@ def compute_features(
     rows: Int[Tensor, " k"],
     generator: torch.Generator | None = None,
 ) -> tuple[Float[Tensor, "k c"], Float[Tensor, "k a"]]:
-    """Pooled features and logits of images, on the CPU.
+    """Pooled features and logits of images, each the mean of those of the image and its mirror image, on the CPU.
 
     Args:
         model: the classifier.
@@ -193,6 +193,8 @@ def compute_features(
     with _deterministic():
         for some in rows.split(AT_ONCE):
             x = to_float(images[some.to(images.device)], torch.float32)
-            pooled, logits = model(x if generator is None else FaceAugmentation()(x, generator))
-            found.append((pooled.cpu(), logits.cpu()))
+            x = x if generator is None else FaceAugmentation()(x, generator)
+            both = zip(model(x), model(x.flip(dims=(3,))), strict=True)
+            pooled, logits = ((one + other).cpu() / 2 for one, other in both)
+            found.append((pooled, logits))
     return torch.cat([pooled for pooled, _ in found]), torch.cat([logits for _, logits in found])

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.data.arrays import Example
@@ -42,10 +42,12 @@ class ScoredSets:
     Attributes:
         batch: inputs, each with the answer it was drawn for.
         valid: (B, S), which of `candidate_subsets` are valid.
+        items: (B, N), numbers of items in the pool.
     """
 
     batch: Batch
     valid: Bool[Tensor, "b s"]
+    items: Int[Tensor, "b n"]
 
 
 def labelled(pool: ItemPool, drawn: DrawnSets, generator: torch.Generator) -> Batch:
@@ -86,7 +88,7 @@ def _sampled(method: MethodSettings) -> LabelSamplerSettings | None:
     return replace(sampler, min_probability=None)
 
 
-def _scores(predicted: Bool[Tensor, "b k n"], valid: Bool[Tensor, "b s"]) -> dict[str, float]:
+def scores_by_ambiguity(predicted: Bool[Tensor, "b k n"], valid: Bool[Tensor, "b s"]) -> dict[str, float]:
     """Of all sets and, with "ambiguous/" in front of a name, of those with several valid answers."""
     candidates, ambiguous = candidate_subsets(SET_SIZE), valid.sum(dim=1) > 1
     scores = subset_scores(predicted, candidates, valid)
@@ -186,7 +188,7 @@ class CelebaTask(Task):
             return None
         return FeatureNoise(self.settings.feature_noise * self._statistics()[1].to(pool.features.device))
 
-    def _sets(self, part: str, count: int) -> ScoredSets:
+    def scored_sets(self, part: str, count: int) -> ScoredSets:
         """The first sets of a part, always the same, with all their valid answers."""
         pool, generator = self.pools[part], make_generator("celeba", part)
         if part not in self._drawn or len(self._drawn[part].items) < count:
@@ -196,12 +198,12 @@ class CelebaTask(Task):
             self._drawn[part] = draw_sets(pool, max(count, most), generator)
         drawn = DrawnSets(self._drawn[part].items[:count], self._drawn[part].inliers[:count])
         valid = valid_subsets(pool.bits[drawn.items], pool.attributes.shape[1])
-        return ScoredSets(labelled(pool, drawn, generator), valid)
+        return ScoredSets(labelled(pool, drawn, generator), valid, drawn.items)
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Test sets with the labels of all valid answers."""
         del seed
-        scored = self._sets("test", protocol.test_examples[0] or 0)
+        scored = self.scored_sets("test", protocol.test_examples[0] or 0)
         labels = torch.where(candidate_subsets(SET_SIZE), 1.0, -1.0).unsqueeze(-1)
         return [(x, tuple(labels[row])) for x, row in zip(scored.batch.x, scored.valid, strict=True)]
 
@@ -234,12 +236,12 @@ class CelebaTask(Task):
     def validation_batch(self, seed: int, count: int) -> Batch:
         """Sets of items that are neither trained nor tested on."""
         del seed
-        return self._sets("validation", count).batch
+        return self.scored_sets("validation", count).batch
 
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
         """One minus F1 of ten predictions, so that lower is better; `examples` are those of `validation_batch`,
         whose valid answers are all known."""
-        scored = self._sets("validation", len(examples.x))
+        scored = self.scored_sets("validation", len(examples.x))
         if not torch.equal(examples.x, scored.batch.x):
             raise DataError(
                 "Sets to validate on must be those of validation_batch: of others no answers are known."
@@ -249,13 +251,15 @@ class CelebaTask(Task):
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Precision, recall and F1 of all test sets, and of ambiguous ones alone."""
-        scored = self._sets("test", setup.protocol.test_examples[0] or 0)
+        scored = self.scored_sets("test", setup.protocol.test_examples[0] or 0)
         predicted, energy = self._predict(setup, scored.batch.x, "test chains")
-        scores = _scores(predicted, scored.valid)
+        scores = scores_by_ambiguity(predicted, scored.valid)
         scores = {"score": scores["f1"], **scores}
         if (sampler := _sampled(setup.predictor.method_settings)) is not None:
             found, _ = self._predict(replace(setup, sampler=sampler), scored.batch.x, "test chains")
-            scores |= {f"{name}_sampled": value for name, value in _scores(found, scored.valid).items()}
+            scores |= {
+                f"{name}_sampled": value for name, value in scores_by_ambiguity(found, scored.valid).items()
+            }
         answers = scored.valid.sum(dim=1)
         several = answers[answers > 1]
         of_ambiguous = {"valid_answers_of_ambiguous": float(several.double().mean())} if len(several) else {}
