@@ -1,7 +1,7 @@
 """CelebA without a method: the rule of valid answers, applied to what the classifier says of each face.
 
 It knows the rule and is told attributes, which methods are not, so it stands apart from them. Attributes are drawn
-many times from the classifier's probabilities; the share of draws in which a subset is a valid answer is its score.
+many times from the probabilities; the share of draws in which a subset is a valid answer is its score.
 Predictions are the ten best subsets, as far as their share of all scores reaches a threshold, which is chosen on
 validation sets.
 
