@@ -24,7 +24,8 @@ EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data celeba --data-dir ~/data
   desp data celeba --data-dir ~/data --features logits --folds 5
   desp data boxes instances.json --images photos --output boxes.jsonl --size 128
-  desp data boxes Annotations --images JPEGImages --output boxes.jsonl --size 128"""
+  desp data boxes Annotations --images JPEGImages --output boxes.jsonl --size 128
+  desp data labels items.csv --output items.jsonl --set-column basket --label-columns first second"""
 
 SQUEEZED = 128
 """Width and height that images of different sizes are squeezed to, unless another is given."""
@@ -95,6 +96,24 @@ class _BoxesArguments:
     files. Without it the output names the images where they are."""
 
 
+@dataclass(frozen=True)
+class _LabelsArguments:
+    """Convert a table of items, of which some belong together, to JSON lines for `desp train custom`.
+
+    The CSV file has a row for each item: which set it is in, its label, 1 if it belongs and 0 if not, and its
+    features, which are all other columns. Where several answers are valid, each has a column of labels.
+    """
+
+    table: Annotated[Path, tyro.conf.Positional]
+    """CSV file; its first row has the names of the columns."""
+    output: Path
+    """JSON lines file to write."""
+    set_column: str = "set"
+    """Which set an item is in."""
+    label_columns: tuple[str, ...] = ("label",)
+    """Labels, one column for each valid answer; sets with fewer answers leave the others empty."""
+
+
 def _subcommand(dataset: MnistDataset, name: str) -> Any:
     about = f"Fetch and check {name} as sets of points.\n\n{FETCHED}"
     return tyro.conf.subcommand(dataset, default=_MnistArguments(dataset), description=about)
@@ -106,6 +125,7 @@ _Command = (
     | Annotated[_ClevrArguments, tyro.conf.subcommand("clevr")]
     | Annotated[_CelebaArguments, tyro.conf.subcommand("celeba")]
     | Annotated[_BoxesArguments, tyro.conf.subcommand("boxes")]
+    | Annotated[_LabelsArguments, tyro.conf.subcommand("labels")]
 )
 
 
@@ -125,6 +145,8 @@ def run(arguments: list[str]) -> None:
         _clevr(command)
     elif isinstance(command, _CelebaArguments):
         _celeba(command, arguments)
+    elif isinstance(command, _LabelsArguments):
+        _labels(command)
     else:
         _boxes(command)
 
@@ -247,3 +269,24 @@ def _train_command(output: Path, annotations: "BoxAnnotations") -> str:
         for first, end in getattr(description, name):
             words += [f"--task.description.{name}", str(first), str(end)]
     return " ".join(words)
+
+
+# -- labels ----------------------------------------------------------------------------------------------
+
+
+def _labels(options: _LabelsArguments) -> None:
+    from desp.data.label_table import read_label_table
+    from desp.settings.label_methods import MOST_ELEMENTS
+    from desp.storage import write_text
+
+    table = read_label_table(options.table, options.set_column, options.label_columns)
+    write_text(options.output, "".join(table.lines()))
+    sizes, several = [len(items) for items in table.items], sum(len(answers) > 1 for answers in table.answers)
+    print(
+        f"{options.output}: {len(sizes)} sets of {min(sizes)} to {max(sizes)} items, {several} of several answers"
+    )
+    print(f"{len(table.features)} features: {', '.join(table.features)}")
+    words = ["desp", "train", "custom", "--data", shlex.quote(str(options.output))]
+    words += ["--run", f"runs/{options.output.stem}", "--task.description.aligned"]
+    words += ["--use-method", "label-likelihood"] if max(sizes) <= MOST_ELEMENTS else []
+    print(f"To train: {' '.join(words)}")

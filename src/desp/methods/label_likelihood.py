@@ -13,8 +13,8 @@ from desp.samplers.labels import LabelSampler
 from desp.sets import presence_mask
 from desp.settings import LabelLikelihoodSettings, LabelSamplerSettings, SamplerSettings, require_setting
 from desp.settings.base import require_variant
+from desp.settings.label_methods import MOST_ELEMENTS
 
-MOST_ELEMENTS = 10
 # Codes whose labellings, up to 1024 each, are scored together.
 CODES_AT_ONCE = 256
 

@@ -10,6 +10,9 @@ from desp.settings.energies import DeepSetsSettings, EnergySettings
 from desp.settings.methods import EnergyMethodSettings, MethodSettings
 from desp.settings.samplers import LabelSamplerSettings
 
+MOST_ELEMENTS = 10
+"""Of sets whose labellings are all scored."""
+
 
 def _require_two(labels: tuple[float, float]) -> None:
     ordered = len(labels) == 2 and -math.inf < labels[0] < labels[1] < math.inf
