@@ -1,8 +1,8 @@
 """Which items belong together? A table as your own would be: a row for each item, a column for each answer.
 
 Fruit have a colour and a size, which are seen with noise, among two numbers that say nothing. Of four to six
-fruit, those of one colour belong together if they are three or more and not all, and so do those of one size; often
-both answers are valid. Sets with neither are left out.
+fruit, those of one colour belong together if they are three or more and not all, and so do those of one size;
+often both answers are valid. Sets with neither are left out.
 
 python examples/own_subsets.py --output fruit.csv --count 600
 desp data labels fruit.csv --output fruit.jsonl --label-columns by_colour by_size
