@@ -30,9 +30,11 @@ from desp.capture import CapturedCall
 from desp.data import PointTable, draw_digits, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.data.mnist import PIXELS, translate_points
+from desp.data.simulated_items import simulated_pool
 from desp.errors import TrainingInterrupted
 from desp.scaling import FeatureScaling
 from desp.settings import TrainingSettings
+from desp.tasks.celeba import FeatureNoise, draw_labelled
 from desp.training import Trainer, TrainingCallback
 from desp.training.state import learning_rate
 
@@ -304,15 +306,27 @@ def test_captured_training_ends_where_plain_training_does(kind: Kind, source: Ba
         torch.testing.assert_close(captured[name], value, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.gpu
-@on_gpu
-def test_points_are_drawn_inside_a_capture() -> None:
-    table, generator, augment = point_table("cuda"), torch.Generator(device="cuda"), translate_points(0.5, PIXELS)
+def draw_points(generator: torch.Generator) -> Callable[[], Tensor]:
+    table, augment = point_table("cuda"), translate_points(0.5, PIXELS)
+    return lambda: augment(table.draw(16, generator), generator).x
+
+
+def draw_items(generator: torch.Generator) -> Callable[[], Tensor]:
+    pool, augment = simulated_pool(200, 0.5, "capture").to("cuda"), FeatureNoise(torch.ones(48, device="cuda"))
 
     def drawn() -> Tensor:
-        return augment(table.draw(16, generator), generator).x
+        batch = augment(draw_labelled(16, generator, pool), generator)
+        return torch.cat([batch.x, batch.sets.elements], dim=2)
 
-    expected = []
+    return drawn
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.parametrize("draw", [draw_points, draw_items])
+def test_batches_are_drawn_inside_a_capture(draw: Callable[[torch.Generator], Callable[[], Tensor]]) -> None:
+    generator = torch.Generator(device="cuda")
+    drawn, expected = draw(generator), []
     for seed in (3, 4):
         generator.manual_seed(seed)
         expected.append(drawn())
