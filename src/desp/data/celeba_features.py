@@ -16,7 +16,7 @@ from torch import Tensor
 
 from desp.data.celeba_lists import PARTS, Part
 from desp.data.image_cache import map_array, write_array
-from desp.storage import write_json
+from desp.storage import remove, write_json
 
 FOLDER, FACTS = "features", "features.json"
 VERSION = 1
@@ -64,7 +64,7 @@ class FaceFeatures:
 def save_features(root: Path, parts: dict[Part, Tensor], facts: FeatureFacts) -> None:
     """Write features, as `FaceFeatures` has them, into a folder of `root`, in place of those that are there."""
     folder = root / FOLDER
-    (folder / FACTS).unlink(missing_ok=True)
+    remove(folder / FACTS)
     digest = hashlib.blake2b(digest_size=16)
     for part in PARTS:
         array = parts[part].to("cpu", torch.float16).contiguous().numpy()
