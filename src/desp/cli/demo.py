@@ -21,7 +21,7 @@ EXAMPLES = """  desp demo
 class _DemoArguments:
     """Train a small model on generated polygons, predict several sets for each input, write a report.
 
-    Takes about a minute on two CPU cores. Needs the extra `viz` for the report.
+    Takes about a minute on two CPU cores, a few where others use them as well. Needs the extra `viz` for the report.
     """
 
     run: Path = Path("runs/demo")

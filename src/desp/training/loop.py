@@ -126,7 +126,7 @@ class Trainer:
             self.accelerator.init_trackers("tensorboard")
         if self.store and self.log:
             self.store.sweep()
-            rewind_log(self.log, self.state.step)
+            rewind_log(self.log, self.state.step, self.state.validated_step)
         self._good, self._good_best = self._snapshot(), self._best
         self.callback.on_start(self.state.step, self.settings.steps)
         if saved is not None and self._validation_is_due():  # it was interrupted
@@ -298,7 +298,7 @@ class Trainer:
         self._best = self._good_best
         self.state.attempt, self.state.seconds = attempt, seconds
         if self.log:
-            rewind_log(self.log, self.state.step)
+            rewind_log(self.log, self.state.step, self.state.validated_step)
         self.callback.on_rollback(error.step, self.state.step)
 
     def _interrupt(self) -> None:

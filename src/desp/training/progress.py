@@ -46,26 +46,35 @@ def add_to_log(path: Path, record: dict[str, Any]) -> None:
     append(path, json.dumps(without_nonfinite(record)) + "\n")
 
 
-def rewind_log(path: Path, step: int) -> None:
+def rewind_log(path: Path, step: int, validated: int) -> None:
     """Keep only lines up to `step`, so that a resumed log reads as if never interrupted.
 
     Damaged lines are left out, with a warning; a crash may leave half a line at the end, which is none.
+
+    Args:
+        path: the log.
+        step: the step that training goes on from.
+        validated: the step of its last validation; one that was logged later, and not saved, is done again.
     """
     *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    steps = [_step_of(line) for line in lines]
-    if damaged := steps.count(None):
+    records = [_record(line) for line in lines]
+    if damaged := records.count(None):
         logger.warning("%s: left out %d damaged lines; the log has a gap there, training has none", path, damaged)
-    kept = [line + b"\n" for line, at in zip(lines, steps, strict=True) if at is not None and at <= step]
+    kept = [
+        line + b"\n"
+        for line, record in zip(lines, records, strict=True)
+        if record and record["step"] <= (validated if "validation_score" in record else step)
+    ]
     write_bytes(path, b"".join(kept))
 
 
-def _step_of(line: bytes) -> int | None:
-    """The step of a line of a log; None if it is damaged."""
+def _record(line: bytes) -> dict[str, Any] | None:
+    """A line of a log; None if it is damaged."""
     try:
-        step = json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError):
+        record = json.loads(line)
+    except ValueError:
         return None
-    return step if isinstance(step, int) else None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
 
 
 @contextmanager
