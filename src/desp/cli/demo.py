@@ -21,7 +21,8 @@ EXAMPLES = """  desp demo
 class _DemoArguments:
     """Train a small model on generated polygons, predict several sets for each input, write a report.
 
-    Takes about a minute on two CPU cores, a few where others use them as well. Needs the extra `viz` for the report.
+    Takes about a minute on two CPU cores, and a few where others use them as well. Needs the extra `viz` for the
+    report.
     """
 
     run: Path = Path("runs/demo")
@@ -86,4 +87,5 @@ def _clear(path: Path) -> None:
         return
     if not settings.is_file() or '"recipe": "demo"' not in settings.read_text(encoding="utf-8"):
         raise RunError(f"{path} holds something other than a demo. Choose another folder with --run.")
-    shutil.rmtree(path)
+    with RunFolder(path).locked():  # nobody trains there
+        shutil.rmtree(path)

@@ -15,6 +15,7 @@ from desp.recipes import get_recipe
 from desp.results import data_slug
 from desp.runs.folder import RunFolder
 from desp.settings import RunSettings, TaskSettings
+from desp.storage import make_folder
 
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results results
@@ -75,7 +76,7 @@ def run(arguments: list[str]) -> None:
         ablate=options.ablate,
     )
     jobs = _with_data([job(name, seed) for seed in options.seeds for name in names])
-    options.runs.mkdir(parents=True, exist_ok=True)
+    make_folder(options.runs)
     failed: list[Job] = []
 
     def tell(job: Job, problem: str | None) -> None:
