@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -196,12 +197,13 @@ def complete(folder: Path, known: dict[str, Any]) -> None:
 
 def write_array(path: Path, array: "np.ndarray[Any, np.dtype[Any]]") -> None:
     """Write an npy file, atomically."""
+    write_atomically(path, partial(fill_array, array))
 
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
 
-    write_atomically(path, write)
+def fill_array(array: "np.ndarray[Any, np.dtype[Any]]", path: Path) -> None:
+    """Write an npy file that nobody reads yet; see `desp.storage.write_together`."""
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
 
 
 def _resumed(folder: Path, total: int, side: int) -> _State:
