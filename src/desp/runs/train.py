@@ -1,8 +1,7 @@
 """Train a recipe in a run folder."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 from accelerate import PartialState
 
@@ -18,6 +17,7 @@ from desp.settings import RunSettings
 from desp.storage import json_bytes, with_content, write_together
 from desp.tasks import make_task
 from desp.training import TrainingCallback, TrainingOutcome
+from desp.training.checkpoints import CheckpointStore
 from desp.training.device import default_device, make_accelerator
 
 logger = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ def _train(
     if state.is_main_process:
         if resume:
             folder.check_data(task)
+            _check_only_checkpoint(folder)
             if moved := folder.note_data_folder(settings.task):
                 logger.warning("from now on %s finds its data in %s", folder.path, moved)
         else:
@@ -70,18 +71,17 @@ def _train(
     accelerator = make_accelerator(settings.device, settings.training, folder.path)
     if accelerator.is_main_process:
         folder.add_part(provenance(accelerator.device), settings.training.steps)
-    with _only_checkpoint(folder):
-        outcome = train_predictor(
-            predictor,
-            task.source(shape, settings.training, seed, accelerator),
-            settings.training,
-            accelerator,
-            validation=task.validation(seed),
-            seed=seed,
-            folder=folder.path,
-            resume=resume,
-            callback=callback,
-        )
+    outcome = train_predictor(
+        predictor,
+        task.source(shape, settings.training, seed, accelerator),
+        settings.training,
+        accelerator,
+        validation=task.validation(seed),
+        seed=seed,
+        folder=folder.path,
+        resume=resume,
+        callback=callback,
+    )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         folder.set_length(max(outcome.steps, settings.training.steps))
         summary = {**_summary(predictor, outcome), "processes": accelerator.num_processes}
@@ -118,15 +118,14 @@ def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
     return True
 
 
-@contextmanager
-def _only_checkpoint(folder: RunFolder) -> Iterator[None]:
+def _check_only_checkpoint(folder: RunFolder) -> None:
     """Say what is true of a finished run whose only checkpoint is damaged: nothing can begin anew there."""
+    store = CheckpointStore(folder.path / "checkpoints")
+    if len(store.steps()) != 1 or not folder.model.is_dir():
+        return
     try:
-        yield
+        store.latest()
     except CheckpointError as error:
-        steps = list(folder.path.glob("checkpoints/step-*.safetensors"))
-        if len(steps) > 1 or not folder.model.is_dir():
-            raise
         raise CheckpointError(
             f"{error.__cause__ or error} It is the only one, so this run cannot be resumed unless it is restored; "
             "its model can be used as before. To train on, choose another folder."

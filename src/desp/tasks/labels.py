@@ -20,7 +20,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.tasks.base import GeneratedTask, ShownExample
 from desp.tasks.calibration import distribution_scores
-from desp.tasks.scoring import Evaluation, EvaluationSetup, Protocol
+from desp.tasks.scoring import Evaluation, EvaluationSetup
 
 SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION_ERROR)
 """What every such task reports beside its own."""
@@ -43,11 +43,8 @@ class LabelTask(GeneratedTask):
     compares_collections = True
     protocols = MappingProxyType(
         {
-            **{
-                name: replace(base, test_examples=(4000,), predictions_per_input=1000)
-                for name, base in GeneratedTask.protocols.items()
-            },
-            "demo": Protocol((500,), 100, sets_per_collection=50, calibration_examples=50),  # for a busy CPU
+            name: replace(base, test_examples=(4000,), predictions_per_input=1000)
+            for name, base in GeneratedTask.protocols.items()
         }
     )
     inputs: Sequence[Any]
