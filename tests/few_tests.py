@@ -19,7 +19,9 @@ def score_few(monkeypatch: pytest.MonkeyPatch) -> None:
         sets_per_collection_hungarian=6,
         calibration_examples=50,
     )
-    monkeypatch.setattr(PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few})
+    monkeypatch.setattr(
+        PolygonsTask, "protocols", {"full": replace(few, test_examples=(24,)), "quick": few, "demo": few}
+    )
     fewer = replace(few, test_examples=(12,), predictions_per_input=4)
     monkeypatch.setattr(DigitsTask, "protocols", {"full": fewer, "quick": fewer})
     sets = replace(few, validation_examples=8)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1] / "src" / "desp"
 # Low to high. A module may import from its own layer and from those below it. A new top-level module or
 # package gets its place here.
 LAYERS = (
-    {"errors", "extras", "storage", "randomness", "plugins", "settings"},
+    {"errors", "extras", "places", "storage", "locks", "randomness", "plugins", "settings"},
     {"sets", "scaling", "categories", "boxes", "kernels", "capture", "constants", "precision"},
     {"distances", "nn", "data"},
     {"energies"},
@@ -36,6 +36,8 @@ ENTRANCES = {"__init__", "__main__"}  # the package itself: it may name anything
 WITHOUT_TORCH = ("settings", "recipes", "older_results", "results", "paper", "report", "cli")
 # By a command that trains or varies a sampler, once it runs.
 LOADED_LATE = {ROOT / "cli" / "progress.py", ROOT / "paper" / "ablation.py"}
+# Besides `storage.py` itself: what `write_atomically` is given to fill a file, and a switch of the kernel's.
+WRITE_FILES = {"storage.py", "data/image_cache.py", "data/box_annotations.py", "benchmarks/measure.py"}
 LOADS_TORCH = {"torch", "accelerate", "torchvision", "torchmetrics"}
 
 MOST_LINES_IN_A_FILE = 350
@@ -237,6 +239,20 @@ def test_report_never_imports_torch() -> None:
 def test_prints_only_on_the_command_line() -> None:
     offenders = [named(path) for path in FILES if part_of(path) != "cli" and "print" in called_names(path)]
     assert_none(offenders)
+
+
+def test_files_are_written_in_one_place() -> None:
+    """There, and only there, a full disk becomes an error that says what to do."""
+    writers = ("write_text", "write_bytes", "savez", "save")
+    offenders = [
+        f"{named(path)}:{node.lineno} calls {ast.unparse(node.func)}"
+        for path in FILES
+        if named(path) not in WRITE_FILES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in writers
+        if ast.unparse(node.func).split(".")[0] not in ("self", "store")
+    ]
+    assert_none(offenders, "use desp.storage")
 
 
 def test_has_no_assert_statements() -> None:

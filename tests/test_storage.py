@@ -1,13 +1,29 @@
 """Files are whole or not there."""
 
+import contextlib
+import errno
 import json
 import math
 import os
+import socket
+import stat
+import threading
 from pathlib import Path
 
 import pytest
 
-from desp.storage import without_nonfinite, write_atomically, write_json, write_text
+from desp.errors import StorageError
+from desp.places import check_output, descriptor_of, folder_of, whole_path
+from desp.storage import (
+    append,
+    sweep,
+    with_content,
+    without_nonfinite,
+    write_atomically,
+    write_json,
+    write_text,
+    write_together,
+)
 
 
 def test_text_is_written_and_folders_are_made(tmp_path: Path) -> None:
@@ -117,3 +133,185 @@ def test_content_is_durable_before_the_name_and_the_name_at_last(
         ("rename", f"{temporary} to file.txt"),
         ("sync", "folder"),
     ]
+
+
+# -- links, pipes and devices ----------------------------------------------------------------------------
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "far" / "file.txt", tmp_path / "link.txt"
+    write_text(target, "old")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert os.listdir(target.parent) == ["file.txt"]
+
+
+def test_a_link_to_nothing_makes_its_target(tmp_path: Path) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to("missing/file.txt")
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert (tmp_path / "missing" / "file.txt").read_text() == "new"
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = "line\n" * 100_000  # more than a pipe holds
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, content)
+    reader.join(timeout=20)
+    assert read == [content]
+    assert pipe.is_fifo()
+
+
+def test_a_device_is_written_to_and_stays(tmp_path: Path) -> None:
+    link = tmp_path / "nothing"
+    link.symlink_to("/dev/null")
+    for path in (Path("/dev/null"), link):
+        write_text(path, "lost")
+        assert path.is_char_device()
+    with pytest.raises(
+        StorageError, match=r"^/dev/full could not be written: No space left on device\. Make room"
+    ):
+        write_text(Path("/dev/full"), "more than it holds")
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_is_written_to(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also where it is a file, as here: it goes on behind what is there."""
+    os.write(1, b"before ")
+    write_text(Path(name), "within ")
+    os.write(1, b"after")
+    assert capfd.readouterr().out == "before within after"
+
+
+def test_other_things_are_never_replaced(tmp_path: Path) -> None:
+    folder, place = tmp_path / "folder", tmp_path / "socket"
+    folder.mkdir()
+    with contextlib.chdir(tmp_path), socket.socket(socket.AF_UNIX) as server:
+        server.bind(place.name)  # short, as names of sockets must be
+        for path, words in (
+            (folder, "is a folder. Pass the name of a file"),
+            (place, "is a socket, which no file"),
+        ):
+            for write in (write_text, lambda path, _: check_output(path)):
+                with pytest.raises(StorageError, match=words):
+                    write(path, "text")
+        assert place.is_socket()
+    assert list(folder.iterdir()) == []
+
+
+def test_block_devices_are_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.places._mode", lambda _: stat.S_IFBLK)
+    with pytest.raises(StorageError, match="is a block device, which no file may replace"):
+        write_text(tmp_path / "disk", "text")
+    assert os.listdir(tmp_path) == []
+
+
+def test_links_in_a_circle_are_named(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.symlink_to(other)
+    other.symlink_to(one)
+    for act in (lambda: write_text(one, "text"), lambda: check_output(one), lambda: whole_path(one / "below")):
+        with pytest.raises(StorageError, match="symbolic links lead in a circle"):
+            act()
+    assert whole_path(tmp_path / "none" / ".." / "file") == tmp_path.resolve() / "file"
+
+
+def test_what_paths_are_relative_to(tmp_path: Path) -> None:
+    assert folder_of(tmp_path / "file") == tmp_path
+    assert folder_of(Path("/dev/stdin")) == folder_of(Path("/dev/null")) == Path()
+    assert [descriptor_of(Path(name)) for name in ("/dev/fd/7", "/dev/stdin", "/dev/full")] == [7, 0, None]
+
+
+# -- disks that are full or read-only --------------------------------------------------------------------
+
+REASONS = {
+    errno.ENOSPC: "No space left on device. Make room on its disk",
+    errno.EDQUOT: "quota exceeded. Make room on its disk",
+    errno.EROFS: "Read-only file system. It can only be read there",
+    errno.EACCES: "Permission denied. Change its permissions",
+    errno.EIO: "Input/output error. Check the path and its disk",
+}
+
+
+@pytest.mark.parametrize("number", REASONS, ids=lambda number: errno.errorcode[number])
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+def test_the_error_says_what_and_why_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, number: int
+) -> None:
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(StorageError, match=r"file\.txt could not be written: ") as caught:
+        write_text(path, "new")
+    assert REASONS[number] in str(caught.value)
+    assert caught.value.errno == number
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file.txt"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    write_text(tmp_path / "file", "text")
+    with pytest.raises(StorageError, match="A part of its path is a file"):
+        write_text(tmp_path / "file" / "below", "text")
+
+
+def test_files_that_belong_together_are_all_new_or_all_old(tmp_path: Path) -> None:
+    first, second, outdated = tmp_path / "first", tmp_path / "second", tmp_path / "outdated"
+    for path in (first, second, outdated):
+        write_text(path, "old")
+
+    def fail(temporary: Path) -> None:
+        temporary.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(StorageError, match="second could not be written"):
+        write_together({first: with_content(b"new"), second: fail}, [outdated])
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("first", "second", "outdated"), "old"
+    )
+    write_together({first: with_content(b"new"), second: with_content(b"new")}, [outdated, tmp_path / "none"])
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"first": "new", "second": "new"}
+
+
+def test_half_an_appended_line_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.jsonl"
+    append(path, "first\n")
+    write = os.write
+
+    def half(descriptor: int, content: bytes) -> int:
+        monkeypatch.setattr(os, "write", full)
+        return write(descriptor, content[:2])
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(StorageError, match=r"log\.jsonl could not be written: No space left"):
+        append(path, "second\n")
+    monkeypatch.undo()
+    append(path, "third\n")
+    assert path.read_text() == "first\nthird\n"
+
+
+def test_only_what_nobody_writes_any_more_is_swept(tmp_path: Path) -> None:
+    abandoned = tmp_path / ".file.txt.k3j2.tmp"
+    abandoned.write_text("half")
+    (tmp_path / ".notes.tmp").write_text("a user's own")
+
+    def sweep_meanwhile(temporary: Path) -> None:
+        temporary.write_text("new")
+        sweep(tmp_path)
+
+    write_atomically(tmp_path / "file.txt", sweep_meanwhile)
+    assert {path.name for path in tmp_path.iterdir()} == {"file.txt", ".notes.tmp"}

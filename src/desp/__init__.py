@@ -5,7 +5,6 @@ trained and how sets are sampled from it; some methods train an *energy*, which 
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from desp.settings import TaggerSettings as TaggerSettings
     from desp.settings import TrainingSettings as TrainingSettings
     from desp.settings import TSPNSettings as TSPNSettings
+
+    __version__: str
 
 # Where each public name lives. Loaded on first use: importing torch takes seconds, `desp --help` must not.
 _HOMES = {
@@ -72,16 +73,22 @@ _HOMES = {
 
 __all__ = sorted((*_HOMES, "__version__"))  # noqa: PLE0605 - one list is enough
 
-try:
-    __version__ = version("desp")
-except PackageNotFoundError:  # used from a checkout that was never installed
-    __version__ = "0+unknown"
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'desp' has no attribute '{name}'")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # takes longer than all else here
+
+    try:
+        return version("desp")
+    except PackageNotFoundError:  # used from a checkout that was never installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -25,6 +25,14 @@ class CheckpointError(RunError):
     """A checkpoint or saved predictor that is damaged or does not fit."""
 
 
+class StorageError(DespError, OSError):
+    """A file that cannot be written, for the reason `errno`: a full or read-only disk, a folder in its place."""
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = number
+
+
 class TrainingError(DespError, ArithmeticError):
     """Training produced NaN or infinity in step `step`, or had diverged by it; the first step is 1, as in logs. Of
     the attribute classifier, steps are epochs."""

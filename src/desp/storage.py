@@ -1,48 +1,203 @@
-"""Files that are either whole or not there at all."""
+"""Files that are either whole or not there at all: the one place where files are written.
 
+What cannot be written becomes a `StorageError`, which says what, why, and what to do.
+"""
+
+import fcntl
 import json
 import os
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from desp.errors import RunError
+from desp.places import check_regular, descriptor_of, is_stream, writing
+
+Write = Callable[[Path], object]
+"""Fills the file at a path."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+# -- whole files -----------------------------------------------------------------------------------------
+
+
+def write_atomically(path: Path, write: Write) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it into place.
 
     A crash at any moment leaves either the old file or the new one. The rename itself is made durable by
-    syncing the folder, so that a power cut cannot bring back a half-written file.
+    syncing the folder, so that a power cut cannot bring back a half-written file. Where `path` is a symbolic link,
+    the file that it leads to is replaced, and the link stays.
+
+    Raises:
+        StorageError: it cannot be written, or is something other than a file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(descriptor)
+    write_together({path: write})
+
+
+def write_together(files: Mapping[Path, Write], outdated: Iterable[Path] = ()) -> None:
+    """Write files that belong together: none gets its name before all are on the disk.
+
+    Args:
+        files: how each is written; they get their names in this order.
+        outdated: files that the new ones make wrong, removed just before these get their names.
+
+    Raises:
+        StorageError: one cannot be written. What was there is still there, `outdated` too.
+    """
+    with ExitStack() as stack:
+        ready = [(path, *stack.enter_context(_prepared(path, write))) for path, write in files.items()]
+        for path in outdated:
+            remove(path)
+        for path, temporary, target in ready:
+            with writing(path):
+                os.replace(temporary, target)
+        for path, _, target in ready:
+            with writing(path):
+                _sync(target.parent)
+
+
+@contextmanager
+def _prepared(path: Path, write: Write) -> Iterator[tuple[Path, Path]]:
+    """A temporary file with all content, and the file whose name it is to get."""
+    with writing(path):
+        check_regular(path)
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     temporary = Path(name)
     try:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; ours are as readable as any other
-        _sync(temporary)
-        os.replace(temporary, path)
-        _sync(path.parent)
+        with writing(path):
+            with suppress(OSError):  # for `sweep`: whoever can lock it knows that its writer is gone
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            write(temporary)
+            temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; ours are as readable as any other
+            _sync(temporary)
+        yield temporary, target
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+        with suppress(OSError):  # the error that brought us here says more
+            temporary.unlink(missing_ok=True)
+
+
+def with_content(content: bytes) -> Write:
+    """Writes `content`; for `write_together`."""
+    return lambda path: path.write_bytes(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path`, atomically."""
+    """As `write_bytes`, in UTF-8."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write `content` to `path`, atomically."""
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    """Write `content` to `path`: a file atomically, a pipe or a device such as /dev/stdout directly.
+
+    Raises:
+        StorageError: it cannot be written, or is a folder, a block device or a socket.
+    """
+    with writing(path):
+        number = descriptor_of(path)
+        if number is not None:
+            sys.stdout.flush()  # what was printed comes first
+            _write_all(number, content)
+        elif is_stream(path):
+            descriptor = os.open(path, os.O_WRONLY)
+            try:
+                _write_all(descriptor, content)
+            finally:
+                os.close(descriptor)
+        else:
+            write_atomically(path, with_content(content))
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON to `path`, atomically. NaN and infinity become null."""
-    write_text(path, json.dumps(without_nonfinite(value), indent=2, allow_nan=False) + "\n")
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """`value` as indented JSON. NaN and infinity become null."""
+    return (json.dumps(without_nonfinite(value), indent=2, allow_nan=False) + "\n").encode("utf-8")
+
+
+# -- parts of files, and what is done with files ---------------------------------------------------------
+
+
+def append(path: Path, text: str) -> None:
+    """Add `text` to the end of a file; where that fails, the file is as it was.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    with writing(path), path.open("ab", buffering=0) as file:
+        end = os.fstat(file.fileno()).st_size
+        try:
+            _write_all(file.fileno(), text.encode("utf-8"))
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), end)
+            raise
+
+
+@contextmanager
+def open_in_place(path: Path) -> Iterator[BinaryIO]:
+    """A file to be written with `write_at`. It is never cut short, as another process may write the same.
+
+    Not mapped to memory, as a full disk would end the process then; so it is an error with a message.
+
+    Raises:
+        StorageError: it cannot be opened.
+    """
+    with writing(path):
+        path.open("ab").close()  # where there is none yet
+        file = path.open("r+b", buffering=0)
+    with file:
+        yield file
+
+
+def write_at(file: BinaryIO, place: int, content: bytes) -> None:
+    """Write to a place of a file; `content` is on the disk when this returns.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    with writing(Path(str(file.name))):
+        file.seek(place)
+        _write_all(file.fileno(), content)
+        os.fsync(file.fileno())
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, where they are missing.
+
+    Raises:
+        StorageError: that is not possible.
+    """
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there.
+
+    Raises:
+        StorageError: that is not possible.
+    """
+    with writing(path, "removed"):
+        path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporary files in `folder` whose writers were killed; those of others that write now stay."""
+    for leftover in folder.glob(".*.*.tmp"):
+        with suppress(OSError), leftover.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
+
+
+# -- reading, and JSON -----------------------------------------------------------------------------------
 
 
 def read_object(path: Path, again: str) -> dict[str, Any]:
@@ -72,6 +227,12 @@ def without_nonfinite(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def _umask() -> int:

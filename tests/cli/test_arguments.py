@@ -46,6 +46,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 def only(calls: list[dict[str, Any]]) -> dict[str, Any]:
     (call,) = calls
     calls.clear()
+    call.pop("progress", None)  # what shows it is made anew every time
     return {name: value.path if isinstance(value, RunFolder) else value for name, value in call.items()}
 
 

@@ -110,7 +110,7 @@ def test_a_changed_recipe_is_recorded_under_a_name_of_its_own(desp: Desp, polygo
     assert "polygons-desp (tiny)" in " ".join(desp("tables").out.split())
     assert "Leave --protocol out" in desp("evaluate", polygons, "--record", "r", "--protocol", "quick").err
     assert "Add --record DIR" in desp("evaluate", polygons, "--variant", "tiny").err
-    assert "Known are: full, quick" in desp("evaluate", polygons, "--protocol", "slow").err
+    assert "Known are: demo, full, quick" in desp("evaluate", polygons, "--protocol", "slow").err
     assert desp("ablate", polygons, "--ratios", 0, "--record", "ablations", "--variant", "tiny").status == 0
     ablation = json.loads(Path("ablations/polygons-desp-tiny-seed0.json").read_text())
     assert (ablation["variant"], ablation["protocol"]["test_examples"]) == ("tiny", [24])

@@ -1,11 +1,15 @@
 """``desp demo``: the whole way, made short."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from desp.cli.demo import _percent
 from desp.recipes import Recipe, get_recipe
@@ -46,7 +50,49 @@ def test_demo_trains_scores_and_reports(desp: Desp) -> None:
     ):
         assert words in finished.out
     assert Path("runs/demo/report.html").stat().st_size > 10_000
-    assert Path("runs/demo/evaluation.json").is_file()
+    evaluation = json.loads(Path("runs/demo/evaluation.json").read_text())
+    assert evaluation["result"]["protocol"]["name"] == "demo"
+    for part in ("predicting", "scoring single sets", "comparing collections of sets", "calibration"):
+        assert f"{part} ..." in finished.err  # no terminal: a line for each part
+
+
+def test_the_demo_uses_one_thread_and_puts_the_others_back(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr("desp.cli.demo.train", lambda *_, **__: threads.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        assert desp("demo").status == 0
+        threads.append(torch.get_num_threads())
+    finally:
+        torch.set_num_threads(1)
+    assert threads == [1, 2]
+
+
+def test_a_demo_that_another_process_trains_is_not_removed(desp: Desp) -> None:
+    Path("runs/demo").mkdir(parents=True)
+    Path("runs/demo/settings.json").write_text('{"recipe": "demo"}')
+    hold = "import sys, time; from pathlib import Path; from desp.locks import sole_use\n"
+    hold += "with sole_use(Path('runs/demo')): print('held', flush=True); time.sleep(60)"
+    held = subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE)
+    assert held.stdout is not None
+    held.stdout.readline()
+    finished = desp("demo")
+    held.kill()
+    held.communicate()
+    assert finished.status == 2
+    assert f"in use: process {held.pid}" in finished.err
+    assert Path("runs/demo/settings.json").exists()
+
+
+def test_scoring_tells_how_far_it_is(desp: Desp) -> None:
+    """As many parts as are told of are there, in order."""
+    from desp.runs.evaluate import evaluate_run
+    from desp.runs.folder import RunFolder
+
+    assert desp("demo").status == 0
+    told: list[tuple[str, int, int]] = []
+    evaluate_run(RunFolder(Path("runs/demo")), protocol="demo", progress=lambda *news: told.append(news))
+    assert [done for _, done, _ in told] == list(range(told[0][2]))
 
 
 @pytest.mark.long  # it trains the demo twice

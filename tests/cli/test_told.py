@@ -213,7 +213,9 @@ def test_the_demo_tells_the_score_of_what_is_returned(desp: Desp, monkeypatch: p
         "real_data": {"score": 5.67e-6},
     }
     scored, reported = [], []
-    monkeypatch.setattr(evaluate, "evaluate_run", lambda folder: (scored.append(folder.path), (result, []))[1])
+    monkeypatch.setattr(
+        evaluate, "evaluate_run", lambda folder, **_: (scored.append(folder.path), (result, []))[1]
+    )
     monkeypatch.setattr("desp.cli.demo.train", lambda *_, **__: True)
     monkeypatch.setattr("desp.cli.demo.report", reported.append)
     monkeypatch.setattr("desp.cli.demo.shutil.which", lambda _: "/bin/desp")

@@ -233,13 +233,6 @@ def test_a_run_with_another_seed_is_not_resumed(desp: Desp, tiny: list[str], pol
     assert_refused(finished, "--seed 0, not 1")
 
 
-def test_a_damaged_checkpoint_is_not_resumed(desp: Desp, tiny: list[str], polygons: Path) -> None:
-    checkpoint = polygons / "checkpoints" / "step-00000006.safetensors"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-10])
-    finished = desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume")
-    assert_refused(finished, "step-00000006.safetensors", "damaged", "delete it")
-
-
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"settings": {"recipe": 3}, "seed": 0}'])
 def test_damaged_settings_are_refused(desp: Desp, tiny: list[str], polygons: Path, content: str) -> None:
     (polygons / "settings.json").write_text(content)

@@ -1,5 +1,7 @@
 """Decoded images in a file that is memory-mapped; tests of CLEVR's cache go through all that may happen to it."""
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import torch
 
 from desp.data.image_cache import CHUNK, cached_in, complete, decode_images, map_images
 from desp.data.images import UnusableImage
+from desp.errors import StorageError
 
 
 def decode(path: Path) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
@@ -47,6 +50,26 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
         decode_images(tmp_path, PATHS, 4, until_three, 2)
     assert decode_images(tmp_path, PATHS, 4, noted, 2) == {2: ("broken", "it is the second")}
     assert read == ["4"]
+    assert map_images(tmp_path)[:, 0, 0, 0].tolist() == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("fails_at", range(10))
+def test_a_full_disk_at_any_write_is_told_and_costs_one_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    sync, done = os.fsync, [0]
+
+    def full(descriptor: int) -> None:
+        done[0] += 1
+        if done[0] > fails_at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match=r"(images\.npy|progress\.json) could not be written: No space left"):
+        decode_images(tmp_path, PATHS, 4, decode, 2)
+    monkeypatch.undo()
+    decode_images(tmp_path, PATHS, 4, decode, 2)
     assert map_images(tmp_path)[:, 0, 0, 0].tolist() == [0, 1, 3, 4]
 
 

@@ -1,5 +1,6 @@
 """Features of CelebA: made once, made anew where they are out of date, and loaded as pools."""
 
+import errno
 import json
 import os
 from dataclasses import replace
@@ -15,7 +16,7 @@ from desp.data.celeba import CelebaData, load_celeba
 from desp.data.celeba_faces import read_faces
 from desp.data.celeba_lists import PARTS, USED
 from desp.data.image_cache import writable
-from desp.errors import DataError
+from desp.errors import DataError, StorageError
 from desp.features import celeba, classifier
 from desp.features.celeba import fold_of_faces, prepare_celeba
 from desp.features.settings import FeatureSettings
@@ -232,3 +233,17 @@ def test_too_few_faces_are_noticed_before_training(
     ):
         prepare(folder, told)
     assert set(told) == {"decoding"}
+
+
+def test_a_full_disk_leaves_the_features_that_are_there(
+    folder: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = prepare(folder, told).training.features
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("desp.data.celeba_features.fill_array", full)
+    with pytest.raises(StorageError, match=r"training\.npy could not be written: No space left"):
+        prepare(folder, told, replace(QUICK, seed=1))
+    assert torch.equal(load_celeba(folder).training.features, before)

@@ -1,6 +1,9 @@
 """Saved predictors: JSON and safetensors, whole or refused."""
 
+import errno
 import json
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import torch
 from small_predictors import Pairs, Parts
 from torch import Tensor, nn
 
-from desp.errors import CheckpointError, SettingsError
+from desp.errors import CheckpointError, SettingsError, StorageError
 from desp.predictor import SetPredictor
 from desp.scaling import FeatureScaling
 from desp.settings import (
@@ -259,13 +262,55 @@ def test_a_missing_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(CheckpointError, match="There is no folder"):
         SetPredictor.from_pretrained(tmp_path / "nothing")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    for name in ("nothing/here", "nothing"):  # could be a name on the hub
-        with pytest.raises(CheckpointError, match=f"no folder {name}.*hub"):
-            SetPredictor.from_pretrained(name)
-    with pytest.raises(CheckpointError, match=r"no folder my model!.*hub"):  # no name the hub would take
-        SetPredictor.from_pretrained("my model!")
-    with pytest.raises(CheckpointError, match=r"no folder runs/mine/model\. Pass what"):
-        SetPredictor.from_pretrained("runs/mine/model")
+    with pytest.raises(CheckpointError, match=r"no folder nothing/here.*hub"):  # could be a name on the hub
+        SetPredictor.from_pretrained("nothing/here")
+
+
+@pytest.mark.parametrize("name", ["typo", "my model!", "runs/mine/model", "./runs", "../x"])
+def test_what_is_no_name_on_the_hub_is_refused_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked."""
+    for asked in ("snapshot_download", "_hub_answers"):
+        monkeypatch.setattr(f"desp.predictor.saving.{asked}", lambda *_, **__: pytest.fail("the network was used"))
+    with pytest.raises(CheckpointError, match=r"There is no folder .*Pass what save_pretrained wrote.*owner/name"):
+        SetPredictor.from_pretrained(name)
+
+
+def test_without_a_connection_the_hub_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It would be tried again for 23 seconds. What was downloaded before is still found."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", nobody)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    began = time.monotonic()
+    with pytest.raises(CheckpointError, match="the hub, which does not answer, gave no predictor of that name"):
+        SetPredictor.from_pretrained("owner/name", cache_dir=tmp_path)
+    assert time.monotonic() - began < 10
+
+
+def test_a_full_disk_leaves_the_predictor_that_was_there(
+    saved: Path, fitted: SetPredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's own way of saving removes its configuration first."""
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("desp.training.checkpoints.save_file", full)
+    with pytest.raises(StorageError, match=r"model\.safetensors could not be written: No space left"):
+        fitted.save_pretrained(saved)
+    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
+
+
+def test_options_of_the_hub_go_to_the_hub(
+    fitted: SetPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed: dict[str, Any] = {}
+    monkeypatch.setattr(SetPredictor, "push_to_hub", lambda _, **options: pushed.update(options) or "address")
+    assert fitted.save_pretrained(tmp_path / "model", push_to_hub=True, repo_id="owner/name") == "address"
+    assert pushed["repo_id"] == "owner/name"
+    assert SetPredictor.from_pretrained(tmp_path / "model", device="cpu").shape == fitted.shape
 
 
 def test_a_predictor_on_the_hub_is_asked_for_with_the_hubs_options(

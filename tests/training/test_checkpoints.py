@@ -98,7 +98,7 @@ def test_missing(tmp_path: Path) -> None:
 def test_cut_short(path: Path, kept: float) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept * len(whole)) if isinstance(kept, float) else kept])
-    with pytest.raises(CheckpointError, match=r"one\.safetensors is damaged.*the one before it"):
+    with pytest.raises(CheckpointError, match=r"one\.safetensors is damaged"):
         load_checkpoint(path)
 
 
@@ -106,7 +106,7 @@ def test_flipped_byte_in_the_payload(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-3] ^= 0x10
     path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"one\.safetensors was changed.*checksum.*the one before it"):
+    with pytest.raises(CheckpointError, match=r"one\.safetensors was changed.*checksum"):
         load_checkpoint(path)
 
 

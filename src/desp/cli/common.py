@@ -88,3 +88,26 @@ def busy(text: str) -> Iterator[Callable[[str], None]]:
         return
     with out.status(text) as status:
         yield status.update
+
+
+@contextmanager
+def bar(text: str = "") -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar on standard error that vanishes when it is done; elsewhere than on a terminal, a line for each name.
+
+    What is yielded is told a name, how much is done, and of how much; `text` is shown before that.
+    """
+    from rich.progress import Progress
+
+    out, names = Console(stderr=True), {""}
+    if not out.is_terminal and text:
+        out.print(f"{text} ...")
+    with Progress(console=out, transient=True, disable=not out.is_terminal) as progress:
+        shown = progress.add_task(text, total=None)
+
+        def tell(name: str, done: int, total: int | None) -> None:
+            progress.update(shown, description=name, completed=done, total=total)
+            if not out.is_terminal and name not in names:
+                names.add(name)
+                out.print(f"{name} ...")
+
+        yield tell

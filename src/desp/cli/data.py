@@ -1,17 +1,16 @@
 """``desp data``"""
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from desp.cli.common import busy, number, parse
+from desp.cli.common import bar, busy, number, parse
 from desp.errors import SettingsError, TrainingInterrupted
 from desp.features.settings import FeatureSettings
+from desp.places import check_regular
 from desp.settings import Device, MnistDataset
 
 if TYPE_CHECKING:
@@ -151,21 +150,6 @@ def run(arguments: list[str]) -> None:
         _boxes(command)
 
 
-@contextmanager
-def _bar() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar on standard error that vanishes when it is done; told a name, how much is done, and of how much."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=None)
-
-        def tell(name: str, done: int, total: int | None) -> None:
-            progress.update(bar, description=name, completed=done, total=total)
-
-        yield tell
-
-
 # -- MNIST -----------------------------------------------------------------------------------------------
 
 
@@ -174,7 +158,7 @@ def _mnist(options: _MnistArguments) -> None:
     from desp.data.mnist_files import fetch_files, files_folder
 
     if options.download:
-        with _bar() as tell:
+        with bar() as tell:
             fetch_files(options.dataset, options.data_dir, tell)
     data = load_mnist(options.dataset, options.data_dir)
     folder = files_folder(options.dataset, options.data_dir)
@@ -193,7 +177,7 @@ def _mnist(options: _MnistArguments) -> None:
 def _clevr(options: _ClevrArguments) -> None:
     from desp.data.clevr import load_clevr
 
-    with _bar() as tell:
+    with bar() as tell:
         data = load_clevr(options.data_dir, tell)
     print(f"{data.folder}: {data.data_label}, images are cached")
     parts = (data.training, data.validation, data.test)
@@ -217,7 +201,7 @@ def _celeba(options: _CelebaArguments, arguments: list[str]) -> None:
     from desp.features.celeba import prepare_celeba
 
     try:
-        with _bar() as tell:
+        with bar() as tell:
             facts = prepare_celeba(options.data_dir, options.settings, options.device, tell)
     except KeyboardInterrupt:
         again = shlex.join(["desp", "data", *arguments])
@@ -243,6 +227,7 @@ def _boxes(options: _BoxesArguments) -> None:
 
     if options.size is not None and options.size < 1:
         raise SettingsError(f"--size must be at least 1, got {options.size}.")
+    check_regular(options.output)  # said before any work is done
     with busy("converting"):
         annotations = read_annotations(options.annotations, options.images)
         beside = write_boxes(annotations, options.output, options.size)

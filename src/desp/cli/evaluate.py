@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from desp.cli.common import busy, number, parse, show_table
+from desp.cli.common import bar, number, parse, show_table
 from desp.cli.run_arguments import ScoreArguments
 from desp.results import Row, metric_label, recipe_label
 from desp.settings import Distance
@@ -37,8 +37,8 @@ def run(arguments: list[str]) -> None:
     protocol = options.protocol_for(folder)
     from desp.runs.evaluate import evaluate_run
 
-    with busy("predicting and scoring; on a CPU this may take minutes"):
-        result, rows = evaluate_run(folder, options.samples, distance=options.distance, protocol=protocol)
+    with bar("predicting and scoring; on a CPU this may take minutes") as tell:
+        result, rows = evaluate_run(folder, options.samples, options.distance, protocol, tell)
     options.keep(result)
     if options.json:
         print(json.dumps(rows, indent=2))

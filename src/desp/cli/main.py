@@ -1,12 +1,13 @@
 """Which command was asked for, and how errors are shown."""
 
-import difflib
-import logging
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import FrameType
+from typing import NoReturn
 
-from desp import __version__
 from desp.errors import DespError, TrainingInterrupted
 
 # One line each, in the order a user meets them; the module has a function `run(arguments)`.
@@ -46,36 +47,89 @@ def usage() -> str:
     )
 
 
+class _Interrupt:
+    """What Ctrl-C does: it interrupts the command, which tidies up. A second time, or while modules are imported
+    (some of them turn the interruption into errors of their own), it ends the process at once."""
+
+    def __init__(self) -> None:
+        self.received = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.received or _importing(frame):
+            shown_again = b"\x1b[?25h" if os.isatty(2) else b""  # the cursor, which a progress bar may have hidden
+            os.write(2, b"" if self.received else shown_again + b"\ninterrupted\n")
+            os._exit(130)
+        self.received = True
+        signal.default_int_handler(number, frame)
+
+
+_interrupt = _Interrupt()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; exits with status 2 after a user's mistake, 130 after Ctrl-C."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    if not given or given[0] in ("-h", "--help", "help"):
-        print(usage())
-        return
-    if given[0] in ("-V", "--version"):
-        print(f"desp {__version__}")
-        return
+    """Run the command line; exits with status 2 after a user's mistake, 130 after Ctrl-C.
+
+    Args:
+        arguments: those of the process if not given; only then Ctrl-C is handled for the whole process.
+    """
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
-        _command(given[0])(given[1:])
+        _run(list(sys.argv[1:] if arguments is None else arguments))
+        if arguments is None:
+            sys.stdout.flush()  # while a full disk is still an error with a message
     except TrainingInterrupted as stop:
-        print(f"\n{stop}", file=sys.stderr)
-        sys.exit(130)
+        _end(f"\n{stop}", 130)
     except DespError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(f"error: {error}", 2)
     except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        sys.exit(130)
+        _end("\ninterrupted", 130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
     except OSError as error:  # no permission, a full disk, ...
-        print(f"error: {error}. Check the path, its permissions and the space left.", file=sys.stderr)
-        sys.exit(2)
+        _end(f"error: {error}. Check the path, its permissions and the space left.", 2)
+    finally:
+        _interrupt.received = arguments is None  # from now on nobody could tidy up
+
+
+def _end(message: str, status: int) -> NoReturn:
+    """End with a message; what cannot be printed any more, as standard output is full, is left out."""
+    _interrupt.received = True
+    print(message, file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = sys.stderr  # it would be tried again, with a traceback
+    sys.exit(status)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported where a signal came."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _run(given: list[str]) -> None:
+    import logging
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    if not given or given[0] in ("-h", "--help", "help"):
+        print(usage())
+    elif given[0] in ("-V", "--version"):
+        from desp import __version__
+
+        print(f"desp {__version__}")
+    else:
+        _command(given[0])(given[1:])
 
 
 def _command(name: str) -> Callable[[list[str]], None]:
     if name not in COMMANDS:
+        import difflib
+
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"Did you mean '{near[0]}'? " if near else ""
         raise DespError(f"Unknown command '{name}'. {hint}`desp --help` lists all commands.")

@@ -1,5 +1,6 @@
 """``desp predict``"""
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,12 @@ import tyro
 
 from desp.cli.common import parse
 from desp.errors import SettingsError
+from desp.places import STDIN, STDOUT, descriptor_of
 from desp.runs.folder import RunFolder
 
 EXAMPLES = """  echo '{"input": 5}' > five.jsonl
   desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl
+  echo '{"input": 5}' | desp predict runs/polygons --input - --output - > predicted.jsonl
   desp predict runs/boxes --input photo.jpg --best --draw pictures"""
 
 BEST_SAMPLES = 10
@@ -33,10 +36,11 @@ class _PredictArguments:
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
     input: Path
-    """JSON lines with inputs; or an image (png, jpg, jpeg, webp, bmp), where the run's inputs are images."""
+    """JSON lines with inputs, - for standard input; or an image (png, jpg, jpeg, webp, bmp), where the run's
+    inputs are images."""
     output: Path | None = None
-    """Where predictions go, as JSON lines; needed for inputs in JSON lines. For an image, by default
-    IMAGE-predicted.jsonl in the current folder."""
+    """Where predictions go, as JSON lines, - for standard output; needed for inputs in JSON lines. For an image,
+    by default IMAGE-predicted.jsonl in the current folder."""
     samples: int | None = None
     """Predictions for each input. If not given 1; with --best 10, but 1 for methods that give one answer."""
     best: bool = False
@@ -57,19 +61,23 @@ def run(arguments: list[str]) -> None:
     from desp.runs.predict import predict_file
 
     output = options.output or _default_output(options.input)
+    output = STDOUT if str(output) == "-" else output
+    inputs = STDIN if str(options.input) == "-" else options.input
+    # Where predictions go to standard output, nothing else does.
+    told = sys.stderr if descriptor_of(output) == 1 else sys.stdout
     folder = RunFolder(options.run)
     deterministic = folder.load_settings()[0].method.deterministic
     samples = options.samples
     if samples is None:
         samples = BEST_SAMPLES if options.best and not deterministic else 1
     if samples > 1 and deterministic:
-        print("note: this method predicts the same set for an input every time; --samples 1 is enough")
-    count = predict_file(folder, options.input, output, samples, options.seed, **_more(options))
-    inputs = "1 input" if count == 1 else f"{count} inputs"
+        print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)
+    count = predict_file(folder, inputs, output, samples, options.seed, **_more(options))
+    done = "1 input" if count == 1 else f"{count} inputs"
     sets = f"the best set of {samples} samples" if options.best else f"{samples} sets each"
-    print(f"{inputs}, {sets}: {output}")
+    print(f"{done}, {sets}: {output}", file=told)
     if options.draw is not None:
-        print(f"{'1 picture' if count == 1 else f'{count} pictures'}: {options.draw}")
+        print(f"{'1 picture' if count == 1 else f'{count} pictures'}: {options.draw}", file=told)
 
 
 def _default_output(inputs: Path) -> Path:
@@ -88,6 +96,6 @@ def _more(options: _PredictArguments) -> dict[str, Any]:
     from desp.report.predictions import draw_prediction
 
     require("matplotlib", "viz", "draw pictures")  # said before any work is done
-    if options.draw.is_file():
+    if options.draw.exists() and not options.draw.is_dir():
         raise SettingsError(f"{options.draw} is a file. Choose a folder with --draw.")
     return {"best": options.best, "draw": partial(draw_prediction, options.draw)}

@@ -15,6 +15,7 @@ from desp.recipes import get_recipe
 from desp.results import data_slug
 from desp.runs.folder import RunFolder
 from desp.settings import RunSettings, TaskSettings
+from desp.storage import make_folder
 
 EXAMPLES = """  desp reproduce toy
   desp reproduce toy --seeds 0 1 2 --jobs 6 --results my-results
@@ -79,7 +80,7 @@ def run(arguments: list[str]) -> None:
     for job_done in (item for item in jobs if not any(item.commands())):
         print(f"{job_done.recipe} seed {job_done.seed}: was in {options.results} before, and stays", flush=True)
     jobs = [item for item in jobs if any(item.commands())]
-    options.runs.mkdir(parents=True, exist_ok=True)
+    make_folder(options.runs)
     failed: list[Job] = []
 
     def tell(job: Job, problem: str | None) -> None:

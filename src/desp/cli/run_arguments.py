@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from desp.errors import SettingsError
+from desp.places import whole_path
 from desp.results import RECORDED, check_recordable, data_slug, write_result
 from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
@@ -70,6 +71,8 @@ class ScoreArguments(RunArguments):
             if self.variant is not None:
                 raise SettingsError("--variant names a recorded result. Add --record DIR, or leave it out.")
             return self.protocol or "quick"
+        if self.record.exists() and not self.record.is_dir():  # said before any work is done
+            raise SettingsError(f"{self.record} is a file. Choose a folder with --record.")
         from desp.runs.evaluate import changed_settings
 
         protocol = self.protocol or RECORDED
@@ -96,7 +99,7 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         raise SettingsError(
             f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. Leave it out."
         )
-    folder = (data_dir or Path(task.location or "")).expanduser().resolve()
+    folder = whole_path((data_dir or Path(task.location or "")).expanduser())
     # A folder that is remembered from another machine may be missing here; one that is named now may not.
     if data_dir is not None and not folder.is_dir():
         fetch = task.fetch_command(str(folder))

@@ -10,6 +10,7 @@ import tyro
 from desp.cli.common import parse
 from desp.cli.run_arguments import with_data_dir
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
+from desp.places import whole_path
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.runs.folder import RunFolder
 from desp.settings import EnergySettings, MethodSettings, RunSettings, Variant
@@ -198,7 +199,7 @@ def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
     if not takes:
         instead = f"takes {task.location_flag}" if task.location_flag else "makes its own data"
         raise SettingsError(f"--data goes with the recipes 'custom' and 'custom-contrastive'; '{name}' {instead}.")
-    return replace(settings, task=task.at(str(data.resolve())))
+    return replace(settings, task=task.at(str(whole_path(data))))
 
 
 def _usage() -> str:

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 
 from desp.data.celeba_lists import PARTS, Part
-from desp.data.image_cache import map_array, write_array
-from desp.storage import write_json
+from desp.data.image_cache import fill_array, map_array
+from desp.storage import json_bytes, with_content, write_together
 
 FOLDER, FACTS, LOGITS = "features", "features.json", "{}-logits"
 VERSION = 2
@@ -65,16 +66,16 @@ class FaceFeatures:
 
 def save_features(root: Path, features: FaceFeatures) -> None:
     """Write features into a folder of `root`, in place of those that are there."""
-    folder = root / FOLDER
-    (folder / FACTS).unlink(missing_ok=True)
+    folder, files = root / FOLDER, {}
     digest = hashlib.blake2b(digest_size=16)
     for part in PARTS:
         for tensors, name in ((features.parts, part), (features.logits, LOGITS.format(part))):
             array = tensors[part].to("cpu", torch.float16).contiguous().numpy()
             digest.update(array.data)
-            write_array(folder / f"{name}.npy", array)
+            files[folder / f"{name}.npy"] = partial(fill_array, array)
     known = {**asdict(features.facts), "digest": digest.hexdigest(), "version": VERSION}
-    write_json(folder / FACTS, known)
+    # All are on the disk before those that are there go: a full disk leaves them as they were.
+    write_together({**files, folder / FACTS: with_content(json_bytes(known))}, [folder / FACTS])
 
 
 def load_features(roots: Sequence[Path], data: str, settings: dict[str, Any] | None = None) -> FaceFeatures | None:

@@ -1,5 +1,6 @@
 """A user's own data: JSON lines ``{"input": ..., "set": [[...]]}``, an npz file, or a folder of npy files."""
 
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from desp.data.arrays import Arrays, Example, load_arrays, map_arrays, rows_of
 from desp.data.base import as_input
 from desp.data.images import MODES, UnusableImage, read_image
 from desp.errors import DataError
+from desp.places import read_anything
 from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription, InputKind
 
@@ -111,13 +113,13 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises:
         DataError: the file is missing or not text, or a line is not a JSON object.
     """
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise DataError(f"There is no file at {path}.")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        text = read_anything(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text file ({error}). Expected JSON lines, or a .npz file.") from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(io.StringIO(text, newline=None).read().split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"

@@ -5,16 +5,15 @@ built in chunks. What a chunk holds is on the disk before ``progress.json`` says
 written last: whenever building ends early, it goes on after the last whole chunk.
 """
 
-import fcntl
 import io
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -25,7 +24,8 @@ from torch import Tensor
 
 from desp.data.images import Bytes, UnusableImage
 from desp.errors import DataError
-from desp.storage import write_atomically, write_json
+from desp.locks import exclusive
+from desp.storage import make_folder, open_in_place, remove, write_at, write_atomically, write_json
 
 CHUNK = 256
 """Images that are written together."""
@@ -100,19 +100,6 @@ def writable(roots: Sequence[Path]) -> Path:
     raise DataError(f"Images cannot be cached: {'; '.join(problems)}. Make one of these folders writable.")
 
 
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Wait until no other process is within; the end of a process lets the next one in, however it ends.
-
-    On a file system without locks nobody waits. That costs time and nothing else, as all write the same bytes to
-    the same places.
-    """
-    with path.open("a") as file:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 # -- reading ---------------------------------------------------------------------------------------------
 
 
@@ -179,8 +166,8 @@ def decode_images(
     Raises:
         DataError: a file cannot be read at all.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / COMPLETE).unlink(missing_ok=True)
+    make_folder(folder)
+    remove(folder / COMPLETE)
     state, total = _resumed(folder, len(paths), side), len(paths)
 
     def result(path: Path) -> Bytes | UnusableImage:
@@ -189,7 +176,7 @@ def decode_images(
         except UnusableImage as problem:
             return problem
 
-    with _images_file(folder) as file, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with open_in_place(folder / IMAGES) as file, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         while True:
             if progress:
                 progress(state.done, total)
@@ -198,24 +185,25 @@ def decode_images(
             some = paths[state.done : state.done + chunk]
             state = _add(file, state, side, list(pool.map(result, some)))
             write_json(folder / PROGRESS, {"done": state.done, "unusable": list(state.unusable.items())})
-        _write_at(file, 0, _header(state.written, side))
+        write_at(file, 0, _header(state.written, side))
     return state.unusable
 
 
 def complete(folder: Path, known: dict[str, Any]) -> None:
     """Say that a folder is complete, and what else is to be known of it."""
     write_json(folder / COMPLETE, known)
-    (folder / PROGRESS).unlink(missing_ok=True)
+    remove(folder / PROGRESS)
 
 
 def write_array(path: Path, array: "np.ndarray[Any, np.dtype[Any]]") -> None:
     """Write an npy file, atomically."""
+    write_atomically(path, partial(fill_array, array))
 
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
 
-    write_atomically(path, write)
+def fill_array(array: "np.ndarray[Any, np.dtype[Any]]", path: Path) -> None:
+    """Write an npy file that nobody reads yet; see `desp.storage.write_together`."""
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
 
 
 def _resumed(folder: Path, total: int, side: int) -> _State:
@@ -231,32 +219,16 @@ def _resumed(folder: Path, total: int, side: int) -> _State:
     return state if whole else _State(0, {})
 
 
-@contextmanager
-def _images_file(folder: Path) -> Iterator[BinaryIO]:
-    # Never truncated, as another process may be writing the same. Not mapped, as a full disk would end the process
-    # then; so it is an error with a message.
-    descriptor = os.open(folder / IMAGES, os.O_RDWR | os.O_CREAT, 0o666)
-    with os.fdopen(descriptor, "r+b") as file:
-        yield file
-
-
 def _add(file: BinaryIO, state: _State, side: int, results: list[Bytes | UnusableImage]) -> _State:
     """Write a chunk of images behind those before; it is on the disk when this returns."""
     good = [item for item in results if isinstance(item, np.ndarray)]
-    _write_at(file, _place(state.written, side), b"".join(item.tobytes() for item in good))
+    write_at(file, _place(state.written, side), b"".join(item.tobytes() for item in good))
     bad = {
         state.done + number: (item.reason, item.detail)
         for number, item in enumerate(results)
         if isinstance(item, UnusableImage)
     }
     return _State(state.done + len(results), state.unusable | bad)
-
-
-def _write_at(file: BinaryIO, place: int, content: bytes) -> None:
-    file.seek(place)
-    file.write(content)
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _header(count: int, side: int) -> bytes:

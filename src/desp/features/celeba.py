@@ -15,10 +15,11 @@ from desp.data.celeba import check_pools
 from desp.data.celeba_faces import CelebaFaces, celeba_roots, read_faces
 from desp.data.celeba_features import VERSION, FaceFeatures, FeatureFacts, load_features, save_features
 from desp.data.celeba_lists import PARTS, USED, Part
-from desp.data.image_cache import Progress, exclusive, writable
+from desp.data.image_cache import Progress, writable
 from desp.errors import DataError
 from desp.features.classifier import AttributeClassifier, compute_features, train_classifier
 from desp.features.settings import FeatureSettings
+from desp.locks import exclusive
 from desp.metrics.auc import roc_auc
 from desp.randomness import make_generator
 from desp.settings import Device

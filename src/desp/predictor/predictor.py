@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any
 
 import torch
-from huggingface_hub import ModelHubMixin
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -21,7 +20,7 @@ from desp.methods.base import NO_ENERGY, evaluating
 from desp.precision import matmul_precision
 from desp.predictor.fitting import dataset_source, train_predictor
 from desp.predictor.prediction import Prediction, split_predictions
-from desp.predictor.saving import MODEL_CARD, load_predictor, save_predictor
+from desp.predictor.saving import MODEL_CARD, Saved
 from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
 from desp.randomness import derive_seed, make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
@@ -42,7 +41,7 @@ from desp.training import TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator
 
 
-class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
+class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
@@ -330,21 +329,3 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         """The energy (B K,) of K raw padded sets (B K, N, C) for each code; NaN for a method that has none."""
         with self._predicting():
             return self.method.energies(code, values, samples)
-
-    # -- saving ----------------------------------------------------------------------------------------
-
-    def _save_pretrained(self, save_directory: Path) -> None:
-        save_predictor(self, save_directory)
-
-    @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
-        """Load a predictor from a folder, or from the hub by its name.
-
-        Args:
-            pretrained_model_name_or_path: what `save_pretrained` wrote, or ``owner/name``.
-            **options: `input_encoder` where the predictor was made with one; hub options such as `revision`.
-
-        Raises:
-            CheckpointError: missing or damaged, or the encoder it was made with is not given.
-        """
-        return cast(Self, load_predictor(cls, pretrained_model_name_or_path, **options))

@@ -1,11 +1,17 @@
 """Predictors as folders with JSON and safetensors, on this machine or on the Hugging Face hub."""
 
 import json
+import re
+import urllib.error
+import urllib.request
 from collections.abc import Callable
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from huggingface_hub import snapshot_download
+import huggingface_hub.constants as hub
+from huggingface_hub import ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from desp.data.shape import DataShape
@@ -19,14 +25,17 @@ from desp.settings import (
     migrate_weights,
     to_json,
 )
-from desp.storage import write_json
-from desp.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from desp.storage import Write, json_bytes, with_content, write_together
+from desp.training.checkpoints import Checkpoint, fill_checkpoint, load_checkpoint
 from desp.training.device import default_device
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
 
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
+# Not longer than this for a first answer of the hub.
+HUB_SECONDS = 5.0
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 HUB_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 
 MODEL_CARD = """---
@@ -48,8 +57,43 @@ predictions = predictor.predict(inputs, samples=5)
 """
 
 
-def save_predictor(predictor: "SetPredictor", folder: Path) -> None:
-    """Write settings, shapes and weights."""
+class Saved(ModelHubMixin):
+    """Saved to a folder, and loaded from it or from the hub."""
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
+        """Write settings, shapes and weights into a folder; what it holds is replaced as a whole, or not at all.
+
+        Args:
+            save_directory: the folder.
+            **options: those of huggingface_hub, such as `push_to_hub` and `repo_id`.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        folder = Path(save_directory)
+        # Before the mixin, which removes what is there first: should the disk be full, that is still there.
+        write_together(predictor_files(cast("SetPredictor", self), folder))
+        return super().save_pretrained(folder, **options) if options else None
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        write_together(predictor_files(cast("SetPredictor", self), save_directory))
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
+        """Load a predictor from a folder, or from the hub by its name.
+
+        Args:
+            pretrained_model_name_or_path: what `save_pretrained` wrote, or ``owner/name``.
+            **options: `input_encoder` where the predictor was made with one; hub options such as `revision`.
+
+        Raises:
+            CheckpointError: missing or damaged, or the encoder it was made with is not given.
+        """
+        return cast(Self, load_predictor(cls, pretrained_model_name_or_path, **options))
+
+
+def predictor_files(predictor: "SetPredictor", folder: Path) -> dict[Path, Write]:
+    """The files of a predictor, for `write_together`: settings and shapes, weights, a card if there is none."""
     config = {
         "schema": SCHEMA,
         "method": to_json(predictor.method_settings),
@@ -57,11 +101,17 @@ def save_predictor(predictor: "SetPredictor", folder: Path) -> None:
         "shape": to_json(predictor.shape),
         "own_encoder": predictor.input_encoder is not None,
     }
-    save_checkpoint(folder / WEIGHTS_FILE, Checkpoint(predictor.method.state_dict(), {}))
-    write_json(folder / CONFIG_FILE, {"desp": config})
+    weights = Checkpoint(predictor.method.state_dict(), {})
+    files: dict[Path, Write] = {
+        folder / WEIGHTS_FILE: partial(fill_checkpoint, weights),
+        folder / CONFIG_FILE: with_content(json_bytes({"desp": config})),
+    }
+    if not (folder / CARD_FILE).exists():
+        files[folder / CARD_FILE] = with_content(str(predictor.generate_model_card()).encode())
+    return files
 
 
-def load_predictor(make: "Callable[..., SetPredictor]", name: str | Path, **options: Any) -> "SetPredictor":
+def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any) -> "SetPredictor":
     """A fitted predictor from a folder, or from the hub; options are those of the hub and of `make`, its class.
 
     Raises:
@@ -100,14 +150,34 @@ def _find_folder(name: str | Path, hub_options: dict[str, Any]) -> Path:
     folder = Path(name)
     if folder.is_dir():
         return folder
-    if folder.is_absolute() or len(folder.parts) > 2 or str(folder).startswith("."):
-        raise CheckpointError(f"There is no folder {folder}. Pass what save_pretrained wrote.")
+    if not _HUB_NAME.fullmatch(str(name)):
+        raise CheckpointError(
+            f"There is no folder {folder}. Pass what save_pretrained wrote, or the name of a predictor on the "
+            "hub, owner/name."
+        )
+    if not hub_options.get("local_files_only") and not _hub_answers():
+        hub_options = {**hub_options, "local_files_only": True}  # else it would try again and again
     try:
         return Path(snapshot_download(str(name), allow_patterns=[CONFIG_FILE, WEIGHTS_FILE], **hub_options))
     except (OSError, HfHubHTTPError, HFValidationError) as error:
+        offline = ", which does not answer," if hub_options.get("local_files_only") else ""
         raise CheckpointError(
-            f"There is no folder {folder}, and the hub gave no predictor of that name either ({error})."
+            f"There is no folder {folder}, and the hub{offline} gave no predictor of that name either ({error})."
         ) from error
+
+
+def _hub_answers() -> bool:
+    """Whether there is a connection to the hub, told within seconds."""
+    if hub.HF_HUB_OFFLINE:
+        return False
+    try:
+        with urllib.request.urlopen(urllib.request.Request(hub.ENDPOINT, method="HEAD"), timeout=HUB_SECONDS):  # noqa: S310
+            return True
+    except urllib.error.HTTPError as error:  # an answer as well
+        error.close()
+        return True
+    except (OSError, ValueError, HTTPException):
+        return False
 
 
 def _read_config(path: Path) -> dict[str, Any]:

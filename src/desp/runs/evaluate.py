@@ -1,6 +1,7 @@
 """Score a trained run, and keep predictions to look at."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -24,7 +25,11 @@ FRAMES = 60
 
 
 def evaluate_run(
-    folder: RunFolder, samples: int = 10, distance: Distance = "chamfer", protocol: str = "quick"
+    folder: RunFolder,
+    samples: int = 10,
+    distance: Distance = "chamfer",
+    protocol: str = "quick",
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[dict[str, Any], list[Row]]:
     """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
 
@@ -33,6 +38,7 @@ def evaluate_run(
         samples: predictions an input, where the task's metrics use several.
         distance: by which collections of true and predicted sets are compared, where the task does that.
         protocol: how much is scored, by name.
+        progress: told what is scored now, how many parts are done, and of how many.
 
     Raises:
         SettingsError: `samples` is not positive, or the task has no such protocol.
@@ -47,7 +53,8 @@ def evaluate_run(
             "nearest_neighbour_accuracy, which --distance is for. Leave it out."
         )
     counts, began = task.protocol(protocol), time.monotonic()
-    evaluation = task.evaluate(EvaluationSetup(predictor, run.seed, samples, counts, distance=distance))
+    setup = EvaluationSetup(predictor, run.seed, samples, counts, distance=distance, progress=progress)
+    evaluation = task.evaluate(setup)
     summary = folder.read(folder.summary_file) or {}
     recipe = get_recipe(settings.recipe)
     result: dict[str, Any] = {

@@ -3,13 +3,17 @@
 Torch is loaded with the task or the predictor, not before: commands and reports look into folders without it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from desp.errors import CheckpointError, RunError, SettingsError
+from desp.locks import LOCK, sole_use
+from desp.places import whole_path
 from desp.settings import SCHEMA, RunSettings, TaskSettings, from_json, migrate_run, to_json
-from desp.storage import read_object, write_json
+from desp.storage import read_object, sweep, write_json
 
 if TYPE_CHECKING:
     from desp.predictor import SetPredictor
@@ -62,12 +66,27 @@ class RunFolder:
         self.tuning_file = path / "tuning.json"
         self.model = path / "model"
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Use the folder alone, to train or to tune; it is made if needed, and gone again if nothing was written.
+
+        Raises:
+            RunError: another process uses it, or it is a file.
+            StorageError: it cannot be written to, or its links lead in a circle.
+        """
+        self._check_folder()
+        with sole_use(self.path):
+            for folder in (self.path, self.model):  # what a killed process left half-written
+                sweep(folder)
+            yield
+
     def begin(self, settings: RunSettings, seed: int, fingerprint: str | None) -> None:
         """Make the folder for a new run on data with `fingerprint`.
 
         Raises:
             RunError: the folder is used already.
         """
+        self._check_folder()
         begun = self.model.exists() or (self.path / "checkpoints").exists()
         if self.settings_file.exists() and begun:
             recipe = self.read_settings_file().get("recipe")
@@ -75,14 +94,17 @@ class RunFolder:
                 f"{self.path} already holds a run of '{recipe}'. Continue it with --resume, or choose another "
                 "folder with --run."
             )
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file. Choose a folder with --run.")
-        used = self.path.exists() and any(self.path.iterdir())
+        used = self.path.exists() and any(path.name != LOCK for path in self.path.iterdir())
         if used and not self.settings_file.exists():
             raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
         saved = {"schema": SCHEMA, **to_json(settings)}
         values = {"recipe": settings.recipe, "seed": seed, "settings": saved, "data_fingerprint": fingerprint}
         write_json(self.settings_file, values)
+
+    def _check_folder(self) -> None:
+        path = whole_path(self.path)
+        if path.exists() and not path.is_dir():
+            raise RunError(f"{self.path} is a file. Choose a folder with --run.")
 
     def check_same(self, settings: RunSettings, seed: int) -> None:
         """Check that a run to be resumed is the one that is asked for; only its length and where its
@@ -167,10 +189,10 @@ class RunFolder:
             found.append(f"processes: {processes}, each with its own batch")
         return found
 
-    def clear_measurements(self) -> None:
-        """Remove what was measured with earlier weights."""
-        for file in (self.evaluation_file, self.samples_file, self.ablation_file, self.tuning_file):
-            file.unlink(missing_ok=True)
+    @property
+    def measurements(self) -> tuple[Path, ...]:
+        """Files that hold what was measured with the present weights and sampler."""
+        return self.evaluation_file, self.samples_file, self.ablation_file, self.tuning_file
 
     def load_settings(self) -> tuple[RunSettings, int]:
         """The settings and the seed.

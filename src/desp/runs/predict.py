@@ -12,6 +12,7 @@ from torch import Tensor
 from desp.data.files import field_of, read_lines
 from desp.data.images import SUFFIXES
 from desp.errors import DataError
+from desp.places import check_output, folder_of
 from desp.predictor import Prediction
 from desp.predictor.pooling import best_boxes
 from desp.runs.folder import LoadedRun, RunFolder
@@ -62,7 +63,8 @@ def predict_file(
 ) -> int:
     """Predict for an image, or for the inputs of a file, and write one object a line with sets and energies.
 
-    All inputs are read and checked before anything is predicted, and the output appears whole or not at all.
+    All inputs are read and checked before anything is predicted, and an output that is a file appears whole or
+    not at all. Both may be pipes or devices, such as /dev/stdin and /dev/stdout.
 
     Args:
         folder: a finished run.
@@ -78,13 +80,14 @@ def predict_file(
 
     Raises:
         DataError: the output is a folder, or a line cannot be read as an input of the run's task.
+        StorageError: the output cannot be written.
     """
     _check_files(inputs, output)
     run = folder.open(data=False)
     values, rows = _read_image(run, inputs) if is_image(inputs) else _read_lines(run, inputs)
     predictions = run.predictor.predict(torch.stack(rows), samples, seed=seed)
     images = run.predictor.shape.input_kind == "image"
-    base = Path() if is_image(inputs) else inputs.parent
+    base = Path() if is_image(inputs) else folder_of(inputs)
     predicted = [
         _predicted(run, value, base / value if images else None, item, best=best)
         for value, item in zip(values, predictions, strict=True)
@@ -99,7 +102,8 @@ def predict_file(
 def _check_files(inputs: Path, output: Path) -> None:
     if output.is_dir():
         raise DataError(f"{output} is a folder. Pass the name of a file with --output.")
-    if inputs.exists() and output.exists() and inputs.samefile(output):
+    check_output(output)
+    if inputs.exists() and output.is_file() and inputs.samefile(output):
         raise DataError(f"{output} is the input file. Choose another one for the predictions.")
     if inputs.suffix == ".npz":
         raise DataError(f'{inputs}: inputs to predict for are read from JSON lines, one {{"input": ...}} a line.')
@@ -119,7 +123,7 @@ def _read_lines(run: LoadedRun, inputs: Path) -> tuple[list[Any], list[Tensor]]:
     values, rows = [], []
     for where, record in read_lines(inputs):
         value = field_of(record, "input", where)
-        rows.append(run.task.read_input(value, where, inputs.parent, run.predictor.shape))
+        rows.append(run.task.read_input(value, where, folder_of(inputs), run.predictor.shape))
         values.append(value)
     if not rows:
         raise DataError(f'{inputs} holds no inputs. Write one JSON object a line: {{"input": ...}}')

@@ -1,20 +1,23 @@
 """Train a recipe in a run folder."""
 
 import logging
+from contextlib import nullcontext
 
 from accelerate import PartialState
 
-from desp.errors import SettingsError
+from desp.errors import CheckpointError, SettingsError
 from desp.extras import require
 from desp.predictor import SetPredictor
 from desp.predictor.fitting import train_predictor
+from desp.predictor.saving import predictor_files
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.samplers import check_engine
 from desp.settings import RunSettings
-from desp.storage import write_json
+from desp.storage import json_bytes, with_content, write_together
 from desp.tasks import make_task
 from desp.training import TrainingCallback, TrainingOutcome
+from desp.training.checkpoints import CheckpointStore
 from desp.training.device import default_device, make_accelerator
 
 logger = logging.getLogger(__name__)
@@ -31,15 +34,24 @@ def train_run(
     """Train from settings to a saved predictor; with `resume`, from the newest checkpoint on.
 
     Raises:
-        RunError: the folder holds another run.
+        RunError: the folder holds another run, or another process uses it.
         DataError: the data cannot be used. Nothing is written then, unless it is the method that refuses them
             (`Method.check_sets`): the folder then holds settings alone, and can be used again.
         SettingsError: the seed is below 0, or this machine cannot do what is asked for.
+        StorageError: the disk is full, or cannot be written to. What was saved before is still there.
     """
     if seed < 0:  # it is part of names: RECIPE-seedN
         raise SettingsError(f"The seed must be at least 0, got {seed}.")
-    if resume:  # before data are looked for
+    if resume:  # before data are looked for, and the folder is made
         folder.check_same(settings, seed)
+    first = PartialState(cpu=settings.device == "cpu").is_main_process
+    with folder.locked() if first else nullcontext():
+        return _train(settings, seed, folder, resume, callback)
+
+
+def _train(
+    settings: RunSettings, seed: int, folder: RunFolder, resume: bool, callback: TrainingCallback | None
+) -> TrainingOutcome:
     task = make_task(settings.task, seed)
     predictor, parts = _make_predictor(settings), settings.representation
     shape, statistics = task.shape(parts.max_size, parts.scaling == "auto")
@@ -49,6 +61,7 @@ def train_run(
     if state.is_main_process:
         if resume:
             folder.check_data(task)
+            _check_only_checkpoint(folder)
             if moved := folder.note_data_folder(settings.task):
                 logger.warning("from now on %s finds its data in %s", folder.path, moved)
         else:
@@ -71,10 +84,10 @@ def train_run(
     )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         folder.set_length(max(outcome.steps, settings.training.steps))
-        folder.clear_measurements()
-        predictor.save_pretrained(folder.model)
         summary = {**_summary(predictor, outcome), "processes": accelerator.num_processes}
-        write_json(folder.summary_file, summary)
+        files = predictor_files(predictor, folder.model)
+        # The summary comes last: without it, a run that is resumed writes all of them again.
+        write_together({**files, folder.summary_file: with_content(json_bytes(summary))}, folder.measurements)
     accelerator.wait_for_everyone()
     return outcome
 
@@ -90,9 +103,33 @@ def _make_predictor(settings: RunSettings) -> SetPredictor:
 
 
 def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
-    """Whether the run was at its end already: then its model, and all that was measured with it, stays."""
+    """Whether the run was at its end already: then its model, and all that was measured with it, stays.
+
+    Not if the model is damaged: it is made again from the last checkpoint.
+    """
     summary = folder.read(folder.summary_file) or {}
-    return folder.model.is_dir() and summary.get("steps") == outcome.steps
+    if not folder.model.is_dir() or summary.get("steps") != outcome.steps:
+        return False
+    try:
+        folder.load_predictor()
+    except CheckpointError as error:
+        logger.warning("%s It is written again.", error.__cause__ or error)
+        return False
+    return True
+
+
+def _check_only_checkpoint(folder: RunFolder) -> None:
+    """Say what is true of a finished run whose only checkpoint is damaged: nothing can begin anew there."""
+    store = CheckpointStore(folder.path / "checkpoints")
+    if len(store.steps()) != 1 or not folder.model.is_dir():
+        return
+    try:
+        store.latest()
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error.__cause__ or error} It is the only one, so this run cannot be resumed unless it is restored; "
+            "its model can be used as before. To train on, choose another folder."
+        ) from error
 
 
 def _check_machine(settings: RunSettings) -> None:

@@ -1,16 +1,18 @@
 """Choose the sampler's settings of a trained run on validation data."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
+from desp.predictor.saving import predictor_files
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance, synchronized_clock
 from desp.settings import EDMSettings, LabelSamplerSettings, LangevinSettings, SamplerSettings, to_json
-from desp.storage import without_nonfinite, write_json
+from desp.storage import Write, json_bytes, with_content, without_nonfinite, write_together
 from desp.tasks import EvaluationSetup
 from desp.tasks.calibration import CALIBRATION_SAMPLES
 
@@ -33,7 +35,17 @@ def tune_run(
 
     Raises:
         SettingsError: the method has no sampler to choose, or the task no validation data.
+        RunError: another process trains or tunes in the folder.
+        StorageError: the choice cannot be written; the run is as it was.
     """
+    folder.load_settings()  # a folder that is none stays as it is
+    with folder.locked():
+        return _tune(folder, on_candidate, protocol)
+
+
+def _tune(
+    folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None, protocol: str
+) -> dict[str, Any]:
     settings, seed = folder.load_settings()
     before = settings.method.prediction_sampler
     if before is None or type(before) not in _CHANGES:
@@ -74,8 +86,7 @@ def tune_run(
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
     }
-    _use(folder, predictor, best)
-    write_json(folder.tuning_file, tuning)
+    _use(folder, predictor, best, {folder.tuning_file: with_content(json_bytes(tuning))})
     return tuning
 
 
@@ -89,15 +100,15 @@ def reset_run(folder: RunFolder) -> SamplerSettings:
     sampler = settings.method.prediction_sampler
     if sampler is None or type(sampler) not in _CHANGES:
         raise SettingsError(f"The method '{settings.method.kind}' has no sampler to reset.")
-    _use(folder, folder.load_predictor(), sampler)
+    with folder.locked():
+        _use(folder, folder.load_predictor(), sampler, {})
     return sampler
 
 
-def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings) -> None:
-    """Save the predictor with another sampler; what was measured with the one before goes."""
+def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings, more: Mapping[Path, Write]) -> None:
+    """Save the predictor with another sampler, and `more` with it; what was measured with the one before goes."""
     predictor.method_settings = predictor.method_settings.with_part("sampler", sampler)
-    folder.clear_measurements()
-    predictor.save_pretrained(folder.model)
+    write_together({**predictor_files(predictor, folder.model), **more}, folder.measurements)
 
 
 def _each(name: str, *values: float) -> Candidates:

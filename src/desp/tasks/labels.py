@@ -104,17 +104,22 @@ class LabelTask(GeneratedTask):
         count = protocol.test_examples[0] or 0
         kinds = torch.arange(count, device=predictor.device) % len(self.inputs)
         x = self.one_hot(kinds)
+        setup.tell("predicting", 0, 5)
         code, raw = setup.sample([x], 1, "test chains")
         predicted = Batch(x, predictor.unpad_sets(raw).packed())
         real = self.draw(count, make_generator(f"real {self.name}"))  # always the same
         score = self.scorer(predictor)
+        setup.tell("scoring single sets", 1, 5)
         returned = score(predicted.sets.elements, kinds)
+        setup.tell("comparing collections of sets", 2, 5)
         both = self.collections(setup, real, predicted)
         own, own_details = self.measure(setup, predicted, returned, both)
         true, found = ({name: sets.first(setup.collection_size) for name, sets in part.items()} for part in both)
         spread, spread_details = distribution_scores(true, found, setup.distance)
+        setup.tell("calibration", 3, 5)
         truth = self.draw(protocol.calibration_examples, make_generator(setup.seed, f"calibration {self.name}"))
         ranks, rank_details = setup.calibration(truth)
+        setup.tell("scoring raw output and real data", 4, 5)
         return Evaluation(
             raw={"score": float(score(raw[..., :2], kinds).mean())},
             returned={"score": float(returned.mean()), **own, **spread, **ranks},

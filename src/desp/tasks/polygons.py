@@ -1,6 +1,7 @@
 """Polygons: predict the corners of a regular polygon with a given number of corners."""
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,13 +16,20 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PolygonsSettings
 from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask
-from desp.tasks.scoring import EvaluationSetup
+from desp.tasks.scoring import EvaluationSetup, Protocol
 
 
 class PolygonsTask(LabelTask):
     """Score: the smallest Hungarian distance to 256 rotated true polygons, mean over tests."""
 
     name = "polygons"
+    protocols = MappingProxyType(
+        {
+            **LabelTask.protocols,
+            # What `desp demo` scores, on a CPU that may be busy.
+            "demo": Protocol((500,), 100, sets_per_collection=50, calibration_examples=50),
+        }
+    )
     metrics = (POLYGON_SCORE, POLYGON_MEDIAN, SIZE_RMSE, RIGHT_SIZE, KUIPER, *SPREAD_METRICS)
 
     def __init__(self, settings: PolygonsSettings, seed: int = 0) -> None:

@@ -102,6 +102,7 @@ class EvaluationSetup:
         protocol: one of the task's.
         sampler: another one than the predictor's own.
         distance: by which collections of true and predicted sets are compared, where the task does that.
+        progress: told what is scored now, how many parts are done, and of how many, by tasks that say so.
     """
 
     predictor: SetPredictor
@@ -110,6 +111,12 @@ class EvaluationSetup:
     protocol: Protocol
     sampler: SamplerSettings | None = None
     distance: Distance = "chamfer"
+    progress: Callable[[str, int, int], None] | None = None
+
+    def tell(self, what: str, done: int, of: int) -> None:
+        """Say what begins now, how many parts of the scoring are done, and of how many."""
+        if self.progress:
+            self.progress(what, done, of)
 
     @property
     def collection_size(self) -> int:

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from desp.errors import CheckpointError
-from desp.storage import write_atomically
+from desp.storage import remove, sweep, write_atomically, write_together
 
 FORMAT = "1"
 KEPT = 2
+
+# How safetensors tell of a disk that is full, among other things.
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,16 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint so that `path` is never half a file."""
+    """Write a checkpoint so that `path` is never half a file.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    write_atomically(path, partial(fill_checkpoint, checkpoint))
+
+
+def fill_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
+    """Write a checkpoint to a file that nobody reads yet; see `desp.storage.write_together`."""
     # Copies, as the format has no room for tensors that share memory (tied weights, for example).
     tensors = {
         name: value.detach().to("cpu", copy=True).contiguous() for name, value in checkpoint.tensors.items()
@@ -46,7 +60,13 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "digest": _digest(tensors),
         "header_digest": _header_digest(tensors, state),
     }
-    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata))
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        number = _OS_ERROR.search(str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -63,10 +83,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         state = json.loads(metadata["state"])
     except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise CheckpointError(
-            f"{path} is damaged or not a checkpoint ({error}). If it is a step-*.safetensors of a run, delete it; "
-            "the one before it is used."
-        ) from error
+        raise CheckpointError(f"{path} is damaged or not a checkpoint ({error}).") from error
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} has checkpoint format {metadata.get('format')}, this version reads {FORMAT}. "
@@ -74,10 +91,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
     header = _header_digest(tensors, metadata["state"])
     if metadata.get("digest") != _digest(tensors) or metadata.get("header_digest") != header:
-        raise CheckpointError(
-            f"{path} was changed or damaged after it was written: its checksum does not fit. "
-            "If it is a step-*.safetensors of a run, delete it; the one before it is used."
-        )
+        raise CheckpointError(f"{path} was changed or damaged after it was written: its checksum does not fit.")
     return Checkpoint(tensors, state)
 
 
@@ -87,21 +101,40 @@ class CheckpointStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def save(self, step: int, checkpoint: Checkpoint) -> None:
-        """Write the checkpoint of `step` and drop those that are no longer needed."""
-        save_checkpoint(self.folder / f"step-{step:08d}.safetensors", checkpoint)
+    def save(self, step: int, checkpoint: Checkpoint, best: Checkpoint | None = None) -> None:
+        """Write the checkpoint of `step`, with it a new best one, and drop those that are no longer needed.
+
+        Raises:
+            StorageError: they cannot be written; those before are still there.
+        """
+        files = {} if best is None else {self.best: partial(fill_checkpoint, best)}
+        newest = self.folder / f"step-{step:08d}.safetensors"
+        # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
+        write_together({**files, newest: partial(fill_checkpoint, checkpoint)})
         for old in self.steps()[:-KEPT]:
-            old.unlink()
+            remove(old)
 
     def sweep(self) -> None:
         """Remove what a killed process left half-written."""
-        for leftover in self.folder.glob(".*.safetensors.*.tmp"):
-            leftover.unlink(missing_ok=True)
+        sweep(self.folder)
 
     @property
     def best(self) -> Path:
         """Where the checkpoint with the best validation score so far is, if there is one."""
         return self.folder / "best.safetensors"
+
+    def load_best(self) -> Checkpoint:
+        """The checkpoint with the best validation score so far.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
+        try:
+            return load_checkpoint(self.best)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{error} The best weights so far are nowhere else: restore it, or train in another folder."
+            ) from error
 
     def steps(self) -> list[Path]:
         """The checkpoints of this run, oldest first."""
@@ -113,10 +146,16 @@ class CheckpointStore:
         """The newest checkpoint, or None if nothing was saved yet.
 
         Raises:
-            CheckpointError: the newest one is damaged.
+            CheckpointError: the newest one is damaged; the message says what is left.
         """
         paths = self.steps()
-        return load_checkpoint(paths[-1]) if paths else None
+        if not paths:
+            return None
+        try:
+            return load_checkpoint(paths[-1])
+        except CheckpointError as error:
+            left = f"the one before it, {paths[-2].name}, is used" if paths[1:] else "training begins anew"
+            raise CheckpointError(f"{error} If it cannot be restored, delete it: {left} then.") from error
 
 
 def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

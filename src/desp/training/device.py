@@ -1,7 +1,7 @@
 """Where training runs, and on how many CPU threads."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -65,9 +65,16 @@ def suitable_threads(device: torch.device, batch_size: int, max_size: int, hidde
     Two are no faster there, and where another program takes one of their cores each waits for the other, many
     times slower than one alone.
     """
+    small = device.type == "cpu" and batch_size * max_size * hidden**2 < SMALL_GRADIENT
+    with one_thread() if small else nullcontext():
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread while entered, as many as before afterwards."""
     before = torch.get_num_threads()
-    if device.type == "cpu" and batch_size * max_size * hidden**2 < SMALL_GRADIENT:
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from desp.data.base import Batch, BatchSource
 from desp.errors import CheckpointError, RunError, SettingsError, TrainingError, TrainingInterrupted
+from desp.locks import sole_use
 from desp.methods import Method
 from desp.randomness import derive_seed
 from desp.settings import Engine, TrainingSettings
@@ -20,9 +21,7 @@ from desp.training.checkpoints import (
     Checkpoint,
     CheckpointStore,
     flatten_optimizer,
-    load_checkpoint,
     restore_optimizer,
-    save_checkpoint,
 )
 from desp.training.monitor import Monitor
 from desp.training.processes import any_process, average_buffers, broadcast_from_first, mean_of_processes
@@ -85,8 +84,13 @@ class Trainer:
         Raises:
             TrainingError: the loss or its gradient was not finite, or training has diverged.
             TrainingInterrupted: a signal asked to stop; everything is saved, if there is a folder.
-            RunError: the folder holds another run already.
+            RunError: the folder holds another run already, or another process uses it.
+            StorageError: the disk is full, or cannot be written to; checkpoints before are still there.
         """
+        with sole_use(self.store.folder.parent) if self.store and self.log else nullcontext():
+            return self._fit(resume)
+
+    def _fit(self, resume: bool) -> TrainingOutcome:
         self.method.train()
         self._begin(resume)
         stopped_early = self.state.out_of_patience(self.settings.patience)
@@ -117,12 +121,12 @@ class Trainer:
         if saved is not None:
             self._restore(saved)
             if self.store and self.state.best_step is not None:
-                self._best = load_checkpoint(self.store.best)
+                self._best = self.store.load_best()
         if self.settings.tensorboard:
             self.accelerator.init_trackers("tensorboard")
         if self.store and self.log:
             self.store.sweep()
-            rewind_log(self.log, self.state.step)
+            rewind_log(self.log, self.state.step, self.state.validated_step)
         self._good, self._good_best = self._snapshot(), self._best
         self.callback.on_start(self.state.step, self.settings.steps)
         if saved is not None and self._validation_is_due():  # it was interrupted
@@ -269,10 +273,7 @@ class Trainer:
         saved_best = self._good_best
         self._good, self._good_best = self._snapshot(), self._best
         if self.store and self.accelerator.is_main_process:
-            # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
-            if self._best is not None and self._best is not saved_best:
-                save_checkpoint(self.store.best, self._best)
-            self.store.save(self.state.step, self._good)
+            self.store.save(self.state.step, self._good, None if self._best is saved_best else self._best)
         self.accelerator.wait_for_everyone()
 
     def _recover(self, error: TrainingError) -> None:
@@ -297,7 +298,7 @@ class Trainer:
         self._best = self._good_best
         self.state.attempt, self.state.seconds = attempt, seconds
         if self.log:
-            rewind_log(self.log, self.state.step)
+            rewind_log(self.log, self.state.step, self.state.validated_step)
         self.callback.on_rollback(error.step, self.state.step)
 
     def _interrupt(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from desp.storage import without_nonfinite, write_text
+from desp.storage import append, without_nonfinite, write_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +43,38 @@ class TrainingCallback:
 
 def add_to_log(path: Path, record: dict[str, Any]) -> None:
     """Append one record to a log of JSON lines."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(without_nonfinite(record)) + "\n")
+    append(path, json.dumps(without_nonfinite(record)) + "\n")
 
 
-def rewind_log(path: Path, step: int) -> None:
-    """Keep only lines up to `step`, so that a resumed log reads as if never interrupted."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    whole = [line for line in lines if line.endswith("\n")]  # a crash may leave half a line at the end
-    write_text(path, "".join(line for line in whole if json.loads(line)["step"] <= step))
+def rewind_log(path: Path, step: int, validated: int) -> None:
+    """Keep only lines up to `step`, so that a resumed log reads as if never interrupted.
+
+    Damaged lines are left out, with a warning; a crash may leave half a line at the end, which is none.
+
+    Args:
+        path: the log.
+        step: the step that training goes on from.
+        validated: the step of its last validation; one that was logged later, and not saved, is done again.
+    """
+    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    records = [_record(line) for line in lines]
+    if damaged := records.count(None):
+        logger.warning("%s: left out %d damaged lines; the log has a gap there, training has none", path, damaged)
+    kept = [
+        line + b"\n"
+        for line, record in zip(lines, records, strict=True)
+        if record and record["step"] <= (validated if "validation_score" in record else step)
+    ]
+    write_bytes(path, b"".join(kept))
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """A line of a log; None if it is damaged."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
 
 
 @contextmanager
