@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any
 
 import torch
-from huggingface_hub import ModelHubMixin
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -19,11 +18,19 @@ from desp.errors import RunError, SettingsError
 from desp.methods import Method, build_method
 from desp.methods.base import NO_ENERGY, evaluating
 from desp.precision import matmul_precision
+from desp.predictor.checks import (
+    check_fit,
+    check_parts,
+    check_sampler,
+    check_samples,
+    check_ways,
+    check_whole,
+)
 from desp.predictor.fitting import dataset_source, train_predictor
 from desp.predictor.prediction import Prediction, split_predictions
-from desp.predictor.saving import MODEL_CARD, load_predictor, save_predictor
+from desp.predictor.saving import MODEL_CARD, SavedInFolder
 from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
-from desp.randomness import derive_seed, make_generator
+from desp.randomness import check_seed, derive_seed, make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
 from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
@@ -36,13 +43,12 @@ from desp.settings import (
     RepresentationSettings,
     SamplerSettings,
     TrainingSettings,
-    require_setting,
 )
 from desp.training import TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator
 
 
-class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
+class SetPredictor(SavedInFolder, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
@@ -66,12 +72,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         matmul_precision: MatmulPrecision | None = None,
     ) -> None:
         method, representation = method or EnergyDenoisingSettings(), representation or RepresentationSettings()
-        for given, expected in ((method, MethodSettings), (representation, RepresentationSettings)):
-            if not isinstance(given, expected):
-                raise SettingsError(f"Expected {expected.__name__}, got {type(given).__name__}.")
-        padded = not method.needs_presence or representation.padding == "presence"
-        wanted = f"presence for the method {method.kind} with these settings"
-        require_setting(padded, "representation.padding", wanted, representation.padding)
+        check_parts(method, representation, input_encoder)
+        check_ways(engine, device, matmul_precision)
         self.method_settings, self.representation = method, representation
         self.engine, self.device_choice = engine, device
         self.matmul_precision: MatmulPrecision | None = matmul_precision
@@ -179,8 +181,8 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         Raises:
             DataError: the dataset cannot be used; the message says which item and why.
         """
-        if training is not None and not isinstance(training, TrainingSettings):
-            raise SettingsError(f"training must be TrainingSettings, got {type(training).__name__}.")
+        path = check_fit(training, description, callback, folder, resume, augment=augment, validation=validation)
+        seed = check_seed(seed)
         training = training or TrainingSettings()
         shape, input_statistics = inspect_dataset(
             dataset,
@@ -189,8 +191,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)
-        folder = Path(folder) if folder is not None else None
-        accelerator = make_accelerator(self.device_choice, training, folder)
+        accelerator = make_accelerator(self.device_choice, training, path)
         return train_predictor(
             self,
             dataset_source(dataset, shape, training, seed, accelerator, augment),
@@ -198,7 +199,7 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
             accelerator,
             validation=validation,
             seed=seed,
-            folder=folder,
+            folder=path,
             resume=resume,
             callback=callback,
         )
@@ -220,9 +221,9 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         Raises:
             DataError: `x` does not look like a batch of the inputs the predictor was fitted to.
         """
-        if samples < 1:
-            raise SettingsError(f"samples must be at least 1, got {samples}.")
-        batch = self._as_batch(x)
+        check_sampler(sampler, self.method_settings)
+        batch, seed = self._as_batch(x), check_seed(seed)
+        samples = check_samples(samples, len(batch))
         code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
@@ -275,10 +276,9 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         Raises:
             SettingsError: the method has no normalised density.
         """
-        if steps < 2 or probes < 2:
-            raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
+        steps, probes = check_whole("steps", steps, 2), check_whole("probes", probes, 2)
         batch, given = self._as_pairs(x, sets)
-        generator = make_generator(seed, "probes", device=self.device)
+        generator = make_generator(check_seed(seed), "probes", device=self.device)
         with self._predicting():
             density = self.method.log_prob(self.encode(batch), self.pad_sets(given), generator, steps, probes)
         scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
@@ -330,21 +330,3 @@ class SetPredictor(ModelHubMixin, library_name="desp", tags=["set-prediction"], 
         """The energy (B K,) of K raw padded sets (B K, N, C) for each code; NaN for a method that has none."""
         with self._predicting():
             return self.method.energies(code, values, samples)
-
-    # -- saving ----------------------------------------------------------------------------------------
-
-    def _save_pretrained(self, save_directory: Path) -> None:
-        save_predictor(self, save_directory)
-
-    @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
-        """Load a predictor from a folder, or from the hub by its name.
-
-        Args:
-            pretrained_model_name_or_path: what `save_pretrained` wrote, or ``owner/name``.
-            **options: `input_encoder` where the predictor was made with one; hub options such as `revision`.
-
-        Raises:
-            CheckpointError: missing or damaged, or the encoder it was made with is not given.
-        """
-        return cast(Self, load_predictor(cls, pretrained_model_name_or_path, **options))

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from huggingface_hub import snapshot_download
+from huggingface_hub import ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, SettingsError
+from desp.predictor.checks import check_folder
 from desp.settings import (
     SCHEMA,
     MethodSettings,
@@ -46,6 +47,37 @@ predictions = predictor.predict(inputs, samples=5)
 
 `config.json` holds its settings and the shapes of inputs and sets, `model.safetensors` its weights.
 """
+
+
+class SavedInFolder(ModelHubMixin):
+    """What is written into a folder, or to the hub, and read from there."""
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        save_predictor(cast("SetPredictor", self), save_directory)
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
+        """Write settings, shapes and weights into a folder; options are those of `ModelHubMixin`.
+
+        Raises:
+            RunError: there is nothing to save, as the predictor has not been fitted.
+            CheckpointError: it is no path of a folder.
+        """
+        cast("SetPredictor", self).method  # noqa: B018  # raises before a folder is made
+        return super().save_pretrained(check_folder(save_directory), **options)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
+        """Load a predictor from a folder, or from the hub by its name.
+
+        Args:
+            pretrained_model_name_or_path: what `save_pretrained` wrote, or ``owner/name``.
+            **options: `input_encoder` where the predictor was made with one; hub options such as `revision`.
+
+        Raises:
+            CheckpointError: missing or damaged, or the encoder it was made with is not given.
+        """
+        make = cast("type[SetPredictor]", cls)
+        return cast(Self, load_predictor(make, pretrained_model_name_or_path, **options))
 
 
 def save_predictor(predictor: "SetPredictor", folder: Path) -> None:
@@ -97,9 +129,17 @@ def load_predictor(make: "Callable[..., SetPredictor]", name: str | Path, **opti
 
 def _find_folder(name: str | Path, hub_options: dict[str, Any]) -> Path:
     """`name` itself, or where the hub's files of that name are on this machine."""
+    if not isinstance(name, str | Path) or not str(name):
+        raise CheckpointError(f"Expected the path of a folder that save_pretrained wrote, got {name!r}.")
     folder = Path(name)
-    if folder.is_dir():
-        return folder
+    try:
+        if folder.is_dir():
+            return folder
+        is_file = folder.exists()
+    except OSError as error:  # too long a name
+        raise CheckpointError(f"{str(name)[:60]} is no name of a folder ({error.strerror}).") from error
+    if is_file:
+        raise CheckpointError(f"{folder} is a file. Pass the folder that save_pretrained wrote.")
     if folder.is_absolute() or len(folder.parts) > 2 or str(folder).startswith("."):
         raise CheckpointError(f"There is no folder {folder}. Pass what save_pretrained wrote.")
     try:

@@ -1,6 +1,6 @@
 """Shapes and scales of a dataset, which is read once; inputs and sets for prediction checked by them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -84,13 +84,13 @@ class _Summary:
 
     def add(self, items: list[Any]) -> None:
         """Take in some examples."""
-        batch = collate(items, self.max_size, self.features)
+        batch = collate(items, self.max_size, self.features, self.examples)
         if tuple(batch.x.shape[1:]) != self.input_shape:
             raise DataError(
                 f"All inputs must have the same shape, got {self.input_shape} and {tuple(batch.x.shape[1:])}."
             )
-        if self.description.aligned:
-            _check_aligned(batch, self.examples)
+        if self.kind == "set":
+            self._check_kind(batch)
         self.examples += len(items)
         self.largest = max(self.largest, batch.sets.max_size)
         elements = batch.sets.elements[batch.sets.mask].double().cpu()
@@ -104,6 +104,16 @@ class _Summary:
             rows = values[presence_mask(values)] if self.kind == "set" else values
             self.count += len(rows)
             self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
+
+    def _check_kind(self, batch: Batch) -> None:
+        if batch.x.dim() != 3:
+            raise DataError(
+                "Inputs that are sets must be padded, (N, D + 1) with presence last; got inputs of shape "
+                f"{self.input_shape}."
+            )
+        _check_input_sets(batch.x, self.description.aligned, self.examples)
+        if self.description.aligned:
+            _check_aligned(batch, self.examples)
 
     def shape(self) -> DataShape:
         """The shapes of all examples."""
@@ -133,29 +143,45 @@ class _Summary:
 
 def _features_of(items: list[Any]) -> int | None:
     """The features of the first set that is not empty; `collate` needs them where all of a part are."""
-    for item in items:
-        if isinstance(item, Sequence) and len(item) == 2 and len(item[1]):
-            return as_set(item[1]).shape[1]
+    for index, item in enumerate(items):
+        pair = isinstance(item, list | tuple) and len(item) == 2
+        if pair and len(elements := as_set(item[1], f"set {index}")):
+            return elements.shape[1]
     return 1 if items else None
 
 
-def _check_aligned(batch: Batch, first: int) -> None:
-    """Check that element i of every set belongs to element i of its input.
+def _check_input_sets(x: Tensor, aligned: bool, first: int = 0) -> None:
+    """Check that inputs (B, N, D + 1) are padded sets.
 
     Raises:
-        DataError: an input is no set, has gaps among its elements, or has another cardinality than its set.
+        DataError: presence is neither 0 nor 1; or padding is not last, where outputs are aligned with inputs.
     """
-    if batch.x.dim() != 3:
+    presence = x[..., -1]
+    if len(wrong := ((presence != 0) & (presence != 1)).nonzero()):
+        row, element = wrong[0].tolist()
         raise DataError(
-            "Outputs can be aligned with inputs that are sets, padded (N, D + 1) with presence last; got inputs "
-            f"of shape {tuple(batch.x.shape[1:])}."
+            f"Input {first + row}: the last feature of an input set is presence, 1 or 0, but that of element "
+            f"{element} is {float(presence[row, element]):g}. Add a column with 1 for elements and 0 for padding."
         )
-    pairs = zip(presence_mask(batch.x), batch.sets.sizes.tolist(), strict=True)
+    if aligned and len(gaps := (presence.diff(dim=1) > 0).any(dim=1).nonzero()):
+        raise DataError(
+            f"Input {first + int(gaps[0])}: an element follows padding. Where outputs are aligned with inputs, "
+            "padding is last."
+        )
+
+
+def _check_aligned(batch: Batch, first: int) -> None:
+    """Check that each input has as many elements as its set.
+
+    Raises:
+        DataError: one has not.
+    """
+    pairs = zip(presence_mask(batch.x).sum(dim=1).tolist(), batch.sets.sizes.tolist(), strict=True)
     for index, (given, size) in enumerate(pairs, first):
-        if int(given.sum()) != size or not bool(given[:size].all()):
+        if given != size:
             raise DataError(
-                f"Example {index}: its set has {size} elements and its input {int(given.sum())}. Where outputs "
-                "are aligned with inputs, each element of the input has its own in the set, and padding is last."
+                f"Example {index}: its set has {size} elements and its input {given}. Where outputs are aligned "
+                "with inputs, each element of the input has its own in the set."
             )
 
 
@@ -189,13 +215,29 @@ def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
     if wanted == (1,) and x.dim() == 1:  # numbers
         return x.unsqueeze(1)
     if x.dim() and tuple(x.shape[1:]) == wanted:
+        if shape.input_kind == "set":
+            _check_input_sets(x, shape.aligned)
         return x
-    one = " For one input, use predict_one." if tuple(x.shape) in (wanted, ()) else ""
-    padded = " Input sets are padded with zeros, their last feature is presence, 1 or 0."
     raise DataError(
         f"Expected a batch of inputs of shape (B, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}."
-        f"{one}{padded if shape.input_kind == 'set' else ''}"
+        f"{_shape_hint(tuple(x.shape), shape)}"
     )
+
+
+def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
+    """What to do about a shape that is not that of the training inputs."""
+    wanted = shape.input_shape
+    if got in (wanted, ()):
+        return " For one input, use predict_one."
+    if shape.input_kind == "set":
+        size = got[-2] if len(got) >= 2 else 0
+        larger = f" At most {wanted[0]} elements were seen in training." if size > wanted[0] else ""
+        return f" Input sets are padded with zeros, their last feature is presence, 1 or 0.{larger}"
+    if shape.input_kind == "image" and len(got) == 4 and got[1:] == (*wanted[1:], wanted[0]):
+        return " Channels come first: pass images.permute(0, 3, 1, 2)."
+    if len(wanted) == 1 and len(got) == 2:
+        return f" In training an input had {wanted[0]} numbers."
+    return ""
 
 
 def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
@@ -205,6 +247,8 @@ def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
         DataError: more or fewer.
     """
     # A batch may be padded to another size, which energies would notice.
+    if not isinstance(sets, SetBatch | Iterable) or isinstance(sets, str | Mapping):
+        raise DataError(f"Expected a list of sets, one for each input, got {type(sets).__name__}.")
     ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
     if len(ragged) != inputs:
         raise DataError(f"Expected one set for each of {inputs} inputs, got {len(ragged)} sets.")

@@ -4,10 +4,10 @@ import logging
 
 from accelerate import PartialState
 
-from desp.errors import SettingsError
 from desp.extras import require
 from desp.predictor import SetPredictor
 from desp.predictor.fitting import train_predictor
+from desp.randomness import check_seed
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.samplers import check_engine
@@ -36,8 +36,7 @@ def train_run(
             (`Method.check_sets`): the folder then holds settings alone, and can be used again.
         SettingsError: the seed is below 0, or this machine cannot do what is asked for.
     """
-    if seed < 0:  # it is part of names: RECIPE-seedN
-        raise SettingsError(f"The seed must be at least 0, got {seed}.")
+    seed = check_seed(seed)
     if resume:  # before data are looked for
         folder.check_same(settings, seed)
     task = make_task(settings.task, seed)
