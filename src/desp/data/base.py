@@ -216,7 +216,7 @@ def _check_dataset(dataset: Any) -> None:
     if isinstance(dataset, IterableDataset):
         return
     fix = "Pass a list of pairs, list(zip(inputs, sets)), or a torch dataset."
-    if isinstance(dataset, DataLoader):
+    if isinstance(dataset, torch.utils.data.DataLoader):
         fix = "Pass its dataset, loader.dataset: fit makes batches itself."
     elif isinstance(dataset, str | bytes | PathLike):
         fix = "To read a file: desp.data.files.read_data_file(Path(...)), or `desp train custom --data FILE`."

@@ -87,7 +87,7 @@ def read_data_file(path: Path, description: DataDescription | None = None, image
         DataError: missing, empty or broken; the message names the line.
     """
     description = description or DataDescription()
-    if image_size and (path.is_dir() or path.suffix == ".npz"):
+    if image_size and (path.is_dir() or path.suffix.lower() == ".npz"):
         raise DataError(f"{path}: task.image_size is for images named in JSON lines, not for arrays. {LEAVE_OUT}")
     if path.is_dir():
         if not any(path.glob("*.npy")):
@@ -95,7 +95,7 @@ def read_data_file(path: Path, description: DataDescription | None = None, image
         return _from_arrays(map_arrays(path), path, description)
     if not path.is_file():
         raise DataError(f"There is no data file at {path}.")
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return _from_arrays(load_arrays(path), path, description)
     return _read_json_lines(path, description, image_size)
 
@@ -114,7 +114,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not path.is_file():
         raise DataError(f"There is no file at {path}.")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # some programs begin a file with a BOM
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text file ({error}). Expected JSON lines, or a .npz file.") from error
     for number, line in enumerate(lines, start=1):
@@ -123,7 +123,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         where = f"{path}, line {number}"
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also a number of thousands of digits, or nested too deep
             raise DataError(
                 f"{where}: not valid JSON ({error}). Each line must be one JSON object; other formats, such "
                 "as CSV, must be converted first."
@@ -154,6 +154,8 @@ def _read_json_lines(path: Path, description: DataDescription, image_size: int) 
                     raise DataError(
                         f"{where}: elements have {elements.shape[1]} features, but {features} in the lines before."
                     )
+            if description.aligned and not isinstance(raw_inputs[-1], list):
+                raise DataError(f"{where}: outputs can be aligned with inputs that are sets alone, [[...], ...].")
             if description.aligned and len(elements) != len(raw_inputs[-1]):
                 raise DataError(
                     f"{where}: the set has {len(elements)} elements and the input {len(raw_inputs[-1])}. Where "
@@ -192,6 +194,8 @@ def _read_inputs(
     kind = _kind_of(values[at], places[at])
     if kind == "image":
         return _read_images(values, folder, places, image_size), kind
+    if values[at] == []:
+        raise DataError(f"{places[at]}: all inputs are empty lists. Write at least one number, such as [0].")
     if image_size:
         raise DataError(f"{places[at]}: task.image_size is for images, but the input is a {kind}. {LEAVE_OUT}")
     shape = tuple(_read_any(values[at], kind, places[at], None).shape)

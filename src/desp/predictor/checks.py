@@ -1,12 +1,17 @@
 """What is given to a predictor, checked before anything is done with it."""
 
+import logging
 from numbers import Integral
 from pathlib import Path
 from typing import Any, get_args
 
-from torch import nn
+from torch import Tensor, nn
 
 from desp.errors import CheckpointError, RunError, SettingsError
+from desp.methods import Method
+from desp.nn import InputScaling, SetScaling
+from desp.nn.encoders import FAR
+from desp.sets import presence_mask
 from desp.settings import (
     DataDescription,
     Device,
@@ -20,6 +25,9 @@ from desp.settings import (
 )
 from desp.training import TrainingCallback
 
+logger = logging.getLogger(__name__)
+
+FAR_NAMED = 10
 MOST_SETS = 10_000_000
 """More sets than this fit into no memory when they are predicted in one call."""
 
@@ -146,3 +154,25 @@ def check_sampler(sampler: Any, method: MethodSettings) -> None:
     if own is None:
         raise SettingsError(f"The method {method.kind} has no sampler to choose. Leave sampler out.")
     require_setting(sampler.kind == own.kind, "sampler", f"of kind '{own.kind}' for this method", sampler.kind)
+
+
+def warn_of_far_inputs(method: Method, x: Tensor) -> None:
+    """Log how many inputs (B, ...), and which, are unlike those of training; where encoders standardise them."""
+    scalings = (part for part in method.encoder.modules() if isinstance(part, InputScaling))
+    scaling = next(scalings, None)
+    if scaling is None or isinstance(scaling, SetScaling):
+        return
+    far = scaling.far(x)
+    if method.shape.input_kind == "set":
+        far = far & presence_mask(x).unsqueeze(-1)
+    places = far.flatten(1).any(dim=1).nonzero().flatten().tolist()
+    if places:
+        named = ", ".join(map(str, places[:FAR_NAMED])) + (", ..." if len(places) > FAR_NAMED else "")
+        logger.warning(
+            "%d of %d inputs lie more than %g standard deviations from those of training, so predictions for them "
+            "may mean nothing. Check their units. Counted from 0: %s",
+            len(places),
+            len(x),
+            FAR,
+            named,
+        )

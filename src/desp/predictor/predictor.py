@@ -25,6 +25,7 @@ from desp.predictor.checks import (
     check_samples,
     check_ways,
     check_whole,
+    warn_of_far_inputs,
 )
 from desp.predictor.fitting import dataset_source, train_predictor
 from desp.predictor.prediction import Prediction, split_predictions
@@ -224,6 +225,7 @@ class SetPredictor(SavedInFolder, library_name="desp", tags=["set-prediction"], 
         check_sampler(sampler, self.method_settings)
         batch, seed = self._as_batch(x), check_seed(seed)
         samples = check_samples(samples, len(batch))
+        warn_of_far_inputs(self.method, batch)
         code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)

@@ -1,6 +1,7 @@
 """Shapes and scales of a dataset, which is read once; inputs and sets for prediction checked by them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
+from desp.data.extremes import Extremes, far_findings
 from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling, box_centres
@@ -21,6 +23,12 @@ ITERABLE_EXAMPLES = 10_000
 ITEMS_AT_ONCE = 1000
 # Numbers of inputs that are float64 at the same time.
 NUMBERS_AT_ONCE = 2**22
+# Intensities of images above this were meant to be bytes, or divided by 255.
+BRIGHTEST = 20.0
+# A span that is a smaller part of the values themselves is hardly resolved by float32.
+COARSEST = 1e-5
+
+logger = logging.getLogger(__name__)
 
 
 def inspect_dataset(
@@ -34,6 +42,7 @@ def inspect_dataset(
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
 
     Beside the shape it gives mean and standard deviation (2, ...) of the inputs, or of their elements for sets.
+    What looks like a mistake is logged as a warning.
 
     Args:
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
@@ -46,29 +55,47 @@ def inspect_dataset(
         DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN, or not as
             described.
     """
-    limit = ITERABLE_EXAMPLES if isinstance(dataset, IterableDataset) else None
-    items = islice(dataset_items(dataset), limit)
-    summary: _Summary | None = None
-    while part := list(islice(items, ITEMS_AT_ONCE)):
-        summary = summary or _Summary(part, max_size, features, description or DataDescription(), scaling=scaling)
-        summary.add(part)
-    if summary is None:
-        raise DataError(EMPTY)
+    options = {"max_size": max_size, "features": features, "scaling": scaling, "description": description}
+    summary = summarise_dataset(dataset, **options)
+    for finding in summary.findings():
+        logger.warning(finding)
     return summary.shape(), summary.statistics()
 
 
-class _Summary:
-    """Sizes, ranges and moments of examples, gathered part by part."""
+def summarise_dataset(dataset: "Dataset[Any] | Sequence[Any]", **options: Any) -> "DatasetSummary":
+    """What `inspect_dataset` reads, with its options; nothing is logged.
+
+    Raises:
+        DataError: as there.
+    """
+    limit = ITERABLE_EXAMPLES if isinstance(dataset, IterableDataset) else None
+    items = islice(dataset_items(dataset), limit)
+    summary: DatasetSummary | None = None
+    while part := list(islice(items, ITEMS_AT_ONCE)):
+        summary = summary or DatasetSummary(part, **options)
+        summary.add(part)
+    if summary is None:
+        raise DataError(EMPTY)
+    return summary
+
+
+class DatasetSummary:
+    """Sizes, ranges and moments of examples, gathered part by part; the arguments are those of `inspect_dataset`.
+
+    Args:
+        first: some examples, which are not counted yet.
+    """
 
     def __init__(
         self,
         first: list[Any],
-        max_size: int | None,
-        features: int | None,
-        description: DataDescription,
         *,
-        scaling: bool,
+        max_size: int | None = None,
+        features: int | None = None,
+        scaling: bool = True,
+        description: DataDescription | None = None,
     ) -> None:
+        description = description or DataDescription()
         probe = collate(first, max_size, features or _features_of(first))
         self.max_size, self.features, self.description = max_size, probe.sets.features, description
         description.check_features(self.features)
@@ -81,6 +108,12 @@ class _Summary:
         self.low = torch.full((self.features,), torch.inf, dtype=torch.float64)
         self.high = -self.low
         self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
+        if not probe.x[0].numel():
+            raise DataError(f"An input of shape {self.input_shape} holds no numbers. Pass at least one.")
+        columns = self.input_shape[-1] if self.kind == "set" else probe.x[0].numel()
+        self.inputs = None if self.kind == "image" else Extremes(columns)
+        self.elements, self.brightest = Extremes(self.features), 0.0
+        self.first, self.all_equal = (probe.x[0].cpu(), probe.sets.to_ragged()[0].cpu()), True
 
     def add(self, items: list[Any]) -> None:
         """Take in some examples."""
@@ -91,7 +124,9 @@ class _Summary:
             )
         if self.kind == "set":
             self._check_kind(batch)
+        numbers = torch.arange(self.examples, self.examples + len(items))
         self.examples += len(items)
+        self.all_equal = self.all_equal and _all_equal(batch, *self.first)
         self.largest = max(self.largest, batch.sets.max_size)
         elements = batch.sets.elements[batch.sets.mask].double().cpu()
         _check_elements(elements, self.description)
@@ -99,11 +134,21 @@ class _Summary:
         if len(elements):
             self.low = torch.minimum(self.low, elements.amin(dim=0))
             self.high = torch.maximum(self.high, elements.amax(dim=0))
-        for some in batch.x.cpu().split(max(1, NUMBERS_AT_ONCE // max(batch.x[0].numel(), 1))):
+            self.elements.add(elements, numbers.repeat_interleave(batch.sets.sizes.cpu()))
+        self._add_inputs(batch.x.cpu(), numbers)
+
+    def _add_inputs(self, x: Tensor, numbers: Tensor) -> None:
+        at_once = max(1, NUMBERS_AT_ONCE // max(x[0].numel(), 1))
+        for some, examples in zip(x.split(at_once), numbers.split(at_once), strict=True):
             values = to_float(some, torch.float64)
             rows = values[presence_mask(values)] if self.kind == "set" else values
             self.count += len(rows)
             self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
+            if self.inputs is None:
+                self.brightest = max(self.brightest, float(values.abs().max()))
+                continue
+            owners = presence_mask(values).nonzero()[:, 0] if self.kind == "set" else torch.arange(len(values))
+            self.inputs.add(rows.reshape(-1, self.inputs.sample.shape[1]), examples[owners])
 
     def _check_kind(self, batch: Batch) -> None:
         if batch.x.dim() != 3:
@@ -121,7 +166,11 @@ class _Summary:
             raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
         scaling = FeatureScaling.identity(self.features)
         if self.scaling:
-            scaling = FeatureScaling.from_range(self.low.tolist(), self.high.tolist(), self.scaled_boxes)
+            limits = {item.feature: (item.low, item.high) for item in self.elements.far_values()}
+            low, high = self.low.tolist(), self.high.tolist()
+            for column, ends in limits.items():
+                low[column], high[column] = ends
+            scaling = FeatureScaling.from_range(low, high, self.scaled_boxes).clipped(limits)
         return DataShape(
             input_shape=self.input_shape or (1,),
             features=self.features,
@@ -135,10 +184,41 @@ class _Summary:
         """Mean and standard deviation (2, ...) of all inputs."""
         mean = self.total / max(self.count, 1)
         deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
+        if self.inputs is not None and (far := self.inputs.far_values()):
+            mean, deviation = (moment.reshape(mean.shape) for moment in self.inputs.moments(far))
         if self.kind == "set":  # presence itself stays 0 or 1
             mean[-1], deviation[-1] = 0.0, 1.0
         # Inputs that are numbers are taken as vectors of one.
         return torch.stack([torch.atleast_1d(mean), torch.atleast_1d(deviation)]).to(torch.get_default_dtype())
+
+    def findings(self, name_of: Callable[[int], str] = "example {}".format) -> list[str]:
+        """What looks like a mistake, a sentence or two each; `name_of` names an example by its number."""
+        found = (
+            far_findings(self.elements.far_values(), "feature {} of an element", name_of) if self.scaling else []
+        )
+        if self.inputs is not None:
+            found += far_findings(self.inputs.far_values(), "number {} of the input", name_of)
+        if self.examples > 1 and self.all_equal:
+            found.append(f"All {self.examples} examples are equal, so there is nothing to learn but one set.")
+        if self.brightest > BRIGHTEST:
+            found.append(
+                f"Images hold floats up to {self.brightest:g}. Pass bytes (uint8), or divide by 255: intensities "
+                "from 0 to 1 are what encoders expect."
+            )
+        for column, (low, high) in enumerate(zip(self.low.tolist(), self.high.tolist(), strict=True)):
+            if low < high < low + COARSEST * max(abs(low), abs(high)):
+                found.append(
+                    f"Feature {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "
+                    "float32 hardly tells values apart. Subtract a constant first."
+                )
+        return found
+
+
+def _all_equal(batch: Batch, x: Tensor, elements: Tensor) -> bool:
+    """Whether all examples have this input and this set."""
+    if not bool((batch.x.cpu() == x).all()) or not bool((batch.sets.sizes == len(elements)).all()):
+        return False
+    return bool((batch.sets.elements.cpu()[:, : len(elements)] == elements).all())
 
 
 def _features_of(items: list[Any]) -> int | None:
