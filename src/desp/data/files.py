@@ -50,10 +50,17 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         examples: read when they are asked for.
         answer_counts: how many valid sets each of them has.
         input_kind: of the inputs.
+        names: what messages call each example of the file; its row if not given.
     """
 
-    def __init__(self, examples: _Examples, answer_counts: Sequence[int], input_kind: InputKind) -> None:
-        self.examples, self.answer_counts, self.input_kind = examples, answer_counts, input_kind
+    def __init__(
+        self,
+        examples: _Examples,
+        answer_counts: Sequence[int],
+        input_kind: InputKind,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.examples, self.answer_counts, self.input_kind, self.names = examples, answer_counts, input_kind, names
         self._pairs = [(example, answer) for example, count in enumerate(answer_counts) for answer in range(count)]
 
     def __len__(self) -> int:
@@ -67,7 +74,12 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
     def part(self, places: Sequence[int]) -> "DataFile":
         """The examples at these places, with all their valid sets."""
         examples = _Examples(self.examples.read, [self.examples.places[place] for place in places])
-        return DataFile(examples, [self.answer_counts[place] for place in places], self.input_kind)
+        return DataFile(examples, [self.answer_counts[place] for place in places], self.input_kind, self.names)
+
+    def name_of(self, index: int) -> str:
+        """What messages call the example of a pair."""
+        place = self.examples.places[self._pairs[index][0]]
+        return f"row {place}" if self.names is None else self.names[place]
 
 
 def read_data_file(path: Path, description: DataDescription | None = None, image_size: int = 0) -> DataFile:
@@ -172,7 +184,7 @@ def _read_json_lines(path: Path, description: DataDescription, image_size: int) 
     inputs, kind = _read_inputs(raw_inputs, path.parent, places, image_size)
     sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
     pairs = list(zip(inputs, sets, strict=True))
-    return DataFile(_Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind)
+    return DataFile(_Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind, places)
 
 
 def _answers(record: dict[str, Any], where: str) -> list[Tensor]:
