@@ -24,6 +24,8 @@ def as_numbers(value: Any, expected: str) -> Tensor:
     """
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         value = value.copy()  # a row of a memory map; torch warns about memory it must not write to
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not _known_to_torch(value.dtype):
+        value = value.astype(np.float64)
     if isinstance(value, list | tuple) and value and all(isinstance(item, Tensor) for item in value):
         value = _stacked(value, expected)
     try:
@@ -35,6 +37,11 @@ def as_numbers(value: Any, expected: str) -> Tensor:
         raise DataError(f"{expected}, got a tensor on the device 'meta', which holds no numbers.")
     numbers = numbers.detach() if numbers.requires_grad else numbers
     return numbers if numbers.layout == torch.strided else numbers.to_dense()
+
+
+def _known_to_torch(dtype: np.dtype[Any]) -> bool:
+    """Whether floats are of this machine's byte order, and no longer than float64."""
+    return dtype.isnative and dtype.itemsize <= 8
 
 
 def _stacked(tensors: "list[Tensor] | tuple[Tensor, ...]", expected: str) -> Tensor:

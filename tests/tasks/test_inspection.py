@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from desp.cli.main import main
+from desp.errors import DataError
 from desp.settings import DataDescription, FilesSettings
 from desp.tasks.inspection import inspect_file, one_hot_columns
 
@@ -92,3 +93,24 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         main(["data", "inspect", str(tmp_path / "none.jsonl")])
     assert "There is no data file" in capsys.readouterr().err
+
+
+def test_images_with_channels_last(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", inputs=np.zeros((20, 8, 9, 3), np.uint8), sets=np.random.rand(20, 2, 3))
+    with pytest.raises(DataError, match="looks like"):
+        inspect_file(FilesSettings(path=str(tmp_path / "data.npz")))
+
+
+def test_inputs_of_two_dimensions_may_not_be_vectors(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", inputs=np.random.rand(20, 8, 9), sets=np.random.rand(20, 2, 3))
+    settings = FilesSettings(path=str(tmp_path / "data.npz"))
+    (finding,) = inspect_file(settings)["findings"]
+    assert "inputs of shape (8, 9) are read as vectors" in finding
+    described = FilesSettings(path=settings.path, description=DataDescription(input_kind="vector"))
+    assert inspect_file(described)["findings"] == []
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", np.longdouble])
+def test_floats_of_other_machines_are_read(tmp_path: Path, dtype: Any) -> None:
+    np.savez(tmp_path / "data.npz", inputs=np.random.rand(20, 2).astype(dtype), sets=np.ones((20, 2, 3), dtype))
+    assert inspect_file(FilesSettings(path=str(tmp_path / "data.npz")))["examples"] == 20

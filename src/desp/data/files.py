@@ -51,6 +51,7 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         answer_counts: how many valid sets each of them has.
         input_kind: of the inputs.
         names: what messages call each example of the file; its row if not given.
+        notes: what a user should know of how it was read.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         answer_counts: Sequence[int],
         input_kind: InputKind,
         names: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
+        self.notes = notes
         self.examples, self.answer_counts, self.input_kind, self.names = examples, answer_counts, input_kind, names
         self._pairs = [(example, answer) for example, count in enumerate(answer_counts) for answer in range(count)]
 
@@ -113,8 +116,13 @@ def read_data_file(path: Path, description: DataDescription | None = None, image
 
 
 def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
-    rows = rows_of(arrays, path, description)
-    return DataFile(_Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind)
+    rows, notes = rows_of(arrays, path, description), []
+    if rows.kind == "vector" and len(shape := arrays["inputs"].shape) > 2 and description.input_kind is None:
+        notes.append(
+            f"{path}: inputs of shape {shape[1:]} are read as vectors. If they are sets, pass "
+            "--task.description.input-kind set; if images, add their channel, (M, 1, height, width)."
+        )
+    return DataFile(_Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind, notes=notes)
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -99,9 +99,9 @@ class FilesTask(Task):
         return len(set(self.groups))
 
     def split_findings(self) -> list[str]:
-        """What a user should know of the split before trusting scores."""
+        """What a user should know of how the file was read and split before trusting scores."""
         total, (test, validation, training) = len(self.whole.examples), self.parts
-        found = []
+        found = list(self.whole.notes)
         if self.split == "inputs" and 1 < self.distinct_inputs < min(FEW_INPUTS, total):
             found.append(
                 f"{self.path}: there are only {self.distinct_inputs} different inputs, and those held out are "

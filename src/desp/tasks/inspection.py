@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from desp.nn import check_channels_first
 from desp.settings import Columns, FilesSettings
 from desp.tasks.files import FilesTask
 
@@ -22,6 +23,8 @@ def inspect_file(settings: FilesSettings, seed: int = 0) -> dict[str, Any]:
     task = FilesTask(settings, seed)
     summary, data = task.summary(), task.whole
     shape = summary.shape()
+    if shape.input_kind == "image":
+        check_channels_first(shape.input_shape)
     sets = [data[index][1] for index in range(len(data))]
     elements, sizes = torch.cat(sets), [len(item) for item in sets]
     ranges = zip(elements.amin(dim=0).tolist(), elements.amax(dim=0).tolist(), strict=True)
