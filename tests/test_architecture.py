@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1] / "src" / "desp"
 # package gets its place here.
 LAYERS = (
     {"errors", "extras", "places", "storage", "locks", "randomness", "plugins", "settings"},
-    {"sets", "scaling", "categories", "boxes", "kernels", "capture", "constants", "precision"},
+    {"sets", "tensors", "scaling", "categories", "boxes", "kernels", "capture", "constants", "precision"},
     {"distances", "nn", "data"},
     {"energies"},
     {"samplers"},

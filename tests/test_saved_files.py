@@ -191,7 +191,7 @@ OTHERS = {
     "newer": (
         ("schema",),
         SCHEMA + 1,
-        rf"schema {SCHEMA + 1}; this version of desp reads \[1, 3, 4, 5, {SCHEMA}\]",
+        rf"schema {SCHEMA + 1}; this version of desp reads \[1, 3, 4, 5, 6, {SCHEMA}\]",
     ),
 }
 each_other = pytest.mark.parametrize(("place", "value", "message"), OTHERS.values(), ids=OTHERS)

@@ -214,7 +214,9 @@ EXAMPLES: list[Any] = [
     ),
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
-    FilesSettings(path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5, image_size=8),
+    FilesSettings(
+        path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5, split="examples", image_size=8
+    ),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
     CelebaSettings(source="simulated", data_dir="somewhere", feature_noise=0.3, simulated_noise=0.4),
     ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),

@@ -261,7 +261,14 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     },
     PolygonsSettings: {"kind": "polygons", "corners": (4, 5, 6, 7, 8)},
     DigitsSettings: {"kind": "digits"},
-    FilesSettings: {"kind": "files", "path": "", "description": DESCRIPTION, "held_out": 0.1, "image_size": 0},
+    FilesSettings: {
+        "kind": "files",
+        "path": "",
+        "description": DESCRIPTION,
+        "held_out": 0.1,
+        "split": "inputs",
+        "image_size": 0,
+    },
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
     CelebaSettings: {

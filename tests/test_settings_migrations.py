@@ -201,7 +201,7 @@ def test_padding_and_what_belongs_to_it_become_the_representation() -> None:
     run = from_json(RunSettings, migrate_run({"recipe": "r", "task": task, "predictor": predictor}))
     assert run.representation == RepresentationSettings("zero", 0.1, "any_beyond", 12, "none")
     described = DataDescription(categories=((0, 2), (3, 5)))
-    assert run.task == FilesSettings("mine.jsonl", described)
+    assert run.task == FilesSettings("mine.jsonl", described, split="examples")
     saved = migrate_predictor({"settings": predictor, "shape": {"features": 5}})
     assert from_json(DataDescription, saved["shape"]["description"]) == described
     assert saved["shape"]["features"] == 5
@@ -366,7 +366,7 @@ def test_what_was_removed_is_named(name: str) -> None:
 @pytest.mark.parametrize("migrate", [migrate_run, migrate_predictor])
 @pytest.mark.parametrize("schema", [SCHEMA + 1, 0])
 def test_other_schemas_are_refused(migrate: Any, schema: int) -> None:
-    known = rf"have schema {schema}; this version of desp reads \[1, 3, 4, 5, {SCHEMA}\]"
+    known = rf"have schema {schema}; this version of desp reads \[1, 3, 4, 5, 6, {SCHEMA}\]"
     with pytest.raises(SettingsError, match=known):
         migrate({"schema": schema, "recipe": "r", "task": {"kind": "digits"}})
 
@@ -407,3 +407,12 @@ def test_schema_5_of_clevr() -> None:
     assert settings.method == DetectorSettings(hidden=7)
     of_files = migrate_run(old | {"task": {"kind": "clevr", "source": "files"}})
     assert from_json(RunSettings, of_files).task == ClevrSettings()
+
+
+@pytest.mark.parametrize("schema", [1, 3, 4, 5, 6])
+def test_older_runs_keep_their_split_of_own_data(schema: int) -> None:
+    """Another one would score examples that were trained on."""
+    values = {"schema": schema, "recipe": "custom", "task": {"kind": "files", "path": "mine.jsonl"}}
+    assert migrate_run(values)["task"]["split"] == "examples"
+    assert "split" not in migrate_run(values | {"task": {"kind": "digits"}})["task"]
+    assert "split" not in migrate_run(values | {"schema": SCHEMA})["task"]

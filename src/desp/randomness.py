@@ -7,8 +7,25 @@ therefore continues bit for bit without any generator state in its checkpoint.
 """
 
 import hashlib
+from numbers import Integral
+from typing import Any
 
 import torch
+
+from desp.errors import SettingsError
+
+
+def check_seed(seed: Any) -> int:
+    """A user's seed as a plain number: one of numpy's would give other draws than the same number of Python's.
+
+    Raises:
+        SettingsError: it is no whole number, or below 0.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise SettingsError(f"The seed must be a whole number, got {seed!r} of type {type(seed).__name__}.")
+    if seed < 0:  # it is part of names: RECIPE-seedN
+        raise SettingsError(f"The seed must be at least 0, got {seed}.")
+    return int(seed)
 
 
 def derive_seed(*path: int | str) -> int:

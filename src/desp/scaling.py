@@ -1,7 +1,7 @@
 """Features brought near [0, 1], where the paper's noise and step sizes are right, and back."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from torch import Tensor
 from desp.boxes import centres_to_corners, corners_to_centres
 from desp.constants import constant
 from desp.settings import Columns
+from desp.tensors import LARGEST
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
@@ -23,11 +24,15 @@ class FeatureScaling:
         offset, span: of each feature.
         boxes: columns of boxes, which are scaled as centre, width and height: the corners of a box are strongly
             correlated, centre and size are not, and sizes span a smaller range than positions.
+        lowest, highest: of each feature, what values beyond are taken as; nothing is changed where they are empty.
+            Only data with values far from all others have them.
     """
 
     offset: tuple[float, ...]
     span: tuple[float, ...]
     boxes: Columns = ()
+    lowest: tuple[float, ...] = ()
+    highest: tuple[float, ...] = ()
 
     @classmethod
     def identity(cls, features: int) -> "FeatureScaling":
@@ -54,7 +59,17 @@ class FeatureScaling:
     def scale(self, values: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """From the user's units to about [0, 1]."""
         offset, span = self._tensors(values)
-        return (box_centres(values, self.boxes) - offset) / span
+        values = box_centres(values, self.boxes)
+        if self.lowest:
+            low, high = (constant(ends, values.device, values.dtype) for ends in (self.lowest, self.highest))
+            values = values.clamp(low, high)
+        return (values - offset) / span
+
+    def clipped(self, limits: Mapping[int, tuple[float, float]]) -> "FeatureScaling":
+        """The same, but values beyond the limits of a feature, by its column, are taken as these."""
+        ends = [limits.get(column, (-LARGEST, LARGEST)) for column in range(len(self.span))]
+        lowest, highest = zip(*ends, strict=True)
+        return replace(self, lowest=lowest, highest=highest) if limits else self
 
     def unscale(self, values: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """From about [0, 1] to the user's units."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.errors import DataError
 from desp.settings import RepresentationSettings
+from desp.tensors import NOT_FINITE, as_numbers, nonfinite_places
 
 
 def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
@@ -24,14 +24,8 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
     Raises:
         DataError: not two-dimensional, not numeric, or not finite. `where` names the set in the message.
     """
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
-        value = value.copy()  # torch warns about memory it must not write to
-    try:
-        elements = torch.as_tensor(value)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise DataError(
-            f"{where}: expected a list of equally long lists of numbers, one for each element ({error})."
-        ) from error
+    wanted = f"{where}: expected a list of equally long lists of numbers, one for each element"
+    elements = as_numbers(value, wanted)
     if elements.dtype == torch.bool or elements.is_complex():
         raise DataError(f"{where}: expected real numbers, got {elements.dtype}. Convert them to float first.")
     if elements.dim() != 2 and elements.numel() == 0:
@@ -43,9 +37,8 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
         )
     if len(elements) and elements.shape[1] == 0:
         raise DataError(f"{where}: its {len(elements)} elements have no features. An empty set is written [].")
-    if not torch.isfinite(elements).all():
-        row = int((~torch.isfinite(elements)).any(dim=1).nonzero()[0])
-        raise DataError(f"{where}: element {row} holds NaN or infinity. Remove or repair it.")
+    if len(wrong := nonfinite_places(elements)):
+        raise DataError(f"{where}: element {int(wrong[0, 0])} holds {NOT_FINITE}. Remove or repair it.")
     return elements if elements.is_floating_point() else elements.to(torch.get_default_dtype())
 
 
@@ -63,7 +56,7 @@ class SetBatch:
 
     @classmethod
     def from_ragged(
-        cls, sets: Sequence[Any], max_size: int | None = None, features: int | None = None
+        cls, sets: Sequence[Any], max_size: int | None = None, features: int | None = None, first: int = 0
     ) -> "SetBatch":
         """Pad a list of (n_i, D) sets.
 
@@ -71,14 +64,15 @@ class SetBatch:
             sets: tensors, arrays or nested lists; a set may be empty.
             max_size: N; the largest set if not given.
             features: D; needed only when every set is empty.
+            first: number of the first set, for messages.
 
         Raises:
             DataError: no sets, different feature counts, a set larger than `max_size`, NaN.
         """
         if len(sets) == 0:
             raise DataError("Expected at least one set, got an empty list.")
-        tensors = [as_set(item, f"set {index}") for index, item in enumerate(sets)]
-        features = _common_features(tensors, features)
+        tensors = [as_set(item, f"set {index}") for index, item in enumerate(sets, first)]
+        features = _common_features(tensors, features, first)
         size = max((len(item) for item in tensors), default=0) if max_size is None else max_size
         dtype = reduce(torch.promote_types, (item.dtype for item in tensors))
         elements = torch.zeros(len(tensors), size, features, dtype=dtype, device=tensors[0].device)
@@ -86,7 +80,7 @@ class SetBatch:
         for index, item in enumerate(tensors):
             if len(item) > size:
                 raise DataError(
-                    f"set {index} has {len(item)} elements, but at most {size} are allowed. "
+                    f"set {first + index} has {len(item)} elements, but at most {size} are allowed. "
                     "Raise max_size, or leave the set out."
                 )
             if len(item):
@@ -137,8 +131,8 @@ class SetBatch:
         return self.elements.shape[2]
 
 
-def _common_features(tensors: Sequence[Tensor], features: int | None) -> int:
-    for index, item in enumerate(tensors):
+def _common_features(tensors: Sequence[Tensor], features: int | None, first: int) -> int:
+    for index, item in enumerate(tensors, first):
         if len(item) == 0:
             continue
         features = item.shape[1] if features is None else features

@@ -107,5 +107,5 @@ def test_all_inputs_are_looked_at_some_at_a_time(
 ) -> None:
     monkeypatch.setattr("desp.data.arrays.ROWS_AT_ONCE", 2)
     inputs = np.array([[1.0], [2.0], [3.0], [4.0], [np.nan]])
-    with pytest.raises(DataError, match="An input holds NaN"):
+    with pytest.raises(DataError, match=r"'inputs' must hold finite numbers.* in row 4 there is nan"):
         read_data_file(write_folder(inputs=inputs, sets=np.ones((5, 3, 2))))

@@ -199,13 +199,13 @@ def test_collate_joins_pairs() -> None:
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([(1.0, [[1.0]]), 3.0], r"Item 1 of the batch is not an \(input, set\) pair but float"),
-        ([(1.0, [[1.0]], 2.0)], "Item 0 of the batch is not an"),
+        ([(1.0, [[1.0]]), 3.0], r"Item 1 is not an \(input, set\) pair but float"),
+        ([(1.0, [[1.0]], 2.0)], "Item 0 is not an"),
         ([{"input": 1.0, "set": [[1.0]]}], "pair but dict"),
         ([([1.0], [[1.0]]), ([1.0, 2.0], [[1.0]])], r"same shape, got \[\(1,\), \(2,\)\]"),
-        ([("a", [[1.0]])], "An input must be a number"),
-        ([(None, [[1.0]])], "An input must be a number"),
-        ([(float("nan"), [[1.0]])], "An input holds NaN"),
+        ([("a", [[1.0]])], "Input 0 must be a number"),
+        ([(None, [[1.0]])], "Input 0 must be a number"),
+        ([(float("nan"), [[1.0]])], "Input 0 holds NaN"),
         ([(1.0, [[1.0]]), (1.0, [[float("inf")]])], "set 1: element 0 holds NaN or infinity"),
         ([(1.0, [[1.0]]), (1.0, [[1.0, 2.0]])], "set 1 has 2 features"),
         ([(1.0, [[1.0]] * 4)], "set 0 has 4 elements, but at most 3"),

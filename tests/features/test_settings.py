@@ -44,5 +44,5 @@ def test_values_that_cannot_work(changes: dict[str, Any], message: str) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_kind_of_features() -> None:
-    with pytest.raises(SettingsError, match="features must be 'pooled' or 'logits', got 'pixels'"):
+    with pytest.raises(SettingsError, match=r"features must be one of \('pooled', 'logits'\), got 'pixels'"):
         FeatureSettings(features="pixels")  # type: ignore[arg-type]

@@ -256,7 +256,7 @@ GAP = torch.tensor([[0.1, 0.2, 1], [0, 0, 0], [0.3, 0.4, 1], [0, 0, 0]])
     ("x", "count", "message"),
     [
         (as_input(torch.rand(2, 2)), 3, "Example 5: its set has 3 elements and its input 2"),
-        (GAP, 2, "Example 5: .* padding is last"),
+        (GAP, 2, "Input 5: an element follows padding"),
     ],
     ids=["cardinality", "gap"],
 )
@@ -271,7 +271,7 @@ def test_examples_that_are_not_aligned(
 
 
 def test_inputs_must_be_sets() -> None:
-    with pytest.raises(DataError, match=r"inputs that are sets, padded .* got inputs of shape \(4,\)"):
+    with pytest.raises(DataError, match=r"Inputs that are sets must be padded.* got inputs of shape \(4,\)"):
         SetPredictor(device="cpu").fit([(torch.rand(4), torch.rand(4, 1))], description=ALIGNED)
     with pytest.raises(SettingsError, match="input_kind must be set where outputs are aligned"):
         DataDescription(input_kind="image", aligned=True)

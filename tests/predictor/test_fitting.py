@@ -125,7 +125,7 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
     "another feature count": ([(X, [[0.1, 0.2]]), (X, [[0.1]])], "set 1 has 1 features an element, expected 2"),
     "a flat set": ([(X, [0.1, 0.2])], "two dimensions"),
     "words": ([(X, [["a", "b"]])], "numbers"),
-    "NaN in an input": ([(torch.tensor([float("nan")]), [[0.1]])], "input holds NaN"),
+    "NaN in an input": ([(torch.tensor([float("nan")]), [[0.1]])], "Input 0 holds NaN"),
     "inputs of two shapes": ([(X, [[0.1]]), (torch.zeros(4), [[0.1]])], "same shape"),
     "not pairs": ([torch.zeros(3)], "pair"),
     "only empty sets": ([(X, torch.empty(0, 2)), (X, torch.empty(0, 2))], "empty"),

@@ -242,7 +242,7 @@ def test_a_folder_of_a_newer_version_is_refused(saved: Path) -> None:
     config["desp"]["schema"] = SCHEMA + 1
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(
-        CheckpointError, match=rf"schema {SCHEMA + 1}; this version of desp reads \[1, 3, 4, 5, {SCHEMA}\]"
+        CheckpointError, match=rf"schema {SCHEMA + 1}; this version of desp reads \[1, 3, 4, 5, 6, {SCHEMA}\]"
     ):
         SetPredictor.from_pretrained(saved)
 

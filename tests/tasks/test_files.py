@@ -311,3 +311,69 @@ def test_the_fingerprint_of_a_folder_is_that_of_all_its_arrays(tmp_path: Path, n
     assert task_of(tmp_path).fingerprint() == before
     np.save(tmp_path / f"{name}.npy", arrays[name] + 1)
     assert task_of(tmp_path).fingerprint() != before
+
+
+# -- repeated inputs --------------------------------------------------------------------------------------
+
+
+def repeated(path: Path, inputs: list[Any]) -> Path:
+    lines = [json.dumps({"input": x, "set": [[float(index), 1.0]]}) for index, x in enumerate(inputs)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_inputs_are_in_one_part(tmp_path: Path, seed: int) -> None:
+    task = task_of(repeated(tmp_path / "data.jsonl", [[index // 3, 0] for index in range(90)]), 0.2, seed)
+    parts = [numbers_of(part) for part in task.parts]
+    assert [len(part.examples) for part in task.parts] == [18, 12, 60]
+    assert sum(len(part) for part in parts) == len(set().union(*parts)) == 30
+
+
+def test_the_split_by_examples_is_the_one_without_repeated_inputs(tmp_path: Path, data: Path) -> None:
+    path = repeated(tmp_path / "repeated.jsonl", [[index % 5, 0] for index in range(40)])
+    by_examples = FilesTask(FilesSettings(path=str(path), held_out=0.25, split="examples"), 0)
+    found = [[int(answers[0][0, 0]) for _, answers in part.examples] for part in by_examples.parts]
+    expected = [[int(x[0]) for x, _ in part.examples] for part in task_of(data).parts]
+    assert found == expected
+
+
+def test_a_single_input_is_split_by_examples(tmp_path: Path) -> None:
+    task = task_of(repeated(tmp_path / "data.jsonl", [1.0] * 40))
+    assert tuple(len(part) for part in task.parts) == (10, 6, 24)
+    assert task.split_findings() == []
+
+
+def test_few_different_inputs_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = repeated(tmp_path / "data.jsonl", [index % 3 for index in range(40)])
+    task_of(path).shape(None, True)
+    assert "there are only 3 different inputs" in caplog.text
+    assert "--task.split examples" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.001, "0.001 of 40 examples is none"), (0.95, "Only 2 of 40 examples are left to train on")],
+)
+def test_odd_shares_are_told(data: Path, share: float, text: str) -> None:
+    (finding,) = task_of(data, share).split_findings()
+    assert text in finding
+
+
+def test_ordinary_shares_have_nothing_to_tell(data: Path) -> None:
+    assert task_of(data).split_findings() == []
+
+
+def test_a_far_value_is_named_by_its_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "data.jsonl"
+    lines = [json.dumps({"input": index, "set": [[0.01 * index if index != 6 else 1e9]]}) for index in range(40)]
+    path.write_text("\n\n".join(lines))
+    task_of(path).shape(None, True)
+    assert f"{path}, line 13: feature 0 of an element is 1e+09" in caplog.text
+    assert len(caplog.records) == 1
+    caplog.clear()
+    sets = np.arange(40.0).reshape(40, 1, 1)
+    sets[6] = -1e9
+    np.savez(tmp_path / "data.npz", inputs=np.arange(40), sets=sets)
+    task_of(tmp_path / "data.npz").shape(None, True)
+    assert "row 6: feature 0 of an element is -1e+09" in caplog.text

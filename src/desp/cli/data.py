@@ -1,5 +1,6 @@
 """``desp data``"""
 
+import json
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from desp.cli.common import bar, busy, number, parse
 from desp.errors import SettingsError, TrainingInterrupted
 from desp.features.settings import FeatureSettings
 from desp.places import check_regular
-from desp.settings import Device, MnistDataset
+from desp.settings import Device, FilesSettings, MnistDataset
 
 if TYPE_CHECKING:
     from desp.data.box_annotations import BoxAnnotations
@@ -24,7 +25,9 @@ EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data celeba --data-dir ~/data --features logits --folds 5
   desp data boxes instances.json --images photos --output boxes.jsonl --size 128
   desp data boxes Annotations --images JPEGImages --output boxes.jsonl --size 128
-  desp data labels items.csv --output items.jsonl --set-column basket --label-columns first second"""
+  desp data labels items.csv --output items.jsonl --set-column basket --label-columns first second
+  desp data inspect my_sets.jsonl
+  desp data inspect boxes.jsonl --task.description.boxes 0 4 --json"""
 
 SQUEEZED = 128
 """Width and height that images of different sizes are squeezed to, unless another is given."""
@@ -113,6 +116,23 @@ class _LabelsArguments:
     """Labels, one column for each valid answer; sets with fewer answers leave the others empty."""
 
 
+@dataclass(frozen=True)
+class _InspectArguments:
+    """Tell what would be used of a file of your own, and what in it looks wrong.
+
+    Nothing is trained or written. Settings are those of `desp train custom`.
+    """
+
+    data: Annotated[Path, tyro.conf.Positional]
+    """JSON lines with `input` and `set`, an npz file, or a folder of npy files."""
+    task: FilesSettings = field(default_factory=FilesSettings)
+    """What the data are, and how much is held out."""
+    seed: int = 0
+    """Decides which examples are held out."""
+    json: bool = False
+    """Print JSON."""
+
+
 def _subcommand(dataset: MnistDataset, name: str) -> Any:
     about = f"Fetch and check {name} as sets of points.\n\n{FETCHED}"
     return tyro.conf.subcommand(dataset, default=_MnistArguments(dataset), description=about)
@@ -125,12 +145,13 @@ _Command = (
     | Annotated[_CelebaArguments, tyro.conf.subcommand("celeba")]
     | Annotated[_BoxesArguments, tyro.conf.subcommand("boxes")]
     | Annotated[_LabelsArguments, tyro.conf.subcommand("labels")]
+    | Annotated[_InspectArguments, tyro.conf.subcommand("inspect")]
 )
 
 
 @dataclass(frozen=True)
 class _DataArguments:
-    """Fetch and check a dataset, or convert annotations."""
+    """Fetch and check a dataset, convert annotations, or look at a file of your own."""
 
     command: Annotated[_Command, tyro.conf.arg(name="")]
 
@@ -146,8 +167,10 @@ def run(arguments: list[str]) -> None:
         _celeba(command, arguments)
     elif isinstance(command, _LabelsArguments):
         _labels(command)
-    else:
+    elif isinstance(command, _BoxesArguments):
         _boxes(command)
+    else:
+        _inspect(command)
 
 
 # -- MNIST -----------------------------------------------------------------------------------------------
@@ -275,3 +298,37 @@ def _labels(options: _LabelsArguments) -> None:
     words += ["--run", f"runs/{options.output.stem}", "--task.description.aligned"]
     words += ["--use-method", "label-likelihood"] if max(sizes) <= MOST_ELEMENTS else []
     print(f"To train: {' '.join(words)}")
+
+
+# -- a file of one's own ---------------------------------------------------------------------------------
+
+
+def _inspect(options: _InspectArguments) -> None:
+    from desp.randomness import check_seed
+    from desp.tasks.inspection import inspect_file
+
+    facts = inspect_file(options.task.at(str(options.data)), check_seed(options.seed))
+    if options.json:
+        print(json.dumps(facts, indent=1))
+        return
+    kind, shape, sizes = facts["input"]["kind"], facts["input"]["shape"], facts["set_sizes"]
+    split, different = facts["split"], facts["different_inputs"]
+    print(f"{facts['file']}: {facts['examples']} examples, {facts['sets']} sets")
+    print(f"input: {kind}, shape {tuple(shape)}{', presence included' if kind == 'set' else ''}")
+    print(f"sets: {sizes['least']} to {sizes['most']} elements, {sizes['mean']} on average")
+    for column, ends in enumerate(facts["features"]):
+        print(f"feature {column}: {ends['low']:g} to {ends['high']:g}{_role(column, facts)}")
+    print(f"inputs: {different} different, so {facts['examples'] - different} examples repeat one")
+    print(
+        f"split: {split['training']} to train on, {split['validation']} for validation, {split['test']} for tests"
+    )
+    print(f"looks wrong: {'nothing' if not facts['findings'] else len(facts['findings'])}")
+    for finding in facts["findings"]:
+        print(f"  {finding}")
+
+
+def _role(column: int, facts: dict[str, Any]) -> str:
+    roles = {"categories": ", a category", "boxes": ", of a box"}
+    return "".join(
+        text for name, text in roles.items() if any(first <= column < end for first, end in facts[name])
+    )

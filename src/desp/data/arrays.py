@@ -1,6 +1,7 @@
 """Examples as rows of arrays: an npz file, or a folder of npy files that are memory maps."""
 
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from desp.data.base import as_input
 from desp.errors import DataError
 from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription, InputKind
+from desp.tensors import LARGEST
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -54,6 +56,10 @@ class _Rows:
                 f"{path}: '{prefix}presence' must have shape {shape} and '{prefix}sizes' shape {shape[:1]}, "
                 f"got {got}."
             )
+        _check_values(
+            presence, f"{path}: '{prefix}presence' must be 0 or 1", lambda some: (some == 0) | (some == 1)
+        )
+        _check_values(sizes, f"{path}: '{prefix}sizes' must be whole numbers", lambda some: some == np.floor(some))
         if presence is None and sizes is not None and (sizes.min() < 0 or sizes.max() > shape[1]):
             raise DataError(f"{path}: '{prefix}sizes' must lie between 0 and {shape[1]}, the rows of '{name}'.")
         return cls(values, None if sizes is None else sizes.reshape(-1), presence)  # type: ignore[arg-type]
@@ -64,6 +70,20 @@ class _Rows:
         if self.presence is not None:
             return np.array(self.presence[index]) > 0.5
         return np.arange(size) < (size if self.sizes is None else self.sizes[index])
+
+
+def _check_values(
+    array: npt.NDArray[Any] | None, wanted: str, valid: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
+) -> None:
+    """Check all values of an array, some rows at a time; NaN is never valid.
+
+    Raises:
+        DataError: one is not valid; the message has `wanted`, its row and what it is.
+    """
+    for first in range(0, 0 if array is None else len(array), ROWS_AT_ONCE):
+        some = np.asarray(array[first : first + ROWS_AT_ONCE])  # type: ignore[index]  # None has no rows
+        if len(wrong := np.argwhere(~valid(some))):
+            raise DataError(f"{wanted}, but in row {first + wrong[0][0]} there is {some[tuple(wrong[0])]!s}.")
 
 
 class _ArrayRows:
@@ -127,9 +147,8 @@ def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> _ArrayR
 
 def _check(rows: _ArrayRows, path: Path, aligned: bool) -> None:
     inputs, sets = rows.inputs, rows.sets
-    for first in range(0, len(rows), ROWS_AT_ONCE):
-        if not np.isfinite(inputs.values[first : first + ROWS_AT_ONCE]).all():
-            raise DataError(f"{path}: An input holds NaN or infinity. Remove or repair it.")
+    wanted = f"{path}: 'inputs' must hold finite numbers, at most {LARGEST:.1e}"
+    _check_values(inputs.values, wanted, lambda some: np.abs(some.astype(np.float64)) <= LARGEST)
     elements = 0
     for index in range(len(rows)):
         mask = sets.mask(index)

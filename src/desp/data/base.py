@@ -1,9 +1,10 @@
 """Where batches come from: drawn on the device, or collected from any torch dataset."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import count, islice
+from os import PathLike
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from desp.errors import DataError
 from desp.randomness import derive_seed, make_generator
 from desp.sets import SetBatch
+from desp.tensors import NOT_FINITE, as_numbers, nonfinite_places
 
 EMPTY = "The dataset is empty: it must hold at least one (input, set) pair."
 
@@ -198,53 +200,76 @@ def random_order(sizes: Int[Tensor, " b"], rows: int, generator: torch.Generator
 
 
 def dataset_items(dataset: "Dataset[Any] | Sequence[Any]") -> Iterator[Any]:
-    """The examples of a dataset, one after another: by iteration if it is iterable, else by index."""
+    """The examples of a dataset, one after another: by iteration if it is iterable, else by index.
+
+    Raises:
+        DataError: it is no dataset.
+    """
+    _check_dataset(dataset)
     if isinstance(dataset, IterableDataset):
         return iter(dataset)
     length = len(cast(Sized, dataset))
     return (dataset[index] for index in range(length))
 
 
-def collate(items: Sequence[Any], max_size: int | None = None, features: int | None = None) -> Batch:
-    """Join (input, set) pairs into a batch.
+def _check_dataset(dataset: Any) -> None:
+    if isinstance(dataset, IterableDataset):
+        return
+    fix = "Pass a list of pairs, list(zip(inputs, sets)), or a torch dataset."
+    if isinstance(dataset, torch.utils.data.DataLoader):
+        fix = "Pass its dataset, loader.dataset: fit makes batches itself."
+    elif isinstance(dataset, str | bytes | PathLike):
+        fix = "To read a file: desp.data.files.read_data_file(Path(...)), or `desp train custom --data FILE`."
+    elif isinstance(dataset, Iterator):
+        fix = "It can be read once only: pass list(...) of it, or an IterableDataset."
+    indexed = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if indexed and not isinstance(dataset, str | bytes | Mapping | type | Tensor | np.ndarray):
+        return
+    raise DataError(
+        "Expected a dataset of (input, set) pairs, with a length and items by index, got "
+        f"{type(dataset).__name__}. {fix}"
+    )
+
+
+def collate(
+    items: Sequence[Any], max_size: int | None = None, features: int | None = None, first: int = 0
+) -> Batch:
+    """Join (input, set) pairs into a batch; `first` is the number of the first, for messages.
 
     Raises:
         DataError: an item is not a pair, inputs differ in shape, or a set is not usable.
     """
     inputs, sets = [], []
-    for index, item in enumerate(items):
-        if not isinstance(item, Sequence) or len(item) != 2:
+    for index, item in enumerate(items, first):
+        if not isinstance(item, Sequence) or isinstance(item, str) or len(item) != 2:
+            count = f" of {len(item)}" if isinstance(item, list | tuple) else ""
             raise DataError(
-                f"Item {index} of the batch is not an (input, set) pair but {type(item).__name__}. "
+                f"Item {index} is not an (input, set) pair but {type(item).__name__}{count}. "
                 "A dataset must return two values: the input x and its set."
             )
-        inputs.append(as_input(item[0]))
+        inputs.append(as_input(item[0], f"Input {index}"))
         sets.append(item[1])
     shapes = {tuple(value.shape) for value in inputs}
     if len(shapes) > 1:
         raise DataError(f"All inputs must have the same shape, got {sorted(shapes)} in one batch.")
-    return Batch(torch.stack(inputs), SetBatch.from_ragged(sets, max_size, features))
+    return Batch(torch.stack(inputs), SetBatch.from_ragged(sets, max_size, features, first))
 
 
-def as_input(value: Any) -> Tensor:
+def as_input(value: Any, where: str = "An input") -> Tensor:
     """Read an input x, or a batch of them, as a float tensor; images of bytes stay bytes.
 
     Raises:
-        DataError: not numeric, or not finite.
+        DataError: not numeric, or not finite; `where` names it in the message.
     """
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
-        value = value.copy()  # a row of a memory map; torch warns about memory it must not write to
-    try:
-        x = torch.as_tensor(value)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise DataError(f"An input must be a number, a tensor, or nested lists of numbers ({error}).") from error
+    x = as_numbers(value, f"{where} must be a number, a tensor, or nested lists of numbers")
     if x.is_complex():
-        raise DataError("An input holds complex numbers. Pass real and imaginary parts as two numbers.")
+        raise DataError(f"{where} holds complex numbers. Pass real and imaginary parts as two numbers.")
     if _is_image_of_bytes(x, batched=False):
         return x
     x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-    if not torch.isfinite(x).all():
-        raise DataError("An input holds NaN or infinity. Remove or repair it.")
+    if len(wrong := nonfinite_places(x)):
+        at = f", at {wrong[0].tolist()}" if x.dim() else ""
+        raise DataError(f"{where} holds {NOT_FINITE}{at}. Remove or repair it.")
     return x
 
 

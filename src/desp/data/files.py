@@ -52,10 +52,20 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         examples: read when they are asked for.
         answer_counts: how many valid sets each of them has.
         input_kind: of the inputs.
+        names: what messages call each example of the file; its row if not given.
+        notes: what a user should know of how it was read.
     """
 
-    def __init__(self, examples: _Examples, answer_counts: Sequence[int], input_kind: InputKind) -> None:
-        self.examples, self.answer_counts, self.input_kind = examples, answer_counts, input_kind
+    def __init__(
+        self,
+        examples: _Examples,
+        answer_counts: Sequence[int],
+        input_kind: InputKind,
+        names: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.notes = notes
+        self.examples, self.answer_counts, self.input_kind, self.names = examples, answer_counts, input_kind, names
         self._pairs = [(example, answer) for example, count in enumerate(answer_counts) for answer in range(count)]
 
     def __len__(self) -> int:
@@ -69,7 +79,12 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
     def part(self, places: Sequence[int]) -> "DataFile":
         """The examples at these places, with all their valid sets."""
         examples = _Examples(self.examples.read, [self.examples.places[place] for place in places])
-        return DataFile(examples, [self.answer_counts[place] for place in places], self.input_kind)
+        return DataFile(examples, [self.answer_counts[place] for place in places], self.input_kind, self.names)
+
+    def name_of(self, index: int) -> str:
+        """What messages call the example of a pair."""
+        place = self.examples.places[self._pairs[index][0]]
+        return f"row {place}" if self.names is None else self.names[place]
 
 
 def read_data_file(path: Path, description: DataDescription | None = None, image_size: int = 0) -> DataFile:
@@ -89,7 +104,7 @@ def read_data_file(path: Path, description: DataDescription | None = None, image
         DataError: missing, empty or broken; the message names the line.
     """
     description = description or DataDescription()
-    if image_size and (path.is_dir() or path.suffix == ".npz"):
+    if image_size and (path.is_dir() or path.suffix.lower() == ".npz"):
         raise DataError(f"{path}: task.image_size is for images named in JSON lines, not for arrays. {LEAVE_OUT}")
     if path.is_dir():
         if not any(path.glob("*.npy")):
@@ -97,14 +112,19 @@ def read_data_file(path: Path, description: DataDescription | None = None, image
         return _from_arrays(map_arrays(path), path, description)
     if not path.is_file():
         raise DataError(f"There is no data file at {path}.")
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return _from_arrays(load_arrays(path), path, description)
     return _read_json_lines(path, description, image_size)
 
 
 def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
-    rows = rows_of(arrays, path, description)
-    return DataFile(_Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind)
+    rows, notes = rows_of(arrays, path, description), []
+    if rows.kind == "vector" and len(shape := arrays["inputs"].shape) > 2 and description.input_kind is None:
+        notes.append(
+            f"{path}: inputs of shape {shape[1:]} are read as vectors. If they are sets, pass "
+            "--task.description.input-kind set; if images, add their channel, (M, 1, height, width)."
+        )
+    return DataFile(_Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind, notes=notes)
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -116,7 +136,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not path.exists() or path.is_dir():
         raise DataError(f"There is no file at {path}.")
     try:
-        text = read_anything(path).decode("utf-8")
+        text = read_anything(path).decode("utf-8-sig")  # some programs begin a file with a BOM
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text file ({error}). Expected JSON lines, or a .npz file.") from error
     for number, line in enumerate(io.StringIO(text, newline=None).read().split("\n"), start=1):
@@ -125,7 +145,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         where = f"{path}, line {number}"
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also a number of thousands of digits, or nested too deep
             raise DataError(
                 f"{where}: not valid JSON ({error}). Each line must be one JSON object; other formats, such "
                 "as CSV, must be converted first."
@@ -156,6 +176,8 @@ def _read_json_lines(path: Path, description: DataDescription, image_size: int) 
                     raise DataError(
                         f"{where}: elements have {elements.shape[1]} features, but {features} in the lines before."
                     )
+            if description.aligned and not isinstance(raw_inputs[-1], list):
+                raise DataError(f"{where}: outputs can be aligned with inputs that are sets alone, [[...], ...].")
             if description.aligned and len(elements) != len(raw_inputs[-1]):
                 raise DataError(
                     f"{where}: the set has {len(elements)} elements and the input {len(raw_inputs[-1])}. Where "
@@ -172,7 +194,7 @@ def _read_json_lines(path: Path, description: DataDescription, image_size: int) 
     inputs, kind = _read_inputs(raw_inputs, path.parent, places, image_size)
     sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
     pairs = list(zip(inputs, sets, strict=True))
-    return DataFile(_Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind)
+    return DataFile(_Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind, places)
 
 
 def _answers(record: dict[str, Any], where: str) -> list[Tensor]:
@@ -194,6 +216,8 @@ def _read_inputs(
     kind = _kind_of(values[at], places[at])
     if kind == "image":
         return _read_images(values, folder, places, image_size), kind
+    if values[at] == []:
+        raise DataError(f"{places[at]}: all inputs are empty lists. Write at least one number, such as [0].")
     if image_size:
         raise DataError(f"{places[at]}: task.image_size is for images, but the input is a {kind}. {LEAVE_OUT}")
     shape = tuple(_read_any(values[at], kind, places[at], None).shape)

@@ -4,10 +4,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from desp.settings.base import require_not_negative, require_positive, require_setting
+from desp.settings.types import Checked
 
 
 @dataclass(frozen=True)
-class FeatureSettings:
+class FeatureSettings(Checked):
     """A ResNet-34 is trained to predict all attributes of faces; what it computes of a face are its features."""
 
     epochs: int = 45
@@ -39,8 +40,6 @@ class FeatureSettings:
         require_setting(self.batch_size > 1, "batch_size", "at least 2, as batch norm needs", self.batch_size)
         require_setting(0 <= self.momentum < 1, "momentum", "in [0, 1)", self.momentum)
         require_setting(0 <= self.label_smoothing < 0.5, "label_smoothing", "in [0, .5)", self.label_smoothing)
-        known = self.features in ("pooled", "logits")
-        require_setting(known, "features", "'pooled' or 'logits'", self.features)
         comparable = self.folds == 1 or self.features == "logits"
         require_setting(comparable, "features", "'logits' where folds is above 1", self.features)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
-from desp.nn import InputScaling, SetScaling
+from desp.nn import InputScaling, SetScaling, check_channels_first
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
 from desp.settings import (
@@ -301,6 +301,8 @@ def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
             "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
             "inputs to codes (B, H)."
         )
+    if kind == "image":
+        check_channels_first(shape.input_shape)
     chosen = settings.encoder
     if chosen is None:
         of_each = MLPEncoderSettings(settings.width, settings.width)

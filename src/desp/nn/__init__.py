@@ -5,6 +5,7 @@ from desp.nn.cardinality import prefix_mask as prefix_mask
 from desp.nn.encoders import InputScaling as InputScaling
 from desp.nn.encoders import SetEncoder as SetEncoder
 from desp.nn.encoders import SetScaling as SetScaling
+from desp.nn.encoders import check_channels_first as check_channels_first
 from desp.nn.fourier import SIGMA_FEATURES as SIGMA_FEATURES
 from desp.nn.fourier import with_sigma as with_sigma
 from desp.nn.mlp import MLP as MLP

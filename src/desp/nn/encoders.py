@@ -6,9 +6,10 @@ from typing import cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from desp.errors import DataError
 from desp.nn.element_layers import element_layers, kernel_weights
 from desp.nn.fourier import fourier_length, with_fourier_features
 from desp.nn.mlp import MLP, Pullback, initialise
@@ -122,6 +123,12 @@ class _PooledSetEncoder(nn.Module):
         return self.of_set(torch.where(presence, values, 0.0).sum(dim=1) / self.size)
 
 
+FAR = 10.0
+"""Inputs of more standard deviations than this are unlike those of training."""
+FARTHEST = 1000.0
+"""What is beyond, in standard deviations, is taken as this: a number of 1e30 would give NaN."""
+
+
 class InputScaling(nn.Module):
     """Inputs standardised to mean 0 and standard deviation 1, with the statistics saved as buffers.
 
@@ -147,8 +154,17 @@ class InputScaling(nn.Module):
 
     def forward(self, x: Float[Tensor, "b *shape"]) -> Float[Tensor, "b *shape"]:
         """Standardise."""
-        scaled = (x - self.mean) / self.deviation
+        scaled = ((x - self.mean) / self.deviation).clamp(-FARTHEST, FARTHEST)
         return scaled * x[..., -1:] if self.masked else scaled
+
+    def far(self, x: Float[Tensor, "b *shape"]) -> Bool[Tensor, "b *shape"]:
+        """Which numbers of inputs lie more than `FAR` standard deviations from the mean of the training inputs.
+
+        The 1 of a column that is 0 or 1 is not far, however seldom it was.
+        """
+        seldom = torch.isclose(self.deviation.square(), self.mean * (1 - self.mean), rtol=0.01, atol=0.0)
+        expected = seldom & ((x == 0) | (x == 1))
+        return ((x - self.mean).abs() > FAR * self.deviation) & ~expected
 
 
 class SetScaling(InputScaling):
@@ -203,6 +219,20 @@ class _ImageEncoder(nn.Module):
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b o"]:
         """Encode images."""
         return self.out(self.layers(x).mean(dim=(2, 3)))
+
+
+def check_channels_first(input_shape: tuple[int, ...]) -> None:
+    """Check that images are (C, H, W).
+
+    Raises:
+        DataError: they look like (H, W, C): the last number, not the first, is that of grey or colours.
+    """
+    first, second, last = input_shape
+    if last in (1, 3) and first > 4 and second > last:
+        raise DataError(
+            f"Images must have their channels first, (channels, height, width); shape {input_shape} looks like "
+            "(height, width, channels). Turn them: tensor.permute(2, 0, 1), or numpy.moveaxis(image, -1, 0)."
+        )
 
 
 # -- from settings -----------------------------------------------------------------------------------------

@@ -18,11 +18,20 @@ from desp.errors import RunError, SettingsError
 from desp.methods import Method, build_method
 from desp.methods.base import NO_ENERGY, evaluating
 from desp.precision import matmul_precision
+from desp.predictor.checks import (
+    check_fit,
+    check_parts,
+    check_sampler,
+    check_samples,
+    check_ways,
+    check_whole,
+    warn_of_far_inputs,
+)
 from desp.predictor.fitting import dataset_source, train_predictor
 from desp.predictor.prediction import Prediction, split_predictions
 from desp.predictor.saving import MODEL_CARD, Saved
 from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
-from desp.randomness import derive_seed, make_generator
+from desp.randomness import check_seed, derive_seed, make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
 from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
@@ -35,7 +44,6 @@ from desp.settings import (
     RepresentationSettings,
     SamplerSettings,
     TrainingSettings,
-    require_setting,
 )
 from desp.training import TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator
@@ -65,12 +73,8 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         matmul_precision: MatmulPrecision | None = None,
     ) -> None:
         method, representation = method or EnergyDenoisingSettings(), representation or RepresentationSettings()
-        for given, expected in ((method, MethodSettings), (representation, RepresentationSettings)):
-            if not isinstance(given, expected):
-                raise SettingsError(f"Expected {expected.__name__}, got {type(given).__name__}.")
-        padded = not method.needs_presence or representation.padding == "presence"
-        wanted = f"presence for the method {method.kind} with these settings"
-        require_setting(padded, "representation.padding", wanted, representation.padding)
+        check_parts(method, representation, input_encoder)
+        check_ways(engine, device, matmul_precision)
         self.method_settings, self.representation = method, representation
         self.engine, self.device_choice = engine, device
         self.matmul_precision: MatmulPrecision | None = matmul_precision
@@ -178,8 +182,8 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         Raises:
             DataError: the dataset cannot be used; the message says which item and why.
         """
-        if training is not None and not isinstance(training, TrainingSettings):
-            raise SettingsError(f"training must be TrainingSettings, got {type(training).__name__}.")
+        path = check_fit(training, description, callback, folder, resume, augment=augment, validation=validation)
+        seed = check_seed(seed)
         training = training or TrainingSettings()
         shape, input_statistics = inspect_dataset(
             dataset,
@@ -188,8 +192,7 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)
-        folder = Path(folder) if folder is not None else None
-        accelerator = make_accelerator(self.device_choice, training, folder)
+        accelerator = make_accelerator(self.device_choice, training, path)
         return train_predictor(
             self,
             dataset_source(dataset, shape, training, seed, accelerator, augment),
@@ -197,7 +200,7 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
             accelerator,
             validation=validation,
             seed=seed,
-            folder=folder,
+            folder=path,
             resume=resume,
             callback=callback,
         )
@@ -219,9 +222,10 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         Raises:
             DataError: `x` does not look like a batch of the inputs the predictor was fitted to.
         """
-        if samples < 1:
-            raise SettingsError(f"samples must be at least 1, got {samples}.")
-        batch = self._as_batch(x)
+        check_sampler(sampler, self.method_settings)
+        batch, seed = self._as_batch(x), check_seed(seed)
+        samples = check_samples(samples, len(batch))
+        warn_of_far_inputs(self.method, batch)
         code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
@@ -274,10 +278,9 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         Raises:
             SettingsError: the method has no normalised density.
         """
-        if steps < 2 or probes < 2:
-            raise SettingsError(f"steps and probes must be at least 2, got {steps} and {probes}.")
+        steps, probes = check_whole("steps", steps, 2), check_whole("probes", probes, 2)
         batch, given = self._as_pairs(x, sets)
-        generator = make_generator(seed, "probes", device=self.device)
+        generator = make_generator(check_seed(seed), "probes", device=self.device)
         with self._predicting():
             density = self.method.log_prob(self.encode(batch), self.pad_sets(given), generator, steps, probes)
         scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)

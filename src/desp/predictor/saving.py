@@ -16,6 +16,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, SettingsError
+from desp.predictor.checks import check_folder
 from desp.settings import (
     SCHEMA,
     MethodSettings,
@@ -68,9 +69,12 @@ class Saved(ModelHubMixin):
             **options: those of huggingface_hub, such as `push_to_hub` and `repo_id`.
 
         Raises:
+            RunError: there is nothing to save, as the predictor has not been fitted.
+            CheckpointError: it is no path of a folder.
             StorageError: it cannot be written.
         """
-        folder = Path(save_directory)
+        cast("SetPredictor", self).method  # noqa: B018  # raises before a folder is made
+        folder = check_folder(save_directory)
         # Before the mixin, which removes what is there first: should the disk be full, that is still there.
         write_together(predictor_files(cast("SetPredictor", self), folder))
         return super().save_pretrained(folder, **options) if options else None
@@ -89,7 +93,8 @@ class Saved(ModelHubMixin):
         Raises:
             CheckpointError: missing or damaged, or the encoder it was made with is not given.
         """
-        return cast(Self, load_predictor(cls, pretrained_model_name_or_path, **options))
+        make = cast("type[SetPredictor]", cls)
+        return cast(Self, load_predictor(make, pretrained_model_name_or_path, **options))
 
 
 def predictor_files(predictor: "SetPredictor", folder: Path) -> dict[Path, Write]:
@@ -147,9 +152,17 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
 
 def _find_folder(name: str | Path, hub_options: dict[str, Any]) -> Path:
     """`name` itself, or where the hub's files of that name are on this machine."""
+    if not isinstance(name, str | Path) or not str(name):
+        raise CheckpointError(f"Expected the path of a folder that save_pretrained wrote, got {name!r}.")
     folder = Path(name)
-    if folder.is_dir():
-        return folder
+    try:
+        if folder.is_dir():
+            return folder
+        is_file = folder.exists()
+    except OSError as error:  # too long a name
+        raise CheckpointError(f"{str(name)[:60]} is no name of a folder ({error.strerror}).") from error
+    if is_file:
+        raise CheckpointError(f"{folder} is a file. Pass the folder that save_pretrained wrote.")
     if not _HUB_NAME.fullmatch(str(name)):
         raise CheckpointError(
             f"There is no folder {folder}. Pass what save_pretrained wrote, or the name of a predictor on the "

@@ -1,6 +1,7 @@
 """Shapes and scales of a dataset, which is read once; inputs and sets for prediction checked by them."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
+from desp.data.extremes import Extremes, far_findings
 from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling, box_centres
@@ -21,6 +23,12 @@ ITERABLE_EXAMPLES = 10_000
 ITEMS_AT_ONCE = 1000
 # Numbers of inputs that are float64 at the same time.
 NUMBERS_AT_ONCE = 2**22
+# Intensities of images above this were meant to be bytes, or divided by 255.
+BRIGHTEST = 20.0
+# A span that is a smaller part of the values themselves is hardly resolved by float32.
+COARSEST = 1e-5
+
+logger = logging.getLogger(__name__)
 
 
 def inspect_dataset(
@@ -34,6 +42,7 @@ def inspect_dataset(
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
 
     Beside the shape it gives mean and standard deviation (2, ...) of the inputs, or of their elements for sets.
+    What looks like a mistake is logged as a warning.
 
     Args:
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
@@ -46,29 +55,47 @@ def inspect_dataset(
         DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN, or not as
             described.
     """
-    limit = ITERABLE_EXAMPLES if isinstance(dataset, IterableDataset) else None
-    items = islice(dataset_items(dataset), limit)
-    summary: _Summary | None = None
-    while part := list(islice(items, ITEMS_AT_ONCE)):
-        summary = summary or _Summary(part, max_size, features, description or DataDescription(), scaling=scaling)
-        summary.add(part)
-    if summary is None:
-        raise DataError(EMPTY)
+    options = {"max_size": max_size, "features": features, "scaling": scaling, "description": description}
+    summary = summarise_dataset(dataset, **options)
+    for finding in summary.findings():
+        logger.warning(finding)
     return summary.shape(), summary.statistics()
 
 
-class _Summary:
-    """Sizes, ranges and moments of examples, gathered part by part."""
+def summarise_dataset(dataset: "Dataset[Any] | Sequence[Any]", **options: Any) -> "DatasetSummary":
+    """What `inspect_dataset` reads, with its options; nothing is logged.
+
+    Raises:
+        DataError: as there.
+    """
+    limit = ITERABLE_EXAMPLES if isinstance(dataset, IterableDataset) else None
+    items = islice(dataset_items(dataset), limit)
+    summary: DatasetSummary | None = None
+    while part := list(islice(items, ITEMS_AT_ONCE)):
+        summary = summary or DatasetSummary(part, **options)
+        summary.add(part)
+    if summary is None:
+        raise DataError(EMPTY)
+    return summary
+
+
+class DatasetSummary:
+    """Sizes, ranges and moments of examples, gathered part by part; the arguments are those of `inspect_dataset`.
+
+    Args:
+        first: some examples, which are not counted yet.
+    """
 
     def __init__(
         self,
         first: list[Any],
-        max_size: int | None,
-        features: int | None,
-        description: DataDescription,
         *,
-        scaling: bool,
+        max_size: int | None = None,
+        features: int | None = None,
+        scaling: bool = True,
+        description: DataDescription | None = None,
     ) -> None:
+        description = description or DataDescription()
         probe = collate(first, max_size, features or _features_of(first))
         self.max_size, self.features, self.description = max_size, probe.sets.features, description
         description.check_features(self.features)
@@ -81,17 +108,25 @@ class _Summary:
         self.low = torch.full((self.features,), torch.inf, dtype=torch.float64)
         self.high = -self.low
         self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
+        if not probe.x[0].numel():
+            raise DataError(f"An input of shape {self.input_shape} holds no numbers. Pass at least one.")
+        columns = self.input_shape[-1] if self.kind == "set" else probe.x[0].numel()
+        self.inputs = None if self.kind == "image" else Extremes(columns)
+        self.elements, self.brightest = Extremes(self.features), 0.0
+        self.first, self.all_equal = (probe.x[0].cpu(), probe.sets.to_ragged()[0].cpu()), True
 
     def add(self, items: list[Any]) -> None:
         """Take in some examples."""
-        batch = collate(items, self.max_size, self.features)
+        batch = collate(items, self.max_size, self.features, self.examples)
         if tuple(batch.x.shape[1:]) != self.input_shape:
             raise DataError(
                 f"All inputs must have the same shape, got {self.input_shape} and {tuple(batch.x.shape[1:])}."
             )
-        if self.description.aligned:
-            _check_aligned(batch, self.examples)
+        if self.kind == "set":
+            self._check_kind(batch)
+        numbers = torch.arange(self.examples, self.examples + len(items))
         self.examples += len(items)
+        self.all_equal = self.all_equal and _all_equal(batch, *self.first)
         self.largest = max(self.largest, batch.sets.max_size)
         elements = batch.sets.elements[batch.sets.mask].double().cpu()
         _check_elements(elements, self.description)
@@ -99,11 +134,31 @@ class _Summary:
         if len(elements):
             self.low = torch.minimum(self.low, elements.amin(dim=0))
             self.high = torch.maximum(self.high, elements.amax(dim=0))
-        for some in batch.x.cpu().split(max(1, NUMBERS_AT_ONCE // max(batch.x[0].numel(), 1))):
+            self.elements.add(elements, numbers.repeat_interleave(batch.sets.sizes.cpu()))
+        self._add_inputs(batch.x.cpu(), numbers)
+
+    def _add_inputs(self, x: Tensor, numbers: Tensor) -> None:
+        at_once = max(1, NUMBERS_AT_ONCE // max(x[0].numel(), 1))
+        for some, examples in zip(x.split(at_once), numbers.split(at_once), strict=True):
             values = to_float(some, torch.float64)
             rows = values[presence_mask(values)] if self.kind == "set" else values
             self.count += len(rows)
             self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
+            if self.inputs is None:
+                self.brightest = max(self.brightest, float(values.abs().max()))
+                continue
+            owners = presence_mask(values).nonzero()[:, 0] if self.kind == "set" else torch.arange(len(values))
+            self.inputs.add(rows.reshape(-1, self.inputs.sample.shape[1]), examples[owners])
+
+    def _check_kind(self, batch: Batch) -> None:
+        if batch.x.dim() != 3:
+            raise DataError(
+                "Inputs that are sets must be padded, (N, D + 1) with presence last; got inputs of shape "
+                f"{self.input_shape}."
+            )
+        _check_input_sets(batch.x, self.description.aligned, self.examples)
+        if self.description.aligned:
+            _check_aligned(batch, self.examples)
 
     def shape(self) -> DataShape:
         """The shapes of all examples."""
@@ -111,7 +166,11 @@ class _Summary:
             raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
         scaling = FeatureScaling.identity(self.features)
         if self.scaling:
-            scaling = FeatureScaling.from_range(self.low.tolist(), self.high.tolist(), self.scaled_boxes)
+            limits = {item.feature: (item.low, item.high) for item in self.elements.far_values()}
+            low, high = self.low.tolist(), self.high.tolist()
+            for column, ends in limits.items():
+                low[column], high[column] = ends
+            scaling = FeatureScaling.from_range(low, high, self.scaled_boxes).clipped(limits)
         return DataShape(
             input_shape=self.input_shape or (1,),
             features=self.features,
@@ -125,37 +184,84 @@ class _Summary:
         """Mean and standard deviation (2, ...) of all inputs."""
         mean = self.total / max(self.count, 1)
         deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
+        if self.inputs is not None and (far := self.inputs.far_values()):
+            mean, deviation = (moment.reshape(mean.shape) for moment in self.inputs.moments(far))
         if self.kind == "set":  # presence itself stays 0 or 1
             mean[-1], deviation[-1] = 0.0, 1.0
         # Inputs that are numbers are taken as vectors of one.
         return torch.stack([torch.atleast_1d(mean), torch.atleast_1d(deviation)]).to(torch.get_default_dtype())
 
+    def findings(self, name_of: Callable[[int], str] = "example {}".format) -> list[str]:
+        """What looks like a mistake, a sentence or two each; `name_of` names an example by its number."""
+        found = (
+            far_findings(self.elements.far_values(), "feature {} of an element", name_of) if self.scaling else []
+        )
+        if self.inputs is not None:
+            found += far_findings(self.inputs.far_values(), "number {} of the input", name_of)
+        if self.examples > 1 and self.all_equal:
+            found.append(f"All {self.examples} examples are equal, so there is nothing to learn but one set.")
+        if self.brightest > BRIGHTEST:
+            found.append(
+                f"Images hold floats up to {self.brightest:g}. Pass bytes (uint8), or divide by 255: intensities "
+                "from 0 to 1 are what encoders expect."
+            )
+        for column, (low, high) in enumerate(zip(self.low.tolist(), self.high.tolist(), strict=True)):
+            if low < high < low + COARSEST * max(abs(low), abs(high)):
+                found.append(
+                    f"Feature {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "
+                    "float32 hardly tells values apart. Subtract a constant first."
+                )
+        return found
+
+
+def _all_equal(batch: Batch, x: Tensor, elements: Tensor) -> bool:
+    """Whether all examples have this input and this set."""
+    if not bool((batch.x.cpu() == x).all()) or not bool((batch.sets.sizes == len(elements)).all()):
+        return False
+    return bool((batch.sets.elements.cpu()[:, : len(elements)] == elements).all())
+
 
 def _features_of(items: list[Any]) -> int | None:
     """The features of the first set that is not empty; `collate` needs them where all of a part are."""
-    for item in items:
-        if isinstance(item, Sequence) and len(item) == 2 and len(item[1]):
-            return as_set(item[1]).shape[1]
+    for index, item in enumerate(items):
+        pair = isinstance(item, list | tuple) and len(item) == 2
+        if pair and len(elements := as_set(item[1], f"set {index}")):
+            return elements.shape[1]
     return 1 if items else None
 
 
-def _check_aligned(batch: Batch, first: int) -> None:
-    """Check that element i of every set belongs to element i of its input.
+def _check_input_sets(x: Tensor, aligned: bool, first: int = 0) -> None:
+    """Check that inputs (B, N, D + 1) are padded sets.
 
     Raises:
-        DataError: an input is no set, has gaps among its elements, or has another cardinality than its set.
+        DataError: presence is neither 0 nor 1; or padding is not last, where outputs are aligned with inputs.
     """
-    if batch.x.dim() != 3:
+    presence = x[..., -1]
+    if len(wrong := ((presence != 0) & (presence != 1)).nonzero()):
+        row, element = wrong[0].tolist()
         raise DataError(
-            "Outputs can be aligned with inputs that are sets, padded (N, D + 1) with presence last; got inputs "
-            f"of shape {tuple(batch.x.shape[1:])}."
+            f"Input {first + row}: the last feature of an input set is presence, 1 or 0, but that of element "
+            f"{element} is {float(presence[row, element]):g}. Add a column with 1 for elements and 0 for padding."
         )
-    pairs = zip(presence_mask(batch.x), batch.sets.sizes.tolist(), strict=True)
+    if aligned and len(gaps := (presence.diff(dim=1) > 0).any(dim=1).nonzero()):
+        raise DataError(
+            f"Input {first + int(gaps[0])}: an element follows padding. Where outputs are aligned with inputs, "
+            "padding is last."
+        )
+
+
+def _check_aligned(batch: Batch, first: int) -> None:
+    """Check that each input has as many elements as its set.
+
+    Raises:
+        DataError: one has not.
+    """
+    pairs = zip(presence_mask(batch.x).sum(dim=1).tolist(), batch.sets.sizes.tolist(), strict=True)
     for index, (given, size) in enumerate(pairs, first):
-        if int(given.sum()) != size or not bool(given[:size].all()):
+        if given != size:
             raise DataError(
-                f"Example {index}: its set has {size} elements and its input {int(given.sum())}. Where outputs "
-                "are aligned with inputs, each element of the input has its own in the set, and padding is last."
+                f"Example {index}: its set has {size} elements and its input {given}. Where outputs are aligned "
+                "with inputs, each element of the input has its own in the set."
             )
 
 
@@ -189,13 +295,29 @@ def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
     if wanted == (1,) and x.dim() == 1:  # numbers
         return x.unsqueeze(1)
     if x.dim() and tuple(x.shape[1:]) == wanted:
+        if shape.input_kind == "set":
+            _check_input_sets(x, shape.aligned)
         return x
-    one = " For one input, use predict_one." if tuple(x.shape) in (wanted, ()) else ""
-    padded = " Input sets are padded with zeros, their last feature is presence, 1 or 0."
     raise DataError(
         f"Expected a batch of inputs of shape (B, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}."
-        f"{one}{padded if shape.input_kind == 'set' else ''}"
+        f"{_shape_hint(tuple(x.shape), shape)}"
     )
+
+
+def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
+    """What to do about a shape that is not that of the training inputs."""
+    wanted = shape.input_shape
+    if got in (wanted, ()):
+        return " For one input, use predict_one."
+    if shape.input_kind == "set":
+        size = got[-2] if len(got) >= 2 else 0
+        larger = f" At most {wanted[0]} elements were seen in training." if size > wanted[0] else ""
+        return f" Input sets are padded with zeros, their last feature is presence, 1 or 0.{larger}"
+    if shape.input_kind == "image" and len(got) == 4 and got[1:] == (*wanted[1:], wanted[0]):
+        return " Channels come first: pass images.permute(0, 3, 1, 2)."
+    if len(wanted) == 1 and len(got) == 2:
+        return f" In training an input had {wanted[0]} numbers."
+    return ""
 
 
 def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
@@ -205,6 +327,8 @@ def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
         DataError: more or fewer.
     """
     # A batch may be padded to another size, which energies would notice.
+    if not isinstance(sets, SetBatch | Iterable) or isinstance(sets, str | Mapping):
+        raise DataError(f"Expected a list of sets, one for each input, got {type(sets).__name__}.")
     ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
     if len(ragged) != inputs:
         raise DataError(f"Expected one set for each of {inputs} inputs, got {len(ragged)} sets.")

@@ -5,11 +5,12 @@ from contextlib import nullcontext
 
 from accelerate import PartialState
 
-from desp.errors import CheckpointError, SettingsError
+from desp.errors import CheckpointError
 from desp.extras import require
 from desp.predictor import SetPredictor
 from desp.predictor.fitting import train_predictor
 from desp.predictor.saving import predictor_files
+from desp.randomness import check_seed
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
 from desp.samplers import check_engine
@@ -40,8 +41,7 @@ def train_run(
         SettingsError: the seed is below 0, or this machine cannot do what is asked for.
         StorageError: the disk is full, or cannot be written to. What was saved before is still there.
     """
-    if seed < 0:  # it is part of names: RECIPE-seedN
-        raise SettingsError(f"The seed must be at least 0, got {seed}.")
+    seed = check_seed(seed)
     if resume:  # before data are looked for, and the folder is made
         folder.check_same(settings, seed)
     first = PartialState(cpu=settings.device == "cpu").is_main_process

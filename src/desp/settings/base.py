@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from desp.errors import SettingsError
+from desp.settings.types import Checked
 
 Pooling = Literal["fspool", "softmax", "mean", "sum"]
 Distance = Literal["chamfer", "hungarian"]
@@ -60,7 +61,7 @@ def require_variant(settings: "Variant", expected: type[V], setting: str) -> V:
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(Checked):
     """Settings of one of several ways to do a thing: a method, an energy, a sampler, an encoder, a task.
 
     Each of these is a family, a class directly below this one. A variant is a dataclass below its family,

@@ -4,10 +4,11 @@ import dataclasses
 import difflib
 import types
 import typing
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from desp.errors import SettingsError
 from desp.settings.base import Variant
+from desp.settings.types import plain_value
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def from_json(cls: type[T], values: dict[str, Any], where: str = "") -> T:
             hint = f" Did you mean '{near[0]}'?" if near else f" Known settings: {', '.join(sorted(names))}."
             raise SettingsError(f"Unknown setting '{where}{name}'.{hint}")
     try:
-        return target(**{name: _decode(hints[name], value, f"{where}{name}.") for name, value in values.items()})
+        return target(**{name: _decode(hints[name], value, f"{where}{name}") for name, value in values.items()})
     except TypeError as error:
         raise SettingsError(f"Incomplete settings for {target.__name__}: {error}") from error
 
@@ -52,26 +53,12 @@ def _variant(cls: type[Variant], kind: str, where: str) -> type[Variant]:
     return known[kind]
 
 
-def _decode(hint: Any, value: Any, where: str) -> Any:
-    origin = typing.get_origin(hint)
-    if dataclasses.is_dataclass(hint):
-        if not isinstance(value, dict):
-            raise SettingsError(f"{where[:-1]} must be a group of settings, got {value!r}.")
-        return from_json(typing.cast(type[Any], hint), value, where)
-    if origin is types.UnionType or origin is typing.Union:
-        (plain,) = (option for option in typing.get_args(hint) if option is not types.NoneType)
-        return None if value is None else _decode(plain, value, where)
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
-    if origin is Literal and (type(value), value) not in [(type(item), item) for item in typing.get_args(hint)]:
-        raise SettingsError(f"{where[:-1]} must be one of {typing.get_args(hint)}, got {value!r}.")
-    return _decode_plain(hint, value, where)
-
-
-def _decode_plain(hint: Any, value: Any, where: str) -> Any:
-    accepted: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), bool: (bool,), str: (str,)}
-    wanted = accepted.get(hint)
-    number_for_bool = isinstance(value, bool) and hint is not bool
-    if wanted is not None and (number_for_bool or not isinstance(value, wanted)):
-        raise SettingsError(f"{where[:-1]} must be of type {hint.__name__}, got {value!r}.")
-    return float(value) if hint is float else value
+def _decode(hint: Any, value: Any, name: str) -> Any:
+    options = [option for option in typing.get_args(hint) if option is not types.NoneType]
+    optional = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    group = options[0] if optional else hint
+    if not dataclasses.is_dataclass(group) or (optional and value is None):
+        return plain_value(hint, value, name)
+    if not isinstance(value, dict):
+        raise SettingsError(f"{name} must be a group of settings, got {value!r}.")
+    return from_json(typing.cast(type[Any], group), value, f"{name}.")

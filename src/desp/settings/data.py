@@ -5,6 +5,7 @@ from typing import Any
 
 from desp.errors import SettingsError
 from desp.settings.base import InputKind, require_setting
+from desp.settings.types import Checked
 
 Columns = tuple[tuple[int, int], ...]
 """Ranges (first, end) of the columns of an element's features; end is exclusive."""
@@ -15,7 +16,7 @@ POSITION = 2
 
 
 @dataclass(frozen=True)
-class DataDescription:
+class DataDescription(Checked):
     """What inputs and the features of elements are. A feature that is not named is a number."""
 
     input_kind: InputKind | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from desp.errors import SettingsError
 
-SCHEMA = 6
+SCHEMA = 7
 
 REMOVED = (
     "{what} was removed from desp, so this run can no longer be used. Its results stay readable; to use the "
@@ -25,7 +25,7 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _run_from_1, 3: _from_3, 4: _from_4, 5: _from_5})
+    return _migrate(values, {1: _run_from_1, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6})
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
@@ -34,7 +34,7 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _predictor_from_1, 3: _from_3, 4: _from_4, 5: _from_5})
+    return _migrate(values, {1: _predictor_from_1, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6})
 
 
 def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
@@ -55,6 +55,17 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     energy = values.get("method", {}).get("energy", {})
     if energy.get("pooling") == "max":
         raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
+    return values
+
+
+# -- from schema 6 -----------------------------------------------------------------------------------------
+
+
+def _from_6(values: Values) -> Values:
+    """Own data were split example by example, and stay so: another split would test on what was trained on."""
+    task = values.get("task")
+    if isinstance(task, dict) and task.get("kind") == "files":
+        return values | {"task": {"split": "examples"} | task}
     return values
 
 

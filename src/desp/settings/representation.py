@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desp.settings.base import require_setting
+from desp.settings.types import Checked
 
 
 @dataclass(frozen=True)
-class RepresentationSettings:
+class RepresentationSettings(Checked):
     """How sets of different cardinality become tensors of one shape, and back."""
 
     padding: Literal["presence", "zero"] = "presence"

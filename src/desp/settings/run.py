@@ -7,10 +7,11 @@ from desp.settings.methods import EnergyDenoisingSettings, MethodSettings
 from desp.settings.representation import RepresentationSettings
 from desp.settings.tasks import TaskSettings
 from desp.settings.training import TrainingSettings
+from desp.settings.types import Checked
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Checked):
     """A whole run: everything that decides its result, but for the seed and the machine."""
 
     recipe: str

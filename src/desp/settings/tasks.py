@@ -90,6 +90,9 @@ class FilesSettings(TaskSettings):
     held_out: float = 0.1
     """Fraction of examples held out for the test set; as many again, but at most 200 and at most a fifth of the
     rest, for validation."""
+    split: Literal["inputs", "examples"] = "inputs"
+    """How examples are held out. inputs: those of equal inputs together, so that held-out inputs are never trained
+    on. examples: one by one; for inputs that are a few labels."""
     image_size: int = 0
     """Squeeze images named in JSON lines to this width and height; boxes must be normalised by those of the image
     then. 0: all images must have one size."""

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desp.settings.base import require_not_negative, require_positive, require_setting
+from desp.settings.types import Checked
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Checked):
     """The training loop. The defaults are not the paper's; the `-paper` recipes have those."""
 
     steps: int = 2000

@@ -1,6 +1,7 @@
 """A user's own data, with a part held out for scoring."""
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,14 +16,21 @@ from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
 from desp.data.box_annotations import class_names_beside
 from desp.data.files import DataFile, read_data_file
+from desp.data.splitting import group_by_input, take_groups
 from desp.errors import DataError
-from desp.predictor import DataShape, inspect_dataset
+from desp.predictor import DataShape
 from desp.predictor.fitting import dataset_source
+from desp.predictor.shape import DatasetSummary, summarise_dataset
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import FilesSettings, TrainingSettings
+from desp.settings import DataDescription, FilesSettings, TrainingSettings
 from desp.tasks.base import Task
 from desp.tasks.scoring import METRICS, Protocol
+
+# Fewer different inputs than this are labels rather than data to generalise over.
+FEW_INPUTS = 10
+
+logger = logging.getLogger(__name__)
 
 
 class FilesTask(Task):
@@ -37,7 +45,7 @@ class FilesTask(Task):
             )
         self.path, self.held_out, self.seed = Path(settings.path), settings.held_out, seed
         self.description, self.data_label = settings.description, self.path.name
-        self.image_size = settings.image_size
+        self.image_size, self.split = settings.image_size, settings.split
         if self.description.aligned:
             text = "Huber distance of elements to those of held-out sets"
             self.metrics = (replace(METRICS[0], text=text), *METRICS[1:])
@@ -67,16 +75,46 @@ class FilesTask(Task):
     def parts(self) -> tuple[DataFile, DataFile, DataFile]:
         """Held out for scoring, held out for choosing the best weights, and the rest to train on.
 
-        Validation and test examples are separate, so that scores are unbiased. Very few examples leave none to
-        validate on.
+        Validation and test examples are separate, so that scores are unbiased, and examples of equal inputs are in
+        one part, unless all inputs are equal. Very few examples leave none to validate on.
         """
         total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
         scored = min(max(1, round(self.held_out * total)), total - 1)
-        chosen_by = min(scored, (total - scored) // 5, self.protocol("full").validation_examples)
-        cuts = order[:scored], order[scored : scored + chosen_by], order[scored + chosen_by :]
-        test, validation, training = (self.whole.part(indices) for indices in cuts)
-        return test, validation, training
+        groups = list(range(total)) if self.distinct_inputs == 1 or self.split == "examples" else self.groups
+        test, rest = take_groups(order, groups, scored, at_least_one=True)
+        chosen_by = min(scored, len(rest) // 5, self.protocol("full").validation_examples)
+        validation, training = take_groups(rest, groups, chosen_by, at_least_one=False)
+        return self.whole.part(test), self.whole.part(validation), self.whole.part(training)
+
+    @cached_property
+    def groups(self) -> list[int]:
+        """For each example the first one of an equal input."""
+        inputs = (x for x, _ in (self.whole.examples[index] for index in range(len(self.whole.examples))))
+        return group_by_input(inputs, self.whole.input_kind, ordered=self.description.aligned)
+
+    @property
+    def distinct_inputs(self) -> int:
+        """How many different inputs there are."""
+        return len(set(self.groups))
+
+    def split_findings(self) -> list[str]:
+        """What a user should know of how the file was read and split before trusting scores."""
+        total, (test, validation, training) = len(self.whole.examples), self.parts
+        found = list(self.whole.notes)
+        if self.split == "inputs" and 1 < self.distinct_inputs < min(FEW_INPUTS, total):
+            found.append(
+                f"{self.path}: there are only {self.distinct_inputs} different inputs, and those held out are "
+                "never trained on. If inputs are a few labels, split example by example: --task.split examples"
+            )
+        if round(self.held_out * total) == 0:
+            found.append(f"task.held_out = {self.held_out:g} of {total} examples is none. One is held out.")
+        if 2 * len(training.examples) < total:
+            found.append(
+                f"Only {len(training.examples)} of {total} examples are left to train on; {len(test.examples)} "
+                f"are held out for scores and {len(validation.examples)} for validation. Lower --task.held-out."
+            )
+        return found
 
     def fingerprint(self) -> str:
         """A checksum of the data: scoring on others would mix training and held-out examples."""
@@ -90,12 +128,22 @@ class FilesTask(Task):
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor]:
         """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
-        described = replace(self.description, input_kind=self.whole.input_kind, class_names=self._class_names())
-        shape, _ = inspect_dataset(self.whole, max_size=max_size, scaling=scaling, description=described)
-        _, statistics = inspect_dataset(
+        described, whole = self._described(), self.summary(max_size, scaling)
+        for finding in (*whole.findings(self.whole.name_of), *self.split_findings()):
+            logger.warning(finding)
+        logger.info("%d examples have %d different inputs", len(self.whole.examples), self.distinct_inputs)
+        shape = whole.shape()
+        training = summarise_dataset(
             self.parts[2], max_size=shape.max_size, features=shape.features, description=described
         )
-        return shape, statistics
+        return shape, training.statistics()
+
+    def summary(self, max_size: int | None = None, scaling: bool = True) -> DatasetSummary:
+        """Sizes, ranges and moments of the whole file."""
+        return summarise_dataset(self.whole, max_size=max_size, scaling=scaling, description=self._described())
+
+    def _described(self) -> DataDescription:
+        return replace(self.description, input_kind=self.whole.input_kind, class_names=self._class_names())
 
     def _class_names(self) -> tuple[str, ...]:
         """As described, else those beside the file, where they are as many as there are columns."""

@@ -1,0 +1,139 @@
+"""Values that are so far from all others that a scale by the whole range would squeeze those into nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+FAR = 100.0
+"""A value is far if it lies so many times the width of the inner values beyond them."""
+FEWEST = 10
+"""Of fewer values nothing is said."""
+TRIMMED = 2
+"""At least so many of the smallest and largest values, and a hundredth of all, are not inner ones."""
+MOST = 32
+"""More far values than this, or than a thousandth of all (but two), are how the data are, and no mistake."""
+SAMPLED_NUMBERS = 2**22
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class FarValue:
+    """A value far from the others.
+
+    Attributes:
+        example: number of the example that has it.
+        feature: its column.
+        value: what it is.
+        low, high: between which the others are.
+    """
+
+    example: int
+    feature: int
+    value: float
+    low: float
+    high: float
+
+
+class Extremes:
+    """The ends of each feature, exactly, and a sample of what is between, gathered part by part.
+
+    Args:
+        features: columns.
+    """
+
+    def __init__(self, features: int) -> None:
+        self.sample = torch.empty(0, features, dtype=torch.float64)
+        self.count, self.every = 0, 1
+        self.most_sampled = max(1000, SAMPLED_NUMBERS // max(features, 1))
+        self.highest, self.lowest = _Ends(features, 1.0), _Ends(features, -1.0)
+
+    def add(self, values: Float[Tensor, "n d"], examples: Int[Tensor, " n"]) -> None:
+        """Take in rows, each with the number of its example."""
+        self.highest.add(values, examples)
+        self.lowest.add(values, examples)
+        self.sample = torch.cat([self.sample, values[-self.count % self.every :: self.every]])
+        self.count += len(values)
+        while len(self.sample) > self.most_sampled:
+            self.sample, self.every = self.sample[::2], 2 * self.every
+
+    def fences(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+        """Between what values of each feature are not far; without end where that cannot be said."""
+        ordered = self.sample.sort(dim=0).values
+        trimmed = max(TRIMMED, len(ordered) // 100)
+        if len(ordered) < FEWEST:
+            endless = torch.full(self.sample.shape[1:], torch.inf, dtype=torch.float64)
+            return -endless, endless
+        low, high = ordered[trimmed], ordered[-1 - trimmed]
+        # A feature that hardly ever changes, as one-hot columns, has no width to compare with.
+        reach = torch.where(high > low, FAR * (high - low), torch.inf)
+        return low - reach, high + reach
+
+    def far_values(self) -> list[FarValue]:
+        """Values beyond the fences, unless there are many of them."""
+        lowest, highest = self.fences()
+        allowed = min(MOST, max(2, self.count // 1000))
+        found: list[FarValue] = []
+        for feature in range(self.sample.shape[1]):
+            above = self.highest.beyond(feature, float(highest[feature]))
+            below = self.lowest.beyond(feature, float(lowest[feature]))
+            if 0 < len(above) + len(below) <= allowed:
+                low, high = self.lowest.after(feature, len(below)), self.highest.after(feature, len(above))
+                found += [FarValue(example, feature, value, low, high) for value, example in (*below, *above)]
+        return found
+
+    def moments(self, far: list[FarValue]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+        """Mean and standard deviation of the sample, without what is far in the features of `far`."""
+        low, high = (
+            torch.full(self.sample.shape[1:], end, dtype=torch.float64) for end in (-torch.inf, torch.inf)
+        )
+        for item in far:
+            low[item.feature], high[item.feature] = item.low, item.high
+        near = self.sample.masked_fill((self.sample < low) | (self.sample > high), torch.nan)
+        mean = near.nanmean(dim=0)
+        return mean, (near - mean).square().nanmean(dim=0).sqrt()
+
+
+def far_findings(far: list[FarValue], what: str, name_of: Callable[[int], str]) -> list[str]:
+    """A sentence or two for each of the first far values, and how many more there are.
+
+    Args:
+        far: the values.
+        what: with a place for the column: ``feature {} of an element``.
+        name_of: names an example by its number.
+    """
+    found = [
+        f"{name_of(item.example)}: {what.format(item.feature)} is {item.value:g}, far from all others, which go "
+        f"from {item.low:g} to {item.high:g}. They are scaled as if it were not there. Repair or remove it."
+        for item in far[:NAMED]
+    ]
+    return [*found, f"{len(far) - NAMED} more values are as far from all others."] if len(far) > NAMED else found
+
+
+class _Ends:
+    """The largest values of each feature, in descending order, and whose they are; with sign -1 the smallest."""
+
+    def __init__(self, features: int, sign: float) -> None:
+        self.sign = sign
+        self.values = torch.empty(0, features, dtype=torch.float64)
+        self.examples = torch.empty(0, features, dtype=torch.int64)
+
+    def add(self, values: Tensor, examples: Tensor) -> None:
+        joined = torch.cat([self.values, self.sign * values])
+        owners = torch.cat([self.examples, examples.unsqueeze(1).expand(values.shape)])
+        top = joined.topk(min(MOST + 1, len(joined)), dim=0)
+        self.values, self.examples = top.values, owners.gather(0, top.indices)
+
+    def beyond(self, feature: int, fence: float) -> list[tuple[float, int]]:
+        far = self.values[:, feature] > self.sign * fence
+        return list(
+            zip(
+                (self.sign * self.values[far, feature]).tolist(), self.examples[far, feature].tolist(), strict=True
+            )
+        )
+
+    def after(self, feature: int, count: int) -> float:
+        """The largest value behind the first `count`."""
+        return self.sign * float(self.values[count, feature])

@@ -1,0 +1,178 @@
+"""What is given to a predictor, checked before anything is done with it."""
+
+import logging
+from numbers import Integral
+from pathlib import Path
+from typing import Any, get_args
+
+from torch import Tensor, nn
+
+from desp.errors import CheckpointError, RunError, SettingsError
+from desp.methods import Method
+from desp.nn import InputScaling, SetScaling
+from desp.nn.encoders import FAR
+from desp.sets import presence_mask
+from desp.settings import (
+    DataDescription,
+    Device,
+    Engine,
+    MatmulPrecision,
+    MethodSettings,
+    RepresentationSettings,
+    SamplerSettings,
+    TrainingSettings,
+    require_setting,
+)
+from desp.training import TrainingCallback
+
+logger = logging.getLogger(__name__)
+
+FAR_NAMED = 10
+MOST_SETS = 10_000_000
+"""More sets than this fit into no memory when they are predicted in one call."""
+
+
+def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
+    """Check that the parts of a predictor are what they must be, and fit each other.
+
+    Raises:
+        SettingsError: they do not.
+    """
+    for given, expected in ((method, MethodSettings), (representation, RepresentationSettings)):
+        if not isinstance(given, expected):
+            raise SettingsError(f"Expected {expected.__name__}, got {type(given).__name__}.{_instance_of(given)}")
+    padded = not method.needs_presence or representation.padding == "presence"
+    wanted = f"presence for the method {method.kind} with these settings"
+    require_setting(padded, "representation.padding", wanted, representation.padding)
+    if input_encoder is not None and not isinstance(input_encoder, nn.Module):
+        raise SettingsError(
+            "input_encoder must be a torch.nn.Module, so that its weights are trained and moved with the others, "
+            f"got {type(input_encoder).__name__}.{_instance_of(input_encoder) or ' Write a function as a module.'}"
+        )
+
+
+def check_ways(engine: Any, device: Any, matmul_precision: Any) -> None:
+    """Check how and where a predictor shall run.
+
+    Raises:
+        SettingsError: one of them is unknown.
+    """
+    for name, value, known in (("engine", engine, Engine), ("device", device, Device)):
+        require_setting(value in get_args(known), name, f"one of {get_args(known)}", value)
+    precisions = (*get_args(MatmulPrecision), None)
+    require_setting(matmul_precision in precisions, "matmul_precision", f"one of {precisions}", matmul_precision)
+
+
+def _instance_of(given: Any) -> str:
+    return f" Make one: {given.__name__}(...)." if isinstance(given, type) else ""
+
+
+def check_fit(
+    training: Any, description: Any, callback: Any, folder: Any, resume: Any, **functions: Any
+) -> Path | None:
+    """Check the arguments of `SetPredictor.fit` beside the dataset, and give its folder.
+
+    Raises:
+        SettingsError: one of them is of another type.
+        RunError: the folder is a file.
+    """
+    for name, given, expected in (
+        ("training", training, TrainingSettings),
+        ("description", description, DataDescription),
+        ("callback", callback, TrainingCallback),
+    ):
+        if given is not None and not isinstance(given, expected):
+            raise SettingsError(
+                f"{name} must be {expected.__name__}, got {type(given).__name__}.{_instance_of(given)}"
+            )
+    for name, given in functions.items():
+        if given is not None and not callable(given):
+            raise SettingsError(f"{name} must be a function, or None, got {type(given).__name__}.")
+    if not isinstance(resume, bool):
+        raise SettingsError(f"resume must be True or False, got {resume!r}.")
+    if folder is None:
+        return None
+    if not isinstance(folder, str | Path) or not str(folder):
+        raise SettingsError(f"folder must be the path of a folder, or None, got {folder!r}.")
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise RunError(f"{folder} is a file. Choose a folder for checkpoints and the log.")
+    return Path(folder)
+
+
+def check_whole(name: str, value: Any, least: int) -> int:
+    """A whole number as a plain one.
+
+    Raises:
+        SettingsError: it is of another type, or below `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise SettingsError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}.")
+    require_setting(int(value) >= least, name, f"at least {least}", int(value))
+    return int(value)
+
+
+def check_samples(samples: Any, inputs: int) -> int:
+    """The number of sets K for each input, as a plain number.
+
+    Raises:
+        SettingsError: it is no whole number, below 1, or more than memory could hold.
+    """
+    samples = check_whole("samples", samples, 1)
+    most = MOST_SETS // max(inputs, 1)
+    wanted = f"at most {most} for {inputs} inputs (for more, predict in several calls, each with its own seed)"
+    require_setting(samples <= most, "samples", wanted, samples)
+    return samples
+
+
+def check_folder(name: Any) -> Path:
+    """The folder that a predictor shall be saved in.
+
+    Raises:
+        CheckpointError: it is no path, or a file.
+    """
+    if not isinstance(name, str | Path) or not str(name):
+        raise CheckpointError(f"Expected the path of a folder, got {name!r}.")
+    if Path(name).exists() and not Path(name).is_dir():
+        raise CheckpointError(f"{name} is a file. Choose a folder for the predictor.")
+    return Path(name)
+
+
+def check_sampler(sampler: Any, method: MethodSettings) -> None:
+    """Check sampler settings that shall take the place of the method's own.
+
+    Raises:
+        SettingsError: they are no settings, or of another kind than the method's.
+    """
+    if sampler is None:
+        return
+    if not isinstance(sampler, SamplerSettings):
+        raise SettingsError(
+            f"sampler must be sampler settings, such as EDMSettings(steps=40), got {type(sampler).__name__}."
+            f"{_instance_of(sampler)}"
+        )
+    own = method.prediction_sampler
+    if own is None:
+        raise SettingsError(f"The method {method.kind} has no sampler to choose. Leave sampler out.")
+    require_setting(sampler.kind == own.kind, "sampler", f"of kind '{own.kind}' for this method", sampler.kind)
+
+
+def warn_of_far_inputs(method: Method, x: Tensor) -> None:
+    """Log how many inputs (B, ...), and which, are unlike those of training; where encoders standardise them."""
+    scalings = (part for part in method.encoder.modules() if isinstance(part, InputScaling))
+    scaling = next(scalings, None)
+    if scaling is None or isinstance(scaling, SetScaling):
+        return
+    far = scaling.far(x)
+    if method.shape.input_kind == "set":
+        far = far & presence_mask(x).unsqueeze(-1)
+    places = far.flatten(1).any(dim=1).nonzero().flatten().tolist()
+    if places:
+        named = ", ".join(map(str, places[:FAR_NAMED])) + (", ..." if len(places) > FAR_NAMED else "")
+        logger.warning(
+            "%d of %d inputs lie more than %g standard deviations from those of training, so predictions for them "
+            "may mean nothing. Check their units. Counted from 0: %s",
+            len(places),
+            len(x),
+            FAR,
+            named,
+        )
