@@ -1,6 +1,7 @@
 """Shared by all tests: live shape checks, one thread, and the symmetry every set function must have."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +27,10 @@ from tiny_mnist import write_tiny_mnist
 if not torch.cuda.is_available():
     jaxtyping.jaxtyped = shape_checks.jaxtyped
     jaxtyping.install_import_hook("desp", "shape_checks.checked")
+
+# A shell starts commands in the background with SIGINT ignored, and the processes of tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
