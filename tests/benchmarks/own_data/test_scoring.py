@@ -100,7 +100,7 @@ def test_which_distance_is_taken() -> None:
     assert names == ["hungarian", "chamfer", "aligned"]
 
 
-def test_units_are_medians_and_quartiles() -> None:
+def test_units_are_medians_and_deciles() -> None:
     values = torch.arange(101.0)
     values[-1] = 1e9  # an outlier changes nothing
     elements = torch.stack([values, torch.full((101,), 3.0), (values > 50).float(), (values <= 50).float()], dim=1)
@@ -109,7 +109,7 @@ def test_units_are_medians_and_quartiles() -> None:
     described = replace(with_kinds, description=replace(with_kinds.description, categories=((2, 4),)))
     ruler = Ruler.of(described, sets)
     assert ruler.offset.tolist() == [50.0, 3.0, 0.0, 0.0]
-    assert ruler.scale.tolist() == pytest.approx([50 / 1.349, 1.0, 1.0, 1.0])
+    assert ruler.scale.tolist() == pytest.approx([80 / 2.563, 1.0, 1.0, 1.0])
 
 
 def test_medoids() -> None:

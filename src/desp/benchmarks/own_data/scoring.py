@@ -20,8 +20,8 @@ from desp.tasks.scoring import distances_among
 MOST_ASSIGNED = 64
 # Numbers of pairs of elements that are held at the same time.
 VALUES_AT_ONCE = 2**22
-# Quartiles of a normal distribution are so many standard deviations apart.
-QUARTILES_APART = 1.349
+# The first and the last decile of a normal distribution are so many standard deviations apart.
+DECILES_APART = 2.563
 CLEARLY = 2.0
 
 Verdict = Literal["clearly better", "tie", "worse"]
@@ -44,11 +44,11 @@ class Ruler:
 
     @classmethod
     def of(cls, problem: Problem, sets: SetBatch) -> "Ruler":
-        """Medians and quartiles of the elements that systems are trained on; heavy tails and outliers would make
+        """Medians and deciles of the elements that systems are trained on; heavy tails and outliers would make
         a standard deviation so large that all else looks the same. One-hot columns stay as they are."""
         elements = sets.elements[sets.mask].double()
-        low, middle, high = elements.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64), dim=0)
-        scale = (high - low) / QUARTILES_APART
+        low, middle, high = elements.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64), dim=0)
+        scale = (high - low) / DECILES_APART
         scale = torch.where(scale > 0, scale, elements.std(dim=0, correction=0))
         scale = torch.where(scale > 0, scale, 1.0)
         for first, end in problem.description.categories:

@@ -140,8 +140,8 @@ def sensors(count: int, generator: torch.Generator) -> Examples:
     volts = 1e-3 * (1 + load.unsqueeze(1) + place + 0.05 * normal(generator, count, 5))
     hertz = 1e3 * (1 + 2 * speed.unsqueeze(1) * place + 0.05 * normal(generator, count, 5))
     kelvin = 290 + 40 * load.unsqueeze(1) * place + normal(generator, count, 5)
-    elements = torch.stack([volts, hertz, kelvin], dim=-1)
-    elements = torch.where(uniform(generator, count, 5, 1) < 0.02, 20 * elements, elements)
+    wrong = uniform(generator, count, 5) < 0.02
+    elements = torch.stack([torch.where(wrong, 10 * volts, volts), hertz, kelvin], dim=-1)
     x = torch.stack([1e-3 * load, 1e4 * speed, uniform(generator, count)], dim=1)
     x = torch.where(uniform(generator, count, 1) < 0.01, 50 * x, x)
     sizes = (1 + 4 * load + uniform(generator, count)).long().clamp(1, 5)
@@ -183,11 +183,11 @@ def remainder(x: Tensor, sets: SetBatch) -> Float[Tensor, " m"]:
 def baskets(count: int, generator: torch.Generator) -> Examples:
     """A customer among useless facts, and a basket: up to eight goods of ten kinds, their amounts and prices."""
     taste = uniform(generator, count, 3)
-    sizes = torch.poisson(1 + 5 * taste[:, 0], generator=generator).long().clamp(max=8)
-    liked = (taste[:, 1:2] * 6).long() + whole(generator, 0, 4, count, 8)
-    amount = (1.2 * normal(generator, count, 8) + taste[:, 2:]).exp()
+    sizes = (7 * taste[:, 0] + 2 * uniform(generator, count)).long().clamp(max=8)
+    liked = (taste[:, 1:2] * 8).long() + whole(generator, 0, 2, count, 8)
+    amount = (normal(generator, count, 8) + 2 * taste[:, 2:]).exp()
     price = 100.0 * (1 + liked) * (1 + 0.1 * normal(generator, count, 8)).clamp(min=0.1)
     elements = torch.cat([F.one_hot(liked, 10).float(), torch.stack([amount, price], dim=-1)], dim=-1)
     return Examples(
-        torch.cat([taste, normal(generator, count, 10)], dim=1), as_sets(elements, first_rows(sizes, 8))
+        torch.cat([taste, normal(generator, count, 5)], dim=1), as_sets(elements, first_rows(sizes, 8))
     )
