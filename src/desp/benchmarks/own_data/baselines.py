@@ -1,5 +1,6 @@
 """What a user would try first: sets of similar inputs, any sets, and a plain MLP."""
 
+import math
 import time
 from collections.abc import Iterator
 
@@ -61,15 +62,25 @@ def _presence_kept(values: Tensor) -> SetBatch:
 def nearest_neighbours(
     problem: Problem, ruler: Ruler, known: Examples, tests: Examples, samples: int, seed: int
 ) -> Answers:
-    """The sets of the ten nearest inputs: K are drawn from them, and the best is their medoid."""
+    """The sets of the ten nearest inputs, in any order, each once before any comes again; the best is their medoid.
+
+    Drawn with replacement they would come twice, and their spread, and with it the energy score, be worse.
+    """
     kind = problem.input_kind(known)
     began = time.perf_counter()
     distances = input_distances(known.inputs, tests.inputs, kind)
     if problem.description.aligned:
         distances = _same_sizes_only(distances, known, tests)
     places = distances.topk(min(NEIGHBOURS, len(known)), dim=1, largest=False).indices
-    draws = torch.randint(places.shape[1], (len(tests), samples), generator=make_generator(seed, "neighbours"))
+    draws = _any_order(places, samples, make_generator(seed, "neighbours"))
     return _drawn(problem, ruler, known, tests, places, draws, began)
+
+
+def _any_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Generator) -> Int[Tensor, "t k"]:
+    """K columns for each test, all of them in a random order before any comes again."""
+    rounds = range(math.ceil(samples / places.shape[1]))
+    orders = [torch.rand(places.shape, generator=generator).argsort(dim=1) for _ in rounds]
+    return torch.cat(orders, dim=1)[:, :samples]
 
 
 def any_sets(problem: Problem, ruler: Ruler, known: Examples, tests: Examples, samples: int, seed: int) -> Answers:
