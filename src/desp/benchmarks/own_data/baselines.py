@@ -62,7 +62,7 @@ def _presence_kept(values: Tensor) -> SetBatch:
 def nearest_neighbours(
     problem: Problem, ruler: Ruler, known: Examples, tests: Examples, samples: int, seed: int
 ) -> Answers:
-    """The sets of the ten nearest inputs, in any order, each once before any comes again; the best is their medoid.
+    """The sets of the ten nearest inputs, in any order, each once before any comes again; the best is the medoid.
 
     Drawn with replacement they would come twice, and their spread, and with it the energy score, be worse.
     """
