@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from desp.cli import own_data
 from desp.cli.common import busy, number, parse, show_table
 from desp.settings import Device, Engine
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 EXAMPLES = """  desp bench
   desp bench sampler --tasks polygons digits --engine eager
   desp bench train --device cpu --repeats 3 --json
-  desp bench --record results/bench --markdown"""
+  desp bench --record results/bench --markdown
+  desp bench own-data --help"""
 
 # In the order they are shown. Records of studies in benchmarks/ have fields that `desp bench` does not measure.
 FIELDS = (
@@ -37,6 +39,7 @@ class _BenchArguments:
 
     sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. Weights and
     inputs are random; no data are needed. compile_s is the whole first call, peak_mb the growth of memory.
+    `desp bench own-data` scores the defaults on small problems instead, and has options of its own.
     """
 
     what: Annotated[Literal["sampler", "train"], tyro.conf.Positional] = "sampler"
@@ -61,6 +64,9 @@ class _BenchArguments:
 
 def run(arguments: list[str]) -> None:
     """Measure."""
+    if arguments[:1] == ["own-data"]:
+        own_data.run(arguments[1:])
+        return
     options = parse(_BenchArguments, arguments, "bench", EXAMPLES)
     with _nothing_compiled_before():
         rows = _measured(options)

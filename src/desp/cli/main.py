@@ -23,7 +23,7 @@ COMMANDS = {
     "ablate": "score and energy against S/T, the fraction of steps with noise",
     "tables": "the paper's tables, from recorded results",
     "reproduce": "train, score and record all recipes of a table",
-    "bench": "how fast chains and training steps are here",
+    "bench": "how fast chains and training steps are here, and how good the defaults are",
 }
 
 EXAMPLES = """examples:

@@ -54,15 +54,15 @@ def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], 
     return {"calibration_error": result["deviation"]}, {"inputs": len(distances), "samples": samples, **result}
 
 
-def energy_score(distances: Tensor) -> float:
-    """How far predictions are from the truth, less half of how far they are from each other.
+def energy_scores(distances: Tensor) -> Tensor:
+    """How far predictions are from the truth, less half of how far they are from each other, for each input (T,).
 
     A proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even the
     best one, is penalised for its lack of spread. With a distance of negative type the true distribution has the
     lowest expectation; the root of Chamfer's distance, which is used here, comes near to that type.
 
     Args:
-        distances: from `EvaluationSetup.distances`.
+        distances: (T, K + 1, K + 1), from `EvaluationSetup.distances`.
 
     Raises:
         SettingsError: less than two predictions an input.
@@ -71,6 +71,10 @@ def energy_score(distances: Tensor) -> float:
     if samples < 2:
         raise SettingsError(f"An energy score needs at least 2 predictions an input, got {samples}.")
     roots = distances.clamp(min=0).sqrt()
-    to_truth = roots[:, 0, 1:].mean()
-    among = roots[:, 1:, 1:].sum() / (len(roots) * samples * (samples - 1))
-    return float(to_truth - among / 2)
+    among = roots[:, 1:, 1:].sum(dim=(1, 2)) / (samples * (samples - 1))
+    return roots[:, 0, 1:].mean(dim=1) - among / 2
+
+
+def energy_score(distances: Tensor) -> float:
+    """The mean of `energy_scores` over all inputs."""
+    return float(energy_scores(distances).mean())

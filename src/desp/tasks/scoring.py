@@ -154,7 +154,7 @@ class EvaluationSetup:
         padded = SetBatch.from_ragged(examples.sets.to_ragged(), shape.max_size, shape.features)
         own = predictor.pad_sets(padded.to(predictor.device))
         together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
-        return _among_themselves(together, _distance_between(predictor))
+        return distances_among(together, _distance_between(predictor))
 
     def calibration(self, truth: Batch) -> tuple[dict[str, float], dict[str, Any]]:
         """As `calibration_scores`, for inputs with a true set."""
@@ -169,7 +169,7 @@ def _distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Ten
     return chamfer
 
 
-def _among_themselves(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def distances_among(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Distances (T, M, M) among the M sets of each of T groups (T, M, N, C), on the CPU."""
     groups, members = sets.shape[:2]
     distances = torch.zeros(groups, members, members)

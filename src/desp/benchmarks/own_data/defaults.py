@@ -1,0 +1,107 @@
+"""The library itself on a problem: what ``desp train custom`` and ``desp predict`` would do."""
+
+import statistics
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from torch import Tensor
+
+from desp.benchmarks.own_data.problem import Examples, Problem, write_file
+from desp.benchmarks.own_data.scoring import Answers
+from desp.runs.folder import RunFolder
+from desp.runs.train import train_run
+from desp.sets import SetBatch
+from desp.settings import FilesSettings, RunSettings
+from desp.tasks.files import FilesTask
+from desp.training import TrainingCallback
+
+# Steps by which the time of one is known.
+PROBED = 10
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which examples of a file are for what, as `FilesTask` decides it: places of them."""
+
+    training: Tensor
+    validation: Tensor
+
+    @property
+    def known(self) -> Tensor:
+        """All that a system may look at."""
+        return torch.cat([self.training, self.validation])
+
+
+class _Clock(TrainingCallback):
+    """When steps ended."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def on_step(self, step: int) -> None:
+        """Look at the clock."""
+        del step
+        self.times.append(time.perf_counter())
+
+    @property
+    def step_seconds(self) -> float:
+        """What a step takes."""
+        return statistics.median(after - before for before, after in zip(self.times, self.times[1:], strict=False))
+
+
+class UserRun:
+    """A problem as a user has it: a file in a folder, and a run trained on it.
+
+    Args:
+        problem: whose file.
+        settings: of the run; its task is replaced by that of the file.
+        seed: of data and run.
+        folder: where all of it lies.
+    """
+
+    def __init__(self, problem: Problem, settings: RunSettings, seed: int, folder: Path) -> None:
+        self.examples, self.seed, self.folder = problem.file_examples(seed), seed, folder
+        path = folder / f"{problem.name}.npz"
+        write_file(self.examples, problem.input_kind(self.examples), path)
+        task = FilesSettings(path=str(path), description=problem.description)
+        self.settings = replace(settings, task=task)
+        test, validation, training = FilesTask(task, seed).parts
+        del test  # the benchmark has fresh ones
+        self.split = Split(*(torch.tensor(part.examples.places) for part in (training, validation)))
+
+    def affordable_steps(self, seconds: float) -> int:
+        """The steps of the settings, or as many as fit into the time."""
+        clock, training = _Clock(), self.settings.training
+        short = replace(training, steps=PROBED, validate_every=0, patience=None)
+        with TemporaryDirectory(dir=self.folder) as probe:
+            train_run(
+                replace(self.settings, training=short), self.seed, RunFolder(Path(probe) / "run"), callback=clock
+            )
+        return max(1, min(training.steps, int(seconds / clock.step_seconds)))
+
+    def predict(self, tests: Examples, samples: int, seconds: float) -> Answers:
+        """Train within about the time, and predict the tests."""
+        steps = self.affordable_steps(seconds)
+        settings = replace(self.settings, training=replace(self.settings.training, steps=steps))
+        run = RunFolder(self.folder / "run")
+        outcome = train_run(settings, self.seed, run)
+        began = time.perf_counter()
+        predictions = run.load_predictor().predict(tests.inputs, samples, seed=self.seed)
+        shape = self.examples.sets.max_size, self.examples.sets.features
+        return Answers(
+            SetBatch.from_ragged([item for prediction in predictions for item in prediction.sets], *shape),
+            SetBatch.from_ragged([prediction.best for prediction in predictions], *shape),
+            outcome.seconds,
+            {
+                "steps": outcome.steps,
+                "wanted_steps": self.settings.training.steps,
+                "best_step": outcome.best_step,
+                "validation_score": outcome.best_score,
+                "rollbacks": outcome.rollbacks,
+                "engine": outcome.engine,
+                "predict_seconds": round(time.perf_counter() - began, 2),
+            },
+        )

@@ -1,0 +1,146 @@
+"""What a problem of the own-data benchmark is: examples made from a seed, and what is known of their truth."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from desp.randomness import make_generator
+from desp.sets import SetBatch, presence_mask
+from desp.settings import DataDescription, InputKind
+from desp.storage import write_atomically
+
+
+@dataclass(frozen=True)
+class Examples:
+    """M inputs, each with a set.
+
+    Attributes:
+        inputs: (M, ...); sets are padded, (M, N, D + 1), with presence as last feature.
+        sets: one of the valid sets of each input.
+        answers: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
+    """
+
+    inputs: Tensor
+    sets: SetBatch
+    answers: tuple[SetBatch, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def part(self, places: Int[Tensor, " p"]) -> "Examples":
+        """The examples at these places."""
+        return Examples(
+            self.inputs[places], _part(self.sets, places), tuple(_part(item, places) for item in self.answers)
+        )
+
+
+def _part(sets: SetBatch, places: Tensor) -> SetBatch:
+    return SetBatch(sets.elements[places], sets.mask[places])
+
+
+Rule = Callable[[Tensor, SetBatch], Float[Tensor, " m"]]
+"""How far sets (M, N, D) are from a law that all valid sets of their inputs obey; 0: not at all."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data that a user might have: a file of `count` examples, and fresh ones to score on.
+
+    Attributes:
+        name: what it is called on the command line and in records.
+        summary: what is predicted from what, in a line.
+        make: draws that many examples.
+        count: examples of the file.
+        sizes: of the smallest and of the largest set there can be.
+        features: of an element.
+        valid: how many sets are valid for an input: one, a few that are all known, or a continuum.
+        tests: fresh examples that systems are scored on.
+        description: what the user says of the data.
+        rule: a law that valid sets obey, where there is one, and `rule_limit` the most that they depart from it.
+        held_out: never used to choose defaults; reported apart.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[int, torch.Generator], Examples]
+    count: int
+    sizes: tuple[int, int]
+    features: int
+    valid: Literal["one", "few", "continuum"]
+    tests: int = 300
+    description: DataDescription = field(default_factory=DataDescription)
+    rule: Rule | None = None
+    rule_limit: float = 0.0
+    held_out: bool = False
+
+    def file_examples(self, seed: int) -> Examples:
+        """What the user has."""
+        return self.make(self.count, make_generator(seed, "own-data", self.name, "file"))
+
+    def test_examples(self, seed: int) -> Examples:
+        """Fresh examples, of the same distribution."""
+        return self.make(self.tests, make_generator(seed, "own-data", self.name, "tests"))
+
+    def input_kind(self, examples: Examples) -> InputKind:
+        """What inputs are, as the library reads them."""
+        by_shape: InputKind = "image" if examples.inputs.dim() == 4 else "vector"
+        return "set" if self.description.aligned else self.description.input_kind or by_shape
+
+
+def write_file(examples: Examples, kind: InputKind, path: Path) -> None:
+    """Write examples as the npz file that a user would have."""
+    inputs = examples.inputs
+    arrays = {
+        "inputs": (inputs[..., :-1] if kind == "set" else inputs).numpy(),
+        "sets": examples.sets.elements.numpy(),
+        "presence": examples.sets.mask.numpy(),
+    }
+    if kind == "set":
+        arrays["input_presence"] = presence_mask(inputs).numpy()
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:  # given a name, numpy would add an ending to it
+            np.savez(file, allow_pickle=False, **arrays)
+
+    write_atomically(path, write)
+
+
+# -- what makers share ---------------------------------------------------------------------------------------
+
+
+def uniform(generator: torch.Generator, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
+    """Uniform numbers."""
+    return low + (high - low) * torch.rand(shape, generator=generator)
+
+
+def normal(generator: torch.Generator, *shape: int) -> Tensor:
+    """Standard normal numbers."""
+    return torch.randn(shape, generator=generator)
+
+
+def whole(generator: torch.Generator, low: int, high: int, *shape: int) -> Int[Tensor, "..."]:
+    """Whole numbers from `low` to `high`, both included."""
+    return torch.randint(low, high + 1, shape, generator=generator)
+
+
+def first_rows(sizes: Int[Tensor, " m"], rows: int) -> Bool[Tensor, "m n"]:
+    """A mask with so many true rows each, the first ones."""
+    return torch.arange(rows) < sizes.unsqueeze(1)
+
+
+def as_sets(elements: Float[Tensor, "m n d"], mask: Bool[Tensor, "m n"]) -> SetBatch:
+    """Sets whose absent rows are zero and stand last."""
+    return SetBatch(elements, mask).packed()
+
+
+def chosen(which: Int[Tensor, " m"], options: tuple[SetBatch, ...]) -> SetBatch:
+    """For each example the set of the option that `which` names."""
+    elements, masks = (torch.stack([getattr(item, name) for item in options]) for name in ("elements", "mask"))
+    examples = torch.arange(len(which))
+    return SetBatch(elements[which, examples], masks[which, examples])

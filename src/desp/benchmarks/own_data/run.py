@@ -1,0 +1,164 @@
+"""One problem from its data to a record, and the records of several."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import desp
+from desp.benchmarks.own_data.baselines import any_sets, nearest_neighbours, plain_mlp
+from desp.benchmarks.own_data.defaults import UserRun
+from desp.benchmarks.own_data.problem import Problem
+from desp.benchmarks.own_data.scoring import Answers, Ruler, score, verdict
+from desp.errors import SettingsError
+from desp.recipes import get_recipe
+from desp.runs.folder import differences
+from desp.runs.provenance import provenance
+from desp.settings import FilesSettings, RunSettings, to_json
+from desp.storage import read_object, write_json
+from desp.training.device import default_device
+
+RECIPE = "custom"
+Record = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SuiteOptions:
+    """How problems are run.
+
+    Attributes:
+        settings: of the library's run; those of the recipe `custom` are the defaults that are judged.
+        minutes: of training, by which the number of steps may have to shrink; the MLP has as long as that took.
+        samples: K.
+        seed: of data, runs and draws.
+        variant: a name for settings that are not the recipe's.
+    """
+
+    settings: RunSettings
+    minutes: float = 3.0
+    samples: int = 10
+    seed: int = 0
+    variant: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.minutes <= 0:
+            raise SettingsError(f"--minutes must be above 0, got {self.minutes}.")
+        if self.samples < 2:
+            raise SettingsError(f"--samples must be at least 2, got {self.samples}.")
+        if self.settings.task != FilesSettings():
+            raise SettingsError("Data and their description are the problem's own. Leave --task.* out.")
+        if self.changes and self.variant is None:
+            changes = "; ".join(self.changes)
+            raise SettingsError(f"These are not the defaults ({changes}). Give them a name: --variant NAME.")
+        if self.variant is not None and not self.changes:
+            raise SettingsError("These settings are the defaults. Leave --variant out.")
+
+    @property
+    def changes(self) -> list[str]:
+        """What differs from the defaults, but for where it runs."""
+        usual = replace(get_recipe(RECIPE).build(), device=self.settings.device, engine=self.settings.engine)
+        return differences(to_json(usual), to_json(self.settings), ("by default", "here"))
+
+    def path(self, folder: Path, problem: Problem) -> Path:
+        """Where a problem's record goes."""
+        return folder / f"{problem.name}{f'-{self.variant}' if self.variant else ''}.json"
+
+
+def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
+    """Let all systems answer the tests of a problem, and score them."""
+    began, seed, samples = time.perf_counter(), options.seed, options.samples
+    tests = problem.test_examples(seed)
+    with TemporaryDirectory() as folder:
+        user = UserRun(problem, options.settings, seed, Path(folder))
+        split, file = user.split, user.examples
+        known, training, validation = (file.part(item) for item in (split.known, split.training, split.validation))
+        ruler = Ruler.of(problem, known.sets)
+        tell(f"{problem.name}: neighbours")
+        shared = problem, ruler, known, tests, samples, seed
+        answers: dict[str, Answers] = {"knn": nearest_neighbours(*shared), "random": any_sets(*shared)}
+        tell(f"{problem.name}: desp")
+        answers["desp"] = user.predict(tests, samples, 60 * options.minutes)
+        tell(f"{problem.name}: MLP")
+        seconds = answers["desp"].train_seconds
+        answers["mlp"] = plain_mlp(problem, ruler, training, validation, tests, samples, seed, seconds)
+    tell(f"{problem.name}: scores")
+    scores = {name: score(problem, ruler, tests, item, seed) for name, item in answers.items()}
+    systems = {name: item.row(None if name == "knn" else scores["knn"]) for name, item in scores.items()}
+    systems["desp"]["energy_scores"] = [round(value, 5) for value in scores["desp"].energy.tolist()]
+    paired = systems["desp"]["minus_knn"]
+    device = default_device(options.settings.device)
+    return {
+        "benchmark": "own-data",
+        "problem": problem.name,
+        "summary": problem.summary,
+        "held_out": problem.held_out,
+        "examples": {"training": len(training), "validation": len(validation), "tests": len(tests)},
+        "distance": ruler.distance_name,
+        "verdict": verdict(paired["energy_score"], paired["energy_score_se"]),
+        "systems": systems,
+        "wall_seconds": round(time.perf_counter() - began, 2),
+        **_conditions(options),
+        **provenance(device),
+    }
+
+
+def _conditions(options: SuiteOptions) -> Record:
+    """What a record must have in common with what is asked for, to stand for it."""
+    return {
+        "seed": options.seed,
+        "samples": options.samples,
+        "minutes": options.minutes,
+        "variant": options.variant,
+        "changed_settings": options.changes,
+        "settings": json.loads(json.dumps(to_json(options.settings))),  # as it is read again
+        "code": code_checksum(),
+    }
+
+
+def code_checksum() -> str:
+    """A checksum of the library's source: a record of the same code need not be made again."""
+    root, total = Path(desp.__file__).parent, hashlib.blake2b(digest_size=8)
+    for path in sorted(root.rglob("*.py")):
+        total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def run_problems(
+    problems: list[Problem], options: SuiteOptions, folder: Path | None, *, again: bool, tell: Tell
+) -> list[Record]:
+    """The records of problems: those that `folder` has of the same code and settings, and new ones.
+
+    Args:
+        problems: which.
+        options: how.
+        folder: where records are kept; None: nowhere.
+        again: make all of them anew.
+        tell: called with what is done at the moment.
+    """
+    records = []
+    for number, problem in enumerate(problems, start=1):
+        path = None if folder is None else options.path(folder, problem)
+        found = None if path is None or again else recorded(path, options)
+        where = f"[{number}/{len(problems)}] "
+        if found is not None:
+            tell(f"{where}{problem.name}: recorded already")
+        else:
+            found = run_problem(problem, options, lambda text, where=where: tell(where + text))  # type: ignore[misc]
+            if path is not None:
+                write_json(path, found)
+        records.append(found)
+    return records
+
+
+def recorded(path: Path, options: SuiteOptions) -> Record | None:
+    """A record of the same code, settings and seed, if there is one."""
+    if not path.exists():
+        return None
+    found = read_object(path, "Delete it, and run `desp bench own-data` again.")
+    wanted = _conditions(options)
+    return found if all(found.get(name) == value for name, value in wanted.items()) else None

@@ -1,0 +1,142 @@
+"""What a user would try first, on data where the right answer is plain."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+
+from desp.benchmarks.own_data.baselines import (
+    any_sets,
+    flat_inputs,
+    input_distances,
+    matched_loss,
+    nearest_neighbours,
+    plain_mlp,
+    standardised,
+)
+from desp.benchmarks.own_data.problem import Examples, Problem
+from desp.benchmarks.own_data.problems import PROBLEMS, choose_problems
+from desp.benchmarks.own_data.scoring import Ruler, score
+from desp.errors import DataError
+from desp.randomness import make_generator
+from desp.sets import SetBatch
+
+SAMPLES = 4
+# Each kind of input, categories, aligned outputs, large sets.
+SEVERAL = choose_problems(("few", "orders", "boxes", "groups", "clusters", "ellipse"))
+each = pytest.mark.parametrize("problem", SEVERAL, ids=lambda problem: problem.name)
+
+
+def parts(problem: Problem, *counts: int) -> list[Examples]:
+    return [problem.make(count, make_generator(index)) for index, count in enumerate(counts)]
+
+
+@each
+def test_baselines_give_k_sets_and_one(problem: Problem) -> None:
+    known, tests = parts(problem, 100, 5)
+    ruler = Ruler.of(problem, known.sets)
+    shared = problem, ruler, known, tests, SAMPLES, 0
+    found = [nearest_neighbours(*shared), any_sets(*shared)]
+    found.append(plain_mlp(problem, ruler, known, known, tests, SAMPLES, 0, seconds=0.1))
+    for answers in found:
+        assert (len(answers.samples), len(answers.best)) == (5 * SAMPLES, 5)
+        numbers = score(problem, ruler, tests, answers, 0)
+        assert bool(torch.isfinite(numbers.energy).all())
+        if problem.description.aligned:
+            assert numbers.numbers["right_size"] == 1
+
+
+def test_neighbours_are_the_nearest_in_standardised_inputs() -> None:
+    (problem,) = choose_problems(("few",))
+    known, tests = parts(problem, 200, 6)
+    known = replace(known, inputs=known.inputs * torch.tensor([1.0, 1e6]))
+    tests = replace(tests, inputs=tests.inputs * torch.tensor([1.0, 1e6]))
+    answers = nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 50, 0)
+    scaled, own = (item.inputs / known.inputs.std(dim=0, correction=0) for item in (known, tests))
+    for index in range(6):
+        nearest = (scaled - own[index]).norm(dim=1).argsort()[:10]
+        allowed = {tuple(known.sets.elements[place].flatten().tolist()) for place in nearest}
+        drawn = {tuple(item.flatten().tolist()) for item in answers.samples.elements[50 * index : 50 * index + 50]}
+        assert drawn == allowed  # all of them, as fifty are asked for
+        assert tuple(answers.best.elements[index].flatten().tolist()) in allowed
+
+
+def test_no_neighbour_is_given_twice_before_all_were() -> None:
+    (problem,) = choose_problems(("few",))
+    known, tests = parts(problem, 60, 3)
+    answers = nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 10, 0)
+    for index in range(3):
+        given = answers.samples.elements[10 * index : 10 * index + 10].flatten(1)
+        assert len(given.unique(dim=0)) == 10
+
+
+def test_the_known_itself_is_its_nearest_for_every_kind_of_input() -> None:
+    for problem in PROBLEMS:
+        if problem.name in ("repeated", "divisors"):
+            continue
+        (known,) = parts(problem, 30)
+        distances = input_distances(known.inputs, known.inputs[:4], problem.input_kind(known))
+        assert distances.argmin(dim=1).tolist() == [0, 1, 2, 3]
+
+
+def test_aligned_labels_are_carried_over_to_the_matching_items() -> None:
+    """A test whose input is a known one with its items in another order."""
+    (problem,) = choose_problems(("groups",))
+    (known,) = parts(problem, 400)
+    order = torch.arange(7)
+    size = int(known.sets.sizes[0])
+    order[:size] = order[:size].flip(0)
+    tests = Examples(known.inputs[:1, order], SetBatch(known.sets.elements[:1, order], known.sets.mask[:1, order]))
+    answers = nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 40, 0)
+    same = (answers.samples.elements == tests.sets.elements).flatten(1).all(dim=1)
+    assert bool(same.any())
+
+
+def test_too_few_sets_of_a_size_are_an_error() -> None:
+    (problem,) = choose_problems(("groups",))
+    known, tests = parts(problem, 20, 5)
+    with pytest.raises(DataError, match="fewer than 10 known sets of its size"):
+        nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 4, 0)
+
+
+def test_the_loss_is_that_of_the_best_assignment() -> None:
+    generator = make_generator(1)
+    rows, sets = (torch.randn((2, 3, 3), generator=generator) for _ in range(2))
+    truth = SetBatch(sets[..., :2], torch.tensor([[True, True, False], [True, False, False]])).with_presence()
+
+    def cost(row: torch.Tensor, element: torch.Tensor) -> torch.Tensor:
+        near = torch.nn.functional.smooth_l1_loss(row[:2], element[:2]) * element[2]
+        return near + torch.nn.functional.binary_cross_entropy_with_logits(row[2], element[2])
+
+    expected = [
+        min(
+            sum(cost(rows[index, i], truth[index, j]) for i, j in enumerate(order))
+            for order in itertools.permutations(range(3))
+        )
+        for index in range(2)
+    ]
+    assert float(matched_loss(rows, truth, aligned=False)) == pytest.approx(float(sum(expected)) / 6)
+    in_order = sum(cost(rows[index, i], truth[index, i]) for index in range(2) for i in range(3))
+    assert float(matched_loss(rows, truth, aligned=True)) == pytest.approx(float(in_order) / 6)
+
+
+def test_an_mlp_learns_what_has_one_answer() -> None:
+    (problem,) = choose_problems(("few",))
+    training, validation, tests = parts(problem, 300, 50, 50)
+    ruler = Ruler.of(problem, training.sets)
+    shared = problem, ruler, training, tests, SAMPLES, 0
+    random = score(problem, ruler, tests, any_sets(*shared), 0)
+    answers = plain_mlp(problem, ruler, training, validation, tests, SAMPLES, 0, seconds=3.0)
+    assert float(score(problem, ruler, tests, answers, 0).energy.mean()) < 0.4 * float(random.energy.mean())
+    assert answers.train_seconds < 10
+
+
+def test_rows_of_input_sets_have_an_order_of_their_own_unless_aligned() -> None:
+    (problem,) = choose_problems(("clusters",))
+    (known,) = parts(problem, 10)
+    turned = known.inputs.flip(1)
+    first, second = (flat_inputs(known.inputs, item, "set", aligned=False) for item in (known.inputs, turned))
+    assert torch.equal(first, second)
+    kept = flat_inputs(known.inputs, known.inputs, "set", aligned=True)
+    assert torch.equal(kept, standardised(known.inputs, known.inputs, "set").flatten(1))

@@ -1,0 +1,136 @@
+"""Scores against plain loops on tiny data."""
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from desp.benchmarks.own_data.problem import Examples, Problem
+from desp.benchmarks.own_data.problems import choose_problems
+from desp.benchmarks.own_data.scoring import Answers, Ruler, mean_and_error, score, verdict
+from desp.sets import SetBatch
+
+Set = list[list[float]]
+
+
+def problem(**changes: Any) -> Problem:
+    (known,) = choose_problems(("few",))
+    return replace(known, sizes=(0, 2), rule=None, **changes)
+
+
+def plain_ruler(size: int = 2, features: int = 2, *, aligned: bool = False) -> Ruler:
+    return Ruler(torch.zeros(features), torch.ones(features), size, aligned)
+
+
+def huber(a: list[float], b: list[float]) -> float:
+    each = [abs(p - q) for p, q in zip(a, b, strict=True)]
+    return sum(0.5 * x * x if x < 1 else x - 0.5 for x in each) / len(each)
+
+
+def brute_force(a: Set, b: Set, size: int) -> float:
+    """The root of the cheapest assignment of padded sets, presence as one more feature."""
+    first, second = ([[*row, 1.0] for row in item] + [[0.0] * 3] * (size - len(item)) for item in (a, b))
+    costs = (sum(map(huber, first, order)) for order in itertools.permutations(second))
+    return math.sqrt(min(costs) / size)
+
+
+TRUTH: list[Set] = [[[0.0, 1.0], [2.0, 0.0]], [[1.0, 1.0]], []]
+SAMPLES: list[list[Set]] = [
+    [[[0.1, 0.9], [2.0, 0.3]], [[0.5, 0.5]], [[2.0, 0.0], [0.0, 1.0]]],
+    [[[1.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]], []],
+    [[], [[3.0, -3.0]], []],
+]
+BEST = [group[0] for group in SAMPLES]
+
+
+def batch(sets: list[Set]) -> SetBatch:
+    return SetBatch.from_ragged(sets, 2, 2)
+
+
+def tiny() -> tuple[Examples, Answers]:
+    tests = Examples(torch.zeros(3, 1), batch(TRUTH))
+    return tests, Answers(batch([item for group in SAMPLES for item in group]), batch(BEST), 2.0, {"steps": 7})
+
+
+def test_energy_and_best_by_brute_force() -> None:
+    found = score(problem(), plain_ruler(), *tiny(), seed=0)
+    for index, (truth, samples) in enumerate(zip(TRUTH, SAMPLES, strict=True)):
+        near = sum(brute_force(truth, item, 2) for item in samples) / 3
+        apart = sum(brute_force(a, b, 2) for a, b in itertools.permutations(samples, 2)) / 6
+        assert float(found.energy[index]) == pytest.approx(near - apart / 2, abs=1e-5)
+        assert float(found.best[index]) == pytest.approx(brute_force(truth, BEST[index], 2), abs=1e-5)
+    assert found.numbers["right_size"] == pytest.approx((2 + 1 + 2) / 9)
+    assert (found.numbers["train_seconds"], found.numbers["steps"]) == (2.0, 7)
+
+
+def test_differences_are_paired() -> None:
+    tests, answers = tiny()
+    ours = score(problem(), plain_ruler(), tests, answers, seed=0)
+    perfect = replace(answers, samples=batch([item for item in TRUTH for _ in range(3)]), best=batch(TRUTH))
+    other = score(problem(), plain_ruler(), tests, perfect, seed=0)
+    row = ours.row(other)
+    each = ours.energy - other.energy
+    assert row["minus_knn"]["energy_score"] == pytest.approx(float(each.mean()))
+    assert row["minus_knn"]["energy_score_se"] == pytest.approx(float(each.std() / math.sqrt(3)))
+    assert row["minus_knn"]["best_error"] == pytest.approx(float(ours.best.mean()))
+    assert "minus_knn" not in other.row()
+    assert float(other.energy.abs().max()) < 1e-6
+
+
+def test_the_best_answer_may_be_any_valid_one() -> None:
+    tests, answers = tiny()
+    several = replace(tests, answers=(tests.sets, answers.best))
+    assert float(score(problem(), plain_ruler(), several, answers, seed=0).best.max()) == 0
+
+
+def test_the_order_of_elements_does_not_matter_unless_aligned() -> None:
+    ruler, sets = plain_ruler(), batch([[[0.0, 1.0], [2.0, 0.0]]])
+    turned = SetBatch(sets.elements.flip(1), sets.mask)
+    assert float(ruler.distance(ruler.pad(sets), ruler.pad(turned))) == pytest.approx(0.0, abs=1e-7)
+    ruler = plain_ruler(aligned=True)
+    expected = (huber([0, 1], [2, 0]) + huber([2, 0], [0, 1])) / 2
+    assert float(ruler.distance(ruler.pad(sets), ruler.pad(turned))) == pytest.approx(expected)
+
+
+def test_which_distance_is_taken() -> None:
+    names = [plain_ruler(2).distance_name, plain_ruler(500).distance_name, plain_ruler(aligned=True).distance_name]
+    assert names == ["hungarian", "chamfer", "aligned"]
+
+
+def test_units_are_medians_and_deciles() -> None:
+    values = torch.arange(101.0)
+    values[-1] = 1e9  # an outlier changes nothing
+    elements = torch.stack([values, torch.full((101,), 3.0), (values > 50).float(), (values <= 50).float()], dim=1)
+    sets = SetBatch(elements.unsqueeze(1), torch.ones(101, 1, dtype=torch.bool))
+    (with_kinds,) = choose_problems(("orders",))
+    described = replace(with_kinds, description=replace(with_kinds.description, categories=((2, 4),)))
+    ruler = Ruler.of(described, sets)
+    assert ruler.offset.tolist() == [50.0, 3.0, 0.0, 0.0]
+    assert ruler.scale.tolist() == pytest.approx([80 / 2.563, 1.0, 1.0, 1.0])
+
+
+def test_medoids() -> None:
+    groups = torch.tensor([0.0, 1.0, 5.0, 0.9, 1.1]).view(1, 5, 1, 1).repeat(1, 1, 1, 2)
+    assert plain_ruler(1, 1).medoids(groups).tolist() == [1]
+
+
+def test_a_rule_is_scored_where_there_is_one() -> None:
+    tests, answers = tiny()
+    ruled = replace(problem(), rule=lambda _, sets: sets.sizes.float())
+    assert score(ruled, plain_ruler(), tests, answers, seed=0).numbers["rule_error"] == 1.0
+    assert "rule_error" not in score(problem(), plain_ruler(), tests, answers, seed=0).numbers
+
+
+def test_a_mean_has_its_standard_error() -> None:
+    found = mean_and_error("x", torch.tensor([1.0, 2.0, 3.0, 6.0]))
+    assert found == {"x": 3.0, "x_se": pytest.approx(math.sqrt(14 / 3) / 2)}
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"), [(-0.21, "clearly better"), (-0.19, "tie"), (0.19, "tie"), (0.21, "worse")]
+)
+def test_verdicts(difference: float, expected: str) -> None:
+    assert verdict(difference, 0.1) == expected
