@@ -37,7 +37,13 @@ WITHOUT_TORCH = ("settings", "recipes", "older_results", "results", "paper", "re
 # By a command that trains or varies a sampler, once it runs.
 LOADED_LATE = {ROOT / "cli" / "progress.py", ROOT / "paper" / "ablation.py"}
 # Besides `storage.py` itself: what `write_atomically` is given to fill a file, and a switch of the kernel's.
-WRITE_FILES = {"storage.py", "data/image_cache.py", "data/box_annotations.py", "benchmarks/measure.py"}
+WRITE_FILES = {
+    "storage.py",
+    "data/image_cache.py",
+    "data/box_annotations.py",
+    "benchmarks/measure.py",
+    "benchmarks/own_data/problem.py",  # into memory
+}
 LOADS_TORCH = {"torch", "accelerate", "torchvision", "torchmetrics"}
 
 MOST_LINES_IN_A_FILE = 350

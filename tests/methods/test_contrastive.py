@@ -336,5 +336,5 @@ def test_the_noise_of_starts_is_checked(noise: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_temperature_is_positive(temperature: float) -> None:
-    with pytest.raises(SettingsError, match="infonce_temperature must be (positive, or None|a finite number)"):
+    with pytest.raises(SettingsError, match=r"infonce_temperature must be (positive, or None|a finite number)"):
         ContrastiveSettings(infonce_temperature=temperature)

@@ -64,7 +64,7 @@ def test_what_is_predicted_is_probable_enough_or_the_best(logits: list[float], s
 
 @pytest.mark.parametrize("least", [0.0, -0.1, 1.01, float("nan")])
 def test_what_is_no_probability_is_refused(least: float) -> None:
-    with pytest.raises(SettingsError, match="min_probability must be (above 0 and at most 1, or None|a finite number)"):
+    with pytest.raises(SettingsError, match=r"min_probability must be (above 0 and at most 1, or None|a finite)"):
         LabelSamplerSettings(least)
 
 

@@ -13,7 +13,7 @@ EXAMPLES = """  desp evaluate runs/polygons
   desp evaluate runs/mine --samples 20 --json
   desp evaluate runs/polygons --distance hungarian --protocol full
   desp evaluate runs/polygons --record results
-  desp evaluate runs/wide --record results --variant wide"""
+  desp evaluate runs/wide --record my-results --variant wide"""
 
 
 @dataclass(frozen=True)

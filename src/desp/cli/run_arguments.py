@@ -49,9 +49,9 @@ class ScoreArguments(RunArguments):
     """How much is scored, and where the result goes."""
 
     protocol: str | None = None
-    """Evaluation protocol, quick or full: how many test examples are scored (set-MNIST, CLEVR, CelebA), how many
-    sets are compared as collections, how many true sets are ranked for calibration_error. By default quick, with
-    --record full."""
+    """Evaluation protocol, quick or full: how many test examples are scored (set-MNIST, CLEVR, CelebA, and tasks
+    of plugins that draw their data), how many sets are compared as collections, how many true sets are ranked for
+    calibration_error. By default quick, with --record full."""
     json: bool = False
     """Print JSON."""
     record: Path | None = None

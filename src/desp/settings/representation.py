@@ -20,7 +20,8 @@ class RepresentationSettings(Checked):
     """With zero padding an element is present if all its features are above the threshold, or if any one is
     beyond +-threshold."""
     max_size: int | None = None
-    """Largest set; that of the data if None."""
+    """Largest set to predict; that of the data if None. Polygons, Digits, set-MNIST, CLEVR and CelebA know their
+    own."""
     scaling: Literal["auto", "none"] = "auto"
     """auto: element features that are not near [0, 1] are scaled to it, and back in predictions; boxes as centre,
     width and height."""

@@ -72,7 +72,11 @@ class LabelTask(GeneratedTask):
 
     def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
         """A number for each label, and as many rows as the largest set has elements."""
-        del max_size, scaling
+        del scaling
+        if max_size not in (None, self.max_size):
+            raise DataError(
+                f"Sets have up to {self.max_size} elements, but representation.max_size is {max_size}. Leave it out."
+            )
         return DataShape((len(self.inputs),), features=2, max_size=self.max_size), None
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:

@@ -1,5 +1,6 @@
 """What a problem of the own-data benchmark is: examples made from a seed, and what is known of their truth."""
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor
 from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import DataDescription, InputKind
-from desp.storage import write_atomically
+from desp.storage import write_bytes
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,9 @@ def write_file(examples: Examples, kind: InputKind, path: Path) -> None:
     if kind == "set":
         arrays["input_presence"] = presence_mask(inputs).numpy()
 
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:  # given a name, numpy would add an ending to it
-            np.savez(file, allow_pickle=False, **arrays)
-
-    write_atomically(path, write)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    write_bytes(path, content.getvalue())
 
 
 # -- what makers share ---------------------------------------------------------------------------------------
