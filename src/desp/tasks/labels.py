@@ -75,7 +75,7 @@ class LabelTask(GeneratedTask):
         del scaling
         if max_size not in (None, self.max_size):
             raise DataError(
-                f"Sets have up to {self.max_size} elements, but representation.max_size is {max_size}. Leave it out."
+                f"Sets have {self.max_size} rows, but representation.max_size is {max_size}. Leave it out."
             )
         return DataShape((len(self.inputs),), features=2, max_size=self.max_size), None
 
