@@ -55,11 +55,13 @@ class _Interrupt:
         self.received = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        again, self.received = self.received, True  # before anything is written, as a further one may come then
-        if again or _importing(frame):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further one would run this inside of itself
+        if self.received or _importing(frame):
             shown_again = b"\x1b[?25h" if os.isatty(2) else b""  # the cursor, which a progress bar may have hidden
-            os.write(2, b"" if again else shown_again + b"\ninterrupted\n")
+            os.write(2, b"" if self.received else shown_again + b"\ninterrupted\n")
             os._exit(130)
+        self.received = True
+        signal.signal(signal.SIGINT, self)
         signal.default_int_handler(number, frame)
 
 

@@ -18,7 +18,7 @@ from desp.errors import SettingsError
 from desp.recipes import get_recipe
 from desp.runs.folder import differences
 from desp.runs.provenance import provenance
-from desp.settings import FilesSettings, RunSettings, to_json
+from desp.settings import SCHEMA, FilesSettings, RunSettings, to_json
 from desp.storage import read_object, write_json
 from desp.training.device import default_device
 
@@ -115,7 +115,7 @@ def _conditions(options: SuiteOptions) -> Record:
         "minutes": options.minutes,
         "variant": options.variant,
         "changed_settings": options.changes,
-        "settings": json.loads(json.dumps(to_json(options.settings))),  # as it is read again
+        "settings": json.loads(json.dumps({"schema": SCHEMA, **to_json(options.settings)})),  # as it is read again
         "code": code_checksum(),
     }
 
