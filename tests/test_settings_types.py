@@ -22,6 +22,7 @@ from desp.settings import (
     RunSettings,
     TrainingSettings,
 )
+from desp.settings.types import Checked
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -121,3 +122,24 @@ def test_settings_of_a_package_outside_are_checked_too() -> None:
     for wrong, text in (("3", "factor must be of type float"), (11.0, "too wide")):
         with pytest.raises(SettingsError, match=text):
             Wider(factor=wrong)  # type: ignore[arg-type]
+
+
+def test_classes_of_others_may_have_unions_and_fields_that_they_set_themselves() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Own(Checked):
+        either: int | str = 3
+        made: int = dataclasses.field(init=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "made", 5)
+
+    assert (Own("x").either, Own().made) == ("x", 5)
+
+
+def test_numbers_beyond_floats_are_refused() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Own(Checked):
+        rate: float = 0.1
+
+    with pytest.raises(SettingsError, match="rate must be a finite number"):
+        Own(10**400)

@@ -26,6 +26,10 @@ def as_numbers(value: Any, expected: str) -> Tensor:
         value = value.copy()  # a row of a memory map; torch warns about memory it must not write to
     if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not _known_to_torch(value.dtype):
         value = value.astype(np.float64)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+        value = value.astype(value.dtype.newbyteorder("="), copy=False)
+    if isinstance(value, np.ndarray) and min(value.strides, default=0) < 0:  # such as x[:, ::-1]
+        value = value.copy()
     if isinstance(value, list | tuple) and value and all(isinstance(item, Tensor) for item in value):
         value = _stacked(value, expected)
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from desp.cli.main import main
 from desp.training.checkpoints import load_checkpoint
 
 Desp = Callable[..., Any]
@@ -234,3 +235,12 @@ def test_links_in_a_circle(desp: Desp, train: Train, circle: Path, write: Write)
         assert finished.status == 2
         assert finished.err.splitlines()[-1].startswith("error: ")
     assert not Path("run").exists()
+
+
+def test_a_folder_that_is_no_run_keeps_its_files(tmp_path: Path) -> None:
+    kept = tmp_path / ".thesis.draft.tmp"
+    kept.write_text("precious")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(SystemExit):
+        main(["train", "polygons-desp", "--run", str(tmp_path)])
+    assert kept.read_text() == "precious"

@@ -34,6 +34,14 @@ def test_a_table_is_converted_trained_on_and_predicted_for(
     capsys.readouterr()
 
 
+def test_the_table_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("set,label,x\na,1,2\na,0,3\n")
+    with pytest.raises(SystemExit):
+        main(["data", "labels", str(path), "--output", str(path)])
+    assert path.read_text().startswith("set,label")
+
+
 def test_the_answers_of_the_example_are_right() -> None:
     example = runpy.run_path(str(EXAMPLE))
     import torch

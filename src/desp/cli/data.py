@@ -287,6 +287,8 @@ def _labels(options: _LabelsArguments) -> None:
     from desp.settings.label_methods import MOST_ELEMENTS
     from desp.storage import write_text
 
+    if options.output.exists() and options.table.exists() and options.output.samefile(options.table):
+        raise SettingsError(f"--output is the table itself, {options.table}. Name another file.")
     table = read_label_table(options.table, options.set_column, options.label_columns)
     write_text(options.output, "".join(table.lines()))
     sizes, several = [len(items) for items in table.items], sum(len(answers) > 1 for answers in table.answers)

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 from typing import NoReturn
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGINT, _interrupt)
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
-        if arguments is None:
+        if arguments is None and sys.stdout is not None:  # None where it was closed
             sys.stdout.flush()  # while a full disk is still an error with a message
     except TrainingInterrupted as stop:
         _end(f"\n{stop}", 130)
@@ -97,9 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _end(message: str, status: int) -> NoReturn:
     """End with a message; what cannot be printed any more, as standard output is full, is left out."""
     _interrupt.received = True
-    print(message, file=sys.stderr)
+    with suppress(OSError):  # whoever read it may be gone
+        print(message, file=sys.stderr, flush=True)
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
         sys.stdout = sys.stderr  # it would be tried again, with a traceback
     sys.exit(status)

@@ -154,6 +154,7 @@ def check_sampler(sampler: Any, method: MethodSettings) -> None:
     if own is None:
         raise SettingsError(f"The method {method.kind} has no sampler to choose. Leave sampler out.")
     require_setting(sampler.kind == own.kind, "sampler", f"of kind '{own.kind}' for this method", sampler.kind)
+    method.with_part("sampler", sampler)  # refuses what this method cannot do
 
 
 def warn_of_far_inputs(method: Method, x: Tensor) -> None:

@@ -76,8 +76,9 @@ class RunFolder:
         """
         self._check_folder()
         with sole_use(self.path):
-            for folder in (self.path, self.model):  # what a killed process left half-written
-                sweep(folder)
+            if self.settings_file.exists():  # else it may be anything, with files of others in it
+                for folder in (self.path, self.model):  # what a killed process left half-written
+                    sweep(folder)
             yield
 
     def begin(self, settings: RunSettings, seed: int, fingerprint: str | None) -> None:

@@ -11,7 +11,14 @@ from desp.predictor import SetPredictor
 from desp.predictor.saving import predictor_files
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance, synchronized_clock
-from desp.settings import EDMSettings, LabelSamplerSettings, LangevinSettings, SamplerSettings, to_json
+from desp.settings import (
+    EDMSettings,
+    LabelSamplerSettings,
+    LangevinSettings,
+    MethodSettings,
+    SamplerSettings,
+    to_json,
+)
 from desp.storage import Write, json_bytes, with_content, without_nonfinite, write_together
 from desp.tasks import EvaluationSetup
 from desp.tasks.calibration import CALIBRATION_SAMPLES
@@ -75,7 +82,8 @@ def _tune(
     best = before
     score(best)
     for change in _CHANGES[type(best)]:
-        best = min([best, *change(best)], key=score)
+        candidates = [item for item in change(best) if _is_allowed(settings.method, item)]
+        best = min([best, *candidates], key=score)
     tuning = {
         "recipe": settings.recipe,
         "seed": seed,
@@ -109,6 +117,15 @@ def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings, m
     """Save the predictor with another sampler, and `more` with it; what was measured with the one before goes."""
     predictor.method_settings = predictor.method_settings.with_part("sampler", sampler)
     write_together({**predictor_files(predictor, folder.model), **more}, folder.measurements)
+
+
+def _is_allowed(method: MethodSettings, sampler: SamplerSettings) -> bool:
+    """Whether a method takes it; a tagger knows two ways to choose labels only."""
+    try:
+        method.with_part("sampler", sampler)
+    except SettingsError:
+        return False
+    return True
 
 
 def _each(name: str, *values: float) -> Candidates:
@@ -149,7 +166,7 @@ def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
 def _thresholds(sampler: LabelSamplerSettings) -> Iterator[LabelSamplerSettings]:
     """Independent samples, or the most probable answers; where the best one alone is predicted, as by a tagger,
     the former only."""
-    for least in (None,) if sampler.min_probability == 1 else (None, 0.02, 0.03, 0.05, 0.07, 0.1):
+    for least in (None,) if sampler.min_probability == 1 else (None, 1.0, 0.02, 0.03, 0.05, 0.07, 0.1):
         yield replace(sampler, min_probability=least)
 
 

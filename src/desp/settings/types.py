@@ -40,6 +40,8 @@ def _after_types(check: Callable[[Any], None]) -> Callable[[Any], None]:
 def _check_types(settings: Any) -> None:
     hints = _hints(type(settings))  # type: ignore[arg-type]  # a class is hashable
     for item in dataclasses.fields(settings):
+        if not item.init:  # the class sets it itself
+            continue
         value = getattr(settings, item.name)
         plain = plain_value(hints[item.name], value, item.name)
         if plain is not value:
@@ -64,8 +66,10 @@ def plain_value(hint: Any, value: Any, name: str) -> Any:
     """
     origin = typing.get_origin(hint)
     if origin is types.UnionType or origin is typing.Union:
-        (only,) = (option for option in typing.get_args(hint) if option is not types.NoneType)
-        return None if value is None else plain_value(only, value, name)
+        options = [option for option in typing.get_args(hint) if option is not types.NoneType]
+        if value is None or len(options) > 1:  # settings of the library have no other unions
+            return value
+        return plain_value(options[0], value, name)
     if origin is tuple:
         return _plain_tuple(hint, value, name)
     if origin is Literal:
@@ -102,9 +106,13 @@ def _plain_number(hint: Any, value: Any, name: str) -> Any:
         whole = hint is int and isinstance(value, Real) and float(value).is_integer()
         fix = f" Write {int(value)}." if whole and not truth else ""
         raise SettingsError(f"{name} must be of type {hint.__name__}, got {_described(value)}.{fix}")
-    if hint is float and not math.isfinite(value):
-        raise SettingsError(f"{name} must be a finite number, got {value!r}.")
-    return value if type(value) is hint else hint(value)
+    try:
+        plain = value if type(value) is hint else hint(value)
+    except OverflowError:
+        plain = math.inf
+    if hint is float and not math.isfinite(plain):
+        raise SettingsError(f"{name} must be a finite number, got {value!r:.60}.")
+    return plain
 
 
 def _described(value: Any) -> str:

@@ -14,7 +14,7 @@ from desp.benchmarks.own_data.scoring import MOST_ASSIGNED, Answers, Ruler
 from desp.categories import argmax_one_hot
 from desp.data.base import to_float
 from desp.distances import assign, huber_pairs
-from desp.errors import DataError
+from desp.errors import DataError, SettingsError
 from desp.metrics.distribution import pairwise_distances
 from desp.nn.mlp import MLP
 from desp.randomness import derive_seed, make_generator
@@ -89,6 +89,11 @@ def any_sets(problem: Problem, ruler: Ruler, known: Examples, tests: Examples, s
     chances = torch.rand((len(tests), len(known)), generator=make_generator(seed, "any sets"))
     if problem.description.aligned:
         chances = _same_sizes_only(chances, known, tests)
+    fewest = int(chances.isfinite().sum(dim=1).min())
+    if samples > fewest:
+        raise SettingsError(
+            f"--samples must be at most {fewest}, the known sets of '{problem.name}', got {samples}."
+        )
     places = chances.topk(samples, dim=1, largest=False).indices
     return _drawn(problem, ruler, known, tests, places, torch.arange(samples).expand(len(tests), -1), began)
 

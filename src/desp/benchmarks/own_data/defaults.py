@@ -66,7 +66,7 @@ class UserRun:
         self.examples, self.seed, self.folder = problem.file_examples(seed), seed, folder
         path = folder / f"{problem.name}.npz"
         write_file(self.examples, problem.input_kind(self.examples), path)
-        task = FilesSettings(path=str(path), description=problem.description)
+        task = FilesSettings(path=str(path), description=problem.description, split=problem.split)
         self.settings = replace(settings, task=task)
         test, validation, training = FilesTask(task, seed).parts
         del test  # the benchmark has fresh ones

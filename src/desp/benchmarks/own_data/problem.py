@@ -63,6 +63,7 @@ class Problem:
         valid: how many sets are valid for an input: one, a few that are all known, or a continuum.
         tests: fresh examples that systems are scored on.
         description: what the user says of the data.
+        split: by inputs, or by examples where inputs repeat and all of them must be trained on.
         rule: a law that valid sets obey, where there is one, and `rule_limit` the most that they depart from it.
         held_out: never used to choose defaults; reported apart.
     """
@@ -76,6 +77,7 @@ class Problem:
     valid: Literal["one", "few", "continuum"]
     tests: int = 300
     description: DataDescription = field(default_factory=DataDescription)
+    split: Literal["inputs", "examples"] = "inputs"
     rule: Rule | None = None
     rule_limit: float = 0.0
     held_out: bool = False

@@ -78,6 +78,7 @@ PROBLEMS = (
         sizes=(1, 3),
         features=2,
         valid="continuum",
+        split="examples",
     ),
     Problem(
         "few",
@@ -153,6 +154,7 @@ PROBLEMS = (
         sizes=(1, 24),
         features=1,
         valid="one",
+        split="examples",
         rule=vectors.remainder,
         held_out=True,
     ),
