@@ -1,40 +1,38 @@
-"""The table of the page on own-data problems is what is recorded.
-
-After new records, print it anew: python tests/benchmarks/own_data/test_page.py
-"""
+"""The page on the own-data benchmark has its problems, and the project's records are whole."""
 
 import json
 import re
 from pathlib import Path
 
+import pytest
+
 from desp.benchmarks.own_data.problems import PROBLEMS
+from desp.benchmarks.own_data.scoring import verdict
 
 ROOT = Path(__file__).parents[3]
-SYSTEMS = ("desp", "knn", "random", "mlp")
+PAGE = (ROOT / "docs" / "own-data-benchmark.md").read_text(encoding="utf-8")
+RECORDS = sorted((ROOT / "results" / "own-data").glob("*.json"))
 
 
-def results_table() -> str:
-    lines = ["| problem | desp | 10-NN | random | MLP | desp - 10-NN | verdict | steps |", "|" + "---|" * 8]
+def test_the_page_has_all_problems() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([\d,]+) \| ([^|]+) \| (\d+) \|", PAGE, flags=re.MULTILINE)
+    expected = []
     for problem in PROBLEMS:
-        name = problem.name
-        path = ROOT / "results" / "own-data" / f"{name}.json"
-        if not path.is_file():
-            continue
-        record = json.loads(path.read_text())
-        desp = record["systems"]["desp"]
-        scores = " | ".join(f"{record['systems'][system]['energy_score']:.3f}" for system in SYSTEMS)
-        away = desp["minus_knn"]
-        label = f"`{name}`, held out" if problem.held_out else f"`{name}`"
-        difference = f"{away['energy_score']:+.4f} ± {away['energy_score_se']:.4f}"
-        lines.append(f"| {label} | {scores} | {difference} | {record['verdict']} | {desp['steps']} |")
-    return "\n".join(lines)
+        smallest, largest = problem.sizes
+        sizes = f"{smallest} to {largest}" if smallest < largest else str(largest)
+        expected.append((problem.name, f"{problem.count:,}", sizes, str(problem.features)))
+    assert rows == expected
 
 
-def test_the_table_is_what_is_recorded() -> None:
-    page = (ROOT / "docs" / "own-data-benchmark.md").read_text()
-    (shown,) = re.findall(r"<!-- recorded -->\n(.*?)\n<!-- end -->", page, re.DOTALL)
-    assert shown == results_table()
-
-
-if __name__ == "__main__":
-    print(results_table())  # noqa: T201
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_record_says_where_it_comes_from(path: Path) -> None:
+    record = json.loads(path.read_text())
+    assert path.stem == "-".join(filter(None, (record["problem"], record["variant"])))
+    assert record["problem"] in {problem.name for problem in PROBLEMS}
+    assert bool(record["changed_settings"]) == (record["variant"] is not None)
+    assert len(record["commit"]) == 40
+    assert record["command"].startswith("desp bench own-data")
+    assert record["device"]
+    assert record["versions"]["torch"]
+    paired = record["systems"]["desp"]["minus_knn"]
+    assert record["verdict"] == verdict(paired["energy_score"], paired["energy_score_se"])
