@@ -104,3 +104,8 @@ def test_converted_boxes_need_a_file(desp: Desp) -> None:
     finished = desp("data", "boxes", "none.json", "--images", ".", "--output", "/dev/stdout")
     assert finished.status == 2
     assert "Pass the name of a file" in finished.err
+
+
+def test_a_closed_standard_output_is_no_error() -> None:
+    done = subprocess.run(["/bin/sh", "-c", f"{sys.executable} -m desp --version >&-"], check=False)
+    assert done.returncode == 0

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desp.errors import SettingsError
+from desp.predictor.checks import check_sampler
 from desp.randomness import make_generator
+from desp.runs.tune import _is_allowed, _thresholds
 from desp.samplers.labels import LabelSampler
 from desp.settings import LabelSamplerSettings, TaggerSettings
 
@@ -77,3 +79,11 @@ def test_a_tagger_knows_two_ways() -> None:
     assert not TaggerSettings(sampler=LabelSamplerSettings()).deterministic
     with pytest.raises(SettingsError, match=r"sampler.min_probability must be 1 or None for the method tagger"):
         TaggerSettings(sampler=LabelSamplerSettings(0.5))
+    with pytest.raises(SettingsError, match=r"must be 1 or None for the method tagger"):
+        check_sampler(LabelSamplerSettings(0.5), TaggerSettings())
+
+
+def test_tuning_a_tagger_tries_what_it_can_do() -> None:
+    tagger = TaggerSettings(sampler=LabelSamplerSettings())
+    found = [item for item in _thresholds(tagger.sampler) if _is_allowed(tagger, item)]
+    assert [item.min_probability for item in found] == [None, 1]

@@ -15,7 +15,7 @@ from desp.data.polygons import polygon
 from desp.errors import DataError
 from desp.predictor import SetPredictor
 from desp.sets import SetBatch
-from desp.settings import DigitsSettings, PolygonsSettings
+from desp.settings import DigitsSettings, PolygonsSettings, TaskSettings
 from desp.tasks import Evaluation, EvaluationSetup, Protocol, Task, make_task
 from desp.tasks.calibration import MIN_CALIBRATION_EXAMPLES
 from desp.tasks.digits import DigitsTask
@@ -258,3 +258,11 @@ def test_digits_that_are_always_ones_are_found_out(digits: DigitsTask, digit_pre
     evaluation = scored(digits, digit_predictor(lambda x, generator: true(ones.expand(len(x), 2), generator)))
     # Half of the digits are right; the sevens are some ten times as far away as real ones.
     assert evaluation.returned["score"] > 4 * evaluation.real_data["score"]
+
+
+@pytest.mark.parametrize(("settings", "rows"), [(PolygonsSettings(), 8), (DigitsSettings(), 64)])
+def test_sets_have_a_size_of_their_own(settings: TaskSettings, rows: int) -> None:
+    task = make_task(settings, seed=0)
+    assert task.shape(rows, scaling=True)[0].max_size == task.shape(None, scaling=True)[0].max_size == rows
+    with pytest.raises(DataError, match=rf"Sets have {rows} rows, but representation\.max_size is 12"):
+        task.shape(12, scaling=True)

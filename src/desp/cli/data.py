@@ -292,9 +292,8 @@ def _labels(options: _LabelsArguments) -> None:
     table = read_label_table(options.table, options.set_column, options.label_columns)
     write_text(options.output, "".join(table.lines()))
     sizes, several = [len(items) for items in table.items], sum(len(answers) > 1 for answers in table.answers)
-    print(
-        f"{options.output}: {len(sizes)} sets of {min(sizes)} to {max(sizes)} items, {several} of several answers"
-    )
+    counts = f"{len(sizes)} sets of {min(sizes)} to {max(sizes)} items"
+    print(f"{options.output}: {counts}, {several} with several answers")
     print(f"{len(table.features)} features: {', '.join(table.features)}")
     words = ["desp", "train", "custom", "--data", shlex.quote(str(options.output))]
     words += ["--run", f"runs/{options.output.stem}", "--task.description.aligned"]

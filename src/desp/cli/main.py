@@ -15,7 +15,7 @@ from desp.errors import DespError, TrainingInterrupted
 COMMANDS = {
     "demo": "train on generated polygons, predict, write a report",
     "recipes": "list every recipe",
-    "data": "fetch and check a dataset, convert box annotations, or look at a file of your own",
+    "data": "fetch and check a dataset, convert annotations, or look at a file of your own",
     "train": "train a recipe, or your own data",
     "evaluate": "score a trained run",
     "predict": "predict sets for the inputs of a file",

@@ -77,9 +77,9 @@ def run(arguments: list[str]) -> None:
         ablate=options.ablate,
     )
     jobs = _with_data([job(name, seed) for seed in options.seeds for name in names])
-    for job_done in (item for item in jobs if not any(item.commands())):
-        print(f"{job_done.recipe} seed {job_done.seed}: was in {options.results} before, and stays", flush=True)
-    jobs = [item for item in jobs if any(item.commands())]
+    left = [item for item in jobs if any(item.commands())]
+    for item in (item for item in jobs if item not in left):
+        print(f"{item.recipe} seed {item.seed}: was in {options.results} before, and stays", flush=True)
     make_folder(options.runs)
     failed: list[Job] = []
 
@@ -87,9 +87,9 @@ def run(arguments: list[str]) -> None:
         failed.extend([job] if problem else [])
         print(f"{job.recipe} seed {job.seed}: {problem or 'recorded'}", flush=True)
 
-    run_jobs(jobs, options.jobs, tell)
+    run_jobs(left, options.jobs, tell)
     if failed:
-        raise RunError(f"{len(failed)} of {len(jobs)} runs failed; see their logs. The same command goes on.")
+        raise RunError(f"{len(failed)} of {len(left)} runs failed; see their logs. The same command goes on.")
 
 
 def _reads_data(recipe: str) -> bool:

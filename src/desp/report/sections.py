@@ -167,7 +167,7 @@ _CHAIN_NOTES = {
 
 def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
     sampler = None if record.method is None else record.method.prediction_sampler
-    if record.method is not None and (sampler is None or sampler.kind == "labels"):
+    if record.method is not None and (sampler is None or not sampler.has_steps):
         return "<p class='note'>This method makes its sets in a single pass, so there are no steps to show.</p>"
     if chains is None:
         return _missing("There are no recorded chains yet: they need a trained model.", "samples.json")

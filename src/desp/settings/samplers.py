@@ -1,7 +1,7 @@
 """Settings of samplers: how sets are sampled from a trained model."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from desp.settings.base import Variant, require_not_negative, require_positive, require_setting
 
@@ -14,6 +14,9 @@ class SamplerSettings(Variant):
 
     These settings only give a kind its name and values: each method builds its own sampler from them.
     """
+
+    has_steps: ClassVar[bool] = True
+    """Whether a set is made step by step, which can be shown."""
 
     @property
     def deterministic(self) -> bool:
@@ -131,6 +134,7 @@ class DescentSettings(SamplerSettings):
 class LabelSamplerSettings(SamplerSettings):
     """Sampler: labels of all elements at once, by their probabilities, without a chain."""
 
+    has_steps: ClassVar[bool] = False
     min_probability: float | None = None
     """None: K independent samples. A number: the most probable answers, each once, as far as they are at least so
     probable; where fewer than K are, the most probable one takes the other places. 1: that one alone."""

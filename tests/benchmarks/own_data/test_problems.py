@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from desp.benchmarks.own_data.defaults import UserRun
 from desp.benchmarks.own_data.problem import Examples, Problem, write_file
 from desp.benchmarks.own_data.problems import PROBLEMS, choose_problems
 from desp.categories import are_one_hot
 from desp.data.files import read_data_file
 from desp.errors import SettingsError
 from desp.randomness import make_generator
+from desp.recipes import get_recipe
 
 COUNT = 80
 each = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
@@ -139,3 +141,10 @@ def test_labels_of_groups_follow_their_items() -> None:
 def test_an_unknown_problem_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"no problem 'polygon'\. There are: events, roots"):
         choose_problems(("polygon",))
+
+
+def test_all_inputs_of_repeated_are_trained_on(tmp_path: Path) -> None:
+    (problem,) = choose_problems(("repeated",))
+    run = UserRun(problem, get_recipe("custom").build(), 0, tmp_path)
+    inputs = run.examples.inputs
+    assert len(inputs[run.split.training].unique(dim=0)) == len(inputs.unique(dim=0)) == 20
