@@ -285,3 +285,19 @@ def test_restored_tensors_stay_as_they_were() -> None:
     restore_optimizer(optimizer, saved)
     step(module, optimizer)
     assert_same(saved, kept)
+
+
+def test_restored_moments_have_the_memory_layout_of_their_parameter() -> None:
+    """Files hold contiguous tensors, and fused Adam refuses moments laid out otherwise than channels_last weights."""
+    weights = [nn.Parameter(torch.rand(4, 3, 2, 2).to(memory_format=torch.channels_last)) for _ in range(2)]
+    saved: dict[str, torch.Tensor] = {}
+    for weight in weights:
+        optimizer = torch.optim.Adam([weight], fused=True)
+        if saved:
+            restore_optimizer(optimizer, saved)
+            assert_same(flatten_optimizer(optimizer), saved)
+        weight.square().sum().backward()
+        optimizer.step()
+        for name in ("exp_avg", "exp_avg_sq"):
+            assert optimizer.state[weight][name].stride() == weight.stride()
+        saved = {name: value.contiguous() for name, value in flatten_optimizer(optimizer).items()}

@@ -169,13 +169,21 @@ def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `flatten_optimizer` gave."""
+    """Put back what `flatten_optimizer` gave, in the memory layout of the parameters."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         index, name = key.split("/")
         # A copy: the optimiser works in place on what it is given, and `tensors` may be needed once more.
-        state.setdefault(int(index), {})[name] = value.clone()
+        state.setdefault(int(index), {})[name] = _laid_out_like(parameters[int(index)], value)
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _laid_out_like(parameter: Tensor, value: Tensor) -> Tensor:
+    """A copy of `value`; fused Adam wants moments with the strides of their parameter, which files do not keep."""
+    if value.shape != parameter.shape:
+        return value.clone()
+    return torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
