@@ -288,7 +288,7 @@ def test_restored_tensors_stay_as_they_were() -> None:
 
 
 def test_restored_moments_have_the_memory_layout_of_their_parameter() -> None:
-    """Files hold contiguous tensors, and fused Adam refuses moments laid out otherwise than channels_last weights."""
+    """Files hold contiguous tensors; fused Adam refuses them as moments of channels_last weights."""
     weights = [nn.Parameter(torch.rand(4, 3, 2, 2).to(memory_format=torch.channels_last)) for _ in range(2)]
     saved: dict[str, torch.Tensor] = {}
     for weight in weights:
