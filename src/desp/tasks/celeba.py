@@ -246,17 +246,17 @@ class CelebaTask(Task):
             raise DataError(
                 "Sets to validate on must be those of validation_batch: of others no answers are known."
             )
-        predicted, _ = self._predict(setup, scored.batch.x, "validation chains")
+        predicted, _ = self.predict(setup, scored.batch.x, "validation chains")
         return 1 - subset_scores(predicted, candidate_subsets(SET_SIZE), scored.valid)["f1"]
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Precision, recall and F1 of all test sets, and of ambiguous ones alone."""
         scored = self.scored_sets("test", setup.protocol.test_examples[0] or 0)
-        predicted, energy = self._predict(setup, scored.batch.x, "test chains")
+        predicted, energy = self.predict(setup, scored.batch.x, "test chains")
         scores = scores_by_ambiguity(predicted, scored.valid)
         scores = {"score": scores["f1"], **scores}
         if (sampler := _sampled(setup.predictor.method_settings)) is not None:
-            found, _ = self._predict(replace(setup, sampler=sampler), scored.batch.x, "test chains")
+            found, _ = self.predict(replace(setup, sampler=sampler), scored.batch.x, "test chains")
             scores |= {
                 f"{name}_sampled": value for name, value in scores_by_ambiguity(found, scored.valid).items()
             }
@@ -291,7 +291,7 @@ class CelebaTask(Task):
             "checksum": data.checksum,
         }
 
-    def _predict(self, setup: EvaluationSetup, x: Tensor, name: str) -> tuple[Bool[Tensor, "b k n"], float]:
+    def predict(self, setup: EvaluationSetup, x: Tensor, name: str) -> tuple[Bool[Tensor, "b k n"], float]:
         """Inliers of ten predictions, on the CPU, and the mean energy of the predictions."""
         predictor, found, energies = setup.predictor, [], []
         # What is deterministic gives the same answer every time.

@@ -1,0 +1,65 @@
+"""CelebA runs on validation sets, by which settings and features are chosen; test sets are not touched.
+
+python benchmarks/celeba_choices.py runs/one runs/another --record results/celeba/choices.json
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from desp.runs.folder import RunFolder
+from desp.runs.provenance import provenance
+from desp.settings import LabelSamplerSettings, SamplerSettings
+from desp.storage import write_json
+from desp.tasks.celeba import PREDICTIONS, CelebaTask, scores_by_ambiguity
+from desp.tasks.scoring import EvaluationSetup
+from desp.training.device import default_device
+
+# Of methods that know the probability of every answer: independent samples, and the most probable answers.
+MIN_PROBABILITIES = (None, 0.03, 0.05, 0.07, 0.1)
+
+
+def validation_scores(folder: Path) -> dict[str, Any]:
+    """Settings that differ from the recipe's, how features were made, and the scores with each sampler."""
+    run = RunFolder(folder).open()
+    if not isinstance(run.task, CelebaTask):
+        raise SystemExit(f"{folder} is not a run on CelebA but on {run.task.name}.")
+    protocol = run.task.protocol("full")
+    scored = run.task.scored_sets("validation", protocol.validation_examples)
+    setup = EvaluationSetup(run.predictor, 0, PREDICTIONS, protocol)
+    scores = {}
+    for name, sampler in _samplers(run.predictor.method_settings.prediction_sampler).items():
+        predicted, _ = run.task.predict(replace(setup, sampler=sampler), scored.batch.x, "validation chains")
+        scores[name] = scores_by_ambiguity(predicted, scored.valid)
+    return {
+        "run": folder.name,
+        "recipe": run.settings.recipe,
+        "features": run.task.data.feature_settings,
+        "feature_noise": run.task.settings.feature_noise,
+        "scores": scores,
+    }
+
+
+def _samplers(own: SamplerSettings | None) -> dict[str, SamplerSettings | None]:
+    if not isinstance(own, LabelSamplerSettings):
+        return {"own": None}
+    return {f"min_probability {value}": LabelSamplerSettings(value) for value in MIN_PROBABILITIES}
+
+
+def main() -> None:
+    """Score and print; record if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--record", type=Path, help="also write the scores, with their provenance, to this file")
+    given = parser.parse_args()
+    device = default_device("auto")
+    rows = [validation_scores(folder) for folder in given.runs]
+    if given.record:
+        write_json(given.record, {"rows": rows, **provenance(device)})
+    print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
