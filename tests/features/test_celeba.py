@@ -22,7 +22,7 @@ from desp.features.celeba import fold_of_faces, prepare_celeba
 from desp.features.settings import FeatureSettings
 from tiny_celeba import attribute_values, make_small, write_face, write_tiny_celeba
 
-QUICK = FeatureSettings(epochs=2, batch_size=8)
+QUICK = FeatureSettings(epochs=2, batch_size=8, views=1)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from desp.features.settings import FeatureSettings, unusual_features
 
 def test_what_is_plain_is_the_default() -> None:
     settings = FeatureSettings()
-    assert (settings.features, settings.folds, settings.views, settings.epochs) == ("pooled", 1, 1, 45)
+    assert (settings.features, settings.folds, settings.views, settings.epochs) == ("pooled", 1, 4, 45)
 
 
 def test_what_is_not_the_default_has_a_name() -> None:

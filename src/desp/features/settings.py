@@ -29,7 +29,7 @@ class FeatureSettings(Checked):
     """Cross-fitting: each of several classifiers gives the features of a fold whose faces it was not trained on,
     so that those of training faces are no sharper than those of new ones; 1: one classifier for all. Needs
     logits, as pooled features of different networks do not compare."""
-    views: int = 1
+    views: int = 4
     """Features of each training face: as it is, and of randomly changed copies if more than 1."""
     seed: int = 0
     """Of initial weights, order, augmentation and folds."""
