@@ -11,7 +11,7 @@ from typing import Any
 
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import LabelSamplerSettings, SamplerSettings
+from desp.settings import LabelSamplerSettings, SamplerSettings, to_json
 from desp.storage import write_json
 from desp.tasks.celeba import PREDICTIONS, CelebaTask, scores_by_ambiguity
 from desp.tasks.scoring import EvaluationSetup
@@ -22,7 +22,7 @@ MIN_PROBABILITIES = (None, 0.03, 0.05, 0.07, 0.1)
 
 
 def validation_scores(folder: Path) -> dict[str, Any]:
-    """Settings that differ from the recipe's, how features were made, and the scores with each sampler."""
+    """Settings, how features were made, and the scores with each sampler."""
     run = RunFolder(folder).open()
     if not isinstance(run.task, CelebaTask):
         raise SystemExit(f"{folder} is not a run on CelebA but on {run.task.name}.")
@@ -35,9 +35,9 @@ def validation_scores(folder: Path) -> dict[str, Any]:
         scores[name] = scores_by_ambiguity(predicted, scored.valid)
     return {
         "run": folder.name,
-        "recipe": run.settings.recipe,
-        "features": run.task.data.feature_settings,
-        "feature_noise": run.task.settings.feature_noise,
+        "seed": run.seed,
+        "settings": to_json(run.settings),
+        "features": None if run.task.settings.source == "simulated" else run.task.data.feature_settings,
         "scores": scores,
     }
 

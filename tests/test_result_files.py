@@ -96,6 +96,18 @@ def test_names_hold_data_and_variant(tmp_path: Path) -> None:
         write_result(tmp_path, made_up("mnist-desp", 2, 1.0, 1.0, **CHANGED), "fashion")
 
 
+def test_scores_and_ablations_do_not_replace_each_other(tmp_path: Path) -> None:
+    scores = made_up("polygons-desp", 0, 1.0, 1.0)
+    ablation = {**scores, "rows": []}
+    path = write_result(tmp_path, scores)
+    with pytest.raises(RunError, match="holds scores, not an ablation"):
+        write_result(tmp_path, ablation)
+    assert "rows" not in json.loads(path.read_text())
+    write_result(tmp_path / "ablations", ablation)
+    with pytest.raises(RunError, match="holds an ablation, not scores"):
+        write_result(tmp_path / "ablations", scores)
+
+
 def test_the_slug_of_data_is_for_other_data_than_the_recipes() -> None:
     own, mnist = get_recipe("custom").build(), get_recipe("mnist-desp").build()
     assert data_slug(replace(own, task=FilesSettings(path="/there/My sets_2.jsonl"))) == "my-sets-2"

@@ -78,10 +78,19 @@ def write_result(folder: Path, result: dict[str, Any], variant: str | None = Non
     recipe, data = result["recipe"], result.get("data_source")
     check_recordable(recipe, result["changed_settings"], protocol_name(result), data, variant)
     path, written = result_path(folder, recipe, result["seed"], data, variant), {**result, "variant": variant}
-    if path.exists() and _identity(_read(path)) != _identity(written):
-        raise RunError(f"{path} holds a result of other data or settings. Choose another --variant or folder.")
+    if path.exists():
+        there = _read(path)
+        if _is_ablation(there) != _is_ablation(written):
+            kinds = ("an ablation", "scores") if _is_ablation(there) else ("scores", "an ablation")
+            raise RunError(f"{path} holds {kinds[0]}, not {kinds[1]}. Record {kinds[1]} in another folder.")
+        if _identity(there) != _identity(written):
+            raise RunError(f"{path} holds a result of other data or settings. Choose another --variant or folder.")
     write_json(path, written)
     return path
+
+
+def _is_ablation(result: dict[str, Any]) -> bool:
+    return "rows" in result
 
 
 def _identity(result: dict[str, Any]) -> tuple[Any, ...]:

@@ -46,7 +46,7 @@ def test_what_is_uncertain_is_valid_as_often_as_it_is_drawn() -> None:
     assert torch.allclose(shares, 0.3 * first + 0.7 * second, atol=0.03)
 
 
-def test_the_threshold_is_chosen_on_validation_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_factor_and_threshold_are_chosen_on_validation_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two answers are valid, the second with a small share: only a low threshold finds both."""
     valid = torch.zeros(3, 16, dtype=torch.bool)
     valid[:, :2] = True
@@ -58,14 +58,14 @@ def test_the_threshold_is_chosen_on_validation_sets(monkeypatch: pytest.MonkeyPa
 
     asked = []
 
-    def sets(_: object, part: str) -> tuple[Sets, torch.Tensor]:
-        asked.append(part)
+    def sets(_: object, part: str, factor: float) -> tuple[Sets, torch.Tensor]:
+        asked.append((part, factor))
         found = Sets()
         found.valid = valid  # type: ignore[attr-defined]
-        return found, shares
+        return found, shares if factor == 2 else shares.flip(dims=[1])  # with others the answers are wrong
 
     monkeypatch.setattr(celeba_rule, "_sets", sets)
     scores = celeba_rule.measure_rule(None)  # type: ignore[arg-type]
-    assert asked == ["validation", "test"]
+    assert asked == [*(("validation", factor) for factor in celeba_rule.FACTORS), ("test", 2)]
     assert scores["threshold"] == 0.02
     assert (scores["f1"], scores["ambiguous/f1"]) == (1, 1)

@@ -91,7 +91,7 @@ def _run(name: str, method: MethodSettings, training: TrainingSettings, feature_
     )
 
 
-@recipe(table="celeba", task="all", system="desp", scored="raw")
+@recipe(table="celeba", task="all", system="desp", scored="raw", expected=0.72, minutes=1)
 def celeba_desp_paper() -> RunSettings:
     """CelebA subset anomalies, DESP with the paper's settings.
 
@@ -100,7 +100,7 @@ def celeba_desp_paper() -> RunSettings:
     return _published("celeba-desp-paper", desp_method())
 
 
-@recipe(table="celeba", task="all", system="tagger", scored="raw")
+@recipe(table="celeba", task="all", system="tagger", scored="raw", expected=0.65, minutes=0.2)
 def celeba_tagger() -> RunSettings:
     """CelebA subset anomalies, the Deep Sets tagger: a probability for each label.
 
@@ -115,7 +115,7 @@ def celeba_desp() -> RunSettings:
     return _ours("celeba-desp", replace(desp_method(), encoder=_LINEAR), 1e-3)
 
 
-@recipe(table="celeba", task="all", system="label-likelihood", scored="returned")
+@recipe(table="celeba", task="all", system="label-likelihood", scored="returned", expected=0.78, minutes=0.5)
 def celeba_likelihood() -> RunSettings:
     """CelebA subset anomalies, the exact likelihood of all labellings; predicts the most probable ones."""
     return _ours("celeba-likelihood", likelihood_method(), 2e-3)

@@ -166,7 +166,9 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
             _line(right, ratio, _column(rows, key), PREDICTION, marker, line)
         if len(lines) > 1:
             names = [name or score_name for _, name, _, _ in lines]
-            right.legend(right.get_lines(), names, frameon=False, fontsize=8)
+            legend = right.legend(right.get_lines(), names, frameon=False, fontsize=8, ncols=len(names))
+            legend.set_loc("lower center")
+            legend.set_bbox_to_anchor((0.5, 1.0))  # above the axes: inside it would hide a curve
         for value in reference:
             _mark_real_data(right, value)
         left.set_xlabel("S/T, fraction of steps with noise")
