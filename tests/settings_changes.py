@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from desp.nn.resnet import ResNet34
 from desp.settings import (
     AttentionSettings,
+    AutoregressiveTaggerSettings,
     BoxDenoiserSettings,
     ContrastiveSettings,
     ConvEncoderSettings,
@@ -241,6 +242,17 @@ CASES = {
             "layers": (3, "layers.1 layers.2"),
             "labels": ((-0.2, 0.7), "loss sets"),
             "sampler.min_probability": (None, "sets"),
+        },
+        "set",
+        aligned=True,
+        features=1,
+    ),
+    "autoregressive-tagger": Case(
+        AutoregressiveTaggerSettings(hidden=8, layers=2),
+        {
+            "hidden": (6, "encoder.1 layers.0 layers.1"),
+            "layers": (3, "layers.1 layers.2"),
+            "labels": ((-0.2, 0.7), "loss sets"),
         },
         "set",
         aligned=True,

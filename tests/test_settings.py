@@ -12,6 +12,7 @@ from desp import settings as module
 from desp.errors import SettingsError
 from desp.settings import (
     AttentionSettings,
+    AutoregressiveTaggerSettings,
     BoxDenoiserSettings,
     CelebaSettings,
     ClevrSettings,
@@ -162,6 +163,7 @@ EXAMPLES: list[Any] = [
     TaggerSettings(
         encoder=MLPEncoderSettings(), hidden=6, layers=2, labels=(-0.5, 0.5), sampler=LabelSamplerSettings()
     ),
+    AutoregressiveTaggerSettings(encoder=MLPEncoderSettings(), hidden=6, layers=2, labels=(-0.5, 0.5)),
     LabelLikelihoodSettings(
         encoder=MLPEncoderSettings(),
         energy=DeepSetsSettings(hidden=5),

@@ -6,6 +6,7 @@ import pytest
 
 from desp.settings import (
     AttentionSettings,
+    AutoregressiveTaggerSettings,
     BoxDenoiserSettings,
     CelebaSettings,
     ClevrSettings,
@@ -173,6 +174,13 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "layers": 4,
         "labels": (0.0, 1.0),
         "sampler": {"kind": "labels", "min_probability": 1.0},
+    },
+    AutoregressiveTaggerSettings: {
+        "kind": "autoregressive-tagger",
+        "encoder": None,
+        "hidden": 256,
+        "layers": 4,
+        "labels": (0.0, 1.0),
     },
     LabelLikelihoodSettings: {
         "kind": "label-likelihood",

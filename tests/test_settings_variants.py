@@ -51,6 +51,7 @@ FAMILIES: dict[type[Variant], set[str]] = {
         "tspn",
         "detector",
         "tagger",
+        "autoregressive-tagger",
         "label-likelihood",
     },
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
@@ -203,7 +204,7 @@ def test_densities_need_a_smooth_energy_and_a_predicted_cardinality(method: Meth
 @pytest.mark.parametrize("method", sorted(FAMILIES[MethodSettings]))
 def test_the_automatic_encoder_takes_the_inputs(method: str, input_kind: InputKind) -> None:
     settings = MethodSettings.kinds()[method]()
-    only = "image" if method in OF_IMAGES else "set" if method == "tagger" else None
+    only = "image" if method in OF_IMAGES else "set" if method.endswith("tagger") else None
     if only not in (None, input_kind):
         message = f"^inputs must be {only}s for the method {method}, got '{input_kind}'"
         with pytest.raises(SettingsError, match=message):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from desp.samplers import LogDensity as LogDensity
     from desp.sets import SetBatch as SetBatch
     from desp.settings import AttentionSettings as AttentionSettings
+    from desp.settings import AutoregressiveTaggerSettings as AutoregressiveTaggerSettings
     from desp.settings import ContrastiveSettings as ContrastiveSettings
     from desp.settings import DataDescription as DataDescription
     from desp.settings import DeepSetsSettings as DeepSetsSettings
@@ -65,6 +66,7 @@ _HOMES = {
     "SetPredictor": "desp.predictor",
     "SetRiskSettings": "desp.settings",
     "TSPNSettings": "desp.settings",
+    "AutoregressiveTaggerSettings": "desp.settings",
     "TaggerSettings": "desp.settings",
     "TrainingSettings": "desp.settings",
     "chamfer": "desp.distances",

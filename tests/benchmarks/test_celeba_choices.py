@@ -16,7 +16,8 @@ TRAINING = ["--training.steps", "2", "--training.validate-every", "2", "--traini
 
 
 @pytest.mark.parametrize(
-    ("recipe", "samplers"), [("celeba-likelihood", len(celeba_choices.MIN_PROBABILITIES)), ("celeba-desp", 1)]
+    ("recipe", "samplers"),
+    [("celeba-likelihood", len(celeba_choices.MIN_PROBABILITIES)), ("celeba-desp-paper", 1)],
 )
 def test_validation_sets_are_scored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str, samplers: int

@@ -13,7 +13,6 @@ SMALL = ["--method.encoder.hidden", "8", "--method.encoder.out", "6", "--trainin
 OF_RECIPES = {
     "celeba-desp-paper": ["--method.energy.hidden", "8"],
     "celeba-tagger": ["--method.hidden", "8"],
-    "celeba-desp": ["--method.energy.hidden", "8"],
     "celeba-likelihood": ["--method.energy.hidden", "8"],
 }
 

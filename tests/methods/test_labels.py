@@ -1,7 +1,7 @@
-"""Binary labels of given elements: the tagger, and the exact likelihood of all labellings."""
+"""Binary labels of given elements: the taggers, and the exact likelihood of all labellings."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 import torch
@@ -11,12 +11,14 @@ from torch import Tensor
 from desp.data.shape import DataShape
 from desp.errors import DataError, SettingsError
 from desp.methods import Method, build_method
+from desp.methods.autoregressive_tagger import AutoregressiveTagger
 from desp.methods.label_likelihood import LabelLikelihood
 from desp.methods.tagger import Tagger
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import Padding
 from desp.settings import (
+    AutoregressiveTaggerSettings,
     DataDescription,
     DeepSetsSettings,
     LabelLikelihoodSettings,
@@ -33,7 +35,10 @@ SIZE = 4
 SIZES = (0, 1, 3, 4)
 TAGGER = TaggerSettings(hidden=8, layers=3, labels=(-0.5, 0.5))
 LIKELIHOOD = LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=8), labels=(-0.5, 0.5))
-each_method = pytest.mark.parametrize("settings", [TAGGER, LIKELIHOOD], ids=["tagger", "label-likelihood"])
+ONE_BY_ONE = AutoregressiveTaggerSettings(hidden=8, layers=3, labels=(-0.5, 0.5))
+each_method = pytest.mark.parametrize(
+    "settings", [TAGGER, ONE_BY_ONE, LIKELIHOOD], ids=["tagger", "autoregressive-tagger", "label-likelihood"]
+)
 
 
 def build(settings: MethodSettings, size: int = SIZE, features: int = 1, *, aligned: bool = True) -> Method:
@@ -174,7 +179,94 @@ def test_energies_are_those_of_the_energy() -> None:
     torch.testing.assert_close(method.energies(code, y), method.energy(code, y))
 
 
-# -- both --------------------------------------------------------------------------------------------------
+# -- one label after the other -----------------------------------------------------------------------------
+
+
+def probabilities_by_order(
+    method: AutoregressiveTagger, code: Tensor, mask: Tensor, order: tuple[int, ...]
+) -> dict[tuple[bool, ...], Tensor]:
+    """p of every labelling of the elements in `order`, those of the set's first places, by the chain rule."""
+    found = {}
+    for labels in product((False, True), repeat=len(order)):
+        known, total = torch.zeros(1, SIZE, dtype=torch.bool), torch.ones((), dtype=torch.float64)
+        high = torch.zeros(1, SIZE, dtype=torch.bool)
+        for place in order:
+            logit = method.logits(code, high, known, mask)[0, place]
+            total = total * (logit if labels[place] else -logit).sigmoid()
+            high[0, place], known[0, place] = labels[place], True
+        found[labels] = total
+    return found
+
+
+def mean_over_orders(method: AutoregressiveTagger, x: Tensor, row: int) -> dict[tuple[bool, ...], list[Tensor]]:
+    code, mask = method.encode(x)[row : row + 1], x[row : row + 1, :, -1] > 0.5
+    by_order = [probabilities_by_order(method, code, mask, order) for order in permutations(range(SIZES[row]))]
+    return {labels: [each[labels] for each in by_order] for labels in by_order[0]}
+
+
+def test_the_loss_of_labels_one_by_one_is_minus_log_p_over_orders() -> None:
+    method, (x, y, high) = build(ONE_BY_ONE), batch()
+    assert isinstance(method, AutoregressiveTagger)
+    losses = torch.stack([method(x, y, make_generator(seed))[0].detach() for seed in range(1000)])
+    expected = []
+    for row, count in enumerate(SIZES):
+        chances = torch.stack(mean_over_orders(method, x, row)[tuple(high[row, :count].tolist())])
+        expected.append(-chances.log().mean().detach())
+    error = losses.std() / 1000**0.5
+    assert abs(losses.mean() - torch.stack(expected).mean()) < 4 * error
+
+
+def test_labels_one_by_one_have_their_probabilities() -> None:
+    method, (x, _, _) = build(ONE_BY_ONE), batch()
+    assert isinstance(method, AutoregressiveTagger)
+    samples, count = 20_000, SIZES[2]
+    code, mask = method.encode(x)[2:3], x[2:3, :, -1] > 0.5
+    sets, _ = method.sample(code, make_generator(3), presence=mask, samples=samples)
+    chances = {labels: torch.stack(values).mean() for labels, values in mean_over_orders(method, x, 2).items()}
+    drawn = [tuple(row) for row in (sets[:, :count, 0] > 0).tolist()]
+    shares = torch.tensor([drawn.count(labels) / samples for labels in chances]).double()
+    wanted = torch.stack(list(chances.values())).detach()
+    assert float(wanted.sum()) == pytest.approx(1)
+    assert float(wanted.max() - wanted.min()) > 0.02
+    torch.testing.assert_close(shares, wanted, atol=0.015, rtol=0)
+    assert not sets[:, count:].any()
+
+
+def test_labels_one_by_one_learn_the_exact_distribution() -> None:
+    """On sets so small that all labellings can be scored: the same as the exact likelihood."""
+    data, training = either_half(400), TrainingSettings(steps=800, batch_size=64, learning_rate=5e-3)
+    x = torch.tensor([[0.0, 0.3, 1], [1, 0.6, 1], [0, 0.2, 1], [1, 0.9, 1]])
+    shares = []
+    energy = DeepSetsSettings(hidden=16)
+    for settings in (AutoregressiveTaggerSettings(hidden=32), LabelLikelihoodSettings(energy=energy)):
+        predictor = SetPredictor(settings, device="cpu")
+        predictor.fit(data, training, description=ALIGNED, seed=1)
+        drawn = torch.stack(list(predictor.predict_one(x, samples=400).sets))[..., 0] > 0.5
+        numbers = (drawn * torch.tensor([1, 2, 4, 8])).sum(dim=1)
+        shares.append(torch.bincount(numbers, minlength=16) / 400)
+    assert float((shares[0] - shares[1]).abs().sum()) / 2 < 0.2  # total variation
+    assert float(shares[0][[5, 10]].sum()) > 0.9
+
+
+def test_labels_one_by_one_of_large_sets() -> None:
+    """More elements than can be scored exactly: every sample is one of two answers, and both are found."""
+    generator = make_generator(6)
+    kinds = [torch.rand(14, generator=generator) < 0.5 for _ in range(200)]
+    inputs = [torch.stack([kind.float(), torch.ones(14)], dim=1) for kind in kinds]
+    chosen = torch.rand(200, generator=generator) < 0.5
+    pairs = [
+        (x, (kind == choice).float().unsqueeze(1)) for x, kind, choice in zip(inputs, kinds, chosen, strict=True)
+    ]
+    predictor = SetPredictor(AutoregressiveTaggerSettings(hidden=32), device="cpu")
+    training = TrainingSettings(steps=300, batch_size=64, learning_rate=5e-3)
+    predictor.fit(pairs, training, description=ALIGNED, seed=1)
+    drawn = [item.flatten() > 0.5 for item in predictor.predict_one(inputs[0], samples=40).sets]
+    found = [sum(torch.equal(item, kinds[0] == choice) for item in drawn) for choice in (False, True)]
+    assert min(found) >= 8
+    assert sum(found) >= 36
+
+
+# -- all of them -------------------------------------------------------------------------------------------
 
 
 @each_method
@@ -186,12 +278,23 @@ def test_absent_elements_do_not_count(settings: MethodSettings) -> None:
     torch.testing.assert_close(method(changed, y, make_generator(0))[0], loss)
 
 
-@each_method
+@pytest.mark.parametrize("settings", [TAGGER, LIKELIHOOD], ids=lambda settings: settings.kind)
 def test_the_order_of_elements_does_not_matter(settings: MethodSettings) -> None:
     method, (x, y, _) = build(settings), batch()
     order = [2, 0, 1, 3]
     moved = method(x[3:, order], y[3:, order], make_generator(0))[0]
     torch.testing.assert_close(moved, method(x[3:], y[3:], make_generator(0))[0])
+
+
+def test_logits_given_some_labels_do_not_depend_on_the_order_of_elements() -> None:
+    method, (x, _, high) = build(ONE_BY_ONE), batch()
+    assert isinstance(method, AutoregressiveTagger)
+    known, mask, order = torch.tensor([[True, False, True, False]]), torch.ones(1, SIZE) > 0, [2, 0, 1, 3]
+    code, labels = method.encode(x[3:]), high[3:]
+    moved = method.logits(code[:, order], labels[:, order], known[:, order], mask)
+    torch.testing.assert_close(moved, method.logits(code, labels, known, mask)[:, order])
+    unknown = method.logits(code, ~known & labels, torch.zeros_like(known), mask)
+    torch.testing.assert_close(unknown, method.logits(code, known | labels, torch.zeros_like(known), mask))
 
 
 def either_half(count: int) -> list[tuple[Tensor, Tensor]]:

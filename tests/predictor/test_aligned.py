@@ -17,6 +17,7 @@ from desp.samplers import LangevinSampler, value_and_grad_of
 from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
     AttentionSettings,
+    AutoregressiveTaggerSettings,
     ContrastiveSettings,
     DataDescription,
     DeepSetsSettings,
@@ -56,6 +57,7 @@ METHODS: dict[str, MethodSettings] = {
     "denoiser": DenoiserSettings(network=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
     "set-risk": SetRiskSettings(energy=DeepSetsSettings(hidden=32), descent=DescentSettings(steps=5)),
     "tagger": TaggerSettings(hidden=16, layers=2),
+    "autoregressive-tagger": AutoregressiveTaggerSettings(hidden=16, layers=2),
     "label-likelihood": LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=16)),
 }
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())

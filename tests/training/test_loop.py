@@ -55,6 +55,7 @@ NUMBERS: dict[Kind, set[str]] = {
     "c-dspn": {"risk", "cardinality_loss"},
     "tspn": {"risk", "cardinality_loss"},
     "tagger": {"accuracy"},
+    "autoregressive-tagger": {"accuracy"},
     "label-likelihood": {"log_prob"},
     **{kind: {"denoising_loss", "cardinality_loss"} for kind in DENOISED},
 }

@@ -15,6 +15,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.sets import SetBatch
 from desp.settings import (
     AttentionSettings,
+    AutoregressiveTaggerSettings,
     ContrastiveSettings,
     DataDescription,
     DeepSetsSettings,
@@ -46,10 +47,15 @@ Kind = Literal[
     "c-dspn",
     "tspn",
     "tagger",
+    "autoregressive-tagger",
     "label-likelihood",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LABELS: tuple[Kind, ...] = ("tagger", "label-likelihood")  # of the corners, which are given
+LABELS: tuple[Kind, ...] = (
+    "tagger",
+    "autoregressive-tagger",
+    "label-likelihood",
+)  # of the corners, which are given
 DENOISED: tuple[Kind, ...] = ("default", "denoising", "attention", "denoiser")  # with predicted cardinality
 MASKING_STEP = 0.003  # short enough that some samples are masked, and at no step more than may be
 BATCH = 8
@@ -87,6 +93,8 @@ def method_settings(
         return denoising_settings(kind, hidden)
     if kind == "tagger":
         return TaggerSettings(hidden=hidden, layers=2)
+    if kind == "autoregressive-tagger":
+        return AutoregressiveTaggerSettings(hidden=hidden, layers=2)
     if kind == "label-likelihood":
         return LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=hidden))
     if kind == "tspn":

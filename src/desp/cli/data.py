@@ -297,7 +297,8 @@ def _labels(options: _LabelsArguments) -> None:
     print(f"{len(table.features)} features: {', '.join(table.features)}")
     words = ["desp", "train", "custom", "--data", shlex.quote(str(options.output))]
     words += ["--run", f"runs/{options.output.stem}", "--task.description.aligned"]
-    words += ["--use-method", "label-likelihood"] if max(sizes) <= MOST_ELEMENTS else []
+    exact = max(sizes) <= MOST_ELEMENTS
+    words += ["--use-method", "label-likelihood" if exact else "autoregressive-tagger"]
     print(f"To train: {' '.join(words)}")
 
 

@@ -33,8 +33,8 @@ NO_ENERGY = (
     "EnergyDenoisingSettings()."
 )
 ALIGNING_METHODS = (
-    "energy-denoising, denoiser, contrastive or set-risk, or for binary labels tagger or label-likelihood, where "
-    "outputs are aligned with inputs"
+    "energy-denoising, denoiser, contrastive or set-risk, or for binary labels tagger, "
+    "autoregressive-tagger or label-likelihood, where outputs are aligned with inputs"
 )
 NO_DENSITY = (
     "A density over sets needs the method 'energy-denoising' with predicted cardinality and a smooth energy: "

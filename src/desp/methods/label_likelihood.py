@@ -34,7 +34,7 @@ class LabelLikelihood(Method):
         size = parts.shape.max_size
         wanted = (
             f"at most {MOST_ELEMENTS} for the method {settings.kind}, as all 2^N labellings are scored (use "
-            "energy-denoising or tagger for larger ones)"
+            "autoregressive-tagger for larger ones)"
         )
         require_setting(size <= MOST_ELEMENTS, "size of the largest set", wanted, size)
         self.settings = settings

@@ -16,8 +16,28 @@ from desp.settings import LabelSamplerSettings, SamplerSettings, TaggerSettings
 from desp.settings.base import require_variant
 
 
+class EquivariantLayers(nn.ModuleList):
+    """Permutation-equivariant layers to a logit for each element (Zaheer et al. 2017).
+
+    Args:
+        features: of an element.
+        hidden: width of the layers.
+        layers: how many, the last one to the logit.
+    """
+
+    def __init__(self, features: int, hidden: int, layers: int) -> None:
+        widths = [features, *[hidden] * (layers - 1), 1]
+        super().__init__(_EquivariantLayer(before, after) for before, after in pairwise(widths))
+
+    def forward(self, values: Float[Tensor, "b n h"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
+        """The logits of all elements."""
+        for number, layer in enumerate(self):
+            values = layer(F.leaky_relu(values, NEGATIVE_SLOPE) if number else values, mask)
+        return values.squeeze(-1)
+
+
 class _EquivariantLayer(nn.Module):
-    """W1 y_i + W2 mean(y) for each element (Zaheer et al. 2017); the mean is over the present ones."""
+    """W1 y_i + W2 mean(y) for each element; the mean is over the present ones."""
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
@@ -45,15 +65,12 @@ class Tagger(Method):
         super().__init__(parts)
         require_labels(parts.shape, settings.kind)
         self.settings = settings
-        widths = [parts.code_shape[-1], *[settings.hidden] * (settings.layers - 1), 1]
-        self.layers = nn.ModuleList(_EquivariantLayer(before, after) for before, after in pairwise(widths))
+        self.layers = EquivariantLayers(parts.code_shape[-1], settings.hidden, settings.layers)
 
     def logits(self, code: Float[Tensor, "b n h"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
         """Of the higher label, for each element."""
-        values = code
-        for number, layer in enumerate(self.layers):
-            values = layer(F.leaky_relu(values, NEGATIVE_SLOPE) if number else values, mask)
-        return values.squeeze(-1)
+        logits: Tensor = self.layers(code, mask)
+        return logits
 
     def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
         """Labels have the two values of the settings."""

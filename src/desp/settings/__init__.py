@@ -33,6 +33,7 @@ from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
 from desp.settings.energies import EnergySettings as EnergySettings
 from desp.settings.energies import PooledLayersSettings as PooledLayersSettings
 from desp.settings.energies import SetEncoderEnergySettings as SetEncoderEnergySettings
+from desp.settings.label_methods import AutoregressiveTaggerSettings as AutoregressiveTaggerSettings
 from desp.settings.label_methods import LabelLikelihoodSettings as LabelLikelihoodSettings
 from desp.settings.label_methods import TaggerSettings as TaggerSettings
 from desp.settings.methods import ContrastiveSettings as ContrastiveSettings

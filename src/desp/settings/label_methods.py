@@ -56,6 +56,36 @@ class TaggerSettings(MethodSettings):
         return MLPEncoderSettings(self.hidden, self.hidden)
 
 
+@MethodSettings.register("autoregressive-tagger", "desp.methods.autoregressive_tagger:AutoregressiveTagger")
+@dataclass(frozen=True)
+class AutoregressiveTaggerSettings(MethodSettings):
+    """Labels one after the other, in random order, each given those before it (Hoogeboom et al. 2022): any
+    distribution over labellings, for sets of any size. The layers are those of the tagger."""
+
+    summary: ClassVar[str] = "binary labels of given elements, one after the other"
+    can_align: ClassVar[bool] = True
+    hidden: int = 256
+    """Width of the layers."""
+    layers: int = 4
+    """Permutation-equivariant layers, the last one of them to the logit."""
+    labels: tuple[float, float] = (0.0, 1.0)
+    """The two values of a label in scaled units, as for the method `tagger`."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "layers")
+        _require_two(self.labels)
+
+    @property
+    def width(self) -> int:
+        """Of the layers."""
+        return self.hidden
+
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
+        """An MLP on each element."""
+        require_setting(kind == "set", "inputs", "sets for the method autoregressive-tagger", kind)
+        return MLPEncoderSettings(self.hidden, self.hidden)
+
+
 @MethodSettings.register("label-likelihood", "desp.methods.label_likelihood:LabelLikelihood")
 @dataclass(frozen=True)
 class LabelLikelihoodSettings(EnergyMethodSettings):
