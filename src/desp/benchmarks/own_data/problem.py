@@ -11,42 +11,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from desp.comparison.examples import Examples
+from desp.comparison.scoring import Rule
 from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import DataDescription, InputKind
 from desp.storage import write_bytes
-
-
-@dataclass(frozen=True)
-class Examples:
-    """M inputs, each with a set.
-
-    Attributes:
-        inputs: (M, ...); sets are padded, (M, N, D + 1), with presence as last feature.
-        sets: one of the valid sets of each input.
-        answers: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
-    """
-
-    inputs: Tensor
-    sets: SetBatch
-    answers: tuple[SetBatch, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.sets)
-
-    def part(self, places: Int[Tensor, " p"]) -> "Examples":
-        """The examples at these places."""
-        return Examples(
-            self.inputs[places], _part(self.sets, places), tuple(_part(item, places) for item in self.answers)
-        )
-
-
-def _part(sets: SetBatch, places: Tensor) -> SetBatch:
-    return SetBatch(sets.elements[places], sets.mask[places])
-
-
-Rule = Callable[[Tensor, SetBatch], Float[Tensor, " m"]]
-"""How far sets (M, N, D) are from a law that all valid sets of their inputs obey; 0: not at all."""
 
 
 @dataclass(frozen=True)

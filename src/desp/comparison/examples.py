@@ -1,0 +1,36 @@
+"""Inputs with their sets, as tensors: what systems are compared on."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Int
+from torch import Tensor
+
+from desp.sets import SetBatch
+
+
+@dataclass(frozen=True)
+class Examples:
+    """M inputs, each with a set.
+
+    Attributes:
+        inputs: (M, ...); sets are padded, (M, N, D + 1), with presence as last feature.
+        sets: one of the valid sets of each input.
+        answers: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
+    """
+
+    inputs: Tensor
+    sets: SetBatch
+    answers: tuple[SetBatch, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def part(self, places: Int[Tensor, " p"]) -> "Examples":
+        """The examples at these places."""
+        return Examples(
+            self.inputs[places], _part(self.sets, places), tuple(_part(item, places) for item in self.answers)
+        )
+
+
+def _part(sets: SetBatch, places: Tensor) -> SetBatch:
+    return SetBatch(sets.elements[places], sets.mask[places])
