@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from desp.cli.common import bar, number, parse, show_table
+from desp.cli.compared import show_verdict
 from desp.cli.run_arguments import ScoreArguments
+from desp.comparison.rows import is_compared
 from desp.results import Row, metric_label, recipe_label
 from desp.settings import Distance
 
@@ -43,10 +45,11 @@ def run(arguments: list[str]) -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    show_rows(f"{result['recipe']}, seed {result['seed']}", rows)
+    show_rows(f"{result['recipe']}, seed {result['seed']}", [row for row in rows if not is_compared(row)])
     print(shown_protocol(result["protocol"]))
     for name, value in result["details"].items():
         print(f"{name}: {_plain(value)}")
+    show_verdict(result)
 
 
 def shown_protocol(protocol: dict[str, Any]) -> str:

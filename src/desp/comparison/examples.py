@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -34,3 +35,10 @@ class Examples:
 
 def _part(sets: SetBatch, places: Tensor) -> SetBatch:
     return SetBatch(sets.elements[places], sets.mask[places])
+
+
+def chosen(which: Int[Tensor, " m"], options: tuple[SetBatch, ...]) -> SetBatch:
+    """For each example the set of the option that `which` names."""
+    elements, masks = (torch.stack([getattr(item, name) for item in options]) for name in ("elements", "mask"))
+    examples = torch.arange(len(which))
+    return SetBatch(elements[which, examples], masks[which, examples])

@@ -43,11 +43,13 @@ class Scores:
         energy: the energy score.
         best: the distance of the best single answer to the nearest valid set.
         numbers: what has no number for each test, as JSON values.
+        spread: the mean distance of its predictions to each other.
     """
 
     energy: Float[Tensor, " t"]
     best: Float[Tensor, " t"]
     numbers: dict[str, Any]
+    spread: Float[Tensor, " t"]
 
     def row(self, baseline: "Scores | None" = None) -> dict[str, Any]:
         """All of it as JSON values; with the paired differences to a baseline."""
@@ -73,7 +75,8 @@ def score(ruler: Ruler, tests: Examples, answers: Answers, seed: int, rule: Rule
         inputs = tests.inputs.repeat_interleave(predictions, dim=0)
         numbers["rule_error"] = float(rule(inputs, answers.samples.packed()).median())
     numbers |= {"train_seconds": round(answers.train_seconds, 2), **(answers.facts or {})}
-    return Scores(energy_scores(distances), nearest.clamp(min=0).sqrt(), numbers)
+    apart = distances[:, 1:, 1:].clamp(min=0).sqrt().sum(dim=(1, 2)) / (predictions * max(1, predictions - 1))
+    return Scores(energy_scores(distances), nearest.clamp(min=0).sqrt(), numbers, apart)
 
 
 def _means(energy: Tensor, best: Tensor) -> dict[str, float]:

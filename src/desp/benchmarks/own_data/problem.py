@@ -108,10 +108,3 @@ def first_rows(sizes: Int[Tensor, " m"], rows: int) -> Bool[Tensor, "m n"]:
 def as_sets(elements: Float[Tensor, "m n d"], mask: Bool[Tensor, "m n"]) -> SetBatch:
     """Sets whose absent rows are zero and stand last."""
     return SetBatch(elements, mask).packed()
-
-
-def chosen(which: Int[Tensor, " m"], options: tuple[SetBatch, ...]) -> SetBatch:
-    """For each example the set of the option that `which` names."""
-    elements, masks = (torch.stack([getattr(item, name) for item in options]) for name in ("elements", "mask"))
-    examples = torch.arange(len(which))
-    return SetBatch(elements[which, examples], masks[which, examples])
