@@ -48,4 +48,4 @@ def _of_one(result: dict[str, Any], system: dict[str, Any]) -> dict[str, Any]:
 
 def is_compared(row: dict[str, Any]) -> bool:
     """Whether a row is of a comparison."""
-    return row["metric"] in COMPARED
+    return row.get("metric") in COMPARED

@@ -9,6 +9,8 @@ from typing import Any, Literal
 CLEARLY = 2.0
 # How far the mean rank of the truth, of 0 to 1, is from the middle where the spread is slightly, and far off.
 SLIGHTLY, FAR = 0.1, 0.25
+# Sizes that are right so often need no comparison.
+OFTEN = 0.9
 # Uneven ranks are a finding of their own below this probability.
 UNEVEN = 0.001
 
@@ -92,6 +94,13 @@ def compared_words(systems: dict[str, Any]) -> str:
         numbers = f"energy score {own} against {other}" if name == named[0] else other
         groups.setdefault(systems[name]["verdict"], []).append(f"{_IN_SENTENCES[name]} ({numbers})")
     return ", ".join(f"{_RELATIONS[relation]} {' and '.join(items)}" for relation, items in groups.items())
+
+
+def sizes_words(systems: dict[str, Any]) -> str:
+    """How often the cardinality is right; beside neighbours, where it often is not, as chance may decide it."""
+    own, neighbours = (systems[name]["right_size"] for name in ("desp", "knn"))
+    words = f"sizes right in {share(own)}"
+    return words if own >= OFTEN else f"{words} (nearest neighbours: {share(neighbours)})"
 
 
 def sentence(parts: Sequence[str]) -> str:

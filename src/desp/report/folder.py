@@ -82,7 +82,7 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def _evaluation(run: RunFolder) -> dict[str, Any] | None:
-    value = _read_listing(run, run.evaluation_file, "rows", "cases")
+    value = _read_listing(run, run.evaluation_file, "rows", "cases", "examples")
     return None if value is None else present_evaluation(value)
 
 

@@ -16,7 +16,7 @@ from desp.comparison.known import KnownExamples, read_pairs, repeats_agree
 from desp.comparison.mlp import Effort, plain_mlp
 from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import Answers, Scores, mean_and_error, score
-from desp.comparison.words import SYSTEMS, compared_words, sentence, share, spread_verdict, verdict
+from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
 from desp.data.arrays import Example
 from desp.predictor import SetPredictor
 from desp.predictor.prediction import split_predictions
@@ -237,7 +237,7 @@ def verdict_of(
     if isinstance(comparison, Comparison):
         parts["compared"] = compared_words(comparison.values["systems"])
         if comparison.values["sizes"]:
-            parts["sizes"] = f"sizes right in {share(comparison.values['systems']['desp']['right_size'])}"
+            parts["sizes"] = sizes_words(comparison.values["systems"])
     if ranks:
         spread = spread_verdict(ranks["histogram"], ranks["inputs"], ranks.get("p_value"))
         parts["spread"] = spread.words

@@ -63,9 +63,13 @@ class DataDescription(Checked):
         require_setting(sets, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
 
     def columns_to_draw(self, features: int) -> list[int]:
-        """All columns of an element, in the order in which pictures take them: the position first."""
-        first = [column for start, end in self.position for column in range(start, end)]
-        return first + [column for column in range(features) if column not in first]
+        """All columns of an element, in the order in which pictures take them: the position first, categories
+        last."""
+        first, last = (
+            [column for start, end in ranges for column in range(start, end)]
+            for ranges in (self.position, sorted(self.categories))
+        )
+        return first + [column for column in range(features) if column not in (*first, *last)] + last
 
     def check_features(self, features: int) -> None:
         """Check that all columns lie within the features of an element.
