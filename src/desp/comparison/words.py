@@ -82,6 +82,8 @@ def two_numbers(first: float, second: float) -> tuple[str, str]:
 
 
 _RELATIONS = {"clearly better": "clearly better than", "tie": "no different from", "worse": "clearly worse than"}
+IS = {"clearly better": "clearly better", "tie": "no different", "worse": "clearly worse"}
+"""What the model is beside a baseline, by the verdict on it."""
 
 
 def compared_words(systems: dict[str, Any]) -> str:

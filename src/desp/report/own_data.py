@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from desp.comparison.features import Feature
-from desp.comparison.words import SYSTEMS, share
+from desp.comparison.words import IS, SYSTEMS, share
 from desp.report.figures.own_sets import layout_note, own_sets_picture
 from desp.report.figures.plots import systems_picture
 from desp.report.folder import RunRecord
@@ -120,7 +120,7 @@ def compared(comparison: dict[str, Any]) -> str:
             name_of(name),
             interval(row["energy_score"], row["energy_score_se"]),
             interval(row["difference"], row["difference_se"]) if "difference" in row else "",
-            row.get("verdict", ""),
+            IS[row["verdict"]] if "verdict" in row else "",
             interval(row["best_error"], row["best_error_se"]),
             share(row["right_size"]),
         ]
@@ -151,8 +151,9 @@ def feature_errors(comparison: dict[str, Any]) -> str:
     systems = comparison["systems"]
     note = (
         "Of the best answer of each system, matched element by element with the true set: the mean absolute error "
-        "in the unit of the feature, or how often a category is wrong. Where several answers are right, an error "
-        "is no mistake yet: compare it with the others."
+        "in the unit of the feature, or how often a category is wrong. Elements that one of the two sets has too "
+        "many count as wrong sizes, not here. Where several answers are right, an error is no mistake yet: "
+        "compare it with the others."
     )
     rows = [
         [feature.label, *(_error(row["feature_errors"][place], feature) for row in systems.values())]

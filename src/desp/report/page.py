@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from desp.comparison.words import IS
 from desp.places import whole_path
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
@@ -104,7 +105,7 @@ def _systems(comparison: dict[str, Any]) -> str:
     for name, system in comparison["systems"].items():
         remark = f"± {2 * system['energy_score_se']:.1g}"
         if "verdict" in system:
-            remark += f", the model is {_RELATION[system['verdict']]}"
+            remark += f", the model is {IS[system['verdict']]}"
         tiles.append(
             _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "")
         )
@@ -116,9 +117,6 @@ def _systems(comparison: dict[str, Any]) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-_RELATION = {"clearly better": "clearly better", "tie": "no different", "worse": "clearly worse"}
 
 
 def _main_row(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
