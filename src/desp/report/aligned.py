@@ -9,13 +9,13 @@ from desp.report.tables import rows_table
 _MOST_NUMBERS = 4
 
 
-def aligned_tables(examples: list[dict[str, Any]], same: bool) -> str:
+def aligned_tables(examples: list[dict[str, Any]], same: bool, which: str = "") -> str:
     """A table for each input: its elements, each beside its own in the true and in the predicted sets; `same` if
-    all predictions are."""
+    all predictions are, `which` says in words what examples these are."""
     draws = "The method gives one answer." if same else "Predictions are separate draws from the model."
     note = (
         "<p class='note'>One table for each input, one row for each of its elements: what is true of it, in all "
-        f"answers that are known, and what was predicted. {draws}</p>"
+        f"answers that are known, and what was predicted. {draws} {which}</p>"
     )
     tables = []
     for item in examples:

@@ -53,21 +53,27 @@ def cases_of(record: RunRecord) -> dict[str, Any] | None:
 
 _CASES = (
     "Held-out examples that the model had never seen: those it predicted best, those in the middle, and the worst "
-    "ones, by their energy score. "
+    "ones, by their energy score."
 )
-_FIRST = "The first held-out examples, which the model had never seen. "
+
+
+def cases_note(examples: Sequence[dict[str, Any]]) -> str:
+    """Which examples are shown, where they were chosen by their scores."""
+    return _CASES if examples and "group" in examples[0] else ""
+
+
+_FIRST = "The first held-out examples, which the model had never seen."
 
 
 def predictions(shown: dict[str, Any]) -> str:
     """Pictures of examples, and the same as numbers."""
     features = [Feature.from_json(item) for item in shown["axes"]["features"]]
     examples = shown["examples"]
-    scored = "group" in examples[0]
-    note = (_CASES if scored else _FIRST) + layout_note(features)
+    note = f"{cases_note(examples) or _FIRST} {layout_note(features)}"
     words = ", ".join(_title(item) for item in examples)
     described = f"True sets beside predicted sets for {len(examples)} inputs: {words}."
     tables = "".join(_numbers(item, features) for item in examples)
-    drawn = picture(own_sets_picture(shown), described, kind="wide")
+    drawn = picture(own_sets_picture(shown), described, kind="wide own")
     return f'<p class="note">{escape(note)}</p>{drawn}{folded("The same as numbers", tables) if tables else ""}'
 
 

@@ -117,9 +117,10 @@ def _predictions(record: RunRecord) -> str:
     if all("items" in item for item in examples):
         return subset_tables(examples, same)
     if all("elements" in item for item in examples):
-        return aligned_tables(examples, same)
+        return aligned_tables(examples, same, own_data.cases_note(examples))
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
-    note += f"{_ENERGIES if _has_energy(record) else ''}</p>"
+    cases = own_data.cases_note(examples)
+    note += f"{' ' + cases if cases else ''}{_ENERGIES if _has_energy(record) else ''}</p>"
     return note + picture(prediction_grid(samples), description, _scale_note(samples), "wide")
 
 

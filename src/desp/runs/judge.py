@@ -90,7 +90,8 @@ def compare(
         answers["mlp"] = _mlp(compared, setup.tell)
         scores["mlp"] = score(compared.ruler, compared.tests, answers["mlp"], compared.seed)
     systems = {name: _row(compared, answers[name], scores[name], scores["desp"]) for name in scores}
-    ranking = [(float(value), place) for value, place in zip(scores["desp"].energy, compared.places, strict=True)]
+    each = scores["desp"].energy.tolist()
+    ranking = [(round(value, 6), place) for value, place in zip(each, compared.places, strict=True)]
     return Comparison(_as_json(compared, systems, answers["desp"], one), ranking)
 
 

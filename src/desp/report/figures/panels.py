@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from desp.comparison.features import Feature
-from desp.report.figures.boxes import Image, class_colour
+from desp.report.figures.boxes import Image
 from desp.report.figures.points import Points, outside
 from desp.report.figures.style import FRAME, INK, MUTED, PREDICTION, TRUTH
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # More combinations of categories are not told apart: the first category alone counts then.
 _MOST_KINDS = 14
-# Neither too light for white ground nor too dark for black.
+# Neither too light for white ground nor too dark for black; none of them follows the theme, in which two classes
+# could become the same colour.
 _COLOURS = ("#2b7bd6", "#b14fc0", "#ec7a2d")
+_CLASS_COLOURS = ("#d9640a", "#1f82c4", "#0aa37a", "#cc79a7", "#b58900", "#8a6fd1", "#7f8c8d", "#c0392b")
 _LONGEST_NAME = 14
 
 
@@ -170,12 +172,16 @@ def _plane(axes: "Axes", points: Points, colour: str, view: View) -> None:
         for number in range(len(view.kinds)):
             own = kinds == number
             marker = _MARKERS[number % len(_MARKERS)]
-            axes.scatter(x[own], y[own], color=class_colour(number), marker=marker, **shared)
+            axes.scatter(x[own], y[own], color=_class_colour(number), marker=marker, **shared)
     elif len(numbers) == 3:
         low, high = view.range_of(numbers[2])
         axes.scatter(x, y, c=_column(points, numbers[2]), cmap=colour_map(), vmin=low, vmax=high, **shared)
     else:
         axes.scatter(x, y, color=colour, **shared)
+
+
+def _class_colour(number: int) -> str:
+    return _CLASS_COLOURS[number % len(_CLASS_COLOURS)]
 
 
 def colour_map() -> Any:
@@ -319,7 +325,7 @@ def draw_legend(figure: "Figure", view: View) -> None:
         from matplotlib.lines import Line2D
 
         handles = [
-            Line2D([], [], linestyle="", marker=_MARKERS[n % len(_MARKERS)], color=class_colour(n), label=name)
+            Line2D([], [], linestyle="", marker=_MARKERS[n % len(_MARKERS)], color=_class_colour(n), label=name)
             for n, name in enumerate(view.kinds)
         ]
         options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, lowest), "borderaxespad": 0.0}
