@@ -78,7 +78,7 @@ def test_the_truth_is_clearly_better_than_all_baselines(predictor: SetPredictor)
     assert [item["mean"] for item in systems["desp"]["feature_errors"]] == pytest.approx([0.0, 0.0])
     assert systems["random"]["feature_errors"][0]["mean"] > 20
     assert found.values["sizes"]["counts"] == [[10 * SAMPLES, 0], [0, 10 * SAMPLES]]
-    words = verdict_of(found, None, [], higher=False)["sentence"]
+    words = verdict_of(found, None, "")["sentence"]
     assert words.startswith("Clearly better than nearest neighbours (energy score ")
     assert words.endswith("; sizes right in 100%.")
 
@@ -105,7 +105,7 @@ def test_too_few_tests_or_predictions_are_not_compared(predictor: SetPredictor) 
     setup = EvaluationSetup(predictor, 0, 1, QUICK)
     reason = compare(setup, predicted(predictor, made(9, 2), moved(0.0)), [], (made(9, 1), []))
     assert "--samples 2 or more" in reason
-    assert verdict_of(reason, None, [], higher=False)["sentence"] == ""
+    assert verdict_of(reason, None, "")["sentence"] == ""
 
 
 def test_several_valid_answers_are_all_right(predictor: SetPredictor) -> None:
@@ -132,8 +132,7 @@ def test_the_ranking_names_the_examples(predictor: SetPredictor) -> None:
 
 def test_the_spread_and_training_are_part_of_the_sentence() -> None:
     ranks = {"histogram": [0.6 / 5] * 5 + [0.4 / 5] * 5, "inputs": 200, "p_value": 0.2}
-    log = [{"step": 1, "validation_score": 2.0}, {"step": 2, "validation_score": 1.0}]
-    found = verdict_of("not compared", ranks, log, higher=False)
+    found = verdict_of("not compared", ranks, "still improving when it stopped")
     assert found["sentence"] == "Predictions are slightly too wide; still improving when it stopped."
     assert found["spread"] == "predictions are slightly too wide"
 

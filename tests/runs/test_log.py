@@ -37,6 +37,12 @@ def test_two_standard_errors_where_validations_have_them() -> None:
     assert training_words(lines(1.0, 0.9, error=0.01)) == "still improving when it stopped"
 
 
+def test_what_training_itself_knows_goes_first() -> None:
+    assert training_words(lines(1.0, 0.5), "converged") == "training has converged"
+    assert training_words((), "out of time") == "still improving when it stopped"
+    assert training_words(lines(1.0, 0.5), None) == "still improving when it stopped"
+
+
 def test_of_a_step_that_was_run_twice_the_later_line_counts() -> None:
     read = [*lines(3.0, 2.0), {"step": 5, "loss": 1.0}, {"step": 100, "validation_score": 9.0}]
     assert [line["validation_score"] for line in validations(read)] == [9.0, 2.0]

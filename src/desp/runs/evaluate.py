@@ -15,7 +15,7 @@ from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
 from desp.runs.folder import LoadedRun, RunFolder, differences
 from desp.runs.judge import Comparison, compare, verdict_of
-from desp.runs.log import read_log, validations
+from desp.runs.log import read_log, training_words, validations
 from desp.runs.provenance import provenance
 from desp.runs.shown import chosen_cases, drawing_axes, rounded, shown_values
 from desp.sets import SetBatch
@@ -109,6 +109,12 @@ def _training_facts(folder: RunFolder, run: LoadedRun) -> dict[str, Any]:
     }
 
 
+def _training_words(folder: RunFolder, run: LoadedRun) -> str:
+    ended = (folder.read(folder.summary_file) or {}).get("verdict")
+    higher = run.settings.training.validation_mode == "max"
+    return training_words(validations(read_log(folder.log_file)), ended, higher_is_better=higher)
+
+
 def _judged(
     folder: RunFolder, run: LoadedRun, setup: EvaluationSetup, evaluation: Evaluation, kept: list[Predicted]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -119,8 +125,7 @@ def _judged(
         return {}, []
     scored = run.task.scored_examples(run.seed, setup.protocol)
     found = compare(setup, kept[-1], scored, pairs)
-    ranks, log = evaluation.details.get("calibration"), validations(read_log(folder.log_file))
-    verdict = verdict_of(found, ranks, log, higher=run.settings.training.validation_mode == "max")
+    verdict = verdict_of(found, evaluation.details.get("calibration"), _training_words(folder, run))
     if not isinstance(found, Comparison):
         return {"comparison": None, "verdict": {**verdict, "not_compared": found}}, []
     examples = []

@@ -21,7 +21,6 @@ from desp.data.arrays import Example
 from desp.predictor import SetPredictor
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
-from desp.runs.log import training_words
 from desp.sets import SetBatch
 from desp.tasks.scoring import EvaluationSetup, Predicted
 
@@ -223,18 +222,15 @@ def _as_json(
     }
 
 
-def verdict_of(
-    comparison: Comparison | str, ranks: dict[str, Any] | None, log: Sequence[dict[str, Any]], *, higher: bool
-) -> dict[str, Any]:
+def verdict_of(comparison: Comparison | str, ranks: dict[str, Any] | None, training: str) -> dict[str, Any]:
     """The verdict in one sentence, and its parts.
 
     Args:
         comparison: from `compare`.
         ranks: of true sets among predictions, as evaluations have them; None of too few examples.
-        log: lines with validation scores.
-        higher: whether a higher validation score is better.
+        training: how it ended, in words, see `training_words`.
     """
-    parts = {"compared": "", "spread": "", "sizes": "", "training": training_words(log, higher_is_better=higher)}
+    parts = {"compared": "", "spread": "", "sizes": "", "training": training}
     if isinstance(comparison, Comparison):
         parts["compared"] = compared_words(comparison.values["systems"])
         if comparison.values["sizes"]:

@@ -55,16 +55,29 @@ def validations(lines: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     return by_step([line for line in lines if "validation_score" in line])
 
 
-def training_words(lines: Sequence[dict[str, Any]], *, higher_is_better: bool = False) -> str:
+# Why training ended, where it decided that itself, as a part of a sentence.
+_ENDED = {
+    "converged": "training has converged",
+    "overfitted": "overfitted in the end, so that earlier weights are kept",
+    "out of time": "still improving when it stopped",
+}
+
+
+def training_words(
+    lines: Sequence[dict[str, Any]], ended: str | None = None, *, higher_is_better: bool = False
+) -> str:
     """How validation went in the end, as a part of a sentence; nothing where it cannot be told.
 
-    The last validation is compared with the best one before it. They differ by two standard errors, where lines
-    have `validation_error`, and by a hundredth, where they have not.
+    Unless training itself knows, the last validation is compared with the best one before it. They differ by two
+    standard errors, where lines have `validation_error`, and by a hundredth, where they have not.
 
     Args:
         lines: from `validations`.
+        ended: why training ended, as the summary of a run has it; None where its length was given.
         higher_is_better: the direction of the score.
     """
+    if ended in _ENDED:
+        return _ENDED[ended]
     known = [line for line in lines if isinstance(line["validation_score"], int | float)]
     if len(known) < 2:
         return ""
