@@ -36,6 +36,7 @@ def test_large_inputs_and_sets_are_fewer() -> None:
     image = DataShape((3, 512, 512), 1, 2, input_kind="image")
     assert most_known(image) == 100
     assert 100 < most_known(DataShape((64, 4), 1, 2, input_kind="set")) < MOST_KNOWN
+    assert 100 < most_known(DataShape((1,), 3, 5000)) < MOST_KNOWN
 
 
 def test_elements_of_input_sets_come_first() -> None:

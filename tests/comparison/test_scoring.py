@@ -106,6 +106,15 @@ def test_units_are_medians_and_deciles() -> None:
     assert ruler.scale.tolist() == pytest.approx([80 / 2.563, 1.0, 1.0, 1.0])
 
 
+def test_units_of_very_many_elements_and_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.comparison.ruler.MOST_MEASURED", 100)
+    sets = SetBatch(torch.arange(1001.0).view(1, 1001, 1), torch.ones(1, 1001, dtype=torch.bool))
+    ruler = Ruler.of(sets, DataDescription(), 1001)
+    assert float(ruler.offset) == pytest.approx(500, abs=6)
+    empty = Ruler.of(SetBatch(torch.zeros(2, 3, 1), torch.zeros(2, 3, dtype=torch.bool)), DataDescription(), 3)
+    assert (empty.offset.tolist(), empty.scale.tolist()) == ([0.0], [1.0])
+
+
 def test_medoids() -> None:
     groups = torch.tensor([0.0, 1.0, 5.0, 0.9, 1.1]).view(1, 5, 1, 1).repeat(1, 1, 1, 2)
     assert plain_ruler(1, 1).medoids(groups).tolist() == [1]

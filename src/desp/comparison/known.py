@@ -15,7 +15,7 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import InputKind
 
-# Examples, and numbers of their inputs.
+# Examples, and numbers of their inputs or sets.
 MOST_KNOWN, MOST_NUMBERS = 10_000, 2**26
 # The distance of two sets takes about so many operations for each pair of numbers.
 OF_A_PAIR = 8
@@ -56,11 +56,12 @@ class KnownExamples:
 
 
 def most_known(shape: DataShape) -> int:
-    """How many examples baselines look at."""
-    numbers = torch.Size(shape.input_shape).numel()
+    """How many examples baselines look at: fewer where inputs or sets are large."""
+    of_input = torch.Size(shape.input_shape).numel()
     if shape.input_kind == "set":
-        numbers *= OF_A_PAIR * shape.input_shape[0]
-    return max(100, min(MOST_KNOWN, MOST_NUMBERS // max(1, numbers)))
+        of_input *= OF_A_PAIR * shape.input_shape[0]
+    numbers = max(1, of_input, shape.max_size * shape.features)
+    return max(100, min(MOST_KNOWN, MOST_NUMBERS // numbers))
 
 
 def _some(pairs: Any, count: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor]]:

@@ -15,6 +15,8 @@ from desp.tasks.scoring import distances_among
 
 # Larger sets are compared by Chamfer's distance: assignments of 500 elements take too long.
 MOST_ASSIGNED = 64
+# Elements by which units are measured; torch has no quantiles of many more.
+MOST_MEASURED = 1_000_000
 # Numbers of pairs of elements that are held at the same time.
 VALUES_AT_ONCE = 2**22
 # The first and the last decile of a normal distribution are so many standard deviations apart.
@@ -43,6 +45,9 @@ class Ruler:
         """Medians and deciles of the elements that systems are trained on; heavy tails and outliers would make
         a standard deviation so large that all else looks the same. One-hot columns stay as they are."""
         elements = sets.elements[sets.mask].double()
+        if len(elements) == 0:
+            elements = elements.new_zeros(1, sets.features)
+        elements = elements[:: -(-len(elements) // MOST_MEASURED)]
         low, middle, high = elements.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64), dim=0)
         scale = (high - low) / DECILES_APART
         scale = torch.where(scale > 0, scale, elements.std(dim=0, correction=0))
