@@ -151,6 +151,16 @@ def test_the_amount_beside_a_kind_is_drawn(drawn: list[Figure]) -> None:
     assert np.asarray(truth.collections[0].get_offsets()).tolist() == [[0.5, 0.0], [1.5, 1.0], [2.5, 0.0]]
 
 
+def test_no_two_categories_look_the_same(drawn: list[Figure]) -> None:
+    names = [f"k{place}" for place in range(14)]
+    features = [X, Y, kind(2, *names)]
+    own_sets_picture(shown(features, example(features, truth=[[element(features, place) for place in range(14)]])))
+    (legend,) = drawn[0].legends
+    looks = {(handle.get_marker(), handle.get_color()) for handle in legend.legend_handles}
+    assert [item.get_text() for item in legend.get_texts()] == sorted(names, key=lambda name: int(name[1:]))
+    assert len(looks) == 14
+
+
 def test_an_image_or_a_set_stands_beside_its_row(drawn: list[Figure]) -> None:
     from PIL import Image
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Of classes beside their colours, for those who do not see them.
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Of classes beside their colours, for those who do not see them; one less than there are colours, so that no two
+# classes have both the same.
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # More combinations of categories are not told apart: the first category alone counts then.
 _MOST_KINDS = 14
 # Neither too light for white ground nor too dark for black; none of them follows the theme, in which two classes
