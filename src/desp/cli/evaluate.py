@@ -21,8 +21,8 @@ EXAMPLES = """  desp evaluate runs/polygons
 @dataclass(frozen=True)
 class _EvaluateArguments(ScoreArguments):
     """Score a trained run: the sampler's padded output (raw) and the sets a user gets (returned), beside real data
-    and the paper's number; own data beside nearest neighbours, random training sets and, where one is right,
-    the one answer of an MLP, with a verdict."""
+    and the paper's number; own data beside nearest neighbours and random training sets, and an MLP where one
+    answer is right, with a verdict."""
 
     samples: int = 10
     """K, predictions for each input. Own data, and tasks of plugins with the default scores: for all metrics but
