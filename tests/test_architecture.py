@@ -23,6 +23,7 @@ LAYERS = (
     {"metrics"},
     {"features"},
     {"tasks"},
+    {"comparison"},
     {"recipes"},
     {"older_results", "results", "runs"},
     {"paper"},

@@ -195,6 +195,9 @@ EXAMPLES: list[Any] = [
         boxes=((5, 9),),
         class_names=("cat", "dog"),
         position=((9, 11),),
+        input_columns=("width",),
+        feature_columns=("x", "y"),
+        feature_units=("m", ""),
     ),
     TrainingSettings(
         steps=1,

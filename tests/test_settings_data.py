@@ -38,5 +38,19 @@ def test_columns_lie_within_an_element(columns: dict[str, Any]) -> None:
         DataDescription(**columns).check_features(3)
 
 
+@pytest.mark.parametrize("words", [{"feature_columns": ("x", "y")}, {"feature_units": ("m", "")}])
+def test_there_is_a_name_and_a_unit_for_each_feature(words: dict[str, Any]) -> None:
+    DataDescription(**words).check_features(2)
+    with pytest.raises(SettingsError, match=f"{next(iter(words))} must be as many as an element has features, 3"):
+        DataDescription(**words).check_features(3)
+
+
+@pytest.mark.parametrize("name", ["input_columns", "feature_columns"])
+@pytest.mark.parametrize("names", [("x", "x"), ("x", "")])
+def test_names_of_columns_are_told_apart(name: str, names: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError, match=f"{name} must be names that are not empty, each once"):
+        DataDescription(**{name: names})  # type: ignore[arg-type]
+
+
 def test_the_command_that_fetches_data_can_be_pasted() -> None:
     assert MnistSettings().fetch_command("/my data") == "desp data mnist --data-dir '/my data'"

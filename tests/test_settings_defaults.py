@@ -98,6 +98,9 @@ DESCRIPTION = {
     "boxes": (),
     "class_names": (),
     "position": (),
+    "input_columns": (),
+    "feature_columns": (),
+    "feature_units": (),
 }
 DESCENT = {"kind": "descent", "steps": 20, "step_size": 1.0}
 DEEP_SETS = {

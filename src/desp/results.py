@@ -5,6 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from desp.comparison.rows import comparison_rows
 from desp.errors import RunError
 from desp.metrics.base import split_key
 from desp.older_results import present_result
@@ -191,7 +192,8 @@ def variant_of(result: dict[str, Any]) -> str | None:
 def recipe_label(row: Row) -> str:
     """How a table names a row's recipe."""
     name = row["recipe"] or f"{row['task']}, {row['system']}"
-    return f"{name} ({row['variant']})" if row["variant"] else name
+    label = f"{name} ({row['variant']})" if row["variant"] else name
+    return f"{label}: {row['baseline']}" if row.get("baseline") else label
 
 
 def metric_label(row: Row) -> str:
@@ -233,7 +235,8 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
                 | _mean([result["scores"].get(scoring, {}).get(metric) for result in results])
                 | {"paper": _published(recipe, task, name, variant), "real_data": _real(results, metric)}
             )
-    return rows
+    first = make_row(recipe.table, recipe.task, _system(recipe, results[0]), "score") | common
+    return rows + comparison_rows(results, first)
 
 
 def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from desp.cli.common import bar, number, parse, show_table
+from desp.cli.compared import show_verdict
 from desp.cli.run_arguments import ScoreArguments
+from desp.comparison.rows import is_compared
 from desp.results import Row, metric_label, recipe_label
 from desp.settings import Distance
 
@@ -19,7 +21,8 @@ EXAMPLES = """  desp evaluate runs/polygons
 @dataclass(frozen=True)
 class _EvaluateArguments(ScoreArguments):
     """Score a trained run: the sampler's padded output (raw) and the sets a user gets (returned), beside real data
-    and the paper's number."""
+    and the paper's number; own data beside nearest neighbours and random training sets, and an MLP where one
+    answer is right, with a verdict."""
 
     samples: int = 10
     """K, predictions for each input. Own data, and tasks of plugins with the default scores: for all metrics but
@@ -43,10 +46,11 @@ def run(arguments: list[str]) -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    show_rows(f"{result['recipe']}, seed {result['seed']}", rows)
+    show_rows(f"{result['recipe']}, seed {result['seed']}", [row for row in rows if not is_compared(row)])
     print(shown_protocol(result["protocol"]))
     for name, value in result["details"].items():
         print(f"{name}: {_plain(value)}")
+    show_verdict(result)
 
 
 def shown_protocol(protocol: dict[str, Any]) -> str:

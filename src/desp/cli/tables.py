@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from desp.cli.common import parse
+from desp.cli.compared import show_comparisons
 from desp.cli.evaluate import show_rows
 from desp.errors import RunError
 from desp.paper.tables import markdown_table, table_rows
@@ -44,7 +45,8 @@ def run(arguments: list[str]) -> None:
             f"There is no folder {options.results}. Run in the project's folder, or pass --results DIR; "
             "`desp evaluate RUN --record DIR` fills one."
         )
-    rows = table_rows(read_results(options.results))
+    results = read_results(options.results)
+    rows = table_rows(results)
     if options.json:
         print(json.dumps(rows, indent=2))
         return
@@ -58,3 +60,4 @@ def run(arguments: list[str]) -> None:
     if beside:
         shown = [row for row in beside if options.all or row["metric"] == "score"]
         show_rows("Recipes outside the paper's tables", shown)
+    show_comparisons(results)

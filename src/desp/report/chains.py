@@ -34,11 +34,12 @@ def chain_payload(samples: dict[str, Any], stochastic_steps: int | None) -> dict
     features = _features(examples, chains)
     if features == 0:
         return None
-    places = _Places.of(axes, features, _view(examples, chains, features, axes))
+    shown = min(features, 2 if axes.numbers is None else max(1, min(2, axes.numbers)))
+    places = _Places.of(axes, features, shown, _view(examples, chains, features, axes))
     keep = _stride(chains, len(places.columns))
     return {
         "grid": GRID,
-        "features": min(features, 2),
+        "features": shown,
         "boxes": axes.boxes is not None,
         "fades": any(frame.shape[1] == features + 1 for frame in _flat(chains)),
         "rowFirst": axes.row_first,
@@ -63,10 +64,9 @@ class _Places:
     features: int
 
     @classmethod
-    def of(cls, axes: Axes2D, features: int, view: Points) -> "_Places":
-        """Of points, or of the corners of boxes, which share the window."""
+    def of(cls, axes: Axes2D, features: int, shown: int, view: Points) -> "_Places":
+        """Of points, by their first features, or of the corners of boxes, which share the window."""
         if axes.boxes is None:
-            shown = min(features, 2)
             return cls(list(range(shown)), view[0, :shown], view[1, :shown], features)
         return cls(list(range(*axes.boxes)), np.tile(view[0], 2), np.tile(view[1], 2), features)
 

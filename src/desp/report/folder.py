@@ -1,6 +1,5 @@
 """What a run folder holds, as plain Python values."""
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from desp.errors import DespError, RunError
 from desp.older_results import SET_MNIST, present_ablation, present_evaluation
 from desp.runs.folder import RunFolder, again
+from desp.runs.log import by_step, read_log, validations
 from desp.settings import LangevinSettings, MethodSettings, from_json, migrate_run
 
 
@@ -62,7 +62,7 @@ def read_run(folder: Path) -> RunRecord:
         raise RunError(f"There is no folder {folder}. Pass the folder that `desp train` wrote.")
     run = RunFolder(folder)
     saved = run.read_settings_file()
-    lines = _read_log(folder / "log.jsonl")
+    lines = read_log(run.log_file)
     summary = run.read(run.summary_file)
     settings, seed = _present_settings(saved.get("settings"), run), saved.get("seed")
     return RunRecord(
@@ -71,8 +71,8 @@ def read_run(folder: Path) -> RunRecord:
         seed=seed if isinstance(seed, int) else None,
         settings=settings if isinstance(settings, dict) else {},
         method=_method_of(settings),
-        log=_by_step([line for line in lines if "validation_score" not in line]),
-        validations=_by_step([line for line in lines if "validation_score" in line]),
+        log=by_step([line for line in lines if "validation_score" not in line]),
+        validations=validations(lines),
         summary=summary,
         finished=None if summary is None else _written(run.summary_file),
         evaluation=_evaluation(run),
@@ -82,7 +82,7 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def _evaluation(run: RunFolder) -> dict[str, Any] | None:
-    value = _read_listing(run, run.evaluation_file, "rows", "cases")
+    value = _read_listing(run, run.evaluation_file, "rows", "cases", "examples")
     return None if value is None else present_evaluation(value)
 
 
@@ -123,40 +123,6 @@ def _read_listing(run: RunFolder, path: Path, *keys: str) -> dict[str, Any] | No
         if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
             raise RunError(f"{path} is damaged: '{key}' must be a list of objects. {again(path)}")
     return value
-
-
-def _read_log(path: Path) -> list[dict[str, Any]]:
-    """All lines of the log. The last may be half written: training may be writing it this moment."""
-    if not path.exists():
-        return []
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
-    records = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:  # broken JSON, or broken UTF-8
-            if number == len(lines):
-                break
-            raise RunError(_broken_line(path, number, str(error))) from error
-        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
-            raise RunError(_broken_line(path, number, "expected an object with a whole number 'step'"))
-        records.append(record)
-    return records
-
-
-def _broken_line(path: Path, number: int, reason: str) -> str:
-    return f"{path}, line {number} is damaged: {reason}. Delete that line, or train again from a checkpoint."
-
-
-def _by_step(lines: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Sorted by step; of a step that was run twice, as after going back to a checkpoint, the later line."""
-    latest = {line["step"]: line for line in lines}
-    return tuple(latest[step] for step in sorted(latest))
 
 
 def _written(path: Path) -> datetime:

@@ -9,10 +9,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from desp.comparison.words import IS
 from desp.places import whole_path
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.numbers import duration, is_number, readable
+from desp.report.own_data import comparison_of, name_of, verdict_of
 from desp.report.sections import all_sections
 from desp.report.tables import number_html, seed_count
 from desp.results import metric_facts
@@ -81,14 +83,40 @@ def _hash(script: str) -> str:
 
 def _headline(record: RunRecord) -> str:
     """Title, one line on the run, the main score beside its references, and an explanation."""
-    row = _main_row(record.evaluation)
+    row, comparison = _main_row(record.evaluation), comparison_of(record)
     parts = [f"<h1>{escape(record.recipe)}</h1>", f'<p class="lede">{_about(record)}</p>']
-    if row is not None:
+    if (verdict := verdict_of(record)) is not None:
+        parts.append(
+            f'<p class="verdict">{escape(verdict.get("sentence") or verdict.get("not_compared") or "")}</p>'
+        )
+    if comparison is not None:
+        parts.append(_systems(comparison))
+    elif row is not None:
         metrics = ((record.evaluation or {}).get("result") or {}).get("metrics") or {}
         parts += [_scores(row), f'<p class="plain">{_in_words(row, metrics)}</p>']
     else:
         parts.append(_not_scored(record))
     return "\n".join(parts)
+
+
+def _systems(comparison: dict[str, Any]) -> str:
+    """The energy scores of the run and of baselines."""
+    tiles = []
+    for name, system in comparison["systems"].items():
+        remark = f"± {2 * system['energy_score_se']:.1g}"
+        if "verdict" in system:
+            remark += f", the model is {IS[system['verdict']]}"
+        tiles.append(
+            _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "")
+        )
+    return (
+        f'<dl class="scores">{"".join(tiles)}</dl><p class="plain">Energy scores on {comparison["tests"]} '
+        "held-out examples: lower is better; ± is two standard errors.</p>"
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _main_row(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:

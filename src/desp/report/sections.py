@@ -4,13 +4,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from desp.comparison.rows import is_compared
+from desp.comparison.words import sentence, spread_verdict
+from desp.report import own_data
+from desp.report.aligned import aligned_tables
 from desp.report.figures.grid import case_grid, prediction_grid
 from desp.report.figures.plots import ablation_picture, calibration_picture, learning_curves
 from desp.report.figures.points import Axes2D
 from desp.report.folder import RunRecord
 from desp.report.numbers import duration, is_number, readable
+from desp.report.own_data import comparison_of
 from desp.report.subsets import subset_tables
-from desp.report.tables import flatten, folded, names_table, rows_table, settings_tables
+from desp.report.tables import flatten, folded, names_table, picture, rows_table, settings_tables
 from desp.results import ablation_headings
 from desp.runs.folder import WRITTEN_BY
 
@@ -47,29 +52,39 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[_Sect
         chains: what the animation shows; None without an animation.
     """
     varies = record.method is None or record.stochastic_steps is not None
+    if comparison_of(record) is not None and record.ablation is None:
+        varies = False  # own data have the paper's ablation only where it was asked for
     ablation = [_Section("ablation", "Ablation of S/T", _ablation(record))] if varies else []
     return [
         _Section("predictions", "Predictions", _predictions(record)),
+        *_own_data(record),
         _Section("chain", "From start to prediction", _chain(record, chains)),
         _Section("learning", "Learning curves", _learning(record)),
         *ablation,
         *_cases(record),
-        *_spread(record),
+        *([] if comparison_of(record) else _spread(record)),
         _Section("evaluation", "Evaluation", _evaluation(record)),
         _Section("settings", "Settings", settings_tables(record.settings)),
         _Section("provenance", "Provenance", _provenance(record)),
     ]
 
 
+def _own_data(record: RunRecord) -> list[_Section]:
+    """What own data have beside all others: baselines, errors of features, sizes; and calibration beside them."""
+    comparison = comparison_of(record)
+    if comparison is None:
+        return []
+    confused = own_data.sizes(comparison)
+    return [
+        _Section("compared", "Beside simpler ways", own_data.compared(comparison)),
+        _Section("features", "Error of each feature", own_data.feature_errors(comparison)),
+        *([_Section("sizes", "Sizes", confused)] if confused else []),
+        *_spread(record),
+    ]
+
+
 def _missing(what: str, file: str) -> str:
     return f'<p class="missing">{escape(what)} Created by <code>{escape(WRITTEN_BY[file])}</code>.</p>'
-
-
-def _picture(svg: bytes, description: str, caption: str = "", kind: str = "") -> str:
-    """An SVG inside the page, with its description for those who cannot see it."""
-    drawn = svg.decode("utf-8").replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
-    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f'<figure><div class="{kind}">{drawn}</div>{below}</figure>'
 
 
 _ONE_ANSWER = (
@@ -90,7 +105,9 @@ def _has_energy(record: RunRecord) -> bool:
 
 
 def _predictions(record: RunRecord) -> str:
-    samples = record.samples or {}
+    if (shown := own_data.shown_of(record)) is not None:
+        return own_data.predictions(shown)
+    samples = own_data.cases_of(record) or record.samples or {}
     examples = samples.get("examples") or []
     if not examples:
         return _missing("There are no predictions yet: they need a trained model.", "samples.json")
@@ -100,48 +117,11 @@ def _predictions(record: RunRecord) -> str:
     if all("items" in item for item in examples):
         return subset_tables(examples, same)
     if all("elements" in item for item in examples):
-        return _aligned(examples, same)
+        return aligned_tables(examples, same, own_data.cases_note(examples))
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
-    note += f"{_ENERGIES if _has_energy(record) else ''}</p>"
-    return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
-
-
-# Numbers of an element of the input that are listed; of more, the first ones.
-_MOST_NUMBERS = 4
-
-
-def _aligned(examples: list[dict[str, Any]], same: bool) -> str:
-    """A table for each input: its elements, each beside its own in the true and in the predicted sets; `same` if
-    all predictions are."""
-    draws = "The method gives one answer." if same else "Predictions are separate draws from the model."
-    note = (
-        "<p class='note'>One table for each input, one row for each of its elements: what is true of it, in all "
-        f"answers that are known, and what was predicted. {draws}</p>"
-    )
-    tables = []
-    for item in examples:
-        columns = {
-            **{f"true {number}": rows for number, rows in enumerate(item["truth"], start=1)},
-            **{
-                f"prediction {number}": sample["set"]
-                for number, sample in enumerate(item["samples"][: 1 if same else None], start=1)
-            },
-        }
-        rows = [
-            {
-                "element": number + 1,
-                "input": _first_numbers(element),
-                **{name: sets[number] for name, sets in columns.items()},
-            }
-            for number, element in enumerate(item["elements"])
-        ]
-        tables.append(f"<h3>{escape(str(item.get('label', '')))}</h3>{rows_table(rows)}")
-    return note + "".join(tables)
-
-
-def _first_numbers(element: list[float]) -> list[Any]:
-    more = len(element) - _MOST_NUMBERS
-    return element if more <= 0 else [*element[:_MOST_NUMBERS], f"{more} more"]
+    cases = own_data.cases_note(examples)
+    note += f"{' ' + cases if cases else ''}{_ENERGIES if _has_energy(record) else ''}</p>"
+    return note + picture(prediction_grid(samples), description, _scale_note(samples), "wide")
 
 
 def _scale_note(samples: dict[str, Any]) -> str:
@@ -202,7 +182,7 @@ def _learning(record: RunRecord) -> str:
     curves = learning_curves(record)
     if not curves:
         return _missing("Nothing has been logged yet.", "log.jsonl")
-    pictures = "".join(_picture(image, description) for image, description in curves)
+    pictures = "".join(picture(image, description) for image, description in curves)
     note = (
         "Where there are faint lines, they are the logged values and strong lines their running means; a curve of "
         "few values has the values alone."
@@ -229,11 +209,11 @@ def _ablation(record: RunRecord) -> str:
     )
     name = str(record.ablation.get("score_name") or "score")
     description = f"Energy on the left axis and {name} on the right axis against S/T."
-    picture = _picture(ablation_picture(record.ablation), description, kind="ablation")
+    drawn = picture(ablation_picture(record.ablation), description, kind="ablation")
     headings = ablation_headings(record.ablation)
     rows = [{headings.get(name, name): row[name] for name in row} for row in record.ablation["rows"]]
     table = folded("Numbers", rows_table(rows))
-    return f'<p class="note">{escape(note)}</p>{picture}{table}'
+    return f'<p class="note">{escape(note)}</p>{drawn}{table}'
 
 
 def _cases(record: RunRecord) -> list[_Section]:
@@ -249,8 +229,8 @@ def _cases(record: RunRecord) -> list[_Section]:
     )
     groups = ", ".join(dict.fromkeys(str(case.get("group", "")) for case in cases))
     description = f"{len(cases)} true sets beside their predictions: {groups}."
-    picture = _picture(case_grid(cases, axes), description, kind="wide")
-    return [_Section("cases", "Best, median and worst", f'<p class="note">{escape(note)}</p>{picture}')]
+    drawn = picture(case_grid(cases, axes), description, kind="wide")
+    return [_Section("cases", "Best, median and worst", f'<p class="note">{escape(note)}</p>{drawn}')]
 
 
 def _spread(record: RunRecord) -> list[_Section]:
@@ -268,13 +248,20 @@ def _spread(record: RunRecord) -> list[_Section]:
         "is the level; by chance, 19 of 20 bars end in the band."
     )
     description = f"Shares of the ranks 0 to {len(shares) - 1} of true sets among predictions."
-    picture = _picture(calibration_picture(shares, inputs), description)
-    return [_Section("spread", "Is the spread right?", f'<p class="note">{escape(note)}</p>{picture}')]
+    drawn = picture(calibration_picture(shares, inputs), description, kind="narrow")
+    found = spread_verdict(shares, inputs, ranks.get("p_value"))
+    words = (
+        f"{sentence([found.words])} The mean rank of the truth is {found.mean_rank:.2f} of 0 to 1, where 0.50 is "
+        f"right, and {2 * found.error:.2f} more or less may be chance."
+    )
+    verdict = f'<p class="plain">{escape(words)}</p>'
+    return [_Section("spread", "Is the spread right?", f'{verdict}<p class="note">{escape(note)}</p>{drawn}')]
 
 
 def _evaluation(record: RunRecord) -> str:
     evaluation = record.evaluation or {}
     rows, details = evaluation.get("rows") or [], evaluation.get("details") or {}
+    rows = [row for row in rows if not is_compared(row)]  # these have a section of their own
     if not rows and not details:
         return _missing("There are no scores yet.", "evaluation.json")
     note = "<p class='note'>Values are unscaled (8.8e-5, not 8.8). A dash means unknown.</p>"

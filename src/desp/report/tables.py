@@ -1,4 +1,4 @@
-"""Tables of the page, as HTML. Every text from a file goes through `escape`."""
+"""Tables and frames of pictures of the page, as HTML. Every text from a file goes through `escape`."""
 
 from collections.abc import Iterable
 from html import escape
@@ -19,6 +19,28 @@ def number_html(value: Any) -> str:
     if not is_number(value):
         return escape(readable(value))
     return f'<data value="{value!r}" title="{value!r}">{escape(readable(value))}</data>'
+
+
+def picture(svg: bytes, description: str, caption: str = "", kind: str = "") -> str:
+    """An SVG inside the page, with its description for those who cannot see it."""
+    drawn = svg.decode("utf-8").replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure><div class="{kind}">{drawn}</div>{below}</figure>'
+
+
+def plain_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Texts, of which the first of each row is its heading and the others are numbers or words."""
+    first, *others = (escape(text) for text in heads)
+    head = f'<th scope="col">{first}</th>' + "".join(
+        f'<th scope="col" class="number">{text}</th>' for text in others
+    )
+    body = "".join(f"<tr>{_plain_cells([escape(text) for text in row])}</tr>" for row in rows)
+    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _plain_cells(texts: list[str]) -> str:
+    cells = "".join(f'<td class="number">{text}</td>' for text in texts[1:])
+    return f'<th scope="row">{texts[0]}</th>{cells}'
 
 
 def seed_count(row: dict[str, Any]) -> int | None:

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from desp.errors import SettingsError
 from desp.metrics.base import describe
@@ -14,14 +13,21 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
-from desp.runs.folder import RunFolder, differences
+from desp.runs.folder import LoadedRun, RunFolder, differences
+from desp.runs.judge import Comparison, compare, verdict_of
+from desp.runs.log import read_log, training_words, validations
 from desp.runs.provenance import provenance
-from desp.runs.shown import drawing_axes, file_uri, image_uri
+from desp.runs.shown import chosen_cases, drawing_axes, rounded, shown_values
+from desp.sets import SetBatch
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
 from desp.tasks import EvaluationSetup, ShownExample
+from desp.tasks.base import shown_example
+from desp.tasks.scoring import Evaluation, Predicted
 
 FRAMES = 60
+# Predictions of each of the best, median and worst examples.
+SHOWN_SETS = 6
 
 
 def evaluate_run(
@@ -46,44 +52,91 @@ def evaluate_run(
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
     run = folder.open()
-    settings, task, predictor = run.settings, run.task, run.predictor
+    task, predictor = run.task, run.predictor
     if distance != "chamfer" and not task.compares_collections:
         raise SettingsError(
             f"The task '{task.name}' reports no coverage, minimum_matching_distance or "
             "nearest_neighbour_accuracy, which --distance is for. Leave it out."
         )
     counts, began = task.protocol(protocol), time.monotonic()
-    setup = EvaluationSetup(predictor, run.seed, samples, counts, distance=distance, progress=progress)
+    kept: list[Predicted] = []
+    shared: dict[str, Any] = {"distance": distance, "progress": progress, "keep": kept.append}
+    setup = EvaluationSetup(predictor, run.seed, samples, counts, **shared)
     evaluation = task.evaluate(setup)
-    summary = folder.read(folder.summary_file) or {}
-    recipe = get_recipe(settings.recipe)
+    judged, examples = _judged(folder, run, setup, evaluation, kept)
     result: dict[str, Any] = {
-        "recipe": settings.recipe,
-        "table": recipe.table,
-        "task": recipe.task,
-        "system": recipe.system,
-        "scored": recipe.scored,
+        **_recipe_facts(run),
         "protocol": {"name": protocol, **asdict(counts)},
-        "seed": run.seed,
         "data": evaluation.data or task.data_label,
-        "data_source": data_slug(settings, task.data_name),
         "metrics": describe(task.metrics, [*evaluation.raw, *evaluation.returned]),
         "scores": {"raw": evaluation.raw, "returned": evaluation.returned},
         "real_data": evaluation.real_data,
         "details": evaluation.details,
         "energy": evaluation.energy,
-        "training": {name: summary.get(name) for name in _TRAINING_FACTS} | {"parts": folder.parts()},
+        **judged,
+        **_training_facts(folder, run),
         "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
-        "settings": {"schema": SCHEMA, **to_json(replace(settings, method=predictor.method_settings))},
-        "changed_settings": changed_settings(folder),
     }
     result = without_nonfinite(result)  # NaN is no JSON; tables take null for a number that could not be had
     rows = rows_of([result])
     written: dict[str, Any] = {"rows": rows, "details": evaluation.details, "result": result}
     if evaluation.cases:
         written |= {"axes": task.axes, "cases": evaluation.cases}
+    if examples:
+        written |= {"axes": drawing_axes(run), "examples": examples}
     write_json(folder.evaluation_file, written)
     return result, rows
+
+
+def _recipe_facts(run: LoadedRun) -> dict[str, Any]:
+    """Which recipe, seed and data a result is of."""
+    recipe = get_recipe(run.settings.recipe)
+    return {
+        "recipe": recipe.name,
+        **{name: getattr(recipe, name) for name in ("table", "task", "system", "scored")},
+        "seed": run.seed,
+        "data_source": data_slug(run.settings, run.task.data_name),
+    }
+
+
+def _training_facts(folder: RunFolder, run: LoadedRun) -> dict[str, Any]:
+    """How a run was trained, and with what settings."""
+    summary = folder.read(folder.summary_file) or {}
+    return {
+        "training": {name: summary.get(name) for name in _TRAINING_FACTS} | {"parts": folder.parts()},
+        "settings": {"schema": SCHEMA, **to_json(replace(run.settings, method=run.predictor.method_settings))},
+        "changed_settings": changed_settings(folder),
+    }
+
+
+def _training_words(folder: RunFolder, run: LoadedRun) -> str:
+    ended = (folder.read(folder.summary_file) or {}).get("verdict")
+    higher = run.settings.training.validation_mode == "max"
+    return training_words(validations(read_log(folder.log_file)), ended, higher_is_better=higher)
+
+
+def _judged(
+    folder: RunFolder, run: LoadedRun, setup: EvaluationSetup, evaluation: Evaluation, kept: list[Predicted]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Of tasks with baselines the comparison with them and a verdict, for results, and the best, median and worst
+    examples, for pictures; else nothing."""
+    pairs = run.task.baseline_data()
+    if pairs is None or not kept:
+        return {}, []
+    scored = run.task.scored_examples(run.seed, setup.protocol)
+    found = compare(setup, kept[-1], scored, pairs)
+    verdict = verdict_of(found, evaluation.details.get("calibration"), _training_words(folder, run))
+    if not isinstance(found, Comparison):
+        return {"comparison": None, "verdict": {**verdict, "not_compared": found}}, []
+    examples = []
+    for group, value, place in chosen_cases(found.ranking):
+        own = slice(place * setup.samples, (place + 1) * setup.samples)
+        sets = SetBatch(kept[-1].returned.elements[own], kept[-1].returned.mask[own]).to("cpu").to_ragged()
+        energies = setup.predictor.raw_energy(kept[-1].code[place : place + 1], kept[-1].raw[own], setup.samples)
+        example = shown_example(f"held-out example {place + 1}", scored[place])
+        shown = shown_values(run, example, sets[:SHOWN_SETS], energies.flatten()[:SHOWN_SETS])
+        examples.append({**shown, "group": group, "energy_score": value})
+    return {"comparison": found.values, "verdict": verdict}, examples
 
 
 _TRAINING_FACTS = (
@@ -124,47 +177,16 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
     """Predict sets for the task's examples and write them to ``samples.json``, with one more chain for each
     example to animate."""
     run = folder.open()
-    seed, task, predictor = run.seed, run.task, run.predictor
-    examples = [_shown(predictor, example, samples, seed) for example in task.shown_examples(seed)]
+    task = run.task
+    examples = [_shown(run, example, samples) for example in task.shown_examples(run.seed)]
     values = {"task": task.name, "one_answer": task.one_answer, "axes": drawing_axes(run), "examples": examples}
     write_json(folder.samples_file, values)
 
 
-def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: int) -> dict[str, Any]:
-    prediction = predictor.predict_one(example.x, samples, seed=seed)
-    columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
-    given = predictor.given_presence(example.x)
-    # Where outputs are aligned with them, the elements of the input: each has its own in every set.
-    elements = {} if given is None else {"elements": _rounded(example.x[given][:, :-1])}
-    drawn_over = predictor.shape.input_kind == "image" and predictor.shape.description.boxes
-    return {
-        "label": example.label,
-        "input": example.input,
-        **({"image": image_uri(example.x)} if drawn_over else {}),
-        **elements,
-        **_items(example),
-        "truth": [_rounded(item[:, columns]) for item in example.truth],
-        "samples": [
-            {"set": _rounded(item[:, columns]), "energy": float(energy)}
-            for item, energy in zip(prediction.sets, prediction.energies, strict=True)
-        ],
-        "chain": _chain(predictor, example, seed),
-    }
-
-
-def _items(example: ShownExample) -> dict[str, Any]:
-    """The elements as people know them, with small pictures, where a task tells."""
-    if not example.items:
-        return {}
-    items = [
-        {
-            "name": item.name,
-            "facts": list(item.facts),
-            "image": None if item.image is None else file_uri(item.image),
-        }
-        for item in example.items
-    ]
-    return {"items": items, "reasons": list(example.reasons)}
+def _shown(run: LoadedRun, example: ShownExample, samples: int) -> dict[str, Any]:
+    prediction = run.predictor.predict_one(example.x, samples, seed=run.seed)
+    shown = shown_values(run, example, prediction.sets, prediction.energies)
+    return {**shown, "chain": _chain(run.predictor, example, run.seed)}
 
 
 def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[str, Any]:
@@ -183,9 +205,4 @@ def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[st
     columns = predictor.shape.description.columns_to_draw(features)
     drawn = scaling.unscale(shown[..., :features])[..., columns]
     rows = torch.cat([drawn, shown[..., features:]], dim=-1).cpu()
-    return {"frames": [_rounded(frame) for frame in rows], "steps": kept, "energies": energies.tolist()}
-
-
-def _rounded(values: Tensor) -> list[list[float]]:
-    """Five significant digits are plenty for a picture and keep the page small."""
-    return [[float(f"{number:.5g}") for number in row] for row in values.tolist()]
+    return {"frames": [rounded(frame) for frame in rows], "steps": kept, "energies": energies.tolist()}

@@ -59,6 +59,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.settings_file = path / "settings.json"
+        self.log_file = path / "log.jsonl"
         self.summary_file = path / "summary.json"
         self.evaluation_file = path / "evaluation.json"
         self.samples_file = path / "samples.json"

@@ -3,6 +3,7 @@
 import base64
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from desp.boxes import FARTHEST_NORMALISED
+from desp.comparison.features import features_of
 from desp.data.base import to_float
 from desp.data.images import Bytes, UnusableImage, image_size, read_image
 from desp.errors import DataError, DespError
 from desp.predictor import DataShape
 from desp.runs.folder import LoadedRun
-from desp.tasks.base import default_axes
+from desp.sets import presence_mask
+from desp.tasks.base import ShownExample, default_axes
 
 # Of an image in samples.json, in pixels: five of them take some 200 kB.
 LONGEST_SIDE = 128
@@ -33,10 +36,15 @@ def drawing_axes(run: LoadedRun) -> dict[str, Any]:
 
     No data are read: a user's own may be gone when a run predicts.
     """
-    shape = run.predictor.shape
-    axes = default_axes(shape.features) if run.settings.task.own_data else run.task.axes
+    shape, own = run.predictor.shape, run.settings.task.own_data
     columns = shape.description.columns_to_draw(shape.features)
-    return axes | {"names": [axes["names"][column] for column in columns]} | _box_axes(shape, columns)
+    axes = default_axes(shape.features, shape.description.feature_columns) if own else run.task.axes
+    axes = axes | {"names": [axes["names"][column] for column in columns]} | _box_axes(shape, columns)
+    if not own:
+        return axes
+    features = features_of(shape.description, shape.features, columns)
+    names = list(shape.description.input_columns)
+    return axes | {"features": [feature.as_json() for feature in features], "input_names": names}
 
 
 def _box_axes(shape: DataShape, columns: list[int]) -> dict[str, Any]:
@@ -59,6 +67,83 @@ def _moved(columns: tuple[int, int], order: list[int]) -> list[int]:
     """A range of columns among those that are drawn, which keep its order."""
     first = order.index(columns[0])
     return [first, first + columns[1] - columns[0]]
+
+
+# -- examples --------------------------------------------------------------------------------------------
+
+
+def shown_values(
+    run: LoadedRun, example: ShownExample, sets: Sequence[Tensor], energies: Float[Tensor, " k"]
+) -> dict[str, Any]:
+    """An input with its true sets and K predicted ones, as JSON values; columns are in the order of pictures."""
+    shape = run.predictor.shape
+    columns = shape.description.columns_to_draw(shape.features)
+    return {
+        "label": example.label,
+        "input": example.input,
+        **_input_to_draw(run, example.x),
+        **_items(example),
+        "truth": [rounded(item[:, columns]) for item in example.truth],
+        "samples": [
+            {"set": rounded(item[:, columns]), "energy": float(energy)}
+            for item, energy in zip(sets, energies, strict=True)
+        ],
+    }
+
+
+def _input_to_draw(run: LoadedRun, x: Tensor) -> dict[str, Any]:
+    """An input that is more than a few numbers."""
+    shape, own = run.predictor.shape, run.settings.task.own_data
+    if shape.input_kind == "image" and shape.description.boxes:
+        return {"image": image_uri(x)}  # boxes are drawn over it
+    if shape.input_kind == "image" and own:
+        return {"input_image": image_uri(x)}
+    if shape.aligned:  # each element of the input has its own in every set
+        return {"elements": rounded(x[presence_mask(x)][:, :-1])}
+    if shape.input_kind == "set" and own:
+        return {"input_elements": rounded(x[presence_mask(x)][:, :-1])}
+    return {}
+
+
+def _items(example: ShownExample) -> dict[str, Any]:
+    """The elements as people know them, with small pictures, where a task tells."""
+    if not example.items:
+        return {}
+    items = [
+        {
+            "name": item.name,
+            "facts": list(item.facts),
+            "image": None if item.image is None else file_uri(item.image),
+        }
+        for item in example.items
+    ]
+    return {"items": items, "reasons": list(example.reasons)}
+
+
+def rounded(values: Tensor) -> list[list[float]]:
+    """Five significant digits are plenty for a picture and keep the page small."""
+    return [[float(f"{number:.5g}") for number in row] for row in values.tolist()]
+
+
+def chosen_cases(ranking: Sequence[tuple[float, int]], each: int = 2) -> list[tuple[str, float, int]]:
+    """The best, those in the middle and the worst of examples with their scores, lower is better: group, score and
+    place. Of few examples, none twice."""
+    ordered = sorted(ranking)
+    each = min(each, max(1, len(ordered) // 3))
+    middle = (len(ordered) - each) // 2
+    groups = {"best": range(each), "median": range(middle, middle + each)}
+    groups["worst"] = range(len(ordered) - each, len(ordered))
+    taken: set[int] = set()
+    chosen = []
+    for group, places in groups.items():
+        for place in places:
+            if 0 <= place < len(ordered) and place not in taken:
+                taken.add(place)
+                chosen.append((group, *ordered[place]))
+    return chosen
+
+
+# -- images ----------------------------------------------------------------------------------------------
 
 
 def image_uri(image: UInt8[Tensor, "c height width"] | Float[Tensor, "c height width"]) -> str:

@@ -35,6 +35,13 @@ class DataDescription(Checked):
     position: Columns = ()
     """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two if not
     given."""
+    input_columns: tuple[str, ...] = ()
+    """Names of the numbers of an input that is a vector, for reports."""
+    feature_columns: tuple[str, ...] = ()
+    """Names of the features of an element, one for each column, for reports. Columns of categories may be named
+    after what they mean together: kind=apple, kind=pear."""
+    feature_units: tuple[str, ...] = ()
+    """Units of the features of an element, one for each column, for reports; "" where there is none."""
 
     def __post_init__(self) -> None:
         require_setting(_ranges(self.categories, 2), "categories", RANGES, self.categories)
@@ -48,13 +55,21 @@ class DataDescription(Checked):
         named = (*self.categories, *self.boxes, *self.position)
         if not _ranges(named, 2):
             raise SettingsError(f"categories, boxes and position must not share columns, got {named!r}.")
+        for name in ("input_columns", "feature_columns"):
+            names: tuple[str, ...] = getattr(self, name)
+            different = len(set(names)) == len(names) and all(names)
+            require_setting(different, name, "names that are not empty, each once", names)
         sets = not self.aligned or self.input_kind in (None, "set")
         require_setting(sets, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
 
     def columns_to_draw(self, features: int) -> list[int]:
-        """All columns of an element, in the order in which pictures take them: the position first."""
-        first = [column for start, end in self.position for column in range(start, end)]
-        return first + [column for column in range(features) if column not in first]
+        """All columns of an element, in the order in which pictures take them: the position first, categories
+        last."""
+        first, last = (
+            [column for start, end in ranges for column in range(start, end)]
+            for ranges in (self.position, sorted(self.categories))
+        )
+        return first + [column for column in range(features) if column not in (*first, *last)] + last
 
     def check_features(self, features: int) -> None:
         """Check that all columns lie within the features of an element.
@@ -66,6 +81,10 @@ class DataDescription(Checked):
             ranges: Columns = getattr(self, name)
             within = all(last <= features for _, last in ranges)
             require_setting(within, name, f"within the {features} features of an element", ranges)
+        for name in ("feature_columns", "feature_units"):
+            words: tuple[str, ...] = getattr(self, name)
+            wanted = f"as many as an element has features, {features}"
+            require_setting(len(words) in (0, features), name, wanted, words)
 
 
 def _ranges(ranges: Any, fewest: int, most: int | None = None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource, DeviceSource
@@ -28,9 +29,9 @@ SHOWN = 5
 DRAWN = 1000
 
 
-def default_axes(features: int) -> dict[str, Any]:
-    """How to draw sets of which nothing but the number of features is known."""
-    names = [f"feature {number + 1}" for number in range(features)]
+def default_axes(features: int, known: Sequence[str] = ()) -> dict[str, Any]:
+    """How to draw sets of which nothing but the number of features, and at best their names, is known."""
+    names = list(known) or [f"feature {number + 1}" for number in range(features)]
     return {"names": names, "closed": False, "row_first": False}
 
 
@@ -151,6 +152,11 @@ class Task(ABC):
 
     def fingerprint(self) -> str | None:
         """A checksum of the data, where they could change between training and scoring."""
+        return None
+
+    def baseline_data(self) -> tuple[Dataset[Any], Dataset[Any]] | None:
+        """The (input, set) pairs that baselines may learn from, those to train on and those to validate on; None,
+        the default, where predictions are not compared with baselines."""
         return None
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:

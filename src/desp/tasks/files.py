@@ -162,6 +162,11 @@ class FilesTask(Task):
         del seed, protocol
         return self.parts[0].examples
 
+    def baseline_data(self) -> tuple[DataFile, DataFile]:
+        """All that is not held out for scoring."""
+        _, validation, training = self.parts
+        return training, validation
+
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Validation examples."""
         del seed

@@ -92,6 +92,21 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Predicted:
+    """What was predicted for the M examples that `score_examples` scores, in their order.
+
+    Attributes:
+        code: (M, ...) of the inputs.
+        raw: (M K, N, C) the sampler's output, K rows for the first example, K for the second, and so on.
+        returned: (M K, N, D) the same as sets in the user's units.
+    """
+
+    code: Tensor
+    raw: Tensor
+    returned: SetBatch
+
+
+@dataclass(frozen=True)
 class EvaluationSetup:
     """What is scored, and on how much fresh test data.
 
@@ -103,6 +118,8 @@ class EvaluationSetup:
         sampler: another one than the predictor's own.
         distance: by which collections of true and predicted sets are compared, where the task does that.
         progress: told what is scored now, how many parts are done, and of how many, by tasks that say so.
+        keep: given the predictions that `score_examples` scores, so that whoever compares them with others need
+            not make them again.
     """
 
     predictor: SetPredictor
@@ -112,6 +129,7 @@ class EvaluationSetup:
     sampler: SamplerSettings | None = None
     distance: Distance = "chamfer"
     progress: Callable[[str, int, int], None] | None = None
+    keep: Callable[[Predicted], None] | None = None
 
     def tell(self, what: str, done: int, of: int) -> None:
         """Say what begins now, how many parts of the scoring are done, and of how many."""
@@ -199,6 +217,8 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
 
     code, raw = setup.sample(inputs(), samples, "held-out chains")
     returned = predictor.unpad_sets(raw).packed()
+    if setup.keep:
+        setup.keep(Predicted(code, raw, returned))
     distances, nearest = _to_answers(predictor, returned, answers, samples)
     sizes = returned.sizes.cpu()
     true_sizes = torch.tensor(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from desp.benchmarks.own_data.problems import PROBLEMS
-from desp.benchmarks.own_data.scoring import verdict
+from desp.comparison.words import verdict
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "own-data-benchmark.md").read_text(encoding="utf-8")

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from desp.benchmarks.own_data.defaults import UserRun
-from desp.benchmarks.own_data.problem import Examples, Problem, write_file
+from desp.benchmarks.own_data.problem import Problem, write_file
 from desp.benchmarks.own_data.problems import PROBLEMS, choose_problems
 from desp.categories import are_one_hot
+from desp.comparison.examples import Examples
 from desp.data.files import read_data_file
 from desp.errors import SettingsError
 from desp.randomness import make_generator

@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from desp.benchmarks.own_data.problem import Examples, Problem, write_file
-from desp.benchmarks.own_data.scoring import Answers
+from desp.benchmarks.own_data.problem import Problem, write_file
+from desp.comparison.examples import Examples
+from desp.comparison.scoring import Answers
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
 from desp.sets import SetBatch

@@ -11,42 +11,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from desp.comparison.examples import Examples
+from desp.comparison.scoring import Rule
 from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import DataDescription, InputKind
 from desp.storage import write_bytes
-
-
-@dataclass(frozen=True)
-class Examples:
-    """M inputs, each with a set.
-
-    Attributes:
-        inputs: (M, ...); sets are padded, (M, N, D + 1), with presence as last feature.
-        sets: one of the valid sets of each input.
-        answers: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
-    """
-
-    inputs: Tensor
-    sets: SetBatch
-    answers: tuple[SetBatch, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.sets)
-
-    def part(self, places: Int[Tensor, " p"]) -> "Examples":
-        """The examples at these places."""
-        return Examples(
-            self.inputs[places], _part(self.sets, places), tuple(_part(item, places) for item in self.answers)
-        )
-
-
-def _part(sets: SetBatch, places: Tensor) -> SetBatch:
-    return SetBatch(sets.elements[places], sets.mask[places])
-
-
-Rule = Callable[[Tensor, SetBatch], Float[Tensor, " m"]]
-"""How far sets (M, N, D) are from a law that all valid sets of their inputs obey; 0: not at all."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +108,3 @@ def first_rows(sizes: Int[Tensor, " m"], rows: int) -> Bool[Tensor, "m n"]:
 def as_sets(elements: Float[Tensor, "m n d"], mask: Bool[Tensor, "m n"]) -> SetBatch:
     """Sets whose absent rows are zero and stand last."""
     return SetBatch(elements, mask).packed()
-
-
-def chosen(which: Int[Tensor, " m"], options: tuple[SetBatch, ...]) -> SetBatch:
-    """For each example the set of the option that `which` names."""
-    elements, masks = (torch.stack([getattr(item, name) for item in options]) for name in ("elements", "mask"))
-    examples = torch.arange(len(which))
-    return SetBatch(elements[which, examples], masks[which, examples])

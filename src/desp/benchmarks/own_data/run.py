@@ -10,10 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import desp
-from desp.benchmarks.own_data.baselines import any_sets, nearest_neighbours, plain_mlp
 from desp.benchmarks.own_data.defaults import UserRun
 from desp.benchmarks.own_data.problem import Problem
-from desp.benchmarks.own_data.scoring import Answers, Ruler, score, verdict
+from desp.comparison.baselines import any_sets, nearest_neighbours
+from desp.comparison.mlp import Effort, plain_mlp
+from desp.comparison.ruler import Ruler
+from desp.comparison.scoring import Answers, score
+from desp.comparison.words import verdict
 from desp.errors import SettingsError
 from desp.recipes import get_recipe
 from desp.runs.folder import differences
@@ -77,17 +80,19 @@ def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
         user = UserRun(problem, options.settings, seed, Path(folder))
         split, file = user.split, user.examples
         known, training, validation = (file.part(item) for item in (split.known, split.training, split.validation))
-        ruler = Ruler.of(problem, known.sets)
+        ruler, kind = Ruler.of(known.sets, problem.description, problem.sizes[1]), problem.input_kind(known)
         tell(f"{problem.name}: neighbours")
-        shared = problem, ruler, known, tests, samples, seed
-        answers: dict[str, Answers] = {"knn": nearest_neighbours(*shared), "random": any_sets(*shared)}
+        answers: dict[str, Answers] = {
+            "knn": nearest_neighbours(ruler, kind, known, tests, samples, seed),
+            "random": any_sets(ruler, known, tests, samples, seed),
+        }
         tell(f"{problem.name}: desp")
         answers["desp"] = user.predict(tests, samples, 60 * options.minutes)
         tell(f"{problem.name}: MLP")
-        seconds = answers["desp"].train_seconds
-        answers["mlp"] = plain_mlp(problem, ruler, training, validation, tests, samples, seed, seconds)
+        effort = Effort(answers["desp"].train_seconds)
+        answers["mlp"] = plain_mlp(ruler, kind, training, validation, tests, samples, seed, effort)
     tell(f"{problem.name}: scores")
-    scores = {name: score(problem, ruler, tests, item, seed) for name, item in answers.items()}
+    scores = {name: score(ruler, tests, item, seed, problem.rule) for name, item in answers.items()}
     systems = {name: item.row(None if name == "knn" else scores["knn"]) for name, item in scores.items()}
     systems["desp"]["energy_scores"] = [round(value, 5) for value in scores["desp"].energy.tolist()]
     paired = systems["desp"]["minus_knn"]

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.benchmarks.own_data.problem import Examples, as_sets, first_rows, normal, uniform, whole
+from desp.benchmarks.own_data.problem import as_sets, first_rows, normal, uniform, whole
 from desp.boxes import centres_to_corners
+from desp.comparison.examples import Examples
 from desp.sets import SetBatch
 
 POINTS = 500

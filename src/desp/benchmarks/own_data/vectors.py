@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.benchmarks.own_data.problem import Examples, as_sets, chosen, first_rows, normal, uniform, whole
+from desp.benchmarks.own_data.problem import as_sets, first_rows, normal, uniform, whole
+from desp.comparison.examples import Examples, chosen
 from desp.sets import SetBatch
 
 PION_MASS = 0.14

@@ -87,13 +87,19 @@ def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") 
         raise RunError(f"The sets in samples.json have elements of different numbers of features. {again}")
     gap = 1 if left and right else 0
     rows = [
-        (str(example.get("label", "")), [*true, *[None] * (left - len(true) + gap), *predicted])
+        (_row_label(example), [*true, *[None] * (left - len(true) + gap), *predicted])
         for example, true, predicted in zip(examples, truth, predictions, strict=True)
     ]
     heads = [("truth", TRUTH, slice(0, left)), ("predictions", PREDICTION, slice(left + gap, left + gap + right))]
     heads = [head for head in heads if head[2].start < head[2].stop]
     widths = [1.0] * left + [_GAP] * gap + [1.0] * right
     return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, heads, image_format)
+
+
+def _row_label(example: dict[str, Any]) -> str:
+    """What a row shows; of best, median and worst examples which of them it is."""
+    label, group = str(example.get("label", "")), example.get("group")
+    return f"{group}\n{label}" if group else label
 
 
 def _predicted(sample: dict[str, Any], image: Image | None) -> _Cell:

@@ -229,6 +229,29 @@ def _spans_decades(values: Points) -> bool:
     return bool(known.size > 0 and known.min() > 0 and known.max() / known.min() > 10)
 
 
+def systems_picture(values: Sequence[tuple[str, float, float]], label: str) -> bytes:
+    """A score of each system, from top to bottom, with intervals of two standard errors.
+
+    Args:
+        values: name, score and standard error; the first is the model's.
+        label: what the score is.
+    """
+    with style():
+        figure = new_figure(5.6, 0.32 * len(values) + 0.5)
+        axes = figure.add_subplot()
+        plain_axes(axes)
+        for place, (_, value, error) in enumerate(values):
+            colour = PREDICTION if place == 0 else TRUTH
+            axes.errorbar(
+                value, place, xerr=2 * error, fmt="o", color=colour, markersize=5, linewidth=1.6, capsize=3
+            )
+        axes.set_yticks(range(len(values)), [name for name, _, _ in values], parse_math=False)
+        axes.set_ylim(len(values) - 0.5, -0.5)
+        axes.set_xlim(left=min(0.0, *(value - 2.5 * error for _, value, error in values)))
+        axes.set_xlabel(label)
+        return render(figure)
+
+
 def calibration_picture(shares: Sequence[float], inputs: int) -> bytes:
     """Bars of the share of each rank, with the share that a calibrated predictor has on average.
 

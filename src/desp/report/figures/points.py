@@ -62,6 +62,7 @@ class Axes2D:
         categories: columns (first, end) of the one-hot class of a box.
         classes: their names; may be fewer than there are.
         extent: width and height of the image, in the units of boxes.
+        numbers: how many columns come before those of categories; None where that is not known.
     """
 
     names: tuple[str, ...] = ()
@@ -71,6 +72,7 @@ class Axes2D:
     categories: tuple[int, int] | None = None
     classes: tuple[str, ...] = ()
     extent: tuple[float, float] | None = None
+    numbers: int | None = None
 
     @classmethod
     def from_samples(cls, samples: dict[str, Any]) -> "Axes2D":
@@ -80,7 +82,9 @@ class Axes2D:
         boxes = _pair(axes.get("boxes"))
         row_first = boxes is None and bool(axes.get("row_first", axes.get("image_rows")))
         categories, extent = _pair(axes.get("categories")), _pair(axes.get("extent"))
-        return cls(names, bool(axes.get("closed")), row_first, boxes, categories, classes, extent)
+        described = axes.get("features")
+        numbers = None if described is None else sum(not item.get("classes") for item in described)
+        return cls(names, bool(axes.get("closed")), row_first, boxes, categories, classes, extent, numbers)
 
     def name(self, feature: int) -> str:
         """The name of a feature, counted from 0."""

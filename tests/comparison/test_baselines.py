@@ -6,18 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from desp.benchmarks.own_data.baselines import (
-    any_sets,
-    flat_inputs,
-    input_distances,
-    matched_loss,
-    nearest_neighbours,
-    plain_mlp,
-    standardised,
-)
-from desp.benchmarks.own_data.problem import Examples, Problem
+from desp.benchmarks.own_data.problem import Problem
 from desp.benchmarks.own_data.problems import PROBLEMS, choose_problems
-from desp.benchmarks.own_data.scoring import Ruler, score
+from desp.comparison.baselines import any_sets, input_distances, nearest_neighbours, standardised
+from desp.comparison.examples import Examples
+from desp.comparison.mlp import Effort, flat_inputs, matched_loss, plain_mlp
+from desp.comparison.ruler import Ruler
+from desp.comparison.scoring import score
 from desp.errors import DataError
 from desp.randomness import make_generator
 from desp.sets import SetBatch
@@ -28,6 +23,10 @@ SEVERAL = choose_problems(("few", "orders", "boxes", "groups", "clusters", "elli
 each = pytest.mark.parametrize("problem", SEVERAL, ids=lambda problem: problem.name)
 
 
+def ruler_of(problem: Problem, known: Examples) -> Ruler:
+    return Ruler.of(known.sets, problem.description, problem.sizes[1])
+
+
 def parts(problem: Problem, *counts: int) -> list[Examples]:
     return [problem.make(count, make_generator(index)) for index, count in enumerate(counts)]
 
@@ -35,13 +34,15 @@ def parts(problem: Problem, *counts: int) -> list[Examples]:
 @each
 def test_baselines_give_k_sets_and_one(problem: Problem) -> None:
     known, tests = parts(problem, 100, 5)
-    ruler = Ruler.of(problem, known.sets)
-    shared = problem, ruler, known, tests, SAMPLES, 0
-    found = [nearest_neighbours(*shared), any_sets(*shared)]
-    found.append(plain_mlp(problem, ruler, known, known, tests, SAMPLES, 0, seconds=0.1))
+    ruler, kind = ruler_of(problem, known), problem.input_kind(known)
+    found = [
+        nearest_neighbours(ruler, kind, known, tests, SAMPLES, 0),
+        any_sets(ruler, known, tests, SAMPLES, 0),
+        plain_mlp(ruler, kind, known, known, tests, SAMPLES, 0, Effort(0.1)),
+    ]
     for answers in found:
         assert (len(answers.samples), len(answers.best)) == (5 * SAMPLES, 5)
-        numbers = score(problem, ruler, tests, answers, 0)
+        numbers = score(ruler, tests, answers, 0)
         assert bool(torch.isfinite(numbers.energy).all())
         if problem.description.aligned:
             assert numbers.numbers["right_size"] == 1
@@ -52,7 +53,7 @@ def test_neighbours_are_the_nearest_in_standardised_inputs() -> None:
     known, tests = parts(problem, 200, 6)
     known = replace(known, inputs=known.inputs * torch.tensor([1.0, 1e6]))
     tests = replace(tests, inputs=tests.inputs * torch.tensor([1.0, 1e6]))
-    answers = nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 50, 0)
+    answers = nearest_neighbours(ruler_of(problem, known), problem.input_kind(known), known, tests, 50, 0)
     scaled, own = (item.inputs / known.inputs.std(dim=0, correction=0) for item in (known, tests))
     for index in range(6):
         nearest = (scaled - own[index]).norm(dim=1).argsort()[:10]
@@ -65,7 +66,7 @@ def test_neighbours_are_the_nearest_in_standardised_inputs() -> None:
 def test_no_neighbour_is_given_twice_before_all_were() -> None:
     (problem,) = choose_problems(("few",))
     known, tests = parts(problem, 60, 3)
-    answers = nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 10, 0)
+    answers = nearest_neighbours(ruler_of(problem, known), problem.input_kind(known), known, tests, 10, 0)
     for index in range(3):
         given = answers.samples.elements[10 * index : 10 * index + 10].flatten(1)
         assert len(given.unique(dim=0)) == 10
@@ -88,7 +89,7 @@ def test_aligned_labels_are_carried_over_to_the_matching_items() -> None:
     size = int(known.sets.sizes[0])
     order[:size] = order[:size].flip(0)
     tests = Examples(known.inputs[:1, order], SetBatch(known.sets.elements[:1, order], known.sets.mask[:1, order]))
-    answers = nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 40, 0)
+    answers = nearest_neighbours(ruler_of(problem, known), problem.input_kind(known), known, tests, 40, 0)
     same = (answers.samples.elements == tests.sets.elements).flatten(1).all(dim=1)
     assert bool(same.any())
 
@@ -97,7 +98,7 @@ def test_too_few_sets_of_a_size_are_an_error() -> None:
     (problem,) = choose_problems(("groups",))
     known, tests = parts(problem, 20, 5)
     with pytest.raises(DataError, match="fewer than 10 known sets of its size"):
-        nearest_neighbours(problem, Ruler.of(problem, known.sets), known, tests, 4, 0)
+        nearest_neighbours(ruler_of(problem, known), problem.input_kind(known), known, tests, 4, 0)
 
 
 def test_the_loss_is_that_of_the_best_assignment() -> None:
@@ -124,12 +125,23 @@ def test_the_loss_is_that_of_the_best_assignment() -> None:
 def test_an_mlp_learns_what_has_one_answer() -> None:
     (problem,) = choose_problems(("few",))
     training, validation, tests = parts(problem, 300, 50, 50)
-    ruler = Ruler.of(problem, training.sets)
-    shared = problem, ruler, training, tests, SAMPLES, 0
-    random = score(problem, ruler, tests, any_sets(*shared), 0)
-    answers = plain_mlp(problem, ruler, training, validation, tests, SAMPLES, 0, seconds=3.0)
-    assert float(score(problem, ruler, tests, answers, 0).energy.mean()) < 0.4 * float(random.energy.mean())
-    assert answers.train_seconds < 10
+    ruler = ruler_of(problem, training)
+    random = score(ruler, tests, any_sets(ruler, training, tests, SAMPLES, 0), 0)
+    steps: list[int] = []
+    effort = Effort(torch.inf, 600, steps.append)
+    answers = plain_mlp(ruler, "vector", training, validation, tests, SAMPLES, 0, effort)
+    assert float(score(ruler, tests, answers, 0).energy.mean()) < 0.4 * float(random.energy.mean())
+    assert answers.facts == {"steps": 600}
+    assert steps == [100, 200, 300, 400, 500, 600]
+
+
+def test_any_sets_come_again_only_after_all_others() -> None:
+    (problem,) = choose_problems(("few",))
+    known, tests = parts(problem, 3, 2)
+    answers = any_sets(ruler_of(problem, known), known, tests, 7, 0)
+    for index in range(2):
+        given = [tuple(item.flatten().tolist()) for item in answers.samples.elements[7 * index : 7 * index + 7]]
+        assert sorted(map(given.count, set(given))) == [2, 2, 3]
 
 
 def test_rows_of_input_sets_have_an_order_of_their_own_unless_aligned() -> None:

@@ -3,22 +3,18 @@
 import itertools
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 
-from desp.benchmarks.own_data.problem import Examples, Problem
-from desp.benchmarks.own_data.problems import choose_problems
-from desp.benchmarks.own_data.scoring import Answers, Ruler, mean_and_error, score, verdict
+from desp.comparison.examples import Examples
+from desp.comparison.ruler import Ruler
+from desp.comparison.scoring import Answers, mean_and_error, score
+from desp.comparison.words import verdict
 from desp.sets import SetBatch
+from desp.settings import DataDescription
 
 Set = list[list[float]]
-
-
-def problem(**changes: Any) -> Problem:
-    (known,) = choose_problems(("few",))
-    return replace(known, sizes=(0, 2), rule=None, **changes)
 
 
 def plain_ruler(size: int = 2, features: int = 2, *, aligned: bool = False) -> Ruler:
@@ -56,7 +52,7 @@ def tiny() -> tuple[Examples, Answers]:
 
 
 def test_energy_and_best_by_brute_force() -> None:
-    found = score(problem(), plain_ruler(), *tiny(), seed=0)
+    found = score(plain_ruler(), *tiny(), seed=0)
     for index, (truth, samples) in enumerate(zip(TRUTH, SAMPLES, strict=True)):
         near = sum(brute_force(truth, item, 2) for item in samples) / 3
         apart = sum(brute_force(a, b, 2) for a, b in itertools.permutations(samples, 2)) / 6
@@ -68,9 +64,9 @@ def test_energy_and_best_by_brute_force() -> None:
 
 def test_differences_are_paired() -> None:
     tests, answers = tiny()
-    ours = score(problem(), plain_ruler(), tests, answers, seed=0)
+    ours = score(plain_ruler(), tests, answers, seed=0)
     perfect = replace(answers, samples=batch([item for item in TRUTH for _ in range(3)]), best=batch(TRUTH))
-    other = score(problem(), plain_ruler(), tests, perfect, seed=0)
+    other = score(plain_ruler(), tests, perfect, seed=0)
     row = ours.row(other)
     each = ours.energy - other.energy
     assert row["minus_knn"]["energy_score"] == pytest.approx(float(each.mean()))
@@ -83,7 +79,7 @@ def test_differences_are_paired() -> None:
 def test_the_best_answer_may_be_any_valid_one() -> None:
     tests, answers = tiny()
     several = replace(tests, answers=(tests.sets, answers.best))
-    assert float(score(problem(), plain_ruler(), several, answers, seed=0).best.max()) == 0
+    assert float(score(plain_ruler(), several, answers, seed=0).best.max()) == 0
 
 
 def test_the_order_of_elements_does_not_matter_unless_aligned() -> None:
@@ -105,11 +101,18 @@ def test_units_are_medians_and_deciles() -> None:
     values[-1] = 1e9  # an outlier changes nothing
     elements = torch.stack([values, torch.full((101,), 3.0), (values > 50).float(), (values <= 50).float()], dim=1)
     sets = SetBatch(elements.unsqueeze(1), torch.ones(101, 1, dtype=torch.bool))
-    (with_kinds,) = choose_problems(("orders",))
-    described = replace(with_kinds, description=replace(with_kinds.description, categories=((2, 4),)))
-    ruler = Ruler.of(described, sets)
+    ruler = Ruler.of(sets, DataDescription(categories=((2, 4),)), 1)
     assert ruler.offset.tolist() == [50.0, 3.0, 0.0, 0.0]
     assert ruler.scale.tolist() == pytest.approx([80 / 2.563, 1.0, 1.0, 1.0])
+
+
+def test_units_of_very_many_elements_and_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.comparison.ruler.MOST_MEASURED", 100)
+    sets = SetBatch(torch.arange(1001.0).view(1, 1001, 1), torch.ones(1, 1001, dtype=torch.bool))
+    ruler = Ruler.of(sets, DataDescription(), 1001)
+    assert float(ruler.offset) == pytest.approx(500, abs=6)
+    empty = Ruler.of(SetBatch(torch.zeros(2, 3, 1), torch.zeros(2, 3, dtype=torch.bool)), DataDescription(), 3)
+    assert (empty.offset.tolist(), empty.scale.tolist()) == ([0.0], [1.0])
 
 
 def test_medoids() -> None:
@@ -119,9 +122,9 @@ def test_medoids() -> None:
 
 def test_a_rule_is_scored_where_there_is_one() -> None:
     tests, answers = tiny()
-    ruled = replace(problem(), rule=lambda _, sets: sets.sizes.float())
-    assert score(ruled, plain_ruler(), tests, answers, seed=0).numbers["rule_error"] == 1.0
-    assert "rule_error" not in score(problem(), plain_ruler(), tests, answers, seed=0).numbers
+    ruled = score(plain_ruler(), tests, answers, 0, lambda _, sets: sets.sizes.float())
+    assert ruled.numbers["rule_error"] == 1.0
+    assert "rule_error" not in score(plain_ruler(), tests, answers, seed=0).numbers
 
 
 def test_a_mean_has_its_standard_error() -> None:

@@ -1,0 +1,129 @@
+"""What a user would try first: the sets of similar inputs, and any sets."""
+
+import math
+import time
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from desp.comparison.examples import Examples
+from desp.comparison.ruler import Ruler
+from desp.comparison.scoring import Answers
+from desp.data.base import to_float
+from desp.distances import assign, huber_pairs
+from desp.errors import DataError
+from desp.metrics.distribution import pairwise_distances
+from desp.randomness import make_generator
+from desp.sets import SetBatch, presence_mask
+from desp.settings import InputKind
+
+NEIGHBOURS = 10
+
+
+def standardised(known: Tensor, inputs: Tensor, kind: InputKind) -> Tensor:
+    """Inputs by mean and standard deviation of the known ones, as the library does; images as intensities."""
+    if kind == "image":
+        return to_float(inputs, torch.float32)
+    rows = known[presence_mask(known)][:, :-1] if kind == "set" else known
+    mean, deviation = rows.mean(dim=0), rows.std(dim=0, correction=0)
+    values = (inputs[..., :-1] if kind == "set" else inputs) - mean
+    values = values / torch.where(deviation > 0, deviation, 1.0)
+    if kind != "set":
+        return values
+    presence = presence_mask(inputs).unsqueeze(-1).to(values.dtype)
+    return torch.cat([values * presence, presence], dim=-1)
+
+
+# -- neighbours ----------------------------------------------------------------------------------------------
+
+
+def input_distances(known: Tensor, inputs: Tensor, kind: InputKind) -> Float[Tensor, "t m"]:
+    """From each input to all known ones: Euclidean, of sets Chamfer's."""
+    first, second = standardised(known, inputs, kind), standardised(known, known, kind)
+    if kind != "set":
+        return torch.cdist(first.flatten(1), second.flatten(1))
+    return pairwise_distances(_presence_kept(first), _presence_kept(second), "chamfer")
+
+
+def _presence_kept(values: Tensor) -> SetBatch:
+    """Padded sets whose presence is one of their features."""
+    return SetBatch(values, torch.ones(values.shape[:2], dtype=torch.bool))
+
+
+def nearest_neighbours(
+    ruler: Ruler, kind: InputKind, known: Examples, tests: Examples, samples: int, seed: int
+) -> Answers:
+    """The sets of the ten nearest inputs, in any order, each once before any comes again; the best is the medoid.
+
+    Drawn with replacement they would come twice, and their spread, and with it the energy score, be worse.
+    """
+    began = time.perf_counter()
+    distances = input_distances(known.inputs, tests.inputs, kind)
+    if ruler.aligned:
+        distances = _same_sizes_only(distances, known, tests)
+    places = distances.topk(min(NEIGHBOURS, len(known)), dim=1, largest=False).indices
+    draws = _any_order(places, samples, make_generator(seed, "neighbours"))
+    return _drawn(ruler, known, tests, places, draws, began)
+
+
+def _any_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Generator) -> Int[Tensor, "t k"]:
+    """K columns for each test, all of them in a random order before any comes again."""
+    rounds = range(math.ceil(samples / places.shape[1]))
+    orders = [torch.rand(places.shape, generator=generator).argsort(dim=1) for _ in rounds]
+    return torch.cat(orders, dim=1)[:, :samples]
+
+
+def any_sets(ruler: Ruler, known: Examples, tests: Examples, samples: int, seed: int) -> Answers:
+    """Any sets that were trained on, whatever the input; each once before any comes again."""
+    began = time.perf_counter()
+    chances = torch.rand((len(tests), len(known)), generator=make_generator(seed, "any sets"))
+    if ruler.aligned:
+        chances = _same_sizes_only(chances, known, tests)
+    fewest = int(chances.isfinite().sum(dim=1).min())
+    places = chances.topk(min(samples, fewest), dim=1, largest=False).indices
+    draws = torch.arange(samples) % places.shape[1]
+    return _drawn(ruler, known, tests, places, draws.expand(len(tests), -1), began)
+
+
+def same_sizes(known: Examples, tests: Examples) -> Bool[Tensor, "t m"]:
+    """Which known sets have the size of each test's."""
+    return known.sets.sizes == tests.sets.sizes.unsqueeze(1)
+
+
+def _same_sizes_only(distances: Tensor, known: Examples, tests: Examples) -> Tensor:
+    """Where outputs are aligned, only sets of the same size can be an answer."""
+    same = same_sizes(known, tests)
+    if bool((same.sum(dim=1) < NEIGHBOURS).any()):
+        raise DataError(f"A test has fewer than {NEIGHBOURS} known sets of its size. Make more examples.")
+    return distances.masked_fill(~same, torch.inf)
+
+
+def _drawn(
+    ruler: Ruler,
+    known: Examples,
+    tests: Examples,
+    places: Int[Tensor, "t p"],
+    draws: Int[Tensor, "t k"],
+    began: float,
+) -> Answers:
+    """Of the sets at each test's places those that are drawn, and the medoid of all."""
+    found = known.part(places.flatten())
+    sets = _carried_over(found, tests, places.shape[1]) if ruler.aligned else found.sets
+    padded = ruler.pad(sets)
+    medoids = ruler.medoids(padded.view(*places.shape, *padded.shape[1:]))
+    firsts = torch.arange(len(tests)) * places.shape[1]
+    of = Examples(found.inputs, sets)
+    return Answers(
+        of.part((draws + firsts.unsqueeze(1)).flatten()).sets,
+        of.part(medoids + firsts).sets,
+        facts={"predict_seconds": round(time.perf_counter() - began, 2)},
+    )
+
+
+def _carried_over(found: Examples, tests: Examples, each: int) -> SetBatch:
+    """Elements of found sets in the order of the test's own input: each input element takes that of its match."""
+    own = tests.inputs.repeat_interleave(each, dim=0)
+    order = assign(huber_pairs(own, found.inputs))
+    elements = found.sets.elements.gather(1, order.unsqueeze(-1).expand_as(found.sets.elements))
+    return SetBatch(elements, found.sets.mask)

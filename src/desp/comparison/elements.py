@@ -1,0 +1,89 @@
+"""Errors of single elements in the user's own units, and of cardinalities."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from desp.comparison.examples import Examples, chosen
+from desp.comparison.features import Feature
+from desp.comparison.ruler import MOST_ASSIGNED, Ruler
+from desp.comparison.scoring import Answers
+from desp.distances import huber_pairs
+from desp.sets import SetBatch
+
+# Rows and columns of a confusion matrix; more cardinalities are put together.
+MOST_SIZES = 10
+
+
+def nearest_valid(ruler: Ruler, tests: Examples, answers: SetBatch) -> SetBatch:
+    """For each test its valid set that is the nearest to the answer."""
+    if not tests.answers:
+        return tests.sets
+    own = ruler.pad(answers)
+    which = torch.stack([ruler.distance(own, ruler.pad(item)) for item in tests.answers]).argmin(dim=0)
+    return chosen(which, tests.answers)
+
+
+def matched(ruler: Ruler, predicted: Float[Tensor, "n d"], true: Float[Tensor, "m d"]) -> Int[Tensor, "2 p"]:
+    """Which predicted element stands for which true one: places in both.
+
+    Where outputs are aligned, elements i; else the cheapest assignment, in which what one of the sets has too many
+    is left out. Of sets too large for that, each true element takes the nearest predicted one.
+    """
+    pairs = min(len(predicted), len(true))
+    if ruler.aligned or pairs == 0:
+        return torch.arange(pairs).expand(2, -1)
+    scaled = [(item - ruler.offset) / ruler.scale for item in (predicted, true)]
+    costs = huber_pairs(scaled[0].unsqueeze(0), scaled[1].unsqueeze(0))[0]
+    if max(costs.shape) > MOST_ASSIGNED:
+        return torch.stack([costs.argmin(dim=0), torch.arange(len(true))])
+    rows, columns = linear_sum_assignment(costs.numpy())
+    return torch.stack([torch.as_tensor(rows), torch.as_tensor(columns)])
+
+
+def feature_errors(
+    ruler: Ruler, features: Sequence[Feature], predicted: SetBatch, true: SetBatch
+) -> Float[Tensor, "t f"]:
+    """The error of each feature over the matched elements of each test: of a number the mean absolute difference,
+    of a category the share of wrong ones. NaN where a test has no elements to match."""
+    errors = []
+    for own, valid in zip(predicted.packed().to_ragged(), true.packed().to_ragged(), strict=True):
+        rows, columns = matched(ruler, own.float(), valid.float())
+        errors.append([_error(own[rows], valid[columns], feature) for feature in features])
+    return torch.tensor(errors)
+
+
+def _error(predicted: Tensor, true: Tensor, feature: Feature) -> float:
+    a, b = (item[:, slice(*feature.columns)] for item in (predicted, true))
+    if feature.classes:
+        return float((a.argmax(dim=1) != b.argmax(dim=1)).float().mean())
+    return float((a - b).abs().mean())
+
+
+def sizes_right(tests: Examples, answers: Answers) -> Float[Tensor, " t"]:
+    """For each test the share of its predictions that have the cardinality of a valid set."""
+    sizes = answers.samples.sizes.view(len(tests), -1)
+    valid = torch.stack([item.sizes for item in tests.answers or (tests.sets,)])
+    return (sizes.unsqueeze(0) == valid.unsqueeze(-1)).any(dim=0).double().mean(dim=1)
+
+
+def size_confusion(true: Int[Tensor, " b"], predicted: Int[Tensor, " b"]) -> dict[str, Any]:
+    """How often each cardinality was predicted for each true one, as JSON values: `counts` has a row for each true
+    cardinality; many of them are put together into ranges, `sizes` (first, last)."""
+    both = torch.cat([true, predicted])
+    smallest, largest = int(both.min()), int(both.max())
+    width = -(-(largest - smallest + 1) // MOST_SIZES)
+    firsts = range(smallest, largest + 1, width)
+    places = [(item - smallest) // width for item in (true, predicted)]
+    counts = torch.zeros(len(firsts), len(firsts), dtype=torch.long)
+    counts.index_put_((places[0], places[1]), torch.ones_like(places[0]), accumulate=True)
+    return {
+        "sizes": [[first, min(first + width - 1, largest)] for first in firsts],
+        "counts": counts.tolist(),
+        "too_few": float((predicted < true).double().mean()),
+        "too_many": float((predicted > true).double().mean()),
+    }

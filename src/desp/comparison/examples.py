@@ -1,0 +1,44 @@
+"""Inputs with their sets, as tensors: what systems are compared on."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from desp.sets import SetBatch
+
+
+@dataclass(frozen=True)
+class Examples:
+    """M inputs, each with a set.
+
+    Attributes:
+        inputs: (M, ...); sets are padded, (M, N, D + 1), with presence as last feature.
+        sets: one of the valid sets of each input.
+        answers: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
+    """
+
+    inputs: Tensor
+    sets: SetBatch
+    answers: tuple[SetBatch, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def part(self, places: Int[Tensor, " p"]) -> "Examples":
+        """The examples at these places."""
+        return Examples(
+            self.inputs[places], _part(self.sets, places), tuple(_part(item, places) for item in self.answers)
+        )
+
+
+def _part(sets: SetBatch, places: Tensor) -> SetBatch:
+    return SetBatch(sets.elements[places], sets.mask[places])
+
+
+def chosen(which: Int[Tensor, " m"], options: tuple[SetBatch, ...]) -> SetBatch:
+    """For each example the set of the option that `which` names."""
+    elements, masks = (torch.stack([getattr(item, name) for item in options]) for name in ("elements", "mask"))
+    examples = torch.arange(len(which))
+    return SetBatch(elements[which, examples], masks[which, examples])

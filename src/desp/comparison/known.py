@@ -1,0 +1,92 @@
+"""What baselines learn from: a user's own examples, not more of them than baselines can look at quickly."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from desp.comparison.examples import Examples
+from desp.comparison.ruler import Ruler
+from desp.data.shape import DataShape
+from desp.data.splitting import group_by_input
+from desp.randomness import make_generator
+from desp.sets import SetBatch, presence_mask
+from desp.settings import InputKind
+
+# Examples, and numbers of their inputs or sets.
+MOST_KNOWN, MOST_NUMBERS = 10_000, 2**26
+# The distance of two sets takes about so many operations for each pair of numbers.
+OF_A_PAIR = 8
+# Inputs that come again, from which on they tell whether one answer is right.
+FEWEST_REPEATS = 10
+
+
+@dataclass(frozen=True)
+class KnownExamples:
+    """Examples that were not held out for scoring.
+
+    Attributes:
+        training: to learn from.
+        validation: to choose by; those of training where there are none.
+        all: both.
+        kind: of inputs.
+    """
+
+    training: Examples
+    validation: Examples
+    all: Examples
+    kind: InputKind
+
+    @classmethod
+    def read(cls, training: Any, validation: Any, shape: DataShape, seed: int) -> "KnownExamples":
+        """Of datasets of (input, set) pairs all, or a random part of what there are too many."""
+        most = most_known(shape)
+        share = min(1.0, most / max(1, len(training) + len(validation)))
+        parts = [
+            _some(part, max(1, round(share * len(part))), make_generator(seed, "known examples", name))
+            for name, part in (("training", training), ("validation", validation))
+        ]
+        learned = read_pairs(parts[0], shape)
+        if not parts[1]:
+            return cls(learned, learned, learned, shape.input_kind)
+        together = read_pairs([*parts[0], *parts[1]], shape)
+        return cls(learned, read_pairs(parts[1], shape), together, shape.input_kind)
+
+
+def most_known(shape: DataShape) -> int:
+    """How many examples baselines look at: fewer where inputs or sets are large."""
+    of_input = torch.Size(shape.input_shape).numel()
+    if shape.input_kind == "set":
+        of_input *= OF_A_PAIR * shape.input_shape[0]
+    numbers = max(1, of_input, shape.max_size * shape.features)
+    return max(100, min(MOST_KNOWN, MOST_NUMBERS // numbers))
+
+
+def _some(pairs: Any, count: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor]]:
+    places: Sequence[int] = range(len(pairs))
+    if count < len(pairs):
+        places = torch.randperm(len(pairs), generator=generator)[:count].sort().values.tolist()
+    return [pairs[place] for place in places]
+
+
+def read_pairs(pairs: Sequence[tuple[Tensor, Tensor]], shape: DataShape) -> Examples:
+    """Pairs as tensors. Elements come first in their rows, those of input sets too, so that where outputs are
+    aligned row i of a set belongs to row i of its input."""
+    inputs = torch.stack([x for x, _ in pairs])
+    if shape.input_kind == "set":
+        inputs = SetBatch(inputs[..., :-1], presence_mask(inputs)).packed().with_presence()
+    sets = SetBatch.from_ragged([y for _, y in pairs], shape.max_size, shape.features)
+    return Examples(inputs, SetBatch(sets.elements.float(), sets.mask))
+
+
+def repeats_agree(ruler: Ruler, known: KnownExamples, limit: float) -> bool | None:
+    """Whether sets of equal inputs are nearer to each other than `limit` on average; None where too few inputs
+    come again."""
+    groups = group_by_input(known.all.inputs, known.kind, ordered=ruler.aligned)
+    pairs = [(group, place) for place, group in enumerate(groups) if group != place]
+    if len(pairs) < FEWEST_REPEATS:
+        return None
+    first, second = (ruler.pad(known.all.part(torch.tensor(places)).sets) for places in zip(*pairs, strict=True))
+    return float(ruler.distance(first, second).clamp(min=0).sqrt().mean()) < limit

@@ -1,0 +1,51 @@
+"""Comparisons as rows of tables. Nothing here loads torch."""
+
+import statistics
+from typing import Any
+
+from desp.comparison.words import SYSTEMS
+
+# What is compared, and what it is.
+COMPARED = ("energy_score", "best_error")
+
+
+def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each system and metric of results that all have a comparison, averaged over seeds.
+
+    Of one seed they have the standard error over tests; the model's first one has the verdict in words, and those
+    of baselines how much lower the model's energy score is, and what that says.
+
+    Args:
+        results: of one recipe and variant.
+        model: what rows of the model have in common.
+    """
+    compared = [result.get("comparison") for result in results]
+    if not compared or not all(isinstance(item, dict) for item in compared):
+        return []
+    known = [item["systems"] for item in compared if item is not None]
+    shared = [name for name in SYSTEMS if all(name in systems for systems in known)]
+    rows = []
+    for name in shared:
+        named = {} if name == "desp" else {"system": SYSTEMS[name], "baseline": SYSTEMS[name]}
+        for metric in COMPARED:
+            values = [systems[name][metric] for systems in known]
+            spread = statistics.stdev(values) if len(values) > 1 else None
+            numbers = {"value": statistics.fmean(values), "std": spread}
+            rows.append(model | named | {"metric": metric, "unit": 1.0, "direction": "lower"} | numbers)
+        if len(results) == 1:
+            rows[-2] |= _of_one(results[0], known[0][name])
+            rows[-1] |= {"error": known[0][name]["best_error_se"]}
+    return rows
+
+
+def _of_one(result: dict[str, Any], system: dict[str, Any]) -> dict[str, Any]:
+    found = {"error": system["energy_score_se"]}
+    if "difference" in system:
+        names = {"difference": "difference", "difference_error": "difference_se", "verdict": "verdict"}
+        return found | {key: system[name] for key, name in names.items()}
+    return found | {"verdict": (result.get("verdict") or {}).get("sentence")}
+
+
+def is_compared(row: dict[str, Any]) -> bool:
+    """Whether a row is of a comparison."""
+    return row.get("metric") in COMPARED

@@ -1,0 +1,93 @@
+"""The unit in which systems are compared: standardised features, and the distance between sets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from desp.distances import aligned_distance, chamfer, hungarian
+from desp.sets import SetBatch, presence_mask
+from desp.settings import Columns, DataDescription
+from desp.tasks.scoring import distances_among
+
+# Larger sets are compared by Chamfer's distance: assignments of 500 elements take too long.
+MOST_ASSIGNED = 64
+# Elements by which units are measured; torch has no quantiles of many more.
+MOST_MEASURED = 1_000_000
+# Numbers of pairs of elements that are held at the same time.
+VALUES_AT_ONCE = 2**22
+# The first and the last decile of a normal distribution are so many standard deviations apart.
+DECILES_APART = 2.563
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """Sets in standardised units, and the distance between them.
+
+    Attributes:
+        offset, scale: (D,) of each feature.
+        size: N, that all sets are padded to.
+        aligned: whether element i belongs to element i.
+        categories: one-hot columns.
+    """
+
+    offset: Float[Tensor, " d"]
+    scale: Float[Tensor, " d"]
+    size: int
+    aligned: bool
+    categories: Columns = ()
+
+    @classmethod
+    def of(cls, sets: SetBatch, description: DataDescription, size: int) -> "Ruler":
+        """Medians and deciles of the elements that systems are trained on; heavy tails and outliers would make
+        a standard deviation so large that all else looks the same. One-hot columns stay as they are."""
+        elements = sets.elements[sets.mask].double()
+        if len(elements) == 0:
+            elements = elements.new_zeros(1, sets.features)
+        elements = elements[:: -(-len(elements) // MOST_MEASURED)]
+        low, middle, high = elements.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64), dim=0)
+        scale = (high - low) / DECILES_APART
+        scale = torch.where(scale > 0, scale, elements.std(dim=0, correction=0))
+        scale = torch.where(scale > 0, scale, 1.0)
+        for first, end in description.categories:
+            middle[first:end], scale[first:end] = 0.0, 1.0
+        return cls(middle.float(), scale.float(), size, description.aligned, description.categories)
+
+    @property
+    def distance_name(self) -> str:
+        """Which distance it is."""
+        return "aligned" if self.aligned else "hungarian" if self.size <= MOST_ASSIGNED else "chamfer"
+
+    def pad(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
+        """Sets as one tensor in standardised units, presence last; absent rows are zero."""
+        packed = sets if self.aligned else sets.packed()
+        values = SetBatch((packed.elements - self.offset) / self.scale, packed.mask).with_presence()
+        return F.pad(values, (0, 0, 0, self.size - values.shape[1]))
+
+    def distance(self, a: Float[Tensor, "b n c"], b: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        """Between padded sets, padding included."""
+        between = _DISTANCES[self.distance_name]
+        parts = max(1, VALUES_AT_ONCE // max(1, a.shape[1] ** 2 * a.shape[2]))
+        return torch.cat([between(*pair) for pair in zip(a.split(parts), b.split(parts), strict=True)])
+
+    def among(self, groups: Float[Tensor, "t m n c"]) -> Float[Tensor, "t m m"]:
+        """Distances among the M sets of each group."""
+        return distances_among(groups, self.distance)
+
+    def medoids(self, groups: Float[Tensor, "t m n c"]) -> Int[Tensor, " t"]:
+        """Which set of each group is the nearest to all others."""
+        return self.among(groups).sqrt().sum(dim=2).argmin(dim=1)
+
+
+def _aligned(a: Tensor, b: Tensor) -> Tensor:
+    return aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
+
+
+_DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "aligned": _aligned,
+    "hungarian": hungarian,
+    "chamfer": chamfer,
+}

@@ -1,0 +1,89 @@
+"""How all systems are scored: the same code, on the same tests, so that differences can be paired."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.comparison.examples import Examples
+from desp.comparison.ruler import Ruler
+from desp.metrics.sizes import right_size
+from desp.sets import SetBatch
+from desp.tasks.calibration import calibration_scores, energy_scores
+
+Rule = Callable[[Tensor, SetBatch], Float[Tensor, " m"]]
+"""How far sets (M, N, D) are from a law that all valid sets of their inputs obey; 0: not at all."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a system predicts for T tests.
+
+    Attributes:
+        samples: K sets for the first test, K for the second, and so on.
+        best: the single set that it would give for each.
+        train_seconds: wall time of training.
+        facts: more about how it was made, as JSON values.
+    """
+
+    samples: SetBatch
+    best: SetBatch
+    train_seconds: float = 0.0
+    facts: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of a system; tensors have a number for each test.
+
+    Attributes:
+        energy: the energy score.
+        best: the distance of the best single answer to the nearest valid set.
+        numbers: what has no number for each test, as JSON values.
+        spread: the mean distance of its predictions to each other.
+    """
+
+    energy: Float[Tensor, " t"]
+    best: Float[Tensor, " t"]
+    numbers: dict[str, Any]
+    spread: Float[Tensor, " t"]
+
+    def row(self, baseline: "Scores | None" = None) -> dict[str, Any]:
+        """All of it as JSON values; with the paired differences to a baseline."""
+        own: dict[str, Any] = _means(self.energy, self.best)
+        if baseline is not None:
+            own["minus_knn"] = _means(self.energy - baseline.energy, self.best - baseline.best)
+        return own | self.numbers
+
+
+def score(ruler: Ruler, tests: Examples, answers: Answers, seed: int, rule: Rule | None = None) -> Scores:
+    """Score what a system predicted for the tests; by how far it departs from a `rule` too, where there is one."""
+    count = len(tests)
+    truth, samples, best = (ruler.pad(item) for item in (tests.sets, answers.samples, answers.best))
+    groups = torch.cat([truth.unsqueeze(1), samples.view(count, -1, *samples.shape[1:])], dim=1)
+    distances = ruler.among(groups)
+    predictions = distances.shape[1] - 1
+    valid = [ruler.pad(item) for item in tests.answers] or [truth]
+    nearest = torch.stack([ruler.distance(best, item) for item in valid]).amin(dim=0)
+    each_truth = tests.sets.sizes.repeat_interleave(predictions)
+    calibrated, _ = calibration_scores(distances, seed)
+    numbers = {"right_size": right_size(answers.samples.sizes, each_truth), **calibrated}
+    if rule is not None:
+        inputs = tests.inputs.repeat_interleave(predictions, dim=0)
+        numbers["rule_error"] = float(rule(inputs, answers.samples.packed()).median())
+    numbers |= {"train_seconds": round(answers.train_seconds, 2), **(answers.facts or {})}
+    apart = distances[:, 1:, 1:].clamp(min=0).sqrt().sum(dim=(1, 2)) / (predictions * max(1, predictions - 1))
+    return Scores(energy_scores(distances), nearest.clamp(min=0).sqrt(), numbers, apart)
+
+
+def _means(energy: Tensor, best: Tensor) -> dict[str, float]:
+    return {**mean_and_error("energy_score", energy), **mean_and_error("best_error", best)}
+
+
+def mean_and_error(name: str, values: Float[Tensor, " t"]) -> dict[str, float]:
+    """The mean over tests, and its standard error."""
+    values = values.double()
+    return {name: float(values.mean()), f"{name}_se": float(values.std() / len(values) ** 0.5)}

@@ -1,0 +1,111 @@
+"""Comparisons in words. Nothing here loads torch."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+# Standard errors of a paired difference, from which on it is clear.
+CLEARLY = 2.0
+# How far the mean rank of the truth, of 0 to 1, is from the middle where the spread is slightly, and far off.
+SLIGHTLY, FAR = 0.1, 0.25
+# Sizes that are right so often need no comparison.
+OFTEN = 0.9
+# Uneven ranks are a finding of their own below this probability.
+UNEVEN = 0.001
+
+Verdict = Literal["clearly better", "tie", "worse"]
+
+SYSTEMS = {"desp": "desp", "knn": "nearest neighbours", "random": "random training sets", "mlp": "MLP"}
+"""What systems are called, by their keys in comparisons."""
+_IN_SENTENCES = SYSTEMS | {"mlp": "an MLP"}
+
+
+def verdict(difference: float, error: float) -> Verdict:
+    """What a paired difference of energy scores says: lower by two standard errors is clearly better."""
+    if abs(difference) <= CLEARLY * error:
+        return "tie"
+    return "clearly better" if difference < 0 else "worse"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Whether predictions are spread as the truth is.
+
+    Attributes:
+        words: as a part of a sentence.
+        mean_rank: of the truth by its distance to the others, 0 to 1; 0.5 is right.
+        error: its standard error, if the spread is right.
+    """
+
+    words: str
+    mean_rank: float
+    error: float
+
+
+def spread_verdict(histogram: Sequence[float], inputs: int, p_value: float | None = None) -> Spread:
+    """What the ranks of true sets among K predictions say.
+
+    Args:
+        histogram: shares of the ranks 0 to K.
+        inputs: how many were ranked.
+        p_value: of uniform ranks, by which the shape of the histogram is judged where its mean is right.
+    """
+    last = len(histogram) - 1
+    mean = sum(rank * share for rank, share in enumerate(histogram)) / last
+    error = math.sqrt((last + 2) / (12 * last) / max(inputs, 1))
+    off = mean - 0.5
+    if abs(off) <= CLEARLY * error:
+        uneven = p_value is not None and p_value < UNEVEN
+        words = "spread too widely for some inputs, too little for others" if uneven else "spread like the data"
+        return Spread(f"predictions are {words}", mean, error)
+    how = "slightly " if abs(off) < SLIGHTLY else "far " if abs(off) > FAR else ""
+    return Spread(f"predictions are {how}{'too narrow, or off' if off > 0 else 'too wide'}", mean, error)
+
+
+def share(value: float) -> str:
+    """A share in percent; only what is all or nothing is called so."""
+    percent = round(100 * value)
+    if value < 1 and percent == 100:
+        return "over 99%"
+    return "under 1%" if value > 0 and percent == 0 else f"{percent}%"
+
+
+def two_numbers(first: float, second: float) -> tuple[str, str]:
+    """Two numbers to compare: with two digits, or with three or four where they would look the same."""
+    texts = "", ""
+    for digits in (2, 3, 4):
+        texts = f"{first:.{digits}g}", f"{second:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+_RELATIONS = {"clearly better": "clearly better than", "tie": "no different from", "worse": "clearly worse than"}
+IS = {"clearly better": "clearly better", "tie": "no different", "worse": "clearly worse"}
+"""What the model is beside a baseline, by the verdict on it."""
+
+
+def compared_words(systems: dict[str, Any]) -> str:
+    """How the model compares with nearest neighbours and an MLP, and with random sets unless these are worse."""
+    named = [name for name in ("knn", "mlp", "random") if name in systems]
+    named = [name for name in named if name != "random" or systems[name]["verdict"] != "clearly better"]
+    groups: dict[str, list[str]] = {}
+    for name in named:
+        own, other = two_numbers(systems["desp"]["energy_score"], systems[name]["energy_score"])
+        numbers = f"energy score {own} against {other}" if name == named[0] else other
+        groups.setdefault(systems[name]["verdict"], []).append(f"{_IN_SENTENCES[name]} ({numbers})")
+    return ", ".join(f"{_RELATIONS[relation]} {' and '.join(items)}" for relation, items in groups.items())
+
+
+def sizes_words(systems: dict[str, Any]) -> str:
+    """How often the cardinality is right; beside neighbours, where it often is not, as chance may decide it."""
+    own, neighbours = (systems[name]["right_size"] for name in ("desp", "knn"))
+    words = f"sizes right in {share(own)}"
+    return words if own >= OFTEN else f"{words} (nearest neighbours: {share(neighbours)})"
+
+
+def sentence(parts: Sequence[str]) -> str:
+    """Parts as one sentence."""
+    text = "; ".join(part for part in parts if part)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -1,0 +1,349 @@
+"""Single panels of a user's own sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from desp.comparison.features import Feature
+from desp.report.figures.boxes import Image
+from desp.report.figures.points import Points, outside
+from desp.report.figures.style import FRAME, INK, MUTED, PREDICTION, TRUTH
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Of classes beside their colours, for those who do not see them; one less than there are colours, so that no two
+# classes have both the same.
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# More combinations of categories are not told apart: the first category alone counts then.
+_MOST_KINDS = 14
+# Neither too light for white ground nor too dark for black; none of them follows the theme, in which two classes
+# could become the same colour.
+_COLOURS = ("#2b7bd6", "#b14fc0", "#ec7a2d")
+_CLASS_COLOURS = ("#d9640a", "#1f82c4", "#0aa37a", "#cc79a7", "#b58900", "#8a6fd1", "#7f8c8d", "#c0392b")
+_LONGEST_NAME = 14
+
+
+@dataclass(frozen=True)
+class View:
+    """What all panels of a picture share.
+
+    Attributes:
+        features: of an element.
+        limits: (2, D) smallest and largest shown value of each column.
+        kinds: categories that elements have, each as the names of its classes; one without a name where there
+            are no categories.
+        by_first: whether only the first category is told apart.
+        size: of a point.
+        raster: draw pixels.
+    """
+
+    features: tuple[Feature, ...]
+    limits: Points
+    kinds: tuple[str, ...]
+    by_first: bool
+    size: float
+    raster: bool
+
+    @classmethod
+    def of(cls, features: Sequence[Feature], limits: Points, sets: Sequence[Points], raster: bool) -> "View":
+        """Of all sets that are drawn."""
+        most = max(map(len, sets), default=1)
+        size = float(np.clip(160 / max(most, 1), 2.0, 22))
+        for by_first in (False, True):
+            draft = cls(tuple(features), limits, (), by_first, size, raster)
+            names = {name for points in sets for name in draft.kind_names(points)}
+            if len(names) <= _MOST_KINDS:
+                break
+        return cls(tuple(features), limits, tuple(draft.in_order(names)), by_first, size, raster)
+
+    @property
+    def numbers(self) -> list[Feature]:
+        """Features that are numbers."""
+        return [feature for feature in self.features if not feature.classes]
+
+    @property
+    def categories(self) -> list[Feature]:
+        """Features that are categories, as far as they are told apart."""
+        found = [feature for feature in self.features if feature.classes]
+        return found[:1] if self.by_first else found
+
+    def kind_names(self, points: Points) -> list[str]:
+        """The category of each element."""
+        if not len(points) or not self.categories:
+            return [""] * len(points)
+        parts = [
+            [feature.classes[place] for place in points[:, slice(*feature.columns)].argmax(axis=1)]
+            for feature in self.categories
+        ]
+        return [", ".join(names) for names in zip(*parts, strict=True)]
+
+    def in_order(self, names: set[str]) -> list[str]:
+        """Categories in the order of their columns."""
+        first = self.categories[0].classes if self.categories else ("",)
+        return sorted(names, key=lambda name: (first.index(name.split(", ")[0]) if self.categories else 0, name))
+
+    def kind_of(self, points: Points) -> Points:
+        """The place of each element's category among all."""
+        return np.array([self.kinds.index(name) for name in self.kind_names(points)], dtype=np.float64)
+
+    def range_of(self, feature: Feature) -> tuple[float, float]:
+        """What is shown of a number."""
+        low, high = self.limits[:, feature.columns[0]]
+        return float(low), float(high)
+
+    def pairs(self) -> list[tuple[Feature, Feature | None]]:
+        """Pairs of features that together show all of them; None stands for categories."""
+        numbers = self.numbers
+        pairs: list[tuple[Feature, Feature | None]] = [
+            (numbers[place], numbers[place + 1]) for place in range(0, len(numbers) - 1, 2)
+        ]
+        if len(numbers) % 2:
+            pairs.append((numbers[-1], numbers[0] if len(numbers) > 1 and not self.categories else None))
+        elif self.categories:
+            pairs.append((numbers[0], None))
+        return pairs
+
+
+def plain_frame(axes: "Axes") -> None:
+    """A frame without numbers."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color(FRAME)
+
+
+def draw_input(axes: "Axes", image: Image | None, elements: Points | None) -> None:
+    """An input that is an image, or a set, of which the first two features are drawn."""
+    if image is not None:
+        axes.imshow(image, interpolation="none", aspect="equal")
+    elif elements is not None and len(elements):
+        up = elements[:, 1] if elements.shape[1] > 1 else np.zeros(len(elements))
+        axes.scatter(elements[:, 0], up, s=6, color=MUTED, linewidths=0)
+
+
+def draw_set(axes: "Axes", points: Points, colour: str, view: View, kind: str) -> None:
+    """One set in a panel of its own; truth and predictions have their colours."""
+    plain_frame(axes)
+    _set_limits(axes, view, kind)
+    if len(points) == 0:
+        _note(axes, "empty")
+        return
+    numbers = view.numbers
+    if kind == "line":
+        axes.axhline(0.5, color=FRAME, linewidth=0.8, zorder=1)
+        axes.vlines(_column(points, numbers[0]), 0.2, 0.8, color=colour, linewidth=1.4, rasterized=view.raster)
+    elif kind == "profile":
+        places = np.arange(1, len(numbers) + 1)
+        values = _profile(points, view)
+        for row in values:
+            axes.plot(places, row, color=colour, linewidth=0.9, alpha=0.8, rasterized=view.raster)
+    elif kind == "counts":
+        kinds = view.kind_of(points)
+        # Elements of one category stand beside each other.
+        across = [int((kinds[:place] == number).sum()) + 1 for place, number in enumerate(kinds)]
+        axes.scatter(across, kinds, s=16, color=colour, linewidths=0, zorder=3)
+    elif kind == "strip":
+        _rows(axes, view)
+        x = _column(points, numbers[0])
+        axes.scatter(x, view.kind_of(points), s=18, color=colour, linewidths=0, alpha=0.9, zorder=3)
+    else:
+        _plane(axes, points, colour, view)
+    _count_hidden(axes, points, view, kind)
+
+
+def _column(points: Points, feature: Feature) -> Points:
+    return points[:, feature.columns[0]]
+
+
+def _rows(axes: "Axes", view: View) -> None:
+    for place in range(len(view.kinds)):
+        axes.axhline(place, color=FRAME, linewidth=0.5, zorder=1)
+
+
+def _plane(axes: "Axes", points: Points, colour: str, view: View) -> None:
+    numbers = view.numbers
+    x, y = (_column(points, feature) for feature in numbers[:2])
+    shared: dict[str, Any] = {"s": view.size, "linewidths": 0, "zorder": 3, "rasterized": view.raster}
+    if view.categories:
+        kinds = view.kind_of(points)
+        for number in range(len(view.kinds)):
+            own = kinds == number
+            marker = _MARKERS[number % len(_MARKERS)]
+            axes.scatter(x[own], y[own], color=_class_colour(number), marker=marker, **shared)
+    elif len(numbers) == 3:
+        low, high = view.range_of(numbers[2])
+        axes.scatter(x, y, c=_column(points, numbers[2]), cmap=colour_map(), vmin=low, vmax=high, **shared)
+    else:
+        axes.scatter(x, y, color=colour, **shared)
+
+
+def _class_colour(number: int) -> str:
+    return _CLASS_COLOURS[number % len(_CLASS_COLOURS)]
+
+
+def colour_map() -> Any:
+    """Of a third feature: seen on white and on black ground."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("own", _COLOURS)
+
+
+def _shares_scale(view: View) -> bool:
+    """Whether all numbers may be drawn on one axis: they have one unit, or similar ranges."""
+    units = {feature.unit for feature in view.numbers}
+    if len(units) == 1 and units != {""}:
+        return True
+    sizes = [high - low for low, high in map(view.range_of, view.numbers)]
+    return max(sizes) < 5 * min(sizes)
+
+
+def _profile(points: Points, view: View) -> Points:
+    """The numbers of each element; each from 0 to 1 where they do not share a scale."""
+    values = np.stack([_column(points, feature) for feature in view.numbers], axis=1)
+    if _shares_scale(view):
+        return values
+    low, high = (np.array(limit) for limit in zip(*map(view.range_of, view.numbers), strict=True))
+    return (values - low) / (high - low)
+
+
+def _set_limits(axes: "Axes", view: View, kind: str) -> None:
+    numbers = view.numbers
+    if kind == "profile":
+        axes.set_xlim(0.5, len(numbers) + 0.5)
+        ranges = [view.range_of(feature) for feature in numbers]
+        low, high = min(item[0] for item in ranges), max(item[1] for item in ranges)
+        axes.set_ylim(*((low, high) if _shares_scale(view) else (0.0, 1.0)))
+        return
+    if numbers:
+        axes.set_xlim(*view.range_of(numbers[0]))
+    if kind == "plane":
+        axes.set_ylim(*view.range_of(numbers[1]))
+    elif kind in ("strip", "counts"):
+        axes.set_ylim(len(view.kinds) - 0.5, -0.5)
+    else:
+        axes.set_ylim(0, 1)
+    if kind == "counts":
+        axes.set_xlim(0.4, None)
+
+
+def _note(axes: "Axes", text: str) -> None:
+    # A blank panel would look like a failure to draw.
+    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+    axes.text(0.5, 0.5, text, fontsize=8, color=MUTED, style="italic", **middle)
+
+
+def _count_hidden(axes: "Axes", points: Points, view: View, kind: str) -> None:
+    drawn = [feature.columns[0] for feature in view.numbers[: 2 if kind == "plane" else 1]]
+    if kind in ("profile", "counts") or not drawn:
+        return
+    if hidden := outside(points[:, drawn], view.limits[:, drawn]):
+        place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right"}
+        axes.text(0.96, 0.04, f"{hidden} outside", fontsize=6.5, color=MUTED, **place)
+
+
+def numbered_axes(axes: "Axes", view: View, kind: str, *, below: bool, beside: bool) -> None:
+    """Numbers and names at the lowest row and the first column: all panels share their scales."""
+    numbers = view.numbers
+    if below:
+        _ticks(axes, "x")
+        label = "count" if kind == "counts" else "feature" if kind == "profile" else numbers[0].label
+        axes.set_xlabel(label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
+    if not beside:
+        return
+    if kind in ("strip", "counts"):
+        _name_kinds(axes, view)
+    elif kind != "line":
+        _ticks(axes, "y")
+        shared = "value" if _shares_scale(view) else "share of its range"
+        label = numbers[1].label if kind == "plane" else shared
+        axes.set_ylabel(label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
+
+
+def _name_kinds(axes: "Axes", view: View) -> None:
+    names = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in view.kinds]
+    axes.set_yticks(range(len(names)), names, fontsize=6.5, parse_math=False)
+    axes.tick_params(axis="y", length=0, pad=2)
+
+
+def _ticks(axes: "Axes", which: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(3))
+    axes.tick_params(axis=which, labelsize=6.5, length=2, pad=2)
+    axes.ticklabel_format(axis=which, style="sci", scilimits=(-3, 4))
+    axis.get_offset_text().set_fontsize(6)
+
+
+def draw_pair(
+    axes: "Axes",
+    truth: Sequence[Points],
+    predictions: Sequence[Points],
+    view: View,
+    pair: tuple[Feature, Feature | None],
+    *,
+    below: bool,
+) -> None:
+    """The true set and all predictions by two of their features, or by one and their category."""
+    plain_frame(axes)
+    across, up = pair
+    axes.set_xlim(*view.range_of(across))
+    if up is None:
+        axes.set_ylim(len(view.kinds) - 0.5, -0.5)
+        _rows(axes, view)
+    else:
+        axes.set_ylim(*view.range_of(up))
+    looks: list[tuple[Sequence[Points], dict[str, Any]]] = [
+        (predictions, {"s": 9, "color": PREDICTION, "marker": "x", "linewidths": 0.7, "alpha": 0.6, "zorder": 2}),
+        (truth, {"s": 26, "facecolors": "none", "edgecolors": TRUTH, "linewidths": 1.2, "zorder": 3}),
+    ]
+    for sets, look in looks:
+        for points in sets:
+            if len(points):
+                y = view.kind_of(points) if up is None else _column(points, up)
+                axes.scatter(_column(points, across), y, rasterized=view.raster, **look)
+    if up is None:
+        _name_kinds(axes, view)
+    else:
+        _ticks(axes, "y")
+        axes.set_ylabel(up.label, fontsize=7.5, color=INK, labelpad=1, parse_math=False)
+    _ticks(axes, "x")
+    if below:
+        axes.set_xlabel(across.label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
+    else:
+        axes.set_xticklabels([])
+
+
+def draw_legend(figure: "Figure", view: View) -> None:
+    """Below all panels: which colour and shape a category has, or what colours mean."""
+    height = figure.get_figheight()
+    lowest = min(panel.get_position().y0 for panel in figure.axes) - 0.42 / height
+    if view.categories:
+        from matplotlib.lines import Line2D
+
+        handles = [
+            Line2D([], [], linestyle="", marker=_MARKERS[n % len(_MARKERS)], color=_class_colour(n), label=name)
+            for n, name in enumerate(view.kinds)
+        ]
+        options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, lowest), "borderaxespad": 0.0}
+        figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)
+    elif len(view.numbers) == 3:
+        _colour_bar(figure, view, lowest)
+
+
+def _colour_bar(figure: "Figure", view: View, top: float) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.ticker import MaxNLocator
+
+    feature = view.numbers[2]
+    colours = ScalarMappable(Normalize(*view.range_of(feature)), colour_map())
+    height = figure.get_figheight()
+    place = figure.add_axes((0.0, top - 0.1 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
+    bar = figure.colorbar(colours, cax=place, orientation="horizontal", ticks=MaxNLocator(4))
+    bar.set_label(feature.label, fontsize=8, parse_math=False)
+    bar.outline.set_visible(False)

@@ -1,0 +1,241 @@
+"""A verdict on a run: its predictions beside what a user would try first, in numbers and in words."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.comparison.baselines import NEIGHBOURS, any_sets, nearest_neighbours, same_sizes
+from desp.comparison.elements import feature_errors, nearest_valid, size_confusion, sizes_right
+from desp.comparison.examples import Examples
+from desp.comparison.features import Feature, features_of
+from desp.comparison.known import KnownExamples, read_pairs, repeats_agree
+from desp.comparison.mlp import Effort, plain_mlp
+from desp.comparison.ruler import Ruler
+from desp.comparison.scoring import Answers, Scores, mean_and_error, score
+from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
+from desp.data.arrays import Example
+from desp.predictor import SetPredictor
+from desp.predictor.prediction import split_predictions
+from desp.randomness import make_generator
+from desp.sets import SetBatch
+from desp.tasks.scoring import EvaluationSetup, Predicted
+
+# Paired differences of fewer tests say nothing.
+FEWEST_TESTS = 5
+# One answer is right where predictions differ by less than this share of how much training sets differ.
+ONE_ANSWER = 1 / 3
+# An MLP of two hidden layers has learned by then what it can; wide inputs take longer a step.
+MLP_STEPS, MLP_SECONDS = 2000, 30.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A model beside baselines on T tests.
+
+    Attributes:
+        values: as JSON values; see `docs/own-data.md`.
+        ranking: the model's energy score of each test, and which of the held-out examples it is.
+    """
+
+    values: dict[str, Any]
+    ranking: list[tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What all systems answer, and by what they are compared."""
+
+    ruler: Ruler
+    features: list[Feature]
+    known: KnownExamples
+    tests: Examples
+    places: list[int]
+    samples: int
+    seed: int
+
+
+def compare(
+    setup: EvaluationSetup,
+    predicted: Predicted,
+    examples: Sequence[Example],
+    pairs: tuple[Any, Any],
+) -> Comparison | str:
+    """A model's predictions beside those of baselines, or why they are not compared.
+
+    Args:
+        setup: what was scored; of the protocol, `calibration_examples` are compared at the most.
+        predicted: for all examples.
+        examples: that were scored.
+        pairs: what baselines may learn from, as `Task.baseline_data` gives it.
+    """
+    if setup.samples < 2:
+        return "Baselines are compared by several predictions for each input. Use --samples 2 or more."
+    some = examples[: setup.protocol.calibration_examples]
+    setup.tell("reading what baselines learn from", 0, 1)
+    compared = _prepare(setup, some, pairs)
+    if len(compared.places) < FEWEST_TESTS:
+        return f"Baselines are compared on at least {FEWEST_TESTS} held-out examples; there are too few."
+    answers = {"desp": _own(setup, predicted, compared)} | _baselines(compared, setup.tell)
+    scores: dict[str, Scores] = {}
+    for name, item in answers.items():
+        setup.tell(f"scoring {SYSTEMS[name]}", len(scores), len(answers))
+        scores[name] = score(compared.ruler, compared.tests, item, compared.seed)
+    one = _one_answer(compared, scores)
+    if one:
+        answers["mlp"] = _mlp(compared, setup.tell)
+        scores["mlp"] = score(compared.ruler, compared.tests, answers["mlp"], compared.seed)
+    systems = {name: _row(compared, answers[name], scores[name], scores["desp"]) for name in scores}
+    each = scores["desp"].energy.tolist()
+    ranking = [(round(value, 6), place) for value, place in zip(each, compared.places, strict=True)]
+    return Comparison(_as_json(compared, systems, answers["desp"], one), ranking)
+
+
+def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, Any]) -> _Compared:
+    shape, seed = setup.predictor.shape, setup.seed
+    known = KnownExamples.read(*pairs, shape, seed)
+    chances = torch.rand(len(some), generator=make_generator(seed, "valid answers")).tolist()
+    chosen = [int(chance * len(answers)) for chance, (_, answers) in zip(chances, some, strict=True)]
+    tests = read_pairs([(x, answers[place]) for place, (x, answers) in zip(chosen, some, strict=True)], shape)
+    most = max((len(answers) for _, answers in some), default=1)
+    if most > 1:  # where an example has fewer, its first one again: the nearest stays the same
+        each = [
+            SetBatch.from_ragged(
+                [answers[number if number < len(answers) else 0] for _, answers in some],
+                shape.max_size,
+                shape.features,
+            )
+            for number in range(most)
+        ]
+        tests = Examples(tests.inputs, tests.sets, tuple(each))
+    places = list(range(len(some)))
+    if shape.aligned:  # a set of another size can be no answer
+        enough = same_sizes(known.all, tests).sum(dim=1) >= NEIGHBOURS
+        places = enough.nonzero().flatten().tolist()
+        tests = tests.part(torch.tensor(places, dtype=torch.long))
+    ruler = Ruler.of(known.all.sets, shape.description, shape.max_size)
+    features = features_of(shape.description, shape.features)
+    return _Compared(ruler, features, known, tests, places, setup.samples, seed)
+
+
+def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> Answers:
+    """The model's predictions for the tests, and the set that it would give as its best."""
+    predictor, samples, places = setup.predictor, setup.samples, torch.tensor(compared.places)
+    rows = (places.unsqueeze(1) * samples + torch.arange(samples)).flatten()
+    on_device = rows.to(predicted.raw.device)
+    sets = SetBatch(predicted.returned.elements[on_device], predicted.returned.mask[on_device])
+    energies = _energies(
+        predictor, predicted.code[places.to(predicted.code.device)], sets, predicted.raw[on_device]
+    )
+    comparable = predictor.shape.aligned or not predictor.method_settings.predicts_cardinality
+    has_energy = predictor.method_settings.has_energy
+    sets = sets.to("cpu")
+    each = split_predictions(sets, None, energies.cpu().view(-1, samples), comparable, has_energy)
+    shape = predictor.shape
+    best = SetBatch.from_ragged([item.best for item in each], shape.max_size, shape.features)
+    return Answers(_float(sets), _float(best))
+
+
+@torch.no_grad()
+def _energies(predictor: SetPredictor, code: Tensor, sets: SetBatch, raw: Tensor) -> Float[Tensor, " b"]:
+    """As `SetPredictor.predict` has them: decided categories are other numbers than those that were sampled."""
+    scored = predictor.pad_sets(sets) if predictor.shape.description.categories else raw
+    return predictor.raw_energy(code, scored, len(raw) // max(1, len(code)))
+
+
+def _float(sets: SetBatch) -> SetBatch:
+    return SetBatch(sets.elements.float(), sets.mask)
+
+
+def _baselines(compared: _Compared, tell: Callable[[str, int, int], None]) -> dict[str, Answers]:
+    known, shared = compared.known, (compared.tests, compared.samples, compared.seed)
+    tell("looking for nearest neighbours", 0, 2)
+    neighbours = nearest_neighbours(compared.ruler, known.kind, known.all, *shared)
+    tell("drawing random training sets", 1, 2)
+    return {"knn": neighbours, "random": any_sets(compared.ruler, known.all, *shared)}
+
+
+def _mlp(compared: _Compared, tell: Callable[[str, int, int], None]) -> Answers:
+    known = compared.known
+    effort = Effort(MLP_SECONDS, MLP_STEPS, lambda step: tell("training an MLP", step, MLP_STEPS))
+    tell("training an MLP", 0, MLP_STEPS)
+    shared = compared.tests, compared.samples, compared.seed
+    return plain_mlp(compared.ruler, known.kind, known.training, known.validation, *shared, effort)
+
+
+def _one_answer(compared: _Compared, scores: dict[str, Scores]) -> bool:
+    """Whether one answer is right for an input: by what the file says, else by how much predictions differ."""
+    if compared.tests.answers:
+        return False
+    apart = float(scores["random"].spread.mean())
+    by_repeats = repeats_agree(compared.ruler, compared.known, ONE_ANSWER * apart)
+    return float(scores["desp"].spread.mean()) < ONE_ANSWER * apart if by_repeats is None else by_repeats
+
+
+# -- as JSON values ------------------------------------------------------------------------------------------
+
+
+def _row(compared: _Compared, answers: Answers, scores: Scores, own: Scores) -> dict[str, Any]:
+    """Scores of a system with standard errors, and how the model differs from it."""
+    row: dict[str, Any] = {
+        **mean_and_error("energy_score", scores.energy),
+        **mean_and_error("best_error", scores.best),
+        **mean_and_error("right_size", sizes_right(compared.tests, answers)),
+    }
+    valid = nearest_valid(compared.ruler, compared.tests, answers.best)
+    errors = feature_errors(compared.ruler, compared.features, answers.best, valid)
+    row["feature_errors"] = [_known_mean(column) for column in errors.T]
+    if scores is not own:
+        difference = mean_and_error("energy_score", own.energy - scores.energy)
+        row["difference"], row["difference_se"] = difference["energy_score"], difference["energy_score_se"]
+        row["verdict"] = verdict(row["difference"], row["difference_se"])
+    return row | ({"steps": answers.facts["steps"]} if answers.facts and "steps" in answers.facts else {})
+
+
+def _known_mean(values: Float[Tensor, " t"]) -> dict[str, float | None]:
+    """Over tests that had elements to match."""
+    known = values[values.isfinite()]
+    if len(known) < 2:
+        return {"mean": float(known.mean()) if len(known) else None, "se": None}
+    found = mean_and_error("mean", known)
+    return {"mean": found["mean"], "se": found["mean_se"]}
+
+
+def _as_json(
+    compared: _Compared, systems: dict[str, dict[str, Any]], own: Answers, one_answer: bool
+) -> dict[str, Any]:
+    true = compared.tests.sets.sizes
+    vary = bool((compared.known.all.sets.sizes != true[0]).any()) and not compared.ruler.aligned
+    repeated = true.repeat_interleave(compared.samples)
+    return {
+        "tests": len(compared.tests),
+        "known": len(compared.known.all),
+        "samples": compared.samples,
+        "distance": compared.ruler.distance_name,
+        "one_answer": one_answer,
+        "features": [feature.as_json() for feature in compared.features],
+        "systems": systems,
+        "sizes": size_confusion(repeated, own.samples.sizes) if vary else None,
+    }
+
+
+def verdict_of(comparison: Comparison | str, ranks: dict[str, Any] | None, training: str) -> dict[str, Any]:
+    """The verdict in one sentence, and its parts.
+
+    Args:
+        comparison: from `compare`.
+        ranks: of true sets among predictions, as evaluations have them; None of too few examples.
+        training: how it ended, in words, see `training_words`.
+    """
+    parts = {"compared": "", "spread": "", "sizes": "", "training": training}
+    if isinstance(comparison, Comparison):
+        parts["compared"] = compared_words(comparison.values["systems"])
+        if comparison.values["sizes"]:
+            parts["sizes"] = sizes_words(comparison.values["systems"])
+    if ranks:
+        spread = spread_verdict(ranks["histogram"], ranks["inputs"], ranks.get("p_value"))
+        parts["spread"] = spread.words
+    return {"sentence": sentence(list(parts.values())), **parts}

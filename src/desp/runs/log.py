@@ -1,0 +1,101 @@
+"""The log of a run: its lines, and whether training was still improving at its end. Loads no torch."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from desp.comparison.words import CLEARLY
+from desp.errors import RunError
+
+# Without standard errors, validations differ if one is lower by this share.
+NOTABLE = 0.01
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """All lines of a log. The last may be half written: training may be writing it this moment.
+
+    Raises:
+        RunError: it cannot be read, or a line is damaged.
+    """
+    if not path.exists():
+        return []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
+    records = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:  # broken JSON, or broken UTF-8
+            if number == len(lines):
+                break
+            raise RunError(_broken_line(path, number, str(error))) from error
+        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+            raise RunError(_broken_line(path, number, "expected an object with a whole number 'step'"))
+        records.append(record)
+    return records
+
+
+def _broken_line(path: Path, number: int, reason: str) -> str:
+    return f"{path}, line {number} is damaged: {reason}. Delete that line, or train again from a checkpoint."
+
+
+def by_step(lines: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Sorted by step; of a step that was run twice, as after going back to a checkpoint, the later line."""
+    latest = {line["step"]: line for line in lines}
+    return tuple(latest[step] for step in sorted(latest))
+
+
+def validations(lines: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Lines that hold a validation score, in order of steps."""
+    return by_step([line for line in lines if "validation_score" in line])
+
+
+# Why training ended, where it decided that itself, as a part of a sentence.
+_ENDED = {
+    "converged": "training has converged",
+    "overfitted": "overfitted in the end, so that earlier weights are kept",
+    "out of time": "still improving when it stopped",
+}
+
+
+def training_words(
+    lines: Sequence[dict[str, Any]], ended: str | None = None, *, higher_is_better: bool = False
+) -> str:
+    """How validation went in the end, as a part of a sentence; nothing where it cannot be told.
+
+    Unless training itself knows, the last validation is compared with the best one before it. They differ by two
+    standard errors, where lines have `validation_error`, and by a hundredth, where they have not.
+
+    Args:
+        lines: from `validations`.
+        ended: why training ended, as the summary of a run has it; None where its length was given.
+        higher_is_better: the direction of the score.
+    """
+    if ended in _ENDED:
+        return _ENDED[ended]
+    known = [line for line in lines if isinstance(line["validation_score"], int | float)]
+    if len(known) < 2:
+        return ""
+    sign = -1.0 if higher_is_better else 1.0
+    *before, last = known
+    best = min(before, key=lambda line: sign * line["validation_score"])
+    gain = sign * (best["validation_score"] - last["validation_score"])
+    notable = _notable(best, last)
+    if gain > notable:
+        return "still improving when it stopped"
+    if gain < -notable and len(before) > 1:
+        return f"no longer improving after step {best['step']:,}"
+    return "no longer improving when it stopped"
+
+
+def _notable(first: dict[str, Any], second: dict[str, Any]) -> float:
+    """How much two validations must differ."""
+    errors = [line.get("validation_error") for line in (first, second)]
+    if all(isinstance(error, int | float) for error in errors):
+        return float(CLEARLY * sum(error**2 for error in errors) ** 0.5)  # type: ignore[operator]
+    return float(NOTABLE * abs(first["validation_score"]))

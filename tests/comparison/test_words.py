@@ -1,0 +1,94 @@
+"""Numbers as a person says them."""
+
+from typing import Any
+
+import pytest
+
+from desp.comparison.words import compared_words, sentence, share, sizes_words, spread_verdict, two_numbers
+
+
+def system(score: float, verdict: str | None = None, right: float = 1.0) -> dict[str, Any]:
+    return {"energy_score": score, "right_size": right} | ({"verdict": verdict} if verdict else {})
+
+
+def test_a_clear_win_names_neighbours_and_the_mlp_once() -> None:
+    systems = {
+        "desp": system(0.0311),
+        "knn": system(0.081, "clearly better"),
+        "random": system(0.3, "clearly better"),
+        "mlp": system(0.05, "clearly better"),
+    }
+    expected = "clearly better than nearest neighbours (energy score 0.031 against 0.081) and an MLP (0.05)"
+    assert compared_words(systems) == expected
+
+
+def test_random_sets_are_named_only_where_they_are_not_worse() -> None:
+    systems = {"desp": system(0.3), "knn": system(0.2, "worse"), "random": system(0.301, "tie")}
+    assert compared_words(systems) == (
+        "clearly worse than nearest neighbours (energy score 0.3 against 0.2), no different from random training "
+        "sets (0.301)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (0.0311, 0.0809, ("0.031", "0.081")),
+        (0.1234, 0.1242, ("0.123", "0.124")),
+        (1.0, 1.0, ("1", "1")),
+    ],
+)
+def test_compared_numbers_do_not_look_the_same(first: float, second: float, expected: tuple[str, str]) -> None:
+    assert two_numbers(first, second) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1.0, "100%"), (0.999, "over 99%"), (0.97, "97%"), (0.001, "under 1%"), (0.0, "0%")],
+)
+def test_only_all_and_nothing_are_called_so(value: float, expected: str) -> None:
+    assert share(value) == expected
+
+
+def test_sizes_that_are_often_wrong_stand_beside_those_of_neighbours() -> None:
+    assert sizes_words({"desp": system(0, right=0.97), "knn": system(0, right=0.5)}) == "sizes right in 97%"
+    wrong = {"desp": system(0, right=0.2), "knn": system(0, right=0.21)}
+    assert sizes_words(wrong) == "sizes right in 20% (nearest neighbours: 21%)"
+
+
+def ranks(low: float, high: float) -> list[float]:
+    """Ten ranks, of which the lower half has the share `low`, the upper half `high`."""
+    return [low / 5] * 5 + [high / 5] * 5
+
+
+@pytest.mark.parametrize(
+    ("histogram", "inputs", "words"),
+    [
+        (ranks(0.5, 0.5), 200, "predictions are spread like the data"),
+        (ranks(0.6, 0.4), 200, "predictions are slightly too wide"),
+        (ranks(0.6, 0.4), 20, "predictions are spread like the data"),  # may be chance
+        (ranks(0.4, 0.6), 200, "predictions are slightly too narrow, or off"),
+        (ranks(0.2, 0.8), 200, "predictions are too narrow, or off"),
+        ([1.0] + [0.0] * 9, 200, "predictions are far too wide"),
+    ],
+)
+def test_the_spread_in_words(histogram: list[float], inputs: int, words: str) -> None:
+    assert spread_verdict(histogram, inputs).words == words
+
+
+def test_uneven_ranks_around_the_middle_are_told() -> None:
+    ends = [0.5, *[0.0] * 8, 0.5]
+    found = spread_verdict(ends, 200, p_value=1e-9)
+    assert found.words == "predictions are spread too widely for some inputs, too little for others"
+    assert found.mean_rank == 0.5
+    assert spread_verdict(ends, 200, p_value=0.5).words == "predictions are spread like the data"
+
+
+def test_the_error_of_the_mean_rank_is_that_of_uniform_ranks() -> None:
+    """Of ranks 0 and 1 alone: a coin's."""
+    assert spread_verdict([0.5, 0.5], 100).error == pytest.approx(0.05)
+
+
+def test_a_sentence_of_what_is_known() -> None:
+    assert sentence(["better", "", "sizes right"]) == "Better; sizes right."
+    assert sentence(["", ""]) == ""

@@ -1,0 +1,48 @@
+"""How training went, from its log."""
+
+import pytest
+
+from desp.runs.log import training_words, validations
+
+
+def lines(*scores: float | None, error: float | None = None) -> tuple[dict[str, object], ...]:
+    more = {} if error is None else {"validation_error": error}
+    return tuple({"step": 100 * place, "validation_score": score, **more} for place, score in enumerate(scores, 1))
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ((), ""),
+        ((1.0,), ""),
+        ((None, 1.0), ""),  # not finite
+        ((1.0, 0.5), "still improving when it stopped"),
+        ((1.0, 0.5, 0.499), "no longer improving when it stopped"),
+        ((0.5, 1.0, 0.502), "no longer improving when it stopped"),
+        ((1.0, 0.5, 0.8, 0.9), "no longer improving after step 200"),
+    ],
+)
+def test_the_last_validation_beside_the_best_before(scores: tuple[float | None, ...], words: str) -> None:
+    assert training_words(lines(*scores)) == words
+
+
+def test_scores_that_grow() -> None:
+    assert training_words(lines(0.5, 0.8), higher_is_better=True) == "still improving when it stopped"
+    worse = training_words(lines(0.5, 0.8, 0.1), higher_is_better=True)
+    assert worse == "no longer improving after step 200"
+
+
+def test_two_standard_errors_where_validations_have_them() -> None:
+    assert training_words(lines(1.0, 0.9, error=0.1)) == "no longer improving when it stopped"
+    assert training_words(lines(1.0, 0.9, error=0.01)) == "still improving when it stopped"
+
+
+def test_what_training_itself_knows_goes_first() -> None:
+    assert training_words(lines(1.0, 0.5), "converged") == "training has converged"
+    assert training_words((), "out of time") == "still improving when it stopped"
+    assert training_words(lines(1.0, 0.5), None) == "still improving when it stopped"
+
+
+def test_of_a_step_that_was_run_twice_the_later_line_counts() -> None:
+    read = [*lines(3.0, 2.0), {"step": 5, "loss": 1.0}, {"step": 100, "validation_score": 9.0}]
+    assert [line["validation_score"] for line in validations(read)] == [9.0, 2.0]
