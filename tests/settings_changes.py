@@ -176,7 +176,7 @@ CASES = {
     ),
     "attention": Case(
         EnergyDenoisingSettings(energy=ATTENTION, sampler=EDMSettings(steps=2)),
-        of_attention("energy", "energy.network", "encoder.1 "),
+        {**of_attention("energy", "energy.network", "encoder.1 "), "standardise_codes": (True, "encoder.2")},
         "set",
     ),
     "denoiser": Case(

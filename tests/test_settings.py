@@ -104,6 +104,7 @@ EXAMPLES: list[Any] = [
         sigma_data=0.3,
         noise_draws=3,
         sampler=dataclasses.replace(EDM, cardinality="sampled"),
+        standardise_codes=True,
         energy=AttentionSettings(hidden=8),
         energy_sigma=0.1,
     ),
@@ -116,6 +117,7 @@ EXAMPLES: list[Any] = [
         sigma_data=0.3,
         noise_draws=3,
         sampler=EDMSettings(steps=3),
+        standardise_codes=True,
         network=AttentionSettings(hidden=8),
     ),
     BoxDenoiserSettings(
@@ -196,7 +198,9 @@ EXAMPLES: list[Any] = [
     ),
     TrainingSettings(
         steps=1,
+        minutes=0.5,
         batch_size=2,
+        elements_per_batch=9,
         learning_rate=0.5,
         betas=(0.0, 0.99),
         warmup_steps=3,
@@ -206,6 +210,7 @@ EXAMPLES: list[Any] = [
         validate_every=4,
         patience=5,
         validation_mode="max",
+        keep="last",
         checkpoint_every=6,
         log_every=7,
         on_divergence="stop",

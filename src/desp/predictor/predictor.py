@@ -188,7 +188,7 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         shape, input_statistics = inspect_dataset(
             dataset,
             max_size=self.representation.max_size,
-            scaling=self.representation.scaling == "auto",
+            scaling=self.representation.scaled,
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)

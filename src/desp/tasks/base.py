@@ -19,7 +19,7 @@ from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.randomness import make_generator
-from desp.settings import TaskSettings, TrainingSettings
+from desp.settings import Scaled, TaskSettings, TrainingSettings
 from desp.tasks.calibration import energy_score
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
@@ -94,7 +94,7 @@ class Task(ABC):
     """Whether collections of true and predicted sets are compared."""
 
     @abstractmethod
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor | None]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor | None]:
         """Shapes of inputs and sets, and mean and standard deviation (2, ...) to standardise inputs by."""
 
     @abstractmethod
@@ -170,10 +170,10 @@ class Task(ABC):
         """
         return energy_score(setup.distances(examples, setup.samples))
 
-    def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
+    def validation(self, seed: int) -> Callable[[SetPredictor], float | Tensor] | None:
         """The score by which the best weights are kept, on the number of examples of the protocol `full`.
 
-        None if the task has no validation data.
+        Or the scores of each of them, by which the noise of their mean is known. None without validation data.
         """
         protocol = self.protocol("full")
         examples = self.validation_batch(seed, protocol.validation_examples)
@@ -194,7 +194,7 @@ class GeneratedTask(Task):
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw a batch on the generator's device."""
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor | None]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor | None]:
         """Those of many drawn examples."""
         drawn = self.draw(DRAWN, make_generator("shape"))
         pairs = list(zip(drawn.x, drawn.sets.to_ragged(), strict=True))

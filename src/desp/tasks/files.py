@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,17 +18,21 @@ from desp.data.box_annotations import class_names_beside
 from desp.data.files import DataFile, read_data_file
 from desp.data.splitting import group_by_input, take_groups
 from desp.errors import DataError
-from desp.predictor import DataShape
+from desp.predictor import DataShape, SetPredictor
 from desp.predictor.fitting import dataset_source
 from desp.predictor.shape import DatasetSummary, summarise_dataset
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import DataDescription, FilesSettings, TrainingSettings
+from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
 from desp.tasks.base import Task
-from desp.tasks.scoring import METRICS, Protocol
+from desp.tasks.calibration import energy_scores
+from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 
 # Fewer different inputs than this are labels rather than data to generalise over.
 FEW_INPUTS = 10
+# Predicted sets of a validation, and at most so many of an example.
+VALIDATION_SETS = 800
+MOST_VALIDATION_SAMPLES = 16
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +130,7 @@ class FilesTask(Task):
                 hashlib.file_digest(file, lambda: total)
         return total.hexdigest()
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor]:
         """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
         described, whole = self._described(), self.summary(max_size, scaling)
         for finding in (*whole.findings(self.whole.name_of), *self.split_findings()):
@@ -138,7 +142,7 @@ class FilesTask(Task):
         )
         return shape, training.statistics()
 
-    def summary(self, max_size: int | None = None, scaling: bool = True) -> DatasetSummary:
+    def summary(self, max_size: int | None = None, scaling: Scaled = True) -> DatasetSummary:
         """Sizes, ranges and moments of the whole file."""
         return summarise_dataset(self.whole, max_size=max_size, scaling=scaling, description=self._described())
 
@@ -161,6 +165,18 @@ class FilesTask(Task):
         """Those held out for scoring, all of them."""
         del seed, protocol
         return self.parts[0].examples
+
+    def validation(self, seed: int) -> Callable[[SetPredictor], Tensor] | None:
+        """Energy scores of each validation example, with the same noise at every call, so that most of it cancels
+        in the difference of two checkpoints. Fewer examples get more predictions."""
+        protocol = self.protocol("full")
+        examples = self.validation_batch(seed, protocol.validation_examples)
+        if examples is None:
+            return None
+        samples = min(max(2, VALIDATION_SETS // len(examples.x)), MOST_VALIDATION_SAMPLES)
+        return lambda predictor: energy_scores(
+            EvaluationSetup(predictor, seed, samples, protocol).distances(examples, samples)
+        )
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Validation examples."""

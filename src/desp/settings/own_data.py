@@ -1,0 +1,30 @@
+"""What `custom` sets for data that nobody here has seen, chosen on the problems of ``desp bench own-data``."""
+
+from desp.settings.diffusion import EnergyDenoisingSettings
+from desp.settings.methods import MethodSettings
+from desp.settings.representation import RepresentationSettings
+from desp.settings.training import TrainingSettings
+
+MINUTES = 5.0
+
+
+def own_data_method() -> MethodSettings:
+    """Denoising with an energy: a density over sets, so that any number of different answers can be right."""
+    return EnergyDenoisingSettings(standardise_codes=True)
+
+
+def own_data_representation() -> RepresentationSettings:
+    """Features by their standard deviation, as ranges say little where tails are long."""
+    return RepresentationSettings(scaling="standard")
+
+
+def own_data_training() -> TrainingSettings:
+    """Until validation no longer improves, within a few minutes."""
+    return TrainingSettings(
+        steps=None,
+        minutes=MINUTES,
+        lr_schedule="wsd",
+        validate_every=400,
+        keep="last",
+        elements_per_batch=4096,
+    )
