@@ -38,7 +38,7 @@ class Ending:
         last: scores of the last validation.
         end: the last step, once it is decided.
         verdict: why.
-        means: (step, mean score) of every validation before the end was decided.
+        steps, means: of every validation before the end was decided, and the mean of its scores.
     """
 
     reference: list[float] = field(default_factory=list)
@@ -48,7 +48,8 @@ class Ending:
     last: list[float] = field(default_factory=list)
     end: int | None = None
     verdict: Verdict | None = None
-    means: list[tuple[int, float]] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    means: list[float] = field(default_factory=list)
 
     def add(self, step: int, scores: Sequence[float], sign: int, patience: int) -> None:
         """Take in the scores of a validation; decides the end if it has long brought nothing.
@@ -59,9 +60,10 @@ class Ending:
             sign: 1 if lower is better, else -1.
             patience: how many validations may bring nothing.
         """
-        self.means.append((step, sum(scores) / len(scores)))
-        gain, error = paired_difference(self.reference, scores) if self.reference else (math.inf, 0.0)
-        if sign * gain > error:
+        self.steps.append(step)
+        self.means.append(mean_and_error(scores)[0])
+        gain, error = paired_difference(self.reference or scores, scores)
+        if not self.reference or sign * gain > error:
             self.reference, self.reference_step, self.waited = list(scores), step, 0
             return
         self.waited += 1
@@ -83,11 +85,9 @@ class Ending:
     def recent_gain(self) -> float | None:
         """By how much the score fell over the second half of the steps before the decay: what as many again may
         give at most."""
-        if len(self.means) < 2:
-            return None
-        last_step, last = self.means[-1]
-        before = [mean for step, mean in self.means if step <= last_step / 2]
-        return before[-1] - last if before else None
+        pairs = zip(self.steps, self.means, strict=True)
+        before = [mean for step, mean in pairs if step <= self.steps[-1] / 2]
+        return before[-1] - self.means[-1] if before else None
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
