@@ -1,9 +1,9 @@
-"""Training without a given length: it ends when validation no longer improves beyond its noise, or time is over."""
+"""Training without a given length ends when validation no longer improves beyond its noise, or time is over."""
 
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -223,12 +223,12 @@ def test_a_resumed_run_ends_where_it_would_have(tmp_path: Path, at: int) -> None
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A second passes whenever anybody looks."""
     ticks = count()
     fake = SimpleNamespace(monotonic=lambda: float(next(ticks)))
     monkeypatch.setattr("desp.training.loop.time", fake)
-    yield fake
+    return fake
 
 
 def falling(step: int) -> list[float]:

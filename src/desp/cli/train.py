@@ -130,9 +130,7 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
 
 def _with_answers(settings: RunSettings, answers: str, method: str | None) -> RunSettings:
     if not settings.task.own_data:
-        raise SettingsError(
-            f"--answers goes with your own data; '{settings.recipe}' has its method. Leave it out."
-        )
+        raise SettingsError(f"--answers goes with own data; '{settings.recipe}' has its method. Leave it out.")
     if method is not None:
         raise SettingsError("--answers chooses a method, and so does --use-method. Leave one of them out.")
     if answers not in ANSWERS:
@@ -147,8 +145,8 @@ def _with_minutes(settings: RunSettings, minutes: float | None) -> RunSettings:
         return settings
     if settings.training.steps is not None:
         raise SettingsError(
-            f"--minutes limits training that ends by itself; here there are {settings.training.steps} steps. Leave "
-            "--minutes out, or use --training.steps None (with --training.lr-schedule wsd)."
+            f"--minutes limits training that ends by itself; here there are {settings.training.steps} steps. "
+            "Leave --minutes out, or use --training.steps None (with --training.lr-schedule wsd)."
         )
     return replace(settings, training=replace(settings.training, minutes=minutes))
 
@@ -225,8 +223,8 @@ def _verdict(outcome: "TrainingOutcome") -> str:
         return f"converged: {score}{error}; more time would hardly help, more examples may"
     if outcome.verdict == "overfitted":
         return (
-            f"overfitted after step {outcome.best_step}, whose weights are kept: {score}{error}; more examples would "
-            "help, or a narrower network"
+            f"overfitted after step {outcome.best_step}, whose weights are kept: {score}{error}; more examples "
+            "would help, or a narrower network"
         )
     gain = outcome.recent_gain
     more = "" if gain is None else f"; the second half of the steps improved it by {gain:.2g}"
