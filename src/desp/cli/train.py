@@ -47,8 +47,9 @@ _ENERGY = (
 
 
 _ANSWERS = (
-    "How many sets are right for an input of your data. several, the default: a density over sets, whose samples "
-    "are different answers. one: a single answer, which is trained to be near the truth. Not with --use-method."
+    "How many sets are right for an input of your data. several, the default: predictions differ as answers in "
+    "the data do, in cardinality too. one: all predictions have the most probable cardinality. --best of predict "
+    "gives the one that is nearest to all others. Not with --use-method."
 )
 
 
@@ -129,14 +130,13 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
 
 
 def _with_answers(settings: RunSettings, answers: str, method: str | None) -> RunSettings:
-    if not settings.task.own_data:
-        raise SettingsError(f"--answers goes with own data; '{settings.recipe}' has its method. Leave it out.")
+    if not settings.task.own_data or settings.method.kind != own_data_method().kind:
+        raise SettingsError(f"--answers goes with 'custom'; '{settings.recipe}' has its method. Leave it out.")
     if method is not None:
         raise SettingsError("--answers chooses a method, and so does --use-method. Leave one of them out.")
     if answers not in ANSWERS:
         raise SettingsError(f"--answers must be one or several, got {answers!r}.")
-    chosen = own_data_method(answers)
-    return settings if chosen.kind == settings.method.kind else replace(settings, method=chosen)
+    return replace(settings, method=own_data_method(answers))
 
 
 def _with_minutes(settings: RunSettings, minutes: float | None) -> RunSettings:

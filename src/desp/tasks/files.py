@@ -33,6 +33,9 @@ FEW_INPUTS = 10
 # Predicted sets of a validation, and at most so many of an example.
 VALIDATION_SETS = 800
 MOST_VALIDATION_SAMPLES = 16
+# Elements of all these sets: of sets of hundreds fewer are predicted, but never those of fewer examples than this.
+VALIDATION_ELEMENTS = 20_000
+FEWEST_VALIDATED = 20
 
 logger = logging.getLogger(__name__)
 
@@ -170,10 +173,13 @@ class FilesTask(Task):
         """Energy scores of each validation example, with the same noise at every call, so that most of it cancels
         in the difference of two checkpoints. Fewer examples get more predictions."""
         protocol = self.protocol("full")
-        examples = self.validation_batch(seed, protocol.validation_examples)
+        largest = max((len(y) for _, answers in self.parts[1].examples[:] for y in answers), default=1)
+        affordable = max(VALIDATION_ELEMENTS // max(2 * largest, 1), FEWEST_VALIDATED)
+        examples = self.validation_batch(seed, min(protocol.validation_examples, affordable))
         if examples is None:
             return None
-        samples = min(max(2, VALIDATION_SETS // len(examples.x)), MOST_VALIDATION_SAMPLES)
+        sets = min(VALIDATION_SETS, VALIDATION_ELEMENTS // max(largest, 1))
+        samples = min(max(2, sets // len(examples.x)), MOST_VALIDATION_SAMPLES)
         return lambda predictor: energy_scores(
             EvaluationSetup(predictor, seed, samples, protocol).distances(examples, samples)
         )

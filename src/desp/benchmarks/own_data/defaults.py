@@ -98,7 +98,7 @@ class UserRun:
         shape = self.examples.sets.max_size, self.examples.sets.features
         return Answers(
             SetBatch.from_ragged([item for prediction in predictions for item in prediction.sets], *shape),
-            SetBatch.from_ragged([prediction.best for prediction in predictions], *shape),
+            SetBatch.from_ragged([prediction.medoid for prediction in predictions], *shape),
             outcome.seconds,
             {
                 "steps": outcome.steps,
