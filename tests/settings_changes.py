@@ -176,7 +176,10 @@ CASES = {
     ),
     "attention": Case(
         EnergyDenoisingSettings(energy=ATTENTION, sampler=EDMSettings(steps=2)),
-        {**of_attention("energy", "energy.network", "encoder.1 "), "standardise_codes": (True, "encoder.2")},
+        {
+            **of_attention("energy", "energy.network", "encoder.1 "),
+            "standardise_codes": (True, "encoder.1 encoder.2"),
+        },
         "set",
     ),
     "denoiser": Case(
@@ -308,7 +311,7 @@ CASES = {
     ),
     "sum-pooled-set": with_encoder(
         SumPooledSetEncoderSettings(8, 5, fourier_frequencies=2),
-        {**OF_LAYERED, "fourier_frequencies": (3, "encoder.1")},
+        {**OF_LAYERED, "fourier_frequencies": (3, "encoder.1"), "with_maximum": (True, "encoder.1")},
         "set",
     ),
     "mlp of each element": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "set", True),

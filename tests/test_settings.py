@@ -87,7 +87,12 @@ EXAMPLES: list[Any] = [
     PyramidEncoderSettings(hidden=6, out=5),
     ResNet34EncoderSettings(out=5, standardise_codes=True, initialisation="xavier", weights="some.safetensors"),
     SumPooledSetEncoderSettings(
-        hidden=7, out=5, standardise_codes=True, initialisation="xavier", fourier_frequencies=2
+        hidden=7,
+        out=5,
+        standardise_codes=True,
+        initialisation="xavier",
+        fourier_frequencies=2,
+        with_maximum=True,
     ),
     FSPoolSetEncoderSettings(
         hidden=7, out=5, presence_as_feature=True, standardise_codes=True, initialisation="xavier"

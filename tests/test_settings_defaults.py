@@ -259,6 +259,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "standardise_codes": False,
         "initialisation": "default",
         "fourier_frequencies": 8,
+        "with_maximum": False,
     },
     FSPoolSetEncoderSettings: {
         "kind": "fspool-set",

@@ -15,7 +15,7 @@ from desp.tensors import LARGEST
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
 # Four standard deviations are one unit of standardised features; the whole range is at most so many.
-MOST_SPANS = 20
+MOST_SPANS = 100
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class FeatureScaling:
     ) -> "FeatureScaling":
         """Map the features in `columns` to mean 1/2 and standard deviation 1/4, others as `ranges` does.
 
-        The whole range becomes at most `MOST_SPANS`, so that seldom values, as the ones of a column of zeros, are
-        not thrown far out. A feature that never changes stays as in `ranges`.
+        The whole range becomes at most `MOST_SPANS`, so that a few values are not thrown out of all bounds. A feature
+        that never changes stays as in `ranges`.
         """
         offset, span = list(ranges.offset), list(ranges.span)
         for column in columns:

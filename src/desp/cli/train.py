@@ -231,11 +231,29 @@ def _verdict(outcome: "TrainingOutcome") -> str:
     return f"not converged when time was over: {score}{error}{more}. More may help: --minutes N, in another folder"
 
 
+def _answers_hint(path: Path) -> str | None:
+    """What the data say of how many sets are right, and the flag for it where the run has another one."""
+    from desp.tasks import make_task
+    from desp.tasks.files import FilesTask
+
+    settings, seed = RunFolder(path).load_settings()
+    task = make_task(settings.task, seed)
+    found = task.answers_hint() if isinstance(task, FilesTask) else None
+    if found is None:
+        return None
+    fits = "several" if found.several else "one"
+    asked = "one" if getattr(settings.method.prediction_sampler, "cardinality", None) == "mode" else "several"
+    advice = f": --answers {fits}, in another folder" if asked != fits else ""
+    return f"{found.text}, so {fits} seem{'' if found.several else 's'} right{advice}"
+
+
 def _finish_custom(path: Path) -> None:
     """Own data have no table to look up, so the score and the page come at once."""
     from desp.cli.evaluate import run as evaluate
     from desp.cli.report import report
 
+    if hint := _answers_hint(path):
+        print(hint)
     evaluate([str(path)])
     try:
         report(path)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from desp.settings.base import InputKind, require_not_negative, require_positive, require_setting
-from desp.settings.encoders import EncoderSettings, LayeredEncoderSettings
+from desp.settings.encoders import EncoderSettings, LayeredEncoderSettings, SumPooledSetEncoderSettings
 from desp.settings.energies import AttentionSettings, EnergySettings, PooledLayersSettings
 from desp.settings.methods import EnergyMethodSettings, MethodSettings
 from desp.settings.samplers import EDMSettings
@@ -53,7 +53,7 @@ class SetDiffusionSettings(DiffusionSettings):
     standardise_codes: bool = False
     """Standardise the codes of the default encoder of sets and images (batch norm without scale and shift), and
     those of elements that outputs are aligned with. An encoder gives nearly the same code for all inputs at first,
-    and beside noisy sets a network may never find the difference."""
+    and beside noisy sets a network may never find the difference. Input sets are pooled `with_maximum` then."""
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with standardised codes if that is asked for."""
@@ -64,9 +64,11 @@ class SetDiffusionSettings(DiffusionSettings):
         return self._standardised(super().aligned_encoder())
 
     def _standardised(self, encoder: EncoderSettings) -> EncoderSettings:
-        if self.standardise_codes and isinstance(encoder, LayeredEncoderSettings):
-            return replace(encoder, standardise_codes=True)
-        return encoder
+        if not self.standardise_codes or not isinstance(encoder, LayeredEncoderSettings):
+            return encoder
+        if isinstance(encoder, SumPooledSetEncoderSettings):
+            return replace(encoder, standardise_codes=True, with_maximum=True)
+        return replace(encoder, standardise_codes=True)
 
 
 @MethodSettings.register("energy-denoising", "desp.methods.denoising:EnergyDenoising")

@@ -2,8 +2,9 @@
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -38,6 +39,37 @@ VALIDATION_ELEMENTS = 20_000
 FEWEST_VALIDATED = 20
 
 logger = logging.getLogger(__name__)
+
+
+SetKey = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class AnswersHint:
+    """How many sets seem right for an input.
+
+    Attributes:
+        inputs: how many come with more than one set.
+        differing: how many of these have different ones.
+    """
+
+    inputs: int
+    differing: int
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one set seems right."""
+        return self.differing > 0
+
+    @property
+    def text(self) -> str:
+        """What was found."""
+        return f"{self.differing} of {self.inputs} inputs that come with more than one set have different ones"
+
+
+def _key(elements: Tensor) -> SetKey:
+    """The same for the same set in another order."""
+    return tuple(sorted(map(tuple, elements.tolist())))
 
 
 class FilesTask(Task):
@@ -122,6 +154,16 @@ class FilesTask(Task):
                 f"are held out for scores and {len(validation.examples)} for validation. Lower --task.held-out."
             )
         return found
+
+    def answers_hint(self) -> AnswersHint | None:
+        """What inputs that have more than one set say; None if there are none."""
+        of_input: dict[int, set[SetKey]] = {}
+        seen = Counter(self.groups)
+        for index, first in enumerate(self.groups):
+            answers = self.whole.examples[index][1]
+            if seen[first] > 1 or len(answers) > 1:
+                of_input.setdefault(first, set()).update(map(_key, answers))
+        return AnswersHint(len(of_input), sum(len(found) > 1 for found in of_input.values())) if of_input else None
 
     def fingerprint(self) -> str:
         """A checksum of the data: scoring on others would mix training and held-out examples."""
