@@ -64,8 +64,8 @@ class FeatureScaling:
     ) -> "FeatureScaling":
         """Map the features in `columns` to mean 1/2 and standard deviation 1/4, others as `ranges` does.
 
-        The whole range becomes at most `MOST_SPANS`, so that a few values are not thrown out of all bounds. A feature
-        that never changes stays as in `ranges`.
+        The whole range becomes at most `MOST_SPANS`, so that no value is thrown out of all bounds. A feature that
+        never changes stays as in `ranges`.
         """
         offset, span = list(ranges.offset), list(ranges.span)
         for column in columns:
