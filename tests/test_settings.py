@@ -420,3 +420,12 @@ def test_values_from_json_are_checked(cls: Any, values: dict[str, Any], message:
 def test_settings_load_without_torch(name: str) -> None:
     code = f"import sys, {name}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_zero_padding_is_refused_where_elements_lie_around_zero() -> None:
+    """They would all count as absent: a model would be trained that predicts nothing."""
+    with pytest.raises(SettingsError, match=r"padding must be presence with scaling standard.*use scaling none"):
+        RepresentationSettings(padding="zero", scaling="standard")
+    assert RepresentationSettings(padding="zero", scaling="none").scaled is False
+    assert RepresentationSettings().scaled is True
+    assert RepresentationSettings(scaling="standard").scaled == "standard"

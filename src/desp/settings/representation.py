@@ -39,4 +39,7 @@ class RepresentationSettings(Checked):
     def __post_init__(self) -> None:
         valid = self.threshold is None or 0 <= self.threshold < 1
         require_setting(valid, "threshold", "at least 0 and below 1, or None", self.threshold)
+        visible = self.padding == "presence" or self.scaling != "standard"
+        wanted = "presence with scaling standard, where real elements lie around zero too; or use scaling none"
+        require_setting(visible, "padding", wanted, self.padding)
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)
