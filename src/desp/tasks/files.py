@@ -32,7 +32,7 @@ from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 # Fewer different inputs than this are labels rather than data to generalise over.
 FEW_INPUTS = 10
 # Predicted sets of a validation, and at most so many of an example.
-VALIDATION_SETS = 800
+VALIDATION_SETS = 400
 MOST_VALIDATION_SAMPLES = 16
 # Elements of all these sets: of sets of hundreds fewer are predicted, but never those of fewer examples than this.
 VALIDATION_ELEMENTS = 20_000
