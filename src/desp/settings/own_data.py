@@ -33,5 +33,5 @@ def own_data_training() -> TrainingSettings:
         lr_schedule="wsd",
         validate_every=400,
         keep="last",
-        elements_per_batch=4096,
+        elements_per_batch=2048,
     )
