@@ -415,6 +415,22 @@ def test_repeated_inputs_tell_whether_one_set_or_several_are_right(tmp_path: Pat
     )
 
 
+def test_of_aligned_sets_the_order_counts(tmp_path: Path) -> None:
+    path = tmp_path / "aligned.jsonl"
+    lines = [{"input": [[1.0], [2.0]], "set": order} for order in ([[0.0], [1.0]], [[1.0], [0.0]])]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    task = FilesTask(FilesSettings(path=str(path), description=DataDescription(aligned=True)), 0)
+    hint = task.answers_hint()
+    assert hint is not None
+    assert hint.several
+
+
+def test_large_files_are_not_read_again_for_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = lines_of(tmp_path, {"input": [1.0], "answers": [[[1.0]], []]}, {"input": [2.0], "set": []})
+    monkeypatch.setattr("desp.tasks.files.MOST_READ_AGAIN", 1)
+    assert task.answers_hint() is None
+
+
 def test_listed_answers_are_several(tmp_path: Path) -> None:
     hint = lines_of(
         tmp_path, {"input": [1.0], "answers": [[[1.0]], []]}, {"input": [2.0], "set": []}

@@ -31,6 +31,8 @@ from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 
 # Fewer different inputs than this are labels rather than data to generalise over.
 FEW_INPUTS = 10
+# More examples than this are not read once more for a hint.
+MOST_READ_AGAIN = 20_000
 # Predicted sets of a validation, and at most so many of an example.
 VALIDATION_SETS = 400
 MOST_VALIDATION_SAMPLES = 16
@@ -65,11 +67,6 @@ class AnswersHint:
     def text(self) -> str:
         """What was found."""
         return f"{self.differing} of {self.inputs} inputs that come with more than one set have different ones"
-
-
-def _key(elements: Tensor) -> SetKey:
-    """The same for the same set in another order."""
-    return tuple(sorted(map(tuple, elements.tolist())))
 
 
 class FilesTask(Task):
@@ -156,13 +153,16 @@ class FilesTask(Task):
         return found
 
     def answers_hint(self) -> AnswersHint | None:
-        """What inputs that have more than one set say; None if there are none."""
+        """What inputs that have more than one set say; None if there are none, or too many examples to read again."""
+        if len(self.whole.examples) > MOST_READ_AGAIN:
+            return None
         of_input: dict[int, set[SetKey]] = {}
-        seen = Counter(self.groups)
+        seen, order = Counter(self.groups), list if self.description.aligned else sorted
         for index, first in enumerate(self.groups):
-            answers = self.whole.examples[index][1]
-            if seen[first] > 1 or len(answers) > 1:
-                of_input.setdefault(first, set()).update(map(_key, answers))
+            if seen[first] > 1 or self.whole.answer_counts[index] > 1:
+                _, answers = self.whole.examples[index]
+                keys = {tuple(order(map(tuple, elements.tolist()))) for elements in answers}
+                of_input.setdefault(first, set()).update(keys)
         return AnswersHint(len(of_input), sum(len(found) > 1 for found in of_input.values())) if of_input else None
 
     def fingerprint(self) -> str:
