@@ -153,7 +153,7 @@ class FilesTask(Task):
         return found
 
     def answers_hint(self) -> AnswersHint | None:
-        """What inputs that have more than one set say; None if there are none, or too many examples to read again."""
+        """What inputs that have more than one set say; None if there are none, or too many examples to read."""
         if len(self.whole.examples) > MOST_READ_AGAIN:
             return None
         of_input: dict[int, set[SetKey]] = {}
