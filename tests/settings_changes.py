@@ -191,6 +191,11 @@ CASES = {
             **of_attention("network", "field.network"),
         },
     ),
+    "denoiser of input sets": Case(
+        DenoiserSettings(network=ATTENTION, sampler=EDMSettings(steps=3)),
+        {"standardise_codes": (True, "encoder.1 encoder.2")},
+        "set",
+    ),
     "set-risk": Case(
         SetRiskSettings(energy=SET_ENCODER, descent=DESCENT, sampler=DESCENT),
         {

@@ -447,7 +447,7 @@ def test_a_validation_scores_each_example_with_the_same_noise(data: Path) -> Non
     shape, statistics = task.shape(None, "standard")
     predictor = SetPredictor(EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8)))
     predictor.build(shape, input_statistics=statistics)
-    validate = task.validation(0)
+    validate = task.validation_by_example(0)
     assert validate is not None
     scores = validate(predictor)
     assert scores.shape == (6,)
@@ -470,7 +470,7 @@ def test_large_sets_are_predicted_less_often(
     monkeypatch.setattr(EvaluationSetup, "distances", distances)
     path = tmp_path / "large.npz"
     np.savez(path, inputs=np.arange(40.0), sets=np.zeros((40, size, 1)))
-    validate = task_of(path).validation(0)
+    validate = task_of(path).validation_by_example(0)
     assert validate is not None
     validate(SetPredictor())
     assert asked == [(examples, samples)]

@@ -76,7 +76,7 @@ def _train(
         task.source(shape, settings.training, seed, accelerator),
         settings.training,
         accelerator,
-        validation=task.validation(seed),
+        validation=(task.validation_by_example if settings.training.looks_at_noise else task.validation)(seed),
         seed=seed,
         folder=folder.path,
         resume=resume,

@@ -77,6 +77,11 @@ class TrainingSettings(Checked):
         """
         return self.lr_schedule == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
 
+    @property
+    def looks_at_noise(self) -> bool:
+        """Whether scores of validations are compared beyond their noise."""
+        return self.keep == "last" or self.steps is None
+
     def batch_size_for(self, max_size: int) -> int:
         """The batch size for sets of up to `max_size` elements."""
         if self.elements_per_batch is None:

@@ -170,16 +170,21 @@ class Task(ABC):
         """
         return energy_score(setup.distances(examples, setup.samples))
 
-    def validation(self, seed: int) -> Callable[[SetPredictor], float | Tensor] | None:
+    def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """The score by which the best weights are kept, on the number of examples of the protocol `full`.
 
-        Or the scores of each of them, by which the noise of their mean is known. None without validation data.
+        None if the task has no validation data.
         """
         protocol = self.protocol("full")
         examples = self.validation_batch(seed, protocol.validation_examples)
         if examples is None:
             return None
         return lambda predictor: self.validation_score(EvaluationSetup(predictor, seed, 2, protocol), examples)
+
+    def validation_by_example(self, seed: int) -> Callable[[SetPredictor], float | Tensor] | None:
+        """The scores of each validation example, by which the noise of their mean is known, for training that asks
+        whether two checkpoints differ beyond it; `validation`, unless a task overrides it."""
+        return self.validation(seed)
 
 
 class GeneratedTask(Task):

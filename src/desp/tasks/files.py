@@ -211,7 +211,7 @@ class FilesTask(Task):
         del seed, protocol
         return self.parts[0].examples
 
-    def validation(self, seed: int) -> Callable[[SetPredictor], Tensor] | None:
+    def validation_by_example(self, seed: int) -> Callable[[SetPredictor], Tensor] | None:
         """Energy scores of each validation example, with the same noise at every call, so that most of it cancels
         in the difference of two checkpoints. Fewer examples get more predictions."""
         protocol = self.protocol("full")
