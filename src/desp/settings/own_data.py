@@ -29,7 +29,7 @@ def own_data_training() -> TrainingSettings:
     return TrainingSettings(
         steps=None,
         minutes=MINUTES,
-        learning_rate=2e-3,
+        learning_rate=3e-3,
         lr_schedule="wsd",
         validate_every=400,
         keep="last",
