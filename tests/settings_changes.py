@@ -177,7 +177,10 @@ CASES = {
     ),
     "attention": Case(
         EnergyDenoisingSettings(energy=ATTENTION, sampler=EDMSettings(steps=2)),
-        of_attention("energy", "energy.network", "encoder.1 "),
+        {
+            **of_attention("energy", "energy.network", "encoder.1 "),
+            "standardise_codes": (True, "encoder.1 encoder.2"),
+        },
         "set",
     ),
     "denoiser": Case(
@@ -188,6 +191,11 @@ CASES = {
             "sigma_data": (0.8, "loss sets"),
             **of_attention("network", "field.network"),
         },
+    ),
+    "denoiser of input sets": Case(
+        DenoiserSettings(network=ATTENTION, sampler=EDMSettings(steps=3)),
+        {"standardise_codes": (True, "encoder.1 encoder.2")},
+        "set",
     ),
     "set-risk": Case(
         SetRiskSettings(energy=SET_ENCODER, descent=DESCENT, sampler=DESCENT),
@@ -320,7 +328,7 @@ CASES = {
     ),
     "sum-pooled-set": with_encoder(
         SumPooledSetEncoderSettings(8, 5, fourier_frequencies=2),
-        {**OF_LAYERED, "fourier_frequencies": (3, "encoder.1")},
+        {**OF_LAYERED, "fourier_frequencies": (3, "encoder.1"), "with_maximum": (True, "encoder.1")},
         "set",
     ),
     "mlp of each element": with_encoder(MLPEncoderSettings(8, 5), OF_LAYERED, "set", True),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desp.boxes import centres_to_corners
-from desp.scaling import FeatureScaling, box_centres
+from desp.scaling import MOST_SPANS, FeatureScaling, box_centres
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 shares = st.floats(0, 1, allow_subnormal=False)
@@ -163,3 +163,15 @@ def test_volumes_change_by_the_spans_alone() -> None:
     assert float(jacobian.det()) == pytest.approx(1 / math.prod(OF_BOXES.span))
     plain = torch.autograd.functional.jacobian(lambda row: box_centres(row, BOXES), torch.rand(6).double())
     assert float(plain.det()) == pytest.approx(1.0)
+
+
+def test_features_by_their_moments() -> None:
+    """Mean 1/2 and standard deviation 1/4; what is no column of these, or never changes, stays as it was."""
+    ranges = FeatureScaling.from_range([0.0, -8.0, 0.0, 3.0], [1.0, 8.0, 1e6, 3.0])
+    scaling = FeatureScaling.from_moments([0.5, 1.0, 10.0, 3.0], [0.1, 2.0, 5.0, 0.0], ranges, [1, 2, 3])
+    assert (scaling.offset[0], scaling.span[0]) == (0.0, 1.0)
+    assert scaling.scale(torch.tensor([[0.0, 1.0, 10.0, 3.0]]))[0].tolist() == [0.0, 0.5, 0.5, 0.5]
+    assert float(scaling.scale(torch.tensor([[0.0, 3.0, 0.0, 0.0]]))[0, 1]) == 0.75
+    assert scaling.span[2] == 1e6 / MOST_SPANS  # and not 20, which would make 50,000 of the largest value
+    values = torch.tensor([[0.3, -7.0, 4e5, 3.0]])
+    torch.testing.assert_close(scaling.unscale(scaling.scale(values)), values)

@@ -88,7 +88,12 @@ EXAMPLES: list[Any] = [
     PyramidEncoderSettings(hidden=6, out=5),
     ResNet34EncoderSettings(out=5, standardise_codes=True, initialisation="xavier", weights="some.safetensors"),
     SumPooledSetEncoderSettings(
-        hidden=7, out=5, standardise_codes=True, initialisation="xavier", fourier_frequencies=2
+        hidden=7,
+        out=5,
+        standardise_codes=True,
+        initialisation="xavier",
+        fourier_frequencies=2,
+        with_maximum=True,
     ),
     FSPoolSetEncoderSettings(
         hidden=7, out=5, presence_as_feature=True, standardise_codes=True, initialisation="xavier"
@@ -105,6 +110,7 @@ EXAMPLES: list[Any] = [
         sigma_data=0.3,
         noise_draws=3,
         sampler=dataclasses.replace(EDM, cardinality="sampled"),
+        standardise_codes=True,
         energy=AttentionSettings(hidden=8),
         energy_sigma=0.1,
     ),
@@ -117,6 +123,7 @@ EXAMPLES: list[Any] = [
         sigma_data=0.3,
         noise_draws=3,
         sampler=EDMSettings(steps=3),
+        standardise_codes=True,
         network=AttentionSettings(hidden=8),
     ),
     BoxDenoiserSettings(
@@ -201,7 +208,9 @@ EXAMPLES: list[Any] = [
     ),
     TrainingSettings(
         steps=1,
+        minutes=0.5,
         batch_size=2,
+        elements_per_batch=9,
         learning_rate=0.5,
         betas=(0.0, 0.99),
         warmup_steps=3,
@@ -211,6 +220,7 @@ EXAMPLES: list[Any] = [
         validate_every=4,
         patience=5,
         validation_mode="max",
+        keep="last",
         checkpoint_every=6,
         log_every=7,
         on_divergence="stop",
@@ -415,3 +425,12 @@ def test_values_from_json_are_checked(cls: Any, values: dict[str, Any], message:
 def test_settings_load_without_torch(name: str) -> None:
     code = f"import sys, {name}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_zero_padding_is_refused_where_elements_lie_around_zero() -> None:
+    """They would all count as absent: a model would be trained that predicts nothing."""
+    with pytest.raises(SettingsError, match=r"padding must be presence with scaling standard.*use scaling none"):
+        RepresentationSettings(padding="zero", scaling="standard")
+    assert RepresentationSettings(padding="zero", scaling="none").scaled is False
+    assert RepresentationSettings().scaled is True
+    assert RepresentationSettings(scaling="standard").scaled == "standard"

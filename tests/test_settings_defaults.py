@@ -83,7 +83,13 @@ DIFFUSION = {
     "noise_draws": 1,
     "sampler": EDM,
 }
-DENOISING = {"kind": "energy-denoising", **DIFFUSION, "energy": POOLED_LAYERS, "energy_sigma": 0.05}
+DENOISING = {
+    "kind": "energy-denoising",
+    **DIFFUSION,
+    "standardise_codes": False,
+    "energy": POOLED_LAYERS,
+    "energy_sigma": 0.05,
+}
 REPRESENTATION = {
     "padding": "presence",
     "threshold": None,
@@ -114,7 +120,9 @@ DEEP_SETS = {
 ATTENTION = {"kind": "attention", "hidden": 128, "layers": 3, "heads": 4, "fourier_frequencies": 8}
 TRAINING = {
     "steps": 2000,
+    "minutes": None,
     "batch_size": 64,
+    "elements_per_batch": None,
     "learning_rate": 1e-3,
     "betas": (0.9, 0.999),
     "warmup_steps": 100,
@@ -124,6 +132,7 @@ TRAINING = {
     "validate_every": 0,
     "patience": None,
     "validation_mode": "min",
+    "keep": "best",
     "checkpoint_every": 500,
     "log_every": 10,
     "on_divergence": "rollback",
@@ -136,7 +145,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     DescentSettings: DESCENT,
     PooledLayersSettings: POOLED_LAYERS,
     EnergyDenoisingSettings: DENOISING,
-    DenoiserSettings: {"kind": "denoiser", **DIFFUSION, "network": ATTENTION},
+    DenoiserSettings: {"kind": "denoiser", **DIFFUSION, "standardise_codes": False, "network": ATTENTION},
     BoxDenoiserSettings: {
         "kind": "box-denoiser",
         **DIFFUSION,
@@ -261,6 +270,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "standardise_codes": False,
         "initialisation": "default",
         "fourier_frequencies": 8,
+        "with_maximum": False,
     },
     FSPoolSetEncoderSettings: {
         "kind": "fspool-set",

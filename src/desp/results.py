@@ -294,7 +294,7 @@ def _length(results: list[dict[str, Any]]) -> str | None:
         asked = result.get("settings", {}).get("training", {}).get("steps", full)
         if training.get("steps") is None:
             continue
-        cut = f" of {full:,}" if asked < full else ""
+        cut = f" of {full:,}" if asked is not None and full is not None and asked < full else ""
         best = training.get("best_step")
         best = f", best {best:,}" if best is not None and best != training["steps"] else ""
         texts.append(f"{training['steps']:,}{cut}{best}")

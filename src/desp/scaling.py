@@ -1,6 +1,6 @@
 """Features brought near [0, 1], where the paper's noise and step sizes are right, and back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +14,8 @@ from desp.tensors import LARGEST
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
+# Four standard deviations are one unit of standardised features; the whole range is at most so many.
+MOST_SPANS = 100
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,22 @@ class FeatureScaling:
             offset.append(0.0 if near else lowest - 0.5 if unchanging else lowest)
             span.append(1.0 if near or unchanging else width)
         return cls(tuple(offset), tuple(span), boxes)
+
+    @classmethod
+    def from_moments(
+        cls, mean: Sequence[float], deviation: Sequence[float], ranges: "FeatureScaling", columns: Iterable[int]
+    ) -> "FeatureScaling":
+        """Map the features in `columns` to mean 1/2 and standard deviation 1/4, others as `ranges` does.
+
+        The whole range becomes at most `MOST_SPANS`, so that no value is thrown out of all bounds. A feature that
+        never changes stays as in `ranges`.
+        """
+        offset, span = list(ranges.offset), list(ranges.span)
+        for column in columns:
+            if deviation[column] > 0:
+                span[column] = max(4 * deviation[column], ranges.span[column] / MOST_SPANS)
+                offset[column] = mean[column] - span[column] / 2
+        return replace(ranges, offset=tuple(offset), span=tuple(span))
 
     def scale(self, values: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """From the user's units to about [0, 1]."""

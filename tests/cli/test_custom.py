@@ -207,3 +207,63 @@ def test_evaluate_needs_samples(desp: Desp, vectors: Path, tiny: list[str]) -> N
     finished = desp("evaluate", "run", "--samples", 0)
     assert finished.status == 2
     assert "--samples must be at least 1" in finished.err
+
+
+# -- length, and how many answers -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small() -> list[str]:
+    """Arguments that make steps cheap, and leave their number open."""
+    changes = {"training.batch-size": 8, "method.energy.hidden": 8, "method.sampler.steps": 2}
+    changes |= {"training.validate-every": 8, "training.log-every": 1}
+    return [*(part for name, value in changes.items() for part in (f"--{name}", str(value))), "--device", "cpu"]
+
+
+def test_training_ends_by_itself_and_says_how(desp: Desp, vectors: Path, small: list[str]) -> None:
+    """No time at all is over after the first step; then it is told what it would take."""
+    finished = desp("train", "custom", "--data", vectors, "--run", "run", *small, "--minutes", 1e-9)
+    assert finished.status == 0
+    assert "not converged when time was over: validation score" in finished.out
+    assert "--minutes N, in another folder" in finished.out
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert (summary["steps"], summary["verdict"]) == (1, "out of time")
+    settings = json.loads(Path("run/settings.json").read_text())["settings"]["training"]
+    assert (settings["steps"], settings["minutes"]) == (None, 1e-9)
+
+
+def test_minutes_do_not_go_with_a_number_of_steps(desp: Desp, vectors: Path, tiny: list[str]) -> None:
+    finished = desp("train", "custom", "--data", vectors, "--run", "run", *tiny, "--minutes", 1)
+    assert finished.status != 0
+    assert "here there are 6 steps. Leave --minutes out" in finished.err
+
+
+def test_one_answer_has_the_most_probable_cardinality(desp: Desp, vectors: Path, tiny: list[str]) -> None:
+    finished = desp("train", "custom", "--data", vectors, "--run", "run", *tiny, "--answers", "one")
+    assert finished.status == 0
+    method = json.loads(Path("run/settings.json").read_text())["settings"]["method"]
+    assert method["sampler"]["cardinality"] == "mode"
+    assert method["sampler"]["steps"] == 3  # other flags change what it chose
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["custom", "--answers", "many"], "--answers must be one or several, got 'many'"),
+        (["custom", "--answers", "one", "--use-method", "tspn"], "Leave one of them out"),
+        (["custom-contrastive", "--answers", "one"], "--answers goes with 'custom'"),
+        (["polygons-desp", "--answers", "one"], "--answers goes with 'custom'"),
+    ],
+)
+def test_answers_that_cannot_be_chosen(desp: Desp, arguments: list[str], message: str) -> None:
+    finished = desp("train", *arguments)
+    assert finished.status != 0
+    assert message in finished.err
+
+
+def test_repeated_inputs_with_different_sets_are_told(desp: Desp, write: Write, tiny: list[str]) -> None:
+    data = write("data.jsonl", [{"input": [i // 2], "set": [[float(i)]]} for i in range(12)])
+    finished = desp("train", "custom", "--data", data, "--run", "run", *tiny, "--answers", "one")
+    assert "6 of 6 inputs that come with more than one set have different ones, so several seem right" in (
+        finished.out.replace("\n", " ")
+    )

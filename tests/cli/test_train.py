@@ -258,7 +258,7 @@ def test_misspelt_settings_are_suggested(desp: Desp) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--training.steps", "0", "steps must be positive, got 0"),
+        ("--training.steps", "0", "steps must be positive, or None, got 0"),
         ("--training.steps", "many", "many"),
         ("--method.sampler.stochastic-steps", "200", "between 0 and the steps of the same chain (100)"),
         ("--device", "tpu", "tpu"),

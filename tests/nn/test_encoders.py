@@ -56,8 +56,19 @@ def test_set_encoder_ignores_order(pooling: Pooling, divide: bool, assert_invari
     assert_invariant(encoder, sets)
 
 
-def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Callable[..., None]) -> None:
-    encoder = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5, fourier_frequencies=3), (4, 3))
+with_and_without_maximum = pytest.mark.parametrize("with_maximum", [False, True])
+
+
+def pooled_set_encoder(with_maximum: bool, rows: int = 4) -> _PooledSetEncoder:
+    settings = SumPooledSetEncoderSettings(8, 5, fourier_frequencies=3, with_maximum=with_maximum)
+    return _PooledSetEncoder(settings, (rows, 3))
+
+
+@with_and_without_maximum
+def test_pooled_set_encoder_ignores_order_and_absent_rows(
+    with_maximum: bool, assert_invariant: Callable[..., None]
+) -> None:
+    encoder = pooled_set_encoder(with_maximum)
 
     def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
         return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))
@@ -66,8 +77,9 @@ def test_pooled_set_encoder_ignores_order_and_absent_rows(assert_invariant: Call
     assert_invariant(encode, torch.rand(3, 4, 2), PRESENCE)
 
 
-def test_pooled_set_encoder_sees_how_many_there_are() -> None:
-    encoder = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5, fourier_frequencies=3), (4, 3))
+@with_and_without_maximum
+def test_pooled_set_encoder_sees_how_many_there_are(with_maximum: bool) -> None:
+    encoder = pooled_set_encoder(with_maximum)
     twice = torch.tensor([[0.3, 0.7, 1.0], [0.3, 0.7, 1.0]])
     once = torch.tensor([[0.3, 0.7, 1.0], [0.0, 0.0, 0.0]])
     one, two = encoder(torch.stack([once, twice]))
@@ -75,8 +87,25 @@ def test_pooled_set_encoder_sees_how_many_there_are() -> None:
     nobody = encoder(torch.zeros(1, 2, 3))[0]  # rows, but none that is present
     torch.testing.assert_close(encoder(torch.zeros(1, 0, 3))[0], nobody)
     assert not torch.allclose(nobody, one)
-    without_rows = _PooledSetEncoder(SumPooledSetEncoderSettings(8, 5), (0, 3))
+    without_rows = pooled_set_encoder(with_maximum, rows=0)
     assert without_rows(torch.zeros(2, 0, 3)).isfinite().all()
+
+
+def test_the_maximum_is_that_of_present_elements() -> None:
+    """Where the sum says nothing, a code changes with the largest element alone."""
+    encoder = _PooledSetEncoder(
+        SumPooledSetEncoderSettings(2, 5, fourier_frequencies=0, with_maximum=True), (3, 3)
+    )
+    encoder.of_elements = torch.nn.Identity()
+    with torch.no_grad():
+        encoder.of_set[0].weight[:, :2] = 0.0
+    sets = torch.tensor([[[0.1, 0.2, 1.0], [0.3, 0.4, 1.0], [0.9, 0.9, 0.0]]])
+    absent, lower, higher = sets.clone(), sets.clone(), sets.clone()
+    absent[0, 2, :2], lower[0, 0, :2], higher[0, 1, :2] = 5.0, 0.15, 0.5
+    code = encoder(sets)
+    assert torch.equal(encoder(absent), code)
+    assert torch.equal(encoder(lower), code)
+    assert not torch.allclose(encoder(higher), code)
 
 
 @every_pooling

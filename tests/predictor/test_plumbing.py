@@ -207,6 +207,24 @@ def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None
     )
 
 
+def test_the_medoid_is_nearest_to_all_others_of_the_usual_cardinality() -> None:
+    sets = [torch.tensor([[value, 0.0]]) for value in (0.0, 1.0, 1.2, 5.0)]
+    others = [torch.zeros(2, 2), torch.zeros(2, 2)]
+    energies = torch.tensor([-9.0, 1.0, 1.0, 1.0, -9.0, -9.0])
+    assert Prediction(sets + others, energies).medoid is sets[1]
+    assert Prediction([torch.zeros(0, 2)] * 3, energies[:3]).medoid.shape == (0, 2)
+    assert Prediction(sets[:1], energies[:1]).medoid is sets[0]
+
+
+def test_the_medoid_weighs_features_by_their_span_and_aligned_elements_by_their_place() -> None:
+    sets = [torch.tensor([row]) for row in ([0.0, 0.0], [300.0, 0.1], [0.0, 1.0])]
+    assert Prediction(sets, torch.zeros(3)).medoid is sets[0]  # the first feature alone would count
+    assert Prediction(sets, torch.zeros(3), span=(1e6, 1.0)).medoid is sets[1]
+    labels = [torch.tensor(values).unsqueeze(-1) for values in ([1.0, 0, 0], [0.0, 1, 0], [0.0, 1, 0.1])]
+    assert Prediction(labels, torch.zeros(3)).medoid is labels[0]
+    assert Prediction(labels, torch.zeros(3), aligned=True).medoid is not labels[0]
+
+
 # -- loading ---------------------------------------------------------------------------------------------
 
 

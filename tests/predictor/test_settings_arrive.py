@@ -67,6 +67,7 @@ NUMBERS = "log weights"
 OF_TRAINING: dict[str, tuple[Any, str]] = {
     "steps": (8, "checkpoints log validations"),  # the best weights are those of step 2 in any case
     "batch_size": (3, NUMBERS),
+    "elements_per_batch": (4, NUMBERS),
     "learning_rate": (2e-2, NUMBERS),
     "betas": ((0.5, 0.9), NUMBERS),
     "warmup_steps": (3, NUMBERS),
@@ -80,6 +81,8 @@ OF_TRAINING: dict[str, tuple[Any, str]] = {
     "log_every": (2, "log"),
 }
 SEEN_ELSEWHERE = {
+    "minutes": "training/test_convergence.py::test_time_ends_a_run_that_still_improves",
+    "keep": "training/test_convergence.py::test_the_last_weights_are_kept_unless_earlier_ones_are_clearly_better",
     "on_divergence": "training/test_nonfinite.py::test_rollback_goes_back_halves_the_rate_and_draws_new_data",
     "tensorboard": "training/test_tensorboard.py::test_event_files_appear",
     "data_workers": "predictor/test_settings_arrive.py::test_items_are_loaded_by_other_processes",

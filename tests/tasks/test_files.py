@@ -17,7 +17,15 @@ from desp.errors import DataError, RunError
 from desp.predictor import DataShape, SetPredictor
 from desp.runs.folder import RunFolder
 from desp.sets import SetBatch
-from desp.settings import DataDescription, FilesSettings, RepresentationSettings, RunSettings, TrainingSettings
+from desp.settings import (
+    DataDescription,
+    EnergyDenoisingSettings,
+    FilesSettings,
+    PooledLayersSettings,
+    RepresentationSettings,
+    RunSettings,
+    TrainingSettings,
+)
 from desp.tasks import EvaluationSetup, Protocol
 from desp.tasks.files import FilesTask
 
@@ -377,3 +385,92 @@ def test_a_far_value_is_named_by_its_line(tmp_path: Path, caplog: pytest.LogCapt
     np.savez(tmp_path / "data.npz", inputs=np.arange(40), sets=sets)
     task_of(tmp_path / "data.npz").shape(None, True)
     assert "row 6: feature 0 of an element is -1e+09" in caplog.text
+
+
+# -- one answer or several -----------------------------------------------------------------------------------
+
+
+def lines_of(tmp_path: Path, *lines: dict[str, Any]) -> FilesTask:
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return task_of(path)
+
+
+def test_inputs_that_come_once_say_nothing_of_how_many_sets_are_right(data: Path) -> None:
+    assert task_of(data).answers_hint() is None
+
+
+def test_repeated_inputs_tell_whether_one_set_or_several_are_right(tmp_path: Path) -> None:
+    """The order of elements does not matter."""
+    once = {"input": [2.0], "set": [[3.0], [4.0]]}
+    again = {"input": [1.0], "set": [[1.0], [2.0]]}, {"input": [1.0], "set": [[2.0], [1.0]]}
+    hint = lines_of(tmp_path, once, *again).answers_hint()
+    assert hint is not None
+    assert (hint.inputs, hint.differing, hint.several) == (1, 0, False)
+    hint = lines_of(tmp_path, once, once, *again, {"input": [1.0], "set": [[2.0]]}).answers_hint()
+    assert hint is not None
+    assert (hint.several, hint.text) == (
+        True,
+        "1 of 2 inputs that come with more than one set have different ones",
+    )
+
+
+def test_of_aligned_sets_the_order_counts(tmp_path: Path) -> None:
+    path = tmp_path / "aligned.jsonl"
+    lines = [{"input": [[1.0], [2.0]], "set": order} for order in ([[0.0], [1.0]], [[1.0], [0.0]])]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    task = FilesTask(FilesSettings(path=str(path), description=DataDescription(aligned=True)), 0)
+    hint = task.answers_hint()
+    assert hint is not None
+    assert hint.several
+
+
+def test_large_files_are_not_read_again_for_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = lines_of(tmp_path, {"input": [1.0], "answers": [[[1.0]], []]}, {"input": [2.0], "set": []})
+    monkeypatch.setattr("desp.tasks.files.MOST_READ_AGAIN", 1)
+    assert task.answers_hint() is None
+
+
+def test_listed_answers_are_several(tmp_path: Path) -> None:
+    hint = lines_of(
+        tmp_path, {"input": [1.0], "answers": [[[1.0]], []]}, {"input": [2.0], "set": []}
+    ).answers_hint()
+    assert hint is not None
+    assert (hint.inputs, hint.several) == (1, True)
+
+
+# -- validation ----------------------------------------------------------------------------------------------
+
+
+def test_a_validation_scores_each_example_with_the_same_noise(data: Path) -> None:
+    task = task_of(data)
+    shape, statistics = task.shape(None, "standard")
+    predictor = SetPredictor(EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8)))
+    predictor.build(shape, input_statistics=statistics)
+    validate = task.validation_by_example(0)
+    assert validate is not None
+    scores = validate(predictor)
+    assert scores.shape == (6,)
+    assert torch.equal(validate(predictor), scores)
+    predictor.build(shape, seed=1, input_statistics=statistics)
+    assert not torch.equal(validate(predictor), scores)
+
+
+@pytest.mark.parametrize(("size", "examples", "samples"), [(1, 6, 16), (500, 6, 6), (5000, 6, 2)], ids=str)
+def test_large_sets_are_predicted_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, examples: int, samples: int
+) -> None:
+    asked = []
+
+    def distances(setup: EvaluationSetup, batch: Any, count: int) -> Tensor:
+        del setup
+        asked.append((len(batch.x), count))
+        return torch.zeros(len(batch.x), count + 1, count + 1)
+
+    monkeypatch.setattr(EvaluationSetup, "distances", distances)
+    path = tmp_path / "large.npz"
+    np.savez(path, inputs=np.arange(40.0), sets=np.zeros((40, size, 1)))
+    validate = task_of(path).validation_by_example(0)
+    assert validate is not None
+    validate(SetPredictor())
+    assert asked == [(examples, samples)]

@@ -30,6 +30,7 @@ from desp.settings import ContrastiveSettings, Device, RunSettings, TrainingSett
 from desp.tasks import make_task
 from desp.tasks.base import GeneratedTask
 from desp.training import Trainer
+from desp.training.convergence import STEPS_WITHOUT_VALIDATION
 from desp.training.device import make_accelerator
 
 TRAINED = {"polygons": "polygons-desp-paper", "digits": "digits-desp-paper"}
@@ -91,7 +92,7 @@ def make_predictor(settings: RunSettings, options: BenchOptions) -> SetPredictor
     """With fresh weights on the device, ready to predict."""
     parts, device = settings.representation, cast(Device, options.device.type)
     predictor = SetPredictor(settings.method, parts, engine=options.engine, device=device)
-    shape, statistics = make_task(settings.task, options.seed).shape(parts.max_size, parts.scaling == "auto")
+    shape, statistics = make_task(settings.task, options.seed).shape(parts.max_size, parts.scaled)
     predictor.build(shape, seed=options.seed, input_statistics=statistics)
     predictor.method.to(options.device).eval()
     return predictor
@@ -111,7 +112,7 @@ def _ours(
     grown_mb = watch_memory(options.device)
     source = _TimedSource(batch, options.device)
     accelerator = make_accelerator(cast(Device, kind), short, None)
-    predictor.method.set_training_steps(training.steps)
+    predictor.method.set_training_steps(training.steps or STEPS_WITHOUT_VALIDATION)
     trainer = Trainer(
         predictor.method,
         source,

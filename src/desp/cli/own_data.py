@@ -40,7 +40,8 @@ class _OwnDataArguments:
     problems: tuple[str, ...] = ()
     """Only these problems."""
     minutes: float = 3.0
-    """Minutes of training for desp on each problem; where its steps would take longer, there are fewer."""
+    """Minutes of training for desp on each problem, at most; where steps are given that would take longer, there
+    are fewer."""
     samples: int = 10
     """Predictions for each test."""
     seed: int = 0

@@ -43,13 +43,17 @@ class ProgressBar(TrainingCallback):
             TextColumn("{task.fields[numbers]}"),
             console=self._console,
         )
-        self._moved = 0.0
+        self._moved, self._error = 0.0, ""
         self._bar = self._progress.add_task("training", total=None, numbers="")
 
-    def on_start(self, first_step: int, steps: int) -> None:
+    def on_start(self, first_step: int, steps: int | None) -> None:
         """Show the bar."""
         self._progress.update(self._bar, total=steps, completed=first_step)
         self._progress.start()
+
+    def on_length(self, steps: int | None) -> None:
+        """Now the bar has an end."""
+        self._progress.update(self._bar, total=steps)
 
     def on_step(self, step: int) -> None:
         """Move on: slow steps are seen one by one."""
@@ -66,9 +70,15 @@ class ProgressBar(TrainingCallback):
         """Say what the bar waits for."""
         self._progress.update(self._bar, completed=step, numbers="validating")
 
+    def on_validation_error(self, step: int, error: float | None) -> None:
+        """Remember it for the score."""
+        del step
+        self._error = "" if error is None else f" ± {error:.2g}"
+
     def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """Mention the score."""
-        self._progress.console.print(f"step {step}: validation score {score:.4g}{' (best)' if best else ''}")
+        text = f"step {step}: validation score {score:.4g}{self._error}{' (best)' if best else ''}"
+        self._progress.console.print(text)
 
     def on_rollback(self, step: int, to_step: int) -> None:
         """Set the bar back; what happened is logged as a warning."""

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import tyro
 
@@ -14,6 +14,7 @@ from desp.places import whole_path
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.runs.folder import RunFolder
 from desp.settings import EnergySettings, MethodSettings, RunSettings, Variant
+from desp.settings.own_data import ANSWERS, own_data_method
 
 if TYPE_CHECKING:
     from desp.training import TrainingOutcome
@@ -45,6 +46,13 @@ _ENERGY = (
 )
 
 
+_ANSWERS = (
+    "How many sets are right for an input of your data. several, the default: predictions differ as answers in "
+    "the data do, in cardinality too. one: all predictions have the most probable cardinality. --best of predict "
+    "gives the one that is nearest to all others. Not with --use-method."
+)
+
+
 @dataclass(frozen=True)
 class _TrainArguments:
     """What to train, where and how."""
@@ -58,6 +66,9 @@ class _TrainArguments:
     """Go on from the newest checkpoint in the run folder."""
     method_kind: Annotated[str | None, tyro.conf.arg(name="use-method", help=_USE_METHOD)] = None
     energy: Annotated[str | None, tyro.conf.arg(help=_ENERGY)] = None
+    answers: Annotated[Literal["one", "several"] | None, tyro.conf.arg(help=_ANSWERS)] = None
+    minutes: float | None = None
+    """Minutes of training at most, where it ends when validation no longer improves (own data)."""
     data: Path | None = None
     """Your data (recipes `custom` and `custom-contrastive`): JSON lines, an npz file, or a folder of npy files."""
     data_dir: Path | None = None
@@ -83,8 +94,11 @@ def run(arguments: list[str]) -> None:
         saved, seed = RunFolder(path).load_settings()
         options = _parse(recipe, arguments[1:], _TrainArguments(saved, seed=seed))
         if _with_variants(saved, arguments[1:]) != saved:
-            raise SettingsError(f"{path} has its method and energy already. Leave --use-method and --energy out.")
+            raise SettingsError(
+                f"{path} has its method and energy already. Leave --use-method, --energy and --answers out."
+            )
     settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
+    settings = _with_minutes(settings, options.minutes)
     settings = with_data_dir(settings, options.data_dir)
     if not train(settings, path, options.seed, options.resume):
         return
@@ -101,7 +115,9 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
     Raises:
         SettingsError: there is none of that name, or the method has no energy to choose.
     """
-    method, energy = (_value_of(flag, arguments) for flag in ("--use-method", "--energy"))
+    method, energy, answers = (_value_of(flag, arguments) for flag in ("--use-method", "--energy", "--answers"))
+    if answers is not None:
+        settings = _with_answers(settings, answers, method)
     if method is not None and method != settings.method.kind:
         settings = replace(settings, method=_variant(MethodSettings, method, "--use-method")())
     if energy is None:
@@ -111,6 +127,28 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
     chosen = settings.method.with_part("energy", kind(**same_width))
     current = getattr(settings.method, "energy", None)
     return settings if current is not None and current.kind == energy else replace(settings, method=chosen)
+
+
+def _with_answers(settings: RunSettings, answers: str, method: str | None) -> RunSettings:
+    if not settings.task.own_data or settings.method.kind != own_data_method().kind:
+        raise SettingsError(f"--answers goes with 'custom'; '{settings.recipe}' has its method. Leave it out.")
+    if method is not None:
+        raise SettingsError("--answers chooses a method, and so does --use-method. Leave one of them out.")
+    if answers not in ANSWERS:
+        raise SettingsError(f"--answers must be one or several, got {answers!r}.")
+    return replace(settings, method=own_data_method(answers))
+
+
+def _with_minutes(settings: RunSettings, minutes: float | None) -> RunSettings:
+    """Raises a SettingsError where the length is given by steps."""
+    if minutes is None:
+        return settings
+    if settings.training.steps is not None:
+        raise SettingsError(
+            f"--minutes limits training that ends by itself; here there are {settings.training.steps} steps. "
+            "Leave --minutes out, or use --training.steps None (with --training.lr-schedule wsd)."
+        )
+    return replace(settings, training=replace(settings.training, minutes=minutes))
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -168,11 +206,45 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
             f"note: training diverged and rolled back ({outcome.rollbacks} x), halving the learning rate each "
             "time; begin with a lower --training.learning-rate to avoid that"
         )
-    if outcome.best_step is not None and outcome.best_step < outcome.steps:
+    if outcome.verdict is not None:
+        print(_verdict(outcome))
+    elif outcome.best_step is not None and outcome.best_step < outcome.steps:
         print(
             f"note: validation was best at step {outcome.best_step} of {outcome.steps}; those weights are kept. "
             "If it got worse after that, try a lower --training.learning-rate"
         )
+
+
+def _verdict(outcome: "TrainingOutcome") -> str:
+    """Whether training converged, and what more time may give."""
+    score = "" if outcome.best_score is None else f"validation score {outcome.best_score:.4g}"
+    error = "" if outcome.best_error is None else f" ± {outcome.best_error:.2g}"
+    if outcome.verdict == "converged":
+        return f"converged: {score}{error}; more time would hardly help, more examples may"
+    if outcome.verdict == "overfitted":
+        return (
+            f"overfitted after step {outcome.best_step}, whose weights are kept: {score}{error}; more examples "
+            "would help, or a narrower network"
+        )
+    gain = outcome.recent_gain
+    more = "" if gain is None else f"; the second half of the steps improved it by {gain:.2g}"
+    return f"not converged when time was over: {score}{error}{more}. More may help: --minutes N, in another folder"
+
+
+def _answers_hint(path: Path) -> str | None:
+    """What the data say of how many sets are right, and the flag for it where the run has another one."""
+    from desp.tasks import make_task
+    from desp.tasks.files import FilesTask
+
+    settings, seed = RunFolder(path).load_settings()
+    task = make_task(settings.task, seed)
+    found = task.answers_hint() if isinstance(task, FilesTask) else None
+    if found is None:
+        return None
+    fits = "several" if found.several else "one"
+    asked = "one" if getattr(settings.method.prediction_sampler, "cardinality", None) == "mode" else "several"
+    advice = f": --answers {fits}, in another folder" if asked != fits else ""
+    return f"{found.text}, so {fits} seem{'' if found.several else 's'} right{advice}"
 
 
 def _finish_custom(path: Path) -> None:
@@ -180,6 +252,8 @@ def _finish_custom(path: Path) -> None:
     from desp.cli.evaluate import run as evaluate
     from desp.cli.report import report
 
+    if hint := _answers_hint(path):
+        print(hint)
     evaluate([str(path)])
     try:
         report(path)

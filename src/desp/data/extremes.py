@@ -15,6 +15,8 @@ TRIMMED = 2
 """At least so many of the smallest and largest values, and a hundredth of all, are not inner ones."""
 MOST = 32
 """More far values than this, or than a thousandth of all (but two), are how the data are, and no mistake."""
+OUTERMOST = 5
+"""Thousandths of all values, at each end, by whose distance scales do not change."""
 SAMPLED_NUMBERS = 2**22
 NAMED = 3
 
@@ -70,6 +72,14 @@ class Extremes:
         # A feature that hardly ever changes, as one-hot columns, has no width to compare with.
         reach = torch.where(high > low, FAR * (high - low), torch.inf)
         return low - reach, high + reach
+
+    def trimmed_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+        """Mean and standard deviation of the sample, what is outermost counted as the ends of the rest: long tails
+        have no standard deviation that says much."""
+        ordered = self.sample.sort(dim=0).values
+        outermost = len(ordered) * OUTERMOST // 1000
+        near = self.sample.clamp(ordered[outermost], ordered[-1 - outermost])
+        return near.mean(dim=0), near.std(dim=0, correction=0)
 
     def far_values(self) -> list[FarValue]:
         """Values beyond the fences, unless there are many of them."""

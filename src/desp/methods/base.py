@@ -20,7 +20,6 @@ from desp.settings import (
     EnergySettings,
     Engine,
     MethodSettings,
-    MLPEncoderSettings,
     SamplerSettings,
     require_setting,
 )
@@ -305,8 +304,7 @@ def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
         check_channels_first(shape.input_shape)
     chosen = settings.encoder
     if chosen is None:
-        of_each = MLPEncoderSettings(settings.width, settings.width)
-        chosen = of_each if shape.aligned else settings.default_encoder(kind)
+        chosen = settings.aligned_encoder() if shape.aligned else settings.default_encoder(kind)
     require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
     encoder: nn.Module = chosen.load()(chosen, shape.input_shape)
     return encoder

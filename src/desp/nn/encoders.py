@@ -104,7 +104,8 @@ class _PresenceSetEncoder(nn.Module):
 class _PooledSetEncoder(nn.Module):
     """h(x) for inputs that are sets, with layers before and after a sum over the present elements.
 
-    The sum alone is linear in the set's indicator function; the layers after it are not.
+    The sum alone is linear in the set's indicator function; the layers after it are not. A maximum may stand
+    beside it, which is 0 for an empty set.
     """
 
     def __init__(self, settings: SumPooledSetEncoderSettings, input_shape: tuple[int, ...]) -> None:
@@ -112,7 +113,9 @@ class _PooledSetEncoder(nn.Module):
         hidden, self.size, self.frequencies = settings.hidden, max(input_shape[0], 1), settings.fourier_frequencies
         first = nn.Linear(fourier_length(input_shape[1] - 1, self.frequencies), hidden)
         self.of_elements = nn.Sequential(first, nn.SiLU(), nn.Linear(hidden, hidden))
-        layers = nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU()
+        self.with_maximum = settings.with_maximum
+        pooled = 2 * hidden if self.with_maximum else hidden
+        layers = nn.Linear(pooled, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU()
         self.of_set = nn.Sequential(*layers, nn.Linear(hidden, settings.out))
 
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b o"]:
@@ -120,7 +123,12 @@ class _PooledSetEncoder(nn.Module):
         elements, presence = x[..., :-1], presence_mask(x).unsqueeze(-1)
         values = self.of_elements(with_fourier_features(elements, self.frequencies))
         # By the same number for all sets: how many elements there are shall be seen.
-        return self.of_set(torch.where(presence, values, 0.0).sum(dim=1) / self.size)
+        pooled = torch.where(presence, values, 0.0).sum(dim=1) / self.size
+        if self.with_maximum:
+            present = values.masked_fill(~presence, -torch.inf)
+            largest = F.pad(present, (0, 0, 0, 1), value=-torch.inf).amax(dim=1)  # there may be no rows at all
+            pooled = torch.cat([pooled, torch.where(presence.any(dim=1), largest, 0.0)], dim=1)
+        return self.of_set(pooled)
 
 
 FAR = 10.0

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from desp.data.base import Augmentation, BatchSource, DatasetSource
@@ -13,6 +14,7 @@ from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.settings import TrainingSettings
 from desp.training import Trainer, TrainingCallback, TrainingOutcome
+from desp.training.convergence import STEPS_WITHOUT_VALIDATION
 from desp.training.device import suitable_threads
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def dataset_source(
     """The batches of a dataset for one of the accelerator's processes."""
     return DatasetSource(
         dataset,
-        training.batch_size,
+        training.batch_size_for(shape.max_size),
         max_size=shape.max_size,
         features=shape.features,
         seed=seed,
@@ -47,7 +49,7 @@ def train_predictor(
     training: TrainingSettings,
     accelerator: Accelerator,
     *,
-    validation: "Callable[[SetPredictor], float] | None" = None,
+    validation: "Callable[[SetPredictor], float | Tensor] | None" = None,
     seed: int = 0,
     folder: Path | None = None,
     resume: bool = False,
@@ -57,7 +59,7 @@ def train_predictor(
     method = predictor.method
     if type(method).check_sets is not Method.check_sets:  # else no batch is drawn for it
         method.check_sets(predictor.prepare(next(source.batches(0)), accelerator.device)[1])
-    method.set_training_steps(training.steps)
+    method.set_training_steps(training.steps or STEPS_WITHOUT_VALIDATION)
     trainer = Trainer(
         method,
         source,
@@ -71,7 +73,7 @@ def train_predictor(
         engine=predictor.engine,
     )
     size, hidden = predictor.shape.max_size, predictor.method_settings.width
-    threads = suitable_threads(accelerator.device, training.batch_size, size, hidden)
+    threads = suitable_threads(accelerator.device, training.batch_size_for(size), size, hidden)
     with threads, matmul_precision(predictor.matmul_precision):
         outcome = trainer.fit(resume)
     method.load_state_dict(outcome.weights)

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from desp.data.shape import DataShape
+from desp.distances import chamfer
 from desp.predictor.modes import Mode, group_modes
 from desp.sets import SetBatch
 from desp.settings import Distance
@@ -25,6 +28,8 @@ class Prediction:
         has_energy: whether the method has an energy at all.
         presence: K tensors (n_k,), the presence of each element as it was sampled: the confidence of a detector. 1
             where the cardinality is predicted first; nothing where sets are padded without presence.
+        span: of each feature, by which distances of sets are in scaled units; nothing: they are in the sets' own.
+        aligned: whether element i of all sets belongs to element i of the input.
     """
 
     sets: list[Tensor]
@@ -32,6 +37,35 @@ class Prediction:
     comparable_across_cardinalities: bool = True
     has_energy: bool = True
     presence: Sequence[Tensor] = ()
+    span: Sequence[float] = ()
+    aligned: bool = False
+
+    @property
+    def medoid(self) -> Tensor:
+        """The set that is nearest to all others, among those of the most frequent cardinality.
+
+        As a single answer it is nearer to the truth on average than the set of lowest energy, which may be any of
+        the sets that the network holds for plausible. Distances are Chamfer's in scaled units; where outputs are
+        aligned with inputs, of elements i.
+        """
+        candidates = self._of_usual_cardinality()
+        sets = torch.stack([self.sets[index] for index in candidates])
+        sets = sets / torch.tensor(self.span or [1.0], dtype=sets.dtype)
+        totals = [float(self._distances(sets, own).clamp(min=0).sqrt().sum()) for own in sets]
+        return self.sets[candidates[totals.index(min(totals))]]
+
+    def _distances(self, sets: Float[Tensor, "k n d"], own: Float[Tensor, "n d"]) -> Float[Tensor, " k"]:
+        """From each set to one of them."""
+        same = own.expand_as(sets)
+        if not sets.shape[1]:
+            return sets.new_zeros(len(sets))
+        return (sets - same).square().mean(dim=(1, 2)) if self.aligned else chamfer(sets, same)
+
+    def _of_usual_cardinality(self) -> list[int]:
+        """Which sets have the most frequent cardinality."""
+        sizes = [len(item) for item in self.sets]
+        usual = max(sizes, key=sizes.count)
+        return [index for index, size in enumerate(sizes) if size == usual]
 
     @property
     def best(self) -> Tensor:
@@ -41,9 +75,7 @@ class Prediction:
         """
         candidates = list(range(len(self.sets)))
         if not self.comparable_across_cardinalities:
-            sizes = [len(item) for item in self.sets]
-            usual = max(sizes, key=sizes.count)
-            candidates = [index for index in candidates if sizes[index] == usual]
+            candidates = self._of_usual_cardinality()
         if not self.has_energy:
             return self.sets[candidates[0]]
         return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
@@ -63,6 +95,7 @@ def split_predictions(
     energies: Float[Tensor, "b k"],
     comparable_across_cardinalities: bool,
     has_energy: bool,
+    shape: DataShape | None = None,
 ) -> list[Prediction]:
     """The predictions of B inputs, from the K sets of the first input, those of the second, and so on.
 
@@ -71,12 +104,14 @@ def split_predictions(
         presence: of all their rows, as it was sampled; None where there is none.
         energies: of the sets.
         comparable_across_cardinalities, has_energy: as in `Prediction`.
+        shape: of the data, for what `Prediction` knows of them.
     """
+    span, aligned = ((), False) if shape is None else (shape.scaling.span, shape.aligned)
     ragged = sets.to_ragged()
     rows = [] if presence is None else [row[mask] for row, mask in zip(presence, sets.mask, strict=True)]
     samples = energies.shape[1]
     owns = [slice(first, first + samples) for first in range(0, len(ragged), samples)]
     return [
-        Prediction(ragged[own], energy, comparable_across_cardinalities, has_energy, rows[own])
+        Prediction(ragged[own], energy, comparable_across_cardinalities, has_energy, rows[own], span, aligned)
         for own, energy in zip(owns, energies, strict=True)
     ]

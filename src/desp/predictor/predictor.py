@@ -188,7 +188,7 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         shape, input_statistics = inspect_dataset(
             dataset,
             max_size=self.representation.max_size,
-            scaling=self.representation.scaling == "auto",
+            scaling=self.representation.scaled,
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)
@@ -236,7 +236,7 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
         comparable = given is not None or not self.method_settings.predicts_cardinality
         has_energy = self.method_settings.has_energy
-        return split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy)
+        return split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy, self.shape)
 
     def predict_one(
         self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None

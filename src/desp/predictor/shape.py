@@ -16,7 +16,7 @@ from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling, box_centres
 from desp.sets import SetBatch, as_set, presence_mask
-from desp.settings import Columns, DataDescription, InputKind
+from desp.settings import Columns, DataDescription, InputKind, Scaled
 
 # An iterable dataset may have no end; this many of its examples must do.
 ITERABLE_EXAMPLES = 10_000
@@ -36,7 +36,7 @@ def inspect_dataset(
     *,
     max_size: int | None = None,
     features: int | None = None,
-    scaling: bool = True,
+    scaling: Scaled = True,
     description: DataDescription | None = None,
 ) -> tuple[DataShape, Tensor]:
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
@@ -48,7 +48,8 @@ def inspect_dataset(
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
         max_size: allow sets up to this size; the largest seen if not given.
         features: of one element; those seen if not given.
-        scaling: whether features that are not near [0, 1] shall be scaled to it.
+        scaling: whether features that are not near [0, 1] shall be scaled to it; or ``standard``, all of them to
+            mean 1/2 and standard deviation 1/4, but for categories.
         description: what is known of the data beside their shapes.
 
     Raises:
@@ -92,7 +93,7 @@ class DatasetSummary:
         *,
         max_size: int | None = None,
         features: int | None = None,
-        scaling: bool = True,
+        scaling: Scaled = True,
         description: DataDescription | None = None,
     ) -> None:
         description = description or DataDescription()
@@ -170,7 +171,11 @@ class DatasetSummary:
             low, high = self.low.tolist(), self.high.tolist()
             for column, ends in limits.items():
                 low[column], high[column] = ends
-            scaling = FeatureScaling.from_range(low, high, self.scaled_boxes).clipped(limits)
+            scaling = FeatureScaling.from_range(low, high, self.scaled_boxes)
+            if self.scaling == "standard":
+                mean, deviation = (item.tolist() for item in self.elements.trimmed_moments())
+                scaling = FeatureScaling.from_moments(mean, deviation, scaling, self._numbers())
+            scaling = scaling.clipped(limits)
         return DataShape(
             input_shape=self.input_shape or (1,),
             features=self.features,
@@ -179,6 +184,11 @@ class DatasetSummary:
             input_kind=self.kind,
             description=self.description,
         )
+
+    def _numbers(self) -> list[int]:
+        """The columns of elements that are no categories."""
+        kinds = {column for first, end in self.description.categories for column in range(first, end)}
+        return [column for column in range(self.features) if column not in kinds]
 
     def statistics(self) -> Tensor:
         """Mean and standard deviation (2, ...) of all inputs."""

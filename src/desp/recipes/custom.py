@@ -2,16 +2,23 @@
 
 from desp.recipes.registry import recipe
 from desp.settings import ContrastiveSettings, FilesSettings, RunSettings, TrainingSettings
+from desp.settings.own_data import own_data_method, own_data_representation, own_data_training
 
 
 @recipe(table=None, task="files", system="denoising", scored="returned", hardware="depends on the data")
 def custom() -> RunSettings:
     """Your own inputs and sets, from JSON lines, an npz file, or a folder of npy files.
 
-    Command: ``desp train custom --data FILE``. Sizes and scaling are taken from the file and saved. All settings
-    but `training.validate_every` are the library's defaults, which hold up on small sets of few features.
+    Command: ``desp train custom --data FILE``. Sizes and scaling are taken from the file and saved. Training ends
+    when validation no longer improves, or after `training.minutes`.
     """
-    return RunSettings(recipe="custom", task=FilesSettings(), training=TrainingSettings(validate_every=500))
+    return RunSettings(
+        recipe="custom",
+        task=FilesSettings(),
+        method=own_data_method(),
+        representation=own_data_representation(),
+        training=own_data_training(),
+    )
 
 
 @recipe(table=None, task="files", system="contrastive", scored="returned", hardware="depends on the data")

@@ -165,8 +165,8 @@ def changed_settings(folder: RunFolder) -> list[str]:
         settings = replace(settings, method=folder.load_predictor().method_settings)
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
-    steps = settings.training.steps
-    if steps < original.training.steps and original.training.may_end_at(steps):
+    steps, full = settings.training.steps, original.training.steps
+    if steps is not None and full is not None and steps < full and original.training.may_end_at(steps):
         same = replace(same, training=replace(same.training, steps=steps))
     same = replace(same, task=same.task.with_data_of(settings.task))
     words = ("in the recipe", "in this run")

@@ -164,11 +164,13 @@ class RunFolder:
         write_json(self.settings_file, values)
         return task.location
 
-    def add_part(self, provenance: dict[str, Any], steps: int) -> None:
-        """Note what trains this run from its newest checkpoint to `steps`: a resumed run has several `parts`."""
+    def add_part(self, provenance: dict[str, Any], steps: int | None) -> None:
+        """Note what trains this run from its newest checkpoint to `steps` (None: to an end that is not known yet):
+        a resumed run has several `parts`."""
         saved = self.path.glob("checkpoints/step-*.safetensors")
         begins = max((int(path.stem.removeprefix("step-")) for path in saved), default=0)
-        if begins >= steps:
+        finished = self.summary_file.exists() if steps is None else begins >= steps
+        if finished:
             return
         part = {"from_step": begins}
         part |= {name: provenance[name] for name in ("commit", "command", "device")}
@@ -184,7 +186,7 @@ class RunFolder:
         found = []
         earlier = self.read_settings_file().get("earlier_lengths", [])
         training = self.load_settings()[0].training
-        if not all(training.may_end_at(steps) for steps in earlier):
+        if not all(steps is not None and training.may_end_at(steps) for steps in earlier):
             found.append(f"training.steps: {earlier} before it was resumed with another length")
         processes = (self.read(self.summary_file) or {}).get("processes", 1)
         if processes != 1:

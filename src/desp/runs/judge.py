@@ -135,7 +135,7 @@ def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> A
     sets = sets.to("cpu")
     each = split_predictions(sets, None, energies.cpu().view(-1, samples), comparable, has_energy)
     shape = predictor.shape
-    best = SetBatch.from_ragged([item.best for item in each], shape.max_size, shape.features)
+    best = SetBatch.from_ragged([item.medoid for item in each], shape.max_size, shape.features)
     return Answers(_float(sets), _float(best))
 
 

@@ -138,7 +138,7 @@ def _predicted(
         return PredictedInput(value, image, prediction.sets, energies)
     shape = run.predictor.shape
     if not shape.description.boxes:
-        return PredictedInput(value, image, [prediction.best], [None])
+        return PredictedInput(value, image, [prediction.medoid], [None])
     boxes, confidence = best_boxes(prediction, shape.description, shape.max_size)
     return PredictedInput(value, image, [boxes], [None], [round(share, 4) for share in confidence.tolist()])
 

@@ -54,7 +54,7 @@ def _train(
 ) -> TrainingOutcome:
     task = make_task(settings.task, seed)
     predictor, parts = _make_predictor(settings), settings.representation
-    shape, statistics = task.shape(parts.max_size, parts.scaling == "auto")
+    shape, statistics = task.shape(parts.max_size, parts.scaled)
     predictor.build(shape, seed=seed, input_statistics=statistics)
     _check_machine(settings)
     state = PartialState(cpu=settings.device == "cpu")
@@ -76,14 +76,15 @@ def _train(
         task.source(shape, settings.training, seed, accelerator),
         settings.training,
         accelerator,
-        validation=task.validation(seed),
+        validation=(task.validation_by_example if settings.training.looks_at_noise else task.validation)(seed),
         seed=seed,
         folder=folder.path,
         resume=resume,
         callback=callback,
     )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
-        folder.set_length(max(outcome.steps, settings.training.steps))
+        if settings.training.steps is not None:
+            folder.set_length(max(outcome.steps, settings.training.steps))
         summary = {**_summary(predictor, outcome), "processes": accelerator.num_processes}
         files = predictor_files(predictor, folder.model)
         # The summary comes last: without it, a run that is resumed writes all of them again.
@@ -151,6 +152,9 @@ def _summary(predictor: SetPredictor, outcome: TrainingOutcome) -> dict[str, obj
         "engine": outcome.engine,
         "best_score": outcome.best_score,
         "best_step": outcome.best_step,
+        "best_error": outcome.best_error,
+        "verdict": outcome.verdict,
+        "recent_gain": outcome.recent_gain,
         "stopped_early": outcome.stopped_early,
         "rollbacks": outcome.rollbacks,
         "parameters": sum(item.numel() for item in predictor.method.parameters()),

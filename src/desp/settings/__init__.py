@@ -19,6 +19,9 @@ from desp.settings.codec import from_json as from_json
 from desp.settings.codec import to_json as to_json
 from desp.settings.data import Columns as Columns
 from desp.settings.data import DataDescription as DataDescription
+from desp.settings.diffusion import DenoiserSettings as DenoiserSettings
+from desp.settings.diffusion import DiffusionSettings as DiffusionSettings
+from desp.settings.diffusion import EnergyDenoisingSettings as EnergyDenoisingSettings
 from desp.settings.encoders import ConvEncoderSettings as ConvEncoderSettings
 from desp.settings.encoders import EncoderSettings as EncoderSettings
 from desp.settings.encoders import FSPoolSetEncoderSettings as FSPoolSetEncoderSettings
@@ -37,9 +40,6 @@ from desp.settings.label_methods import AutoregressiveTaggerSettings as Autoregr
 from desp.settings.label_methods import LabelLikelihoodSettings as LabelLikelihoodSettings
 from desp.settings.label_methods import TaggerSettings as TaggerSettings
 from desp.settings.methods import ContrastiveSettings as ContrastiveSettings
-from desp.settings.methods import DenoiserSettings as DenoiserSettings
-from desp.settings.methods import DiffusionSettings as DiffusionSettings
-from desp.settings.methods import EnergyDenoisingSettings as EnergyDenoisingSettings
 from desp.settings.methods import MethodSettings as MethodSettings
 from desp.settings.methods import SetRiskSettings as SetRiskSettings
 from desp.settings.methods import TSPNSettings as TSPNSettings
@@ -48,6 +48,7 @@ from desp.settings.migrations import migrate_predictor as migrate_predictor
 from desp.settings.migrations import migrate_run as migrate_run
 from desp.settings.migrations import migrate_weights as migrate_weights
 from desp.settings.representation import RepresentationSettings as RepresentationSettings
+from desp.settings.representation import Scaled as Scaled
 from desp.settings.run import RunSettings as RunSettings
 from desp.settings.samplers import Aggregate as Aggregate
 from desp.settings.samplers import DescentSettings as DescentSettings

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from desp.settings.base import InputKind, require_not_negative, require_positive, require_setting
+from desp.settings.diffusion import DiffusionSettings
 from desp.settings.encoders import EncoderSettings, PyramidEncoderSettings
-from desp.settings.methods import DiffusionSettings, MethodSettings
+from desp.settings.methods import MethodSettings
 from desp.settings.samplers import EDMSettings
 
 

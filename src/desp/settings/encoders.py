@@ -132,6 +132,9 @@ class SumPooledSetEncoderSettings(LayeredEncoderSettings):
     fourier_frequencies: int = 8
     """Fourier features: sine and cosine at so many frequencies of each feature, concatenated to the features of an
     element; 0: none."""
+    with_maximum: bool = False
+    """Pool by the maximum of each feature, too, beside the sum: whether there is an element of some kind is hard
+    to tell from a sum over many."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

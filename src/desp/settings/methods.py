@@ -12,9 +12,14 @@ from desp.settings.base import (
     require_positive,
     require_setting,
 )
-from desp.settings.encoders import LAYERED_ENCODERS, EncoderSettings, FSPoolSetEncoderSettings
-from desp.settings.energies import AttentionSettings, DeepSetsSettings, EnergySettings, PooledLayersSettings
-from desp.settings.samplers import DescentSettings, EDMSettings, LangevinSettings, SamplerSettings
+from desp.settings.encoders import (
+    LAYERED_ENCODERS,
+    EncoderSettings,
+    FSPoolSetEncoderSettings,
+    MLPEncoderSettings,
+)
+from desp.settings.energies import DeepSetsSettings, EnergySettings
+from desp.settings.samplers import DescentSettings, LangevinSettings, SamplerSettings
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,10 @@ class MethodSettings(Variant):
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """The encoder that suits inputs of this kind."""
         return self.backbone.default_encoder(kind)
+
+    def aligned_encoder(self) -> EncoderSettings:
+        """The encoder of elements that outputs are aligned with."""
+        return MLPEncoderSettings(self.width, self.width)
 
 
 @dataclass(frozen=True)
@@ -164,83 +173,6 @@ class ContrastiveSettings(EnergyMethodSettings):
             "one with supports_mask_divergent for mask_divergent, such as deep-sets or set-encoder",
             self.energy.kind,
         )
-
-
-@dataclass(frozen=True)
-class DiffusionSettings(MethodSettings):
-    """What all denoising methods share. Sets are scaled to [-1, 1], which all sigmas refer to."""
-
-    can_align: ClassVar[bool] = True
-    cardinality: Literal["predicted", "denoised"] = "predicted"
-    """predicted: p(n | x) is learned, n is sampled, and exactly n elements are denoised (needs presence padding).
-    denoised: presence, or zero rows, are denoised like everything else."""
-    cardinality_weight: float = 1.0
-    """Weight of -log p(n | x), the cross-entropy of the cardinality, in the loss. A small one lets the denoising
-    loss dominate the encoder's gradients."""
-    p_mean: float = -1.2
-    """Mean of log sigma in training."""
-    p_std: float = 1.5
-    """Standard deviation of log sigma in training."""
-    sigma_data: float = 0.5
-    """Standard deviation of the data, roughly."""
-    noise_draws: int = 1
-    """Noisy copies of each set in a training step, which share its encoded input. More than 1 pays off where
-    encoding the input takes most of the time."""
-    sampler: EDMSettings = field(default_factory=EDMSettings)
-    """How sets are sampled."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "p_std", "sigma_data", "noise_draws")
-        require_not_negative(self, "cardinality_weight")
-        drawn = self.cardinality == "predicted" or self.sampler.cardinality == "sampled"
-        wanted = "left at 'sampled': with method.cardinality = 'denoised' there is no p(n | x) to take the mode of"
-        require_setting(drawn, "sampler.cardinality", wanted, self.sampler.cardinality)
-
-    @property
-    def predicts_cardinality(self) -> bool:
-        """Unless it is denoised."""
-        return self.cardinality == "predicted"
-
-
-@MethodSettings.register("energy-denoising", "desp.methods.denoising:EnergyDenoising")
-@dataclass(frozen=True)
-class EnergyDenoisingSettings(EnergyMethodSettings, DiffusionSettings):
-    """Denoising with an energy, which `denoiser` lacks: its gradient learns, by score matching, to remove noise of
-    every level; no chain in training."""
-
-    summary: ClassVar[str] = "score matching of an energy"
-    energy: EnergySettings = field(default_factory=PooledLayersSettings)
-    """The energy E(x, Y, sigma), conditional on the noise level."""
-    energy_sigma: float = 0.05
-    """The sigma at which the energy of predictions is reported, for sets scaled to [-1, 1]."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "energy_sigma")
-        conditional, wanted = self.energy.supports_noise_conditioning, "pooled-layers, attention or deep-sets"
-        require_setting(conditional, "energy", f"{wanted} for denoising", self.energy.kind)
-
-    @property
-    def has_density(self) -> bool:
-        """With a smooth energy and a predicted cardinality."""
-        return self.energy.smooth and self.predicts_cardinality
-
-
-@MethodSettings.register("denoiser", "desp.methods.denoising:Denoiser")
-@dataclass(frozen=True)
-class DenoiserSettings(DiffusionSettings):
-    """Denoising without an energy, which `energy-denoising` has: EDM diffusion. The preconditioned network F is
-    minus the output of attention layers. Several times faster on large sets, but predictions cannot be
-    compared."""
-
-    summary: ClassVar[str] = "EDM diffusion, no energy"
-    network: AttentionSettings = field(default_factory=AttentionSettings)
-    """The layers of the denoiser."""
-
-    @property
-    def backbone(self) -> AttentionSettings:
-        """The network."""
-        return self.network
 
 
 SetRiskCardinality = Literal["descended", "clamped", "predicted"]

@@ -6,6 +6,9 @@ from typing import Literal
 from desp.settings.base import require_setting
 from desp.settings.types import Checked
 
+Scaled = bool | Literal["standard"]
+"""Whether features are scaled: by their range, or by their standard deviation."""
+
 
 @dataclass(frozen=True)
 class RepresentationSettings(Checked):
@@ -22,11 +25,21 @@ class RepresentationSettings(Checked):
     max_size: int | None = None
     """Largest set to predict; that of the data if None. Polygons, Digits, set-MNIST, CLEVR and CelebA know their
     own."""
-    scaling: Literal["auto", "none"] = "auto"
+    scaling: Literal["auto", "standard", "none"] = "auto"
     """auto: element features that are not near [0, 1] are scaled to it, and back in predictions; boxes as centre,
-    width and height."""
+    width and height. standard: every feature is scaled to mean 1/2 and standard deviation 1/4, which are 0 and the
+    sigma_data of denoising methods for sets scaled to [-1, 1]; a long tail then does not squeeze all other values
+    together."""
+
+    @property
+    def scaled(self) -> "Scaled":
+        """How features are scaled, if at all."""
+        return "standard" if self.scaling == "standard" else self.scaling == "auto"
 
     def __post_init__(self) -> None:
         valid = self.threshold is None or 0 <= self.threshold < 1
         require_setting(valid, "threshold", "at least 0 and below 1, or None", self.threshold)
+        visible = self.padding == "presence" or self.scaling != "standard"
+        wanted = "presence with scaling standard, where real elements lie around zero too; or use scaling none"
+        require_setting(visible, "padding", wanted, self.padding)
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)

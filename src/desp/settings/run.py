@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from desp.settings.base import Device, Engine, MatmulPrecision
-from desp.settings.methods import EnergyDenoisingSettings, MethodSettings
+from desp.settings.diffusion import EnergyDenoisingSettings
+from desp.settings.methods import MethodSettings
 from desp.settings.representation import RepresentationSettings
 from desp.settings.tasks import TaskSettings
 from desp.settings.training import TrainingSettings

@@ -11,18 +11,25 @@ from desp.settings.types import Checked
 class TrainingSettings(Checked):
     """The training loop. The defaults are not the paper's; the `-paper` recipes have those."""
 
-    steps: int = 2000
-    """Optimiser steps."""
+    steps: int | None = 2000
+    """Optimiser steps; None: until validation no longer improves beyond its standard error, or `minutes` are over,
+    with the learning rate decaying in the last fifth (`wsd`)."""
+    minutes: float | None = None
+    """With steps None: minutes of training at most, validations included; None: no limit."""
     batch_size: int = 64
     """Batch size of each process."""
+    elements_per_batch: int | None = None
+    """Largest number of elements in a batch, padding included: sets of more than elements_per_batch / batch_size
+    are trained in smaller batches. None: no limit."""
     learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Adam's beta_1 and beta_2."""
     warmup_steps: int = 100
     """Steps over which the learning rate rises from zero."""
-    lr_schedule: Literal["constant", "cosine"] = "cosine"
-    """Learning-rate schedule after the warm-up: constant, or cosine decay to zero."""
+    lr_schedule: Literal["constant", "cosine", "wsd"] = "cosine"
+    """Learning-rate schedule after the warm-up: constant, cosine decay to zero, or constant with a linear decay to
+    zero over the last fifth of the steps (wsd: warm-up, stable, decay)."""
     clip_norm: float | None = 1.0
     """Largest gradient norm; None: no clipping."""
     ema_decay: float | None = 0.995
@@ -30,9 +37,13 @@ class TrainingSettings(Checked):
     validate_every: int = 0
     """Steps between validations; 0: never. In Python `fit` also needs `validation`."""
     patience: int | None = None
-    """Stop after this many validations without improvement; None: never."""
+    """Stop after this many validations without improvement; None: never. With steps None: without improvement
+    beyond the standard error; None: 4."""
     validation_mode: Literal["min", "max"] = "min"
     """Whether a smaller or a larger validation score is better."""
+    keep: Literal["best", "last"] = "best"
+    """Which weights are kept where there is validation. best: those of the best score. last: the last ones, unless
+    an earlier checkpoint is better by two standard errors of the difference."""
     checkpoint_every: int = 500
     """Steps between checkpoints."""
     log_every: int = 10
@@ -47,7 +58,8 @@ class TrainingSettings(Checked):
     """Also log for TensorBoard (extra `log`)."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "steps", "batch_size", "checkpoint_every", "log_every", "learning_rate")
+        require_positive(self, "batch_size", "checkpoint_every", "log_every", "learning_rate")
+        self._check_length()
         require_not_negative(self, "warmup_steps", "validate_every", "data_workers")
         decays = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
         require_setting(decays, "betas", "two numbers of at least 0 and below 1", self.betas)
@@ -64,3 +76,24 @@ class TrainingSettings(Checked):
         The last weights are always validated, so the longer run must validate at that step, too.
         """
         return self.lr_schedule == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
+
+    @property
+    def looks_at_noise(self) -> bool:
+        """Whether scores of validations are compared beyond their noise."""
+        return self.keep == "last" or self.steps is None
+
+    def batch_size_for(self, max_size: int) -> int:
+        """The batch size for sets of up to `max_size` elements."""
+        if self.elements_per_batch is None:
+            return self.batch_size
+        return max(1, min(self.batch_size, self.elements_per_batch // max(max_size, 1)))
+
+    def _check_length(self) -> None:
+        for name in ("steps", "minutes", "elements_per_batch"):
+            value = getattr(self, name)
+            require_setting(value is None or value > 0, name, "positive, or None", value)
+        fixed = self.steps is not None
+        validated = fixed or self.validate_every > 0
+        require_setting(validated, "validate_every", "above 0 where steps are None", self.validate_every)
+        decays = fixed or self.lr_schedule == "wsd"
+        require_setting(decays, "lr_schedule", "wsd where steps are None: others need a length", self.lr_schedule)

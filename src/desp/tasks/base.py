@@ -20,7 +20,7 @@ from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.randomness import make_generator
-from desp.settings import TaskSettings, TrainingSettings
+from desp.settings import Scaled, TaskSettings, TrainingSettings
 from desp.tasks.calibration import energy_score
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
@@ -95,7 +95,7 @@ class Task(ABC):
     """Whether collections of true and predicted sets are compared."""
 
     @abstractmethod
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor | None]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor | None]:
         """Shapes of inputs and sets, and mean and standard deviation (2, ...) to standardise inputs by."""
 
     @abstractmethod
@@ -187,6 +187,11 @@ class Task(ABC):
             return None
         return lambda predictor: self.validation_score(EvaluationSetup(predictor, seed, 2, protocol), examples)
 
+    def validation_by_example(self, seed: int) -> Callable[[SetPredictor], float | Tensor] | None:
+        """The scores of each validation example, by which the noise of their mean is known, for training that asks
+        whether two checkpoints differ beyond it; `validation`, unless a task overrides it."""
+        return self.validation(seed)
+
 
 class GeneratedTask(Task):
     """A task whose training data are drawn afresh for every batch."""
@@ -200,7 +205,7 @@ class GeneratedTask(Task):
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw a batch on the generator's device."""
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor | None]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor | None]:
         """Those of many drawn examples."""
         drawn = self.draw(DRAWN, make_generator("shape"))
         pairs = list(zip(drawn.x, drawn.sets.to_ragged(), strict=True))

@@ -24,7 +24,14 @@ from desp.predictor import DataShape
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
-from desp.settings import CelebaSettings, DataDescription, LabelSamplerSettings, MethodSettings, TrainingSettings
+from desp.settings import (
+    CelebaSettings,
+    DataDescription,
+    LabelSamplerSettings,
+    MethodSettings,
+    Scaled,
+    TrainingSettings,
+)
 from desp.tasks.base import SHOWN, ShownExample, ShownItem, Task, shown_example
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
@@ -150,7 +157,7 @@ class CelebaTask(Task):
         noise = self.settings.simulated_noise
         return {part: simulated_pool(count, noise, part) for part, count in SIMULATED.items()}
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor]:
         """Five elements with features, and a label for each: scaled to plus and minus one half, as in the paper's
         released code."""
         if max_size not in (None, SET_SIZE):

@@ -31,7 +31,7 @@ from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
 from desp.predictor.pooling import returned_batch
 from desp.randomness import make_generator
-from desp.settings import ClevrSettings, ClevrTarget, DescentSettings, MethodSettings, TrainingSettings
+from desp.settings import ClevrSettings, ClevrTarget, DescentSettings, MethodSettings, Scaled, TrainingSettings
 from desp.settings.base import require_setting
 from desp.tasks.base import ShownExample, Task, shown_example
 from desp.tasks.clevr_targets import TARGETS
@@ -110,7 +110,7 @@ class ClevrTask(Task):
         """The checksum of the files."""
         return None if self.settings.source == "generated" else self.data.checksum
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, None]:
         """Images of 128 x 128, and ten rows; boxes are scaled as centre, width and height."""
         if max_size not in (None, MAX_OBJECTS):
             raise DataError(

@@ -12,7 +12,7 @@ from desp.metrics.average_precision import (
     state_average_precision,
 )
 from desp.scaling import FeatureScaling
-from desp.settings import ClevrTarget, Columns, DataDescription
+from desp.settings import ClevrTarget, Columns, DataDescription, Scaled
 
 # Ranges of centre x, centre y, width and height, normalised by the image's: those of all scenes by CLEVR's rules.
 _BOX_RANGE = ((0.0, 0.0, 0.02, 0.02), (1.0, 1.0, 0.4, 0.5))
@@ -57,7 +57,7 @@ class Target:
         """Columns of the boxes; none for states alone."""
         return self.description.boxes
 
-    def scaling(self, wanted: bool) -> FeatureScaling:
+    def scaling(self, wanted: Scaled) -> FeatureScaling:
         """From ranges to [0, 1], or none."""
         if not wanted:
             return FeatureScaling.identity(self.features)

@@ -2,8 +2,9 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,19 +19,54 @@ from desp.data.box_annotations import class_names_beside
 from desp.data.files import DataFile, read_data_file
 from desp.data.splitting import group_by_input, take_groups
 from desp.errors import DataError
-from desp.predictor import DataShape
+from desp.predictor import DataShape, SetPredictor
 from desp.predictor.fitting import dataset_source
 from desp.predictor.shape import DatasetSummary, summarise_dataset
 from desp.randomness import make_generator
 from desp.sets import SetBatch
-from desp.settings import DataDescription, FilesSettings, TrainingSettings
+from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
 from desp.tasks.base import Task
-from desp.tasks.scoring import METRICS, Protocol
+from desp.tasks.calibration import energy_scores
+from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 
 # Fewer different inputs than this are labels rather than data to generalise over.
 FEW_INPUTS = 10
+# More examples than this are not read once more for a hint.
+MOST_READ_AGAIN = 20_000
+# Predicted sets of a validation, and at most so many of an example.
+VALIDATION_SETS = 400
+MOST_VALIDATION_SAMPLES = 16
+# Elements of all these sets: of sets of hundreds fewer are predicted, but never those of fewer examples than this.
+VALIDATION_ELEMENTS = 20_000
+FEWEST_VALIDATED = 20
 
 logger = logging.getLogger(__name__)
+
+
+SetKey = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class AnswersHint:
+    """How many sets seem right for an input.
+
+    Attributes:
+        inputs: how many come with more than one set.
+        differing: how many of these have different ones.
+    """
+
+    inputs: int
+    differing: int
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one set seems right."""
+        return self.differing > 0
+
+    @property
+    def text(self) -> str:
+        """What was found."""
+        return f"{self.differing} of {self.inputs} inputs that come with more than one set have different ones"
 
 
 class FilesTask(Task):
@@ -116,6 +152,19 @@ class FilesTask(Task):
             )
         return found
 
+    def answers_hint(self) -> AnswersHint | None:
+        """What inputs that have more than one set say; None if there are none, or too many examples to read."""
+        if len(self.whole.examples) > MOST_READ_AGAIN:
+            return None
+        of_input: dict[int, set[SetKey]] = {}
+        seen, order = Counter(self.groups), list if self.description.aligned else sorted
+        for index, first in enumerate(self.groups):
+            if seen[first] > 1 or self.whole.answer_counts[index] > 1:
+                _, answers = self.whole.examples[index]
+                keys = {tuple(order(map(tuple, elements.tolist()))) for elements in answers}
+                of_input.setdefault(first, set()).update(keys)
+        return AnswersHint(len(of_input), sum(len(found) > 1 for found in of_input.values())) if of_input else None
+
     def fingerprint(self) -> str:
         """A checksum of the data: scoring on others would mix training and held-out examples."""
         if not self.path.exists():
@@ -126,7 +175,7 @@ class FilesTask(Task):
                 hashlib.file_digest(file, lambda: total)
         return total.hexdigest()
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, Tensor]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor]:
         """Sizes and ranges of the whole file, so that held-out sets fit; means of the training part."""
         described, whole = self._described(), self.summary(max_size, scaling)
         for finding in (*whole.findings(self.whole.name_of), *self.split_findings()):
@@ -138,7 +187,7 @@ class FilesTask(Task):
         )
         return shape, training.statistics()
 
-    def summary(self, max_size: int | None = None, scaling: bool = True) -> DatasetSummary:
+    def summary(self, max_size: int | None = None, scaling: Scaled = True) -> DatasetSummary:
         """Sizes, ranges and moments of the whole file."""
         return summarise_dataset(self.whole, max_size=max_size, scaling=scaling, description=self._described())
 
@@ -166,6 +215,21 @@ class FilesTask(Task):
         """All that is not held out for scoring."""
         _, validation, training = self.parts
         return training, validation
+
+    def validation_by_example(self, seed: int) -> Callable[[SetPredictor], Tensor] | None:
+        """Energy scores of each validation example, with the same noise at every call, so that most of it cancels
+        in the difference of two checkpoints. Fewer examples get more predictions."""
+        protocol = self.protocol("full")
+        largest = max((len(y) for _, answers in self.parts[1].examples[:] for y in answers), default=1)
+        affordable = max(VALIDATION_ELEMENTS // max(2 * largest, 1), FEWEST_VALIDATED)
+        examples = self.validation_batch(seed, min(protocol.validation_examples, affordable))
+        if examples is None:
+            return None
+        sets = min(VALIDATION_SETS, VALIDATION_ELEMENTS // max(largest, 1))
+        samples = min(max(2, sets // len(examples.x)), MOST_VALIDATION_SAMPLES)
+        return lambda predictor: energy_scores(
+            EvaluationSetup(predictor, seed, samples, protocol).distances(examples, samples)
+        )
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Validation examples."""

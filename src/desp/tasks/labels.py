@@ -18,6 +18,7 @@ from desp.metrics.distribution import DISTRIBUTION_METRICS
 from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
+from desp.settings import Scaled
 from desp.tasks.base import GeneratedTask, ShownExample
 from desp.tasks.calibration import distribution_scores
 from desp.tasks.scoring import Evaluation, EvaluationSetup
@@ -70,7 +71,7 @@ class LabelTask(GeneratedTask):
         """Inputs (B, labels) from the numbers of their labels."""
         return F.one_hot(torch.as_tensor(kinds), len(self.inputs)).float()
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, None]:
         """A number for each label, and as many rows as the largest set has elements."""
         del scaling
         if max_size not in (None, self.max_size):

@@ -24,7 +24,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import SetBatch
-from desp.settings import MnistSettings, TrainingSettings
+from desp.settings import MnistSettings, Scaled, TrainingSettings
 from desp.tasks.base import ShownExample, Task
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup
 
@@ -74,7 +74,7 @@ class SetMnistTask(Task):
         """The checksum of the files."""
         return self.data.checksum
 
-    def shape(self, max_size: int | None, scaling: bool) -> tuple[DataShape, None]:
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, None]:
         """As many rows as the largest set has points, 342 for MNIST; inputs are sets with presence."""
         del scaling
         size = self.data.test.points.shape[1]

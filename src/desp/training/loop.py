@@ -23,10 +23,12 @@ from desp.training.checkpoints import (
     flatten_optimizer,
     restore_optimizer,
 )
+from desp.training.convergence import mean_and_error
 from desp.training.monitor import Monitor
 from desp.training.processes import any_process, average_buffers, broadcast_from_first, mean_of_processes
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
-from desp.training.state import TrainingOutcome, TrainingState, Window, learning_rate
+from desp.training.schedule import Schedule
+from desp.training.state import TrainingOutcome, TrainingState, Window
 from desp.training.update import Feed, Update
 
 logger = logging.getLogger(__name__)
@@ -45,7 +47,8 @@ class Trainer:
         accelerator: where to run; see `desp.training.device.make_accelerator`.
         seed: of all noise in training.
         folder: where checkpoints and the log go; None keeps everything in memory.
-        validate: gives a score with the weights as they are at the moment; may be None.
+        validate: gives a score with the weights as they are at the moment, or one for each of the same examples,
+            by which the noise of their mean is known; may be None.
         callback: called at each event of training.
         engine: ``auto`` and ``graph`` capture whole training steps as a CUDA graph, where that is possible.
     """
@@ -60,7 +63,7 @@ class Trainer:
         *,
         seed: int = 0,
         folder: Path | None = None,
-        validate: Callable[[], float] | None = None,
+        validate: Callable[[], float | Tensor] | None = None,
         callback: TrainingCallback | None = None,
         engine: Engine = "auto",
     ) -> None:
@@ -70,6 +73,7 @@ class Trainer:
         self.update = Update(method, source, prepare, settings, accelerator, engine)
         self.optimizer, self.average = self.update.optimizer, self.update.average
         self.monitor = Monitor(accelerator)
+        self.schedule = Schedule(settings, validates=validate is not None)
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = folder / "log.jsonl" if folder and accelerator.is_main_process else None
@@ -93,10 +97,10 @@ class Trainer:
     def _fit(self, resume: bool) -> TrainingOutcome:
         self.method.train()
         self._begin(resume)
-        stopped_early = self.state.out_of_patience(self.settings.patience)
+        stopped_early = self.schedule.out_of_patience(self.state)
         try:
             with deferred_signals() as asked_to_stop:
-                while self.state.step < self.settings.steps and not stopped_early:
+                while not self.schedule.at_end(self.state) and not stopped_early:
                     try:
                         stopped_early = self._train_until_done(asked_to_stop)
                     except TrainingError as error:
@@ -128,8 +132,8 @@ class Trainer:
             self.store.sweep()
             rewind_log(self.log, self.state.step, self.state.validated_step)
         self._good, self._good_best = self._snapshot(), self._best
-        self.callback.on_start(self.state.step, self.settings.steps)
-        if saved is not None and self._validation_is_due():  # it was interrupted
+        self.callback.on_start(self.state.step, self.schedule.end(self.state))
+        if saved is not None and self.schedule.validation_is_due(self.state):  # it was interrupted
             self._validate()
             self._save()
 
@@ -145,25 +149,24 @@ class Trainer:
             # All stop after the same step, whoever got the signal.
             if any_process(self.accelerator, asked_to_stop()):
                 self._interrupt()
-            if self.state.step >= self.settings.steps:
+            if self.schedule.at_end(self.state):
                 return False
-        raise RunError(f"The data ended after {self.state.step} of {self.settings.steps} steps.")
+        raise RunError(f"The data ended after {self.schedule.progress(self.state)} steps.")
 
     def _step(self, feed: Feed) -> None:
         step = self.state.step
         noise = derive_seed(self.seed, "train", self.state.attempt, step, self.accelerator.process_index)
-        loss, norm, statistics = self.update(feed, noise, step, self._rate(step))
+        loss, norm, statistics = self.update(feed, noise, step, self.schedule.rate(step, self.state))
         self.state.step += 1
         self.monitor.add(step, loss, norm, statistics)
-
-    def _rate(self, step: int) -> float:
-        return learning_rate(step, self.settings) * 0.5**self.state.attempt  # every roll-back halves it
 
     def _after_step(self) -> bool:
         """Log, validate and save when it is time; true when patience has run out."""
         step, settings = self.state.step, self.settings
-        validate_now, save_now = self._validation_is_due(), step % settings.checkpoint_every == 0
-        save_now = save_now or step >= settings.steps
+        if self.schedule.look_at_clock(self.state, self.accelerator):
+            self.callback.on_length(self.schedule.end(self.state))
+        validate_now, save_now = self.schedule.validation_is_due(self.state), step % settings.checkpoint_every == 0
+        save_now = save_now or self.schedule.at_end(self.state)
         if validate_now or save_now:
             self._average_buffers()
         if step % settings.log_every == 0 or validate_now or save_now:
@@ -174,7 +177,7 @@ class Trainer:
         if validate_now and save_now:
             self._save()  # before it, too: a validation may take long, and be interrupted
         out_of_patience = validate_now and self._validate()
-        if save_now or out_of_patience:
+        if save_now or out_of_patience or self.schedule.at_end(self.state):
             self._save()
         return out_of_patience
 
@@ -184,19 +187,12 @@ class Trainer:
         averaged = [self.average.tensors[name] for name in names] if self.average else []
         average_buffers(self.accelerator, [*self.method.buffers(), *averaged])
 
-    def _validation_is_due(self) -> bool:
-        """Whether the present weights are to be validated, and have not been."""
-        step, every = self.state.step, self.settings.validate_every
-        if self.validate is None or every == 0 or step in (0, self.state.validated_step):
-            return False
-        return step % every == 0 or step >= self.settings.steps
-
     def _report(self) -> None:
         steps, numbers = self.monitor.count, self.monitor.flush()
         if not numbers:
             return
         self.state.window = self.state.window.plus(numbers, steps)
-        numbers["learning_rate"] = self._rate(self.state.step - 1)
+        numbers["learning_rate"] = self.schedule.rate(self.state.step - 1, self.state)
         self.callback.on_log(self.state.step, numbers)
         if self.log:
             seconds = round(self.state.seconds, 3)
@@ -217,23 +213,29 @@ class Trainer:
         self.callback.on_validation_start(self.state.step)
         with torch.no_grad(), self._prediction_weights():
             # Were each process to trust its own score, one might stop without the others.
-            score = broadcast_from_first(self.accelerator, self.validate())
-            sign = 1 if self.settings.validation_mode == "min" else -1
+            scores = broadcast_from_first(self.accelerator, self.validate())
+            score, error = mean_and_error(scores)
+            sign = self.schedule.sign
             # A NaN score is never better than anything.
             better = score == score and (
                 self.state.best_score is None or sign * score < sign * self.state.best_score
             )
             if better:
                 self.state.best_score, self.state.best_step = score, self.state.step
+                self.state.ending.best = scores
                 self._best = Checkpoint(self._weights(), {"step": self.state.step, "score": score})
         self.state.validated_step = self.state.step
         self.state.validations_without_improvement = (
             0 if better else self.state.validations_without_improvement + 1
         )
+        if self.schedule.look_at_scores(self.state, scores):
+            self.callback.on_length(self.schedule.end(self.state))
+        known = {"validation_error": error} if len(scores) > 1 else {}
         if self.log:
-            add_to_log(self.log, {"step": self.state.step, "validation_score": score})
+            add_to_log(self.log, {"step": self.state.step, "validation_score": score, **known})
+        self.callback.on_validation_error(self.state.step, known.get("validation_error"))
         self.callback.on_validation_end(self.state.step, score, better)
-        return self.state.out_of_patience(self.settings.patience)
+        return self.schedule.out_of_patience(self.state)
 
     def _prediction_weights(self) -> AbstractContextManager[None]:
         return self.average.applied() if self.average else nullcontext()
@@ -311,21 +313,28 @@ class Trainer:
             if self.store
             else "nothing is saved, as there is no run folder."
         )
-        raise TrainingInterrupted(f"Stopped after step {self.state.step} of {self.settings.steps}; {kept}")
+        raise TrainingInterrupted(f"Stopped after step {self.schedule.progress(self.state)}; {kept}")
 
     def _outcome(self, stopped_early: bool) -> TrainingOutcome:
-        if self._best is not None:
+        state, ending = self.state, self.state.ending
+        last = self.schedule.keeps_last(state)
+        if self._best is not None and not last:
             weights = self._best.tensors
         else:
             with self._prediction_weights():
                 weights = self._weights()
+        scores = ending.last if last else ending.best
+        gain = ending.recent_gain()
         return TrainingOutcome(
             weights=weights,
-            steps=self.state.step,
-            best_score=self.state.best_score,
-            best_step=self.state.best_step,
-            seconds=self.state.seconds,
+            steps=state.step,
+            best_score=mean_and_error(scores)[0] if last else state.best_score,
+            best_step=state.step if last else state.best_step,
+            seconds=state.seconds,
             engine="graph" if self.update.captures else self.method.training_engine_used,
             stopped_early=stopped_early,
-            rollbacks=self.state.attempt,
+            rollbacks=state.attempt,
+            best_error=mean_and_error(scores)[1] if len(scores) > 1 else None,
+            verdict=ending.verdict,
+            recent_gain=None if gain is None else self.schedule.sign * gain,
         )

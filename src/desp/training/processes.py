@@ -33,11 +33,12 @@ def mean_of_processes(accelerator: Accelerator, numbers: dict[str, float]) -> di
     return dict(zip(numbers, accelerator.reduce(values, "mean").tolist(), strict=True))
 
 
-def broadcast_from_first(accelerator: Accelerator, score: float) -> float:
-    """The score of the first process, in all of them."""
+def broadcast_from_first(accelerator: Accelerator, scores: float | Tensor) -> list[float]:
+    """The score of the first process, or those of its examples, in all processes."""
+    values = torch.as_tensor(scores, dtype=torch.float64).reshape(-1)
     if accelerator.num_processes == 1:
-        return score
-    return float(broadcast(torch.tensor(score, dtype=torch.float64, device=accelerator.device)))
+        return values.tolist()
+    return broadcast(values.to(accelerator.device)).tolist()
 
 
 def average_buffers(accelerator: Accelerator, buffers: Iterable[Tensor]) -> None:

@@ -18,8 +18,11 @@ logger = logging.getLogger(__name__)
 class TrainingCallback:
     """A training callback: override the events you need. All methods do nothing by default."""
 
-    def on_start(self, first_step: int, steps: int) -> None:
-        """Training begins at `first_step` of `steps`."""
+    def on_start(self, first_step: int, steps: int | None) -> None:
+        """Training begins at `first_step` of `steps`; None where validation and time will tell."""
+
+    def on_length(self, steps: int | None) -> None:
+        """Where that was not known: training will end after `steps` steps."""
 
     def on_step(self, step: int) -> None:
         """`step` steps are done, or under way on the device; called after each, so be quick."""
@@ -30,6 +33,9 @@ class TrainingCallback:
 
     def on_validation_start(self, step: int) -> None:
         """A validation begins, which may take a while."""
+
+    def on_validation_error(self, step: int, error: float | None) -> None:
+        """The standard error of the score that follows; None if it is not known."""
 
     def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """A validation gave `score`."""

@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from desp.settings import TrainingSettings
+from desp.training.convergence import Ending, Verdict, decay_start
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,14 @@ class TrainingState:
     """How chains run; a resumed run goes on with it."""
     window: Window = field(default_factory=Window)
     """What the steps since the last checkpoint were like."""
+    ending: Ending = field(default_factory=Ending)
+    """Whether validation still improves, and where training ends."""
 
     @classmethod
     def of(cls, saved: dict[str, Any]) -> "TrainingState":
         """The state that `asdict` saved; what an older checkpoint lacks gets its default."""
-        return cls(**{**saved, "window": Window(**saved.get("window", {}))})
+        parts = {"window": Window(**saved.get("window", {})), "ending": Ending(**saved.get("ending", {}))}
+        return cls(**{**saved, **parts})
 
     def out_of_patience(self, patience: int | None) -> bool:
         """Whether as many validations as `patience` allows have brought nothing."""
@@ -62,12 +66,15 @@ class TrainingOutcome:
     Attributes:
         weights: the weights to predict with: the best ones, or the averaged, or the last.
         steps: optimiser steps done.
-        best_score: best validation score, if there was validation.
+        best_score: validation score of the weights, if there was validation.
         best_step: the step it belongs to.
+        best_error: standard error of the score, if there is one for each validation example.
         seconds: wall time, resumed parts added up.
         engine: ``graph`` if whole steps ran as a CUDA graph, else how chains ran.
         stopped_early: whether patience ran out.
         rollbacks: how often training rolled back to a checkpoint after NaN or divergence.
+        verdict: why it ended, where its length was not given.
+        recent_gain: what the second half of the steps before the decay has brought, in units of the score.
     """
 
     weights: dict[str, Tensor] = field(repr=False)
@@ -78,14 +85,34 @@ class TrainingOutcome:
     engine: str
     stopped_early: bool
     rollbacks: int = 0
+    best_error: float | None = None
+    verdict: Verdict | None = None
+    recent_gain: float | None = None
 
 
-def learning_rate(step: int, settings: TrainingSettings) -> float:
-    """The learning rate of step `step` (counted from 0): linear warm-up, then constant or a cosine to zero."""
+def learning_rate(step: int, settings: TrainingSettings, end: int | None = None) -> float:
+    """The learning rate of step `step` (counted from 0): linear warm-up, then constant, a cosine to zero, or
+    constant with a linear decay to zero at the end.
+
+    Args:
+        step: which.
+        settings: of the training.
+        end: length of the run, where settings have none; None: not decided yet.
+    """
+    if settings.lr_schedule == "wsd":
+        warm = min((step + 1) / max(settings.warmup_steps, 1), 1.0)
+        return settings.learning_rate * warm * _decay(step, settings.steps or end)
     if step < settings.warmup_steps:
         return settings.learning_rate * (step + 1) / settings.warmup_steps
-    if settings.lr_schedule == "constant":
+    if settings.lr_schedule == "constant" or settings.steps is None:
         return settings.learning_rate
     length = max(settings.steps - settings.warmup_steps, 1)
     progress = min((step - settings.warmup_steps) / length, 1.0)
     return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _decay(step: int, steps: int | None) -> float:
+    """1, then linearly to zero over the last steps of so many."""
+    if steps is None or step < (start := decay_start(steps)):
+        return 1.0
+    return max(steps - step, 0) / (steps - start + 1)

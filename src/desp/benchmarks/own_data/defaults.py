@@ -73,33 +73,39 @@ class UserRun:
         del test  # the benchmark has fresh ones
         self.split = Split(*(torch.tensor(part.examples.places) for part in (training, validation)))
 
-    def affordable_steps(self, seconds: float) -> int:
-        """The steps of the settings, or as many as fit into the time."""
+    def affordable(self, seconds: float) -> RunSettings:
+        """The settings with so much time: as a limit where they have no length, else with as many steps as fit."""
+        training = self.settings.training
+        if training.steps is None:
+            return replace(self.settings, training=replace(training, minutes=seconds / 60))
+        steps = self._affordable_steps(training.steps, seconds)
+        return replace(self.settings, training=replace(training, steps=steps))
+
+    def _affordable_steps(self, most: int, seconds: float) -> int:
         clock, training = _Clock(), self.settings.training
         short = replace(training, steps=PROBED, validate_every=0, patience=None)
         with TemporaryDirectory(dir=self.folder) as probe:
             train_run(
                 replace(self.settings, training=short), self.seed, RunFolder(Path(probe) / "run"), callback=clock
             )
-        return max(1, min(training.steps, int(seconds / clock.step_seconds)))
+        return max(1, min(most, int(seconds / clock.step_seconds)))
 
     def predict(self, tests: Examples, samples: int, seconds: float) -> Answers:
         """Train within about the time, and predict the tests."""
-        steps = self.affordable_steps(seconds)
-        settings = replace(self.settings, training=replace(self.settings.training, steps=steps))
         run = RunFolder(self.folder / "run")
-        outcome = train_run(settings, self.seed, run)
+        outcome = train_run(self.affordable(seconds), self.seed, run)
         began = time.perf_counter()
         predictions = run.load_predictor().predict(tests.inputs, samples, seed=self.seed)
         shape = self.examples.sets.max_size, self.examples.sets.features
         return Answers(
             SetBatch.from_ragged([item for prediction in predictions for item in prediction.sets], *shape),
-            SetBatch.from_ragged([prediction.best for prediction in predictions], *shape),
+            SetBatch.from_ragged([prediction.medoid for prediction in predictions], *shape),
             outcome.seconds,
             {
                 "steps": outcome.steps,
                 "wanted_steps": self.settings.training.steps,
                 "best_step": outcome.best_step,
+                "verdict": outcome.verdict,
                 "validation_score": outcome.best_score,
                 "rollbacks": outcome.rollbacks,
                 "engine": outcome.engine,

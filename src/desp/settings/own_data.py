@@ -1,0 +1,37 @@
+"""What `custom` sets for data that nobody here has seen, chosen on the problems of ``desp bench own-data``."""
+
+from dataclasses import replace
+
+from desp.settings.diffusion import EnergyDenoisingSettings
+from desp.settings.methods import MethodSettings
+from desp.settings.representation import RepresentationSettings
+from desp.settings.samplers import EDMSettings
+from desp.settings.training import TrainingSettings
+
+MINUTES = 5.0
+ANSWERS = ("one", "several")
+
+
+def own_data_method(answers: str = "several") -> MethodSettings:
+    """A density over sets, by denoising with an energy, so that any number of answers can be right; where one is,
+    of the most probable cardinality."""
+    several = EnergyDenoisingSettings(standardise_codes=True)
+    return replace(several, sampler=EDMSettings(cardinality="mode")) if answers == "one" else several
+
+
+def own_data_representation() -> RepresentationSettings:
+    """Features by their standard deviation, as ranges say little where tails are long."""
+    return RepresentationSettings(scaling="standard")
+
+
+def own_data_training() -> TrainingSettings:
+    """Until validation no longer improves, within a few minutes."""
+    return TrainingSettings(
+        steps=None,
+        minutes=MINUTES,
+        learning_rate=3e-3,
+        lr_schedule="wsd",
+        validate_every=400,
+        keep="last",
+        elements_per_batch=2048,
+    )

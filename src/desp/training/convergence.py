@@ -1,0 +1,126 @@
+"""When training is long enough: validation scores with their noise, and the end that follows from them.
+
+Learning rates follow warm-up, stable, decay (WSD): the decay is the last fifth of the steps, whenever it begins,
+so a run needs no length beforehand. One that converged after N steps is the same, weight for weight, as one that
+was given N steps.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from desp.settings import TrainingSettings
+
+# One of so many steps belongs to the decay, at the end.
+DECAY_PART = 5
+# Standard errors by which an earlier checkpoint must be better than the last one to be kept.
+CLEARLY = 2.0
+# Validations without improvement beyond the standard error, in a row, after which training has converged, ...
+PATIENCE = 4
+# ... if they are also so large a part of all steps: later, the same number of steps brings less.
+WAITED_PART = 1 / 3
+# Without validation examples nothing tells when to stop.
+STEPS_WITHOUT_VALIDATION = 2000
+
+Verdict = Literal["converged", "overfitted", "out of time"]
+
+
+@dataclass
+class Ending:
+    """Whether validation still improves, and where training ends; a part of the saved state.
+
+    Attributes:
+        reference: validation scores of each example at the last improvement beyond their noise.
+        reference_step: when that was.
+        waited: validations since then.
+        best: scores of the validation with the lowest mean.
+        last: scores of the last validation.
+        end: the last step, once it is decided.
+        verdict: why.
+        steps, means: of every validation before the end was decided, and the mean of its scores.
+    """
+
+    reference: list[float] = field(default_factory=list)
+    reference_step: int = 0
+    waited: int = 0
+    best: list[float] = field(default_factory=list)
+    last: list[float] = field(default_factory=list)
+    end: int | None = None
+    verdict: Verdict | None = None
+    steps: list[int] = field(default_factory=list)
+    means: list[float] = field(default_factory=list)
+
+    def add(self, step: int, scores: Sequence[float], sign: int, patience: int) -> None:
+        """Take in the scores of a validation; decides the end if it has long brought nothing.
+
+        Args:
+            step: when.
+            scores: one of each example, or one alone.
+            sign: 1 if lower is better, else -1.
+            patience: how many validations may bring nothing.
+        """
+        self.steps.append(step)
+        self.means.append(mean_and_error(scores)[0])
+        gain, error = paired_difference(self.reference or scores, scores)
+        if not self.reference or sign * gain > error:
+            self.reference, self.reference_step, self.waited = list(scores), step, 0
+            return
+        self.waited += 1
+        if self.waited >= patience and step - self.reference_step >= WAITED_PART * step:
+            overfitted = -sign * gain > CLEARLY * error
+            self.end_after(step, "overfitted" if overfitted else "converged")
+
+    def end_after(self, step: int, verdict: Verdict) -> None:
+        """Decide the end: after a decay, which weights that have overfitted do not need."""
+        self.end, self.verdict = (step if verdict == "overfitted" else with_decay(step)), verdict
+
+    def last_is_kept(self, sign: int) -> bool:
+        """Whether the last weights are kept: no earlier ones are better beyond the noise."""
+        if not self.best or not self.last:
+            return False
+        worse, error = paired_difference(self.last, self.best)
+        return sign * worse <= CLEARLY * error
+
+    def recent_gain(self) -> float | None:
+        """By how much the score fell over the second half of the steps before the decay: what as many again may
+        give at most."""
+        pairs = zip(self.steps, self.means, strict=True)
+        before = [mean for step, mean in pairs if step <= self.steps[-1] / 2]
+        return before[-1] - self.means[-1] if before else None
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """The mean of first - second over examples, and its standard error; 0 of a single one."""
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    return mean_and_error(differences)
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and its standard error; 0 of a single value."""
+    mean = sum(values) / len(values)
+    if len(values) == 1:
+        return mean, 0.0
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return mean, math.sqrt(variance / len(values))
+
+
+def with_decay(step: int) -> int:
+    """The length of a run whose decay begins after `step` steps; `decay_start` is the inverse."""
+    return step + step // (DECAY_PART - 1)
+
+
+def decay_start(steps: int) -> int:
+    """The step before which the decay of a run of `steps` begins."""
+    return steps - steps // DECAY_PART
+
+
+def is_late(seconds: float, settings: TrainingSettings) -> bool:
+    """Whether the decay must begin for training to end in time."""
+    return settings.minutes is not None and seconds >= 60 * settings.minutes * (1 - 1 / DECAY_PART)
+
+
+def early_validation(step: int, every: int) -> bool:
+    """Whether a run without a length validates at `step`, before its first regular validation: few examples are
+    overfitted soon."""
+    return step < every and step in {every // 8, every // 4, every // 2}
