@@ -193,6 +193,8 @@ EXAMPLES: list[Any] = [
         boxes=((5, 9),),
         class_names=("cat", "dog"),
         position=((9, 11),),
+        input_columns=("age", "colour=red"),
+        feature_columns=("x", "y"),
     ),
     TrainingSettings(
         steps=1,
@@ -215,7 +217,13 @@ EXAMPLES: list[Any] = [
     PolygonsSettings(corners=(3, 5)),
     DigitsSettings(),
     FilesSettings(
-        path="a.jsonl", description=DataDescription(aligned=True), held_out=0.5, split="examples", image_size=8
+        path="a.jsonl",
+        description=DataDescription(aligned=True),
+        held_out=0.5,
+        split="examples",
+        image_size=8,
+        set_column="points",
+        id_column="key",
     ),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
     CelebaSettings(source="simulated", data_dir="somewhere", feature_noise=0.3, simulated_noise=0.4),

@@ -97,6 +97,8 @@ DESCRIPTION = {
     "boxes": (),
     "class_names": (),
     "position": (),
+    "input_columns": (),
+    "feature_columns": (),
 }
 DESCENT = {"kind": "descent", "steps": 20, "step_size": 1.0}
 DEEP_SETS = {
@@ -268,6 +270,8 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "held_out": 0.1,
         "split": "inputs",
         "image_size": 0,
+        "set_column": "set",
+        "id_column": "id",
     },
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},

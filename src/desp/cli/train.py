@@ -59,7 +59,8 @@ class _TrainArguments:
     method_kind: Annotated[str | None, tyro.conf.arg(name="use-method", help=_USE_METHOD)] = None
     energy: Annotated[str | None, tyro.conf.arg(help=_ENERGY)] = None
     data: Path | None = None
-    """Your data (recipes `custom` and `custom-contrastive`): JSON lines, an npz file, or a folder of npy files."""
+    """Your data (recipes `custom` and `custom-contrastive`): JSON lines, Parquet, Arrow, an npz file, or a folder
+    of npy files, of tables `inputs` and `sets`, or of Hugging Face's datasets."""
     data_dir: Path | None = None
     """Folder with the dataset, for recipes that need one; the variable DESP_DATA if not given."""
 

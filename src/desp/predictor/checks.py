@@ -1,6 +1,7 @@
 """What is given to a predictor, checked before anything is done with it."""
 
 import logging
+from collections.abc import Callable
 from numbers import Integral
 from pathlib import Path
 from typing import Any, get_args
@@ -157,8 +158,11 @@ def check_sampler(sampler: Any, method: MethodSettings) -> None:
     method.with_part("sampler", sampler)  # refuses what this method cannot do
 
 
-def warn_of_far_inputs(method: Method, x: Tensor) -> None:
-    """Log how many inputs (B, ...), and which, are unlike those of training; where encoders standardise them."""
+def warn_of_far_inputs(method: Method, x: Tensor, name_of: Callable[[int], str] = str) -> None:
+    """Log how many inputs (B, ...), and which, are unlike those of training; where encoders standardise them.
+
+    `name_of` names an input by its number.
+    """
     scalings = (part for part in method.encoder.modules() if isinstance(part, InputScaling))
     scaling = next(scalings, None)
     if scaling is None or isinstance(scaling, SetScaling):
@@ -168,12 +172,13 @@ def warn_of_far_inputs(method: Method, x: Tensor) -> None:
         far = far & presence_mask(x).unsqueeze(-1)
     places = far.flatten(1).any(dim=1).nonzero().flatten().tolist()
     if places:
-        named = ", ".join(map(str, places[:FAR_NAMED])) + (", ..." if len(places) > FAR_NAMED else "")
+        named = ", ".join(map(name_of, places[:FAR_NAMED])) + (", ..." if len(places) > FAR_NAMED else "")
         logger.warning(
             "%d of %d inputs lie more than %g standard deviations from those of training, so predictions for them "
-            "may mean nothing. Check their units. Counted from 0: %s",
+            "may mean nothing. Check their units. %s: %s",
             len(places),
             len(x),
             FAR,
+            "Counted from 0" if name_of is str else "They are",
             named,
         )

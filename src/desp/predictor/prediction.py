@@ -1,7 +1,7 @@
 """What a predictor gives for one input."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 from torch import Tensor
@@ -39,14 +39,22 @@ class Prediction:
 
         Without energies it is the first of them, which is as good as any.
         """
+        return self.sets[self._best_place()]
+
+    def _best_place(self) -> int:
         candidates = list(range(len(self.sets)))
         if not self.comparable_across_cardinalities:
             sizes = [len(item) for item in self.sets]
             usual = max(sizes, key=sizes.count)
             candidates = [index for index in candidates if sizes[index] == usual]
         if not self.has_energy:
-            return self.sets[candidates[0]]
-        return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
+            return candidates[0]
+        return min(candidates, key=lambda index: float(self.energies[index]))
+
+    def only_best(self) -> "Prediction":
+        """The same with the best set alone."""
+        own = slice(place := self._best_place(), place + 1)
+        return replace(self, sets=self.sets[own], energies=self.energies[own], presence=self.presence[own])
 
     def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
         """The different answers among the sets, the most frequent first; see `group_modes`."""

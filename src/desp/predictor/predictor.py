@@ -28,6 +28,7 @@ from desp.predictor.checks import (
     warn_of_far_inputs,
 )
 from desp.predictor.fitting import dataset_source, train_predictor
+from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import Prediction, split_predictions
 from desp.predictor.saving import MODEL_CARD, Saved
 from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
@@ -44,6 +45,7 @@ from desp.settings import (
     RepresentationSettings,
     SamplerSettings,
     TrainingSettings,
+    samples_for,
 )
 from desp.training import TrainingCallback, TrainingOutcome
 from desp.training.device import make_accelerator
@@ -209,23 +211,34 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
 
     @torch.no_grad()
     def predict(
-        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None
+        self,
+        x: Any,
+        samples: int | None = None,
+        *,
+        best: bool = False,
+        seed: int = 0,
+        sampler: SamplerSettings | None = None,
+        name_of: Callable[[int], str] = str,
     ) -> list[Prediction]:
         """`samples` sets for each input of a batch.
 
         Args:
             x: a batch of inputs (B, ...).
-            samples: K.
+            samples: K; by default 1, and to pick the best 10, or 1 for methods that give one answer.
+            best: keep one set for each input: of boxes those that most samples agree on, with the share of samples
+                as their presence (see `best_boxes`), else the best sample (see `Prediction.best`).
             seed: the same seed gives the same sets.
             sampler: sampler settings to use instead of the method's own.
+            name_of: names an input by its number, in warnings.
 
         Raises:
             DataError: `x` does not look like a batch of the inputs the predictor was fitted to.
         """
         check_sampler(sampler, self.method_settings)
         batch, seed = self._as_batch(x), check_seed(seed)
-        samples = check_samples(samples, len(batch))
-        warn_of_far_inputs(self.method, batch)
+        default = samples_for(best=best, deterministic=self.method_settings.deterministic)
+        samples = check_samples(default if samples is None else samples, len(batch))
+        warn_of_far_inputs(self.method, batch, name_of)
         code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
@@ -236,15 +249,16 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
         comparable = given is not None or not self.method_settings.predicts_cardinality
         has_energy = self.method_settings.has_energy
-        return split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy)
+        found = split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy)
+        if not best:
+            return found
+        return [best_prediction(item, self.shape.description, self.shape.max_size) for item in found]
 
-    def predict_one(
-        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None
-    ) -> Prediction:
-        """`samples` sets for one input; see `predict`."""
+    def predict_one(self, x: Any, samples: int | None = None, **options: Any) -> Prediction:
+        """`samples` sets for one input; options are those of `predict`."""
         x = as_input(x)
         x = x.reshape(1, 1) if x.dim() == 0 else x.unsqueeze(0)
-        return self.predict(x, samples, seed=seed, sampler=sampler)[0]
+        return self.predict(x, samples, **options)[0]
 
     @torch.no_grad()
     def energy(self, x: Any, sets: Any) -> Tensor:

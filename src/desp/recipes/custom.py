@@ -6,7 +6,7 @@ from desp.settings import ContrastiveSettings, FilesSettings, RunSettings, Train
 
 @recipe(table=None, task="files", system="denoising", scored="returned", hardware="depends on the data")
 def custom() -> RunSettings:
-    """Your own inputs and sets, from JSON lines, an npz file, or a folder of npy files.
+    """Your own inputs and sets, from JSON lines, CSV, Parquet, Arrow, npz or npy files.
 
     Command: ``desp train custom --data FILE``. Sizes and scaling are taken from the file and saved. All settings
     but `training.validate_every` are the library's defaults, which hold up on small sets of few features.

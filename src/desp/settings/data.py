@@ -17,7 +17,7 @@ POSITION = 2
 
 @dataclass(frozen=True)
 class DataDescription(Checked):
-    """What inputs and the features of elements are. A feature that is not named is a number."""
+    """What inputs and the features of elements are. A feature that is not described is a number."""
 
     input_kind: InputKind | None = None
     """Kind of the inputs; None: image if (C, H, W), else vector. In JSON lines this setting is not used: how an
@@ -35,6 +35,13 @@ class DataDescription(Checked):
     position: Columns = ()
     """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two if not
     given."""
+    input_columns: tuple[str, ...] = ()
+    """Names of the numbers of an input, where it is made of columns of a table. A column of text is a category and
+    becomes a number 1 or 0 for each of its values, colour=red say. Those of the file if not given: all columns but
+    id and sets."""
+    feature_columns: tuple[str, ...] = ()
+    """Names of the features of an element: the columns of a table with one row an element, else for pictures.
+    Columns of text are categories, as those of inputs."""
 
     def __post_init__(self) -> None:
         require_setting(_ranges(self.categories, 2), "categories", RANGES, self.categories)
@@ -48,6 +55,10 @@ class DataDescription(Checked):
         named = (*self.categories, *self.boxes, *self.position)
         if not _ranges(named, 2):
             raise SettingsError(f"categories, boxes and position must not share columns, got {named!r}.")
+        for name in ("input_columns", "feature_columns"):
+            names: tuple[str, ...] = getattr(self, name)
+            different = len(set(names)) == len(names) and all(names)
+            require_setting(different, name, "names that are not empty, each once", names)
         sets = not self.aligned or self.input_kind in (None, "set")
         require_setting(sets, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
 
@@ -66,6 +77,9 @@ class DataDescription(Checked):
             ranges: Columns = getattr(self, name)
             within = all(last <= features for _, last in ranges)
             require_setting(within, name, f"within the {features} features of an element", ranges)
+        wanted = f"as many names as an element has features, {features}"
+        fit = len(self.feature_columns) in (0, features)
+        require_setting(fit, "feature_columns", wanted, self.feature_columns)
 
 
 def _ranges(ranges: Any, fewest: int, most: int | None = None) -> bool:

@@ -84,7 +84,8 @@ class FilesSettings(TaskSettings):
     location_flag: ClassVar[str | None] = "--data"
     own_data: ClassVar[bool] = True
     path: str = ""
-    """JSON lines with `input` and `set`, an npz file, or a folder of npy files."""
+    """JSON lines, Parquet or Arrow with `input` and `set`; an npz file; or a folder: of npy files, of `inputs` and
+    `sets` as CSV, Parquet or Arrow, or as Hugging Face's datasets saves it."""
     description: DataDescription = field(default_factory=DataDescription)
     """What inputs and features are."""
     held_out: float = 0.1
@@ -94,8 +95,12 @@ class FilesSettings(TaskSettings):
     """How examples are held out. inputs: those of equal inputs together, so that held-out inputs are never trained
     on. examples: one by one; for inputs that are a few labels."""
     image_size: int = 0
-    """Squeeze images named in JSON lines to this width and height; boxes must be normalised by those of the image
-    then. 0: all images must have one size."""
+    """Squeeze images that are named in a file to this width and height; boxes must be normalised by those of the
+    image then. 0: all images must have one size."""
+    set_column: str = "set"
+    """The column or field that holds the set of a row."""
+    id_column: str = "id"
+    """The column that says which input a row belongs to, where elements and inputs have a table each."""
 
     @property
     def data_name(self) -> str:
@@ -105,6 +110,10 @@ class FilesSettings(TaskSettings):
     def __post_init__(self) -> None:
         require_setting(0 < self.held_out < 1, "held_out", "between 0 and 1", self.held_out)
         require_not_negative(self, "image_size")
+        for name in ("set_column", "id_column"):
+            require_setting(bool(getattr(self, name)), name, "the name of a column", getattr(self, name))
+        different = self.set_column != self.id_column
+        require_setting(different, "id_column", "another column than set_column", self.id_column)
 
 
 @TaskSettings.register("mnist", "desp.tasks.mnist:SetMnistTask")
