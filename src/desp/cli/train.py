@@ -138,9 +138,9 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
     """Train and keep predictions to look at; true in the process that goes on, the first of several."""
     from accelerate.state import PartialState
 
-    from desp.cli.progress import ProgressBar
     from desp.runs.evaluate import sample_run
     from desp.runs.train import train_run
+    from desp.training.bar import ProgressBar
     from desp.training.processes import leave_processes
 
     folder = RunFolder(path)

@@ -48,6 +48,7 @@ from desp.settings.migrations import migrate_run as migrate_run
 from desp.settings.migrations import migrate_weights as migrate_weights
 from desp.settings.representation import RepresentationSettings as RepresentationSettings
 from desp.settings.run import RunSettings as RunSettings
+from desp.settings.run import saved_run as saved_run
 from desp.settings.samplers import Aggregate as Aggregate
 from desp.settings.samplers import DescentSettings as DescentSettings
 from desp.settings.samplers import EDMSettings as EDMSettings
@@ -62,6 +63,7 @@ from desp.settings.tasks import ClevrSource as ClevrSource
 from desp.settings.tasks import ClevrTarget as ClevrTarget
 from desp.settings.tasks import DigitsSettings as DigitsSettings
 from desp.settings.tasks import FilesSettings as FilesSettings
+from desp.settings.tasks import GivenSettings as GivenSettings
 from desp.settings.tasks import MnistDataset as MnistDataset
 from desp.settings.tasks import MnistSettings as MnistSettings
 from desp.settings.tasks import PolygonsSettings as PolygonsSettings

@@ -2,7 +2,7 @@
 
 import shlex
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import ClassVar, Literal, Self
 
 from desp.settings.base import Variant, require_not_negative, require_setting
@@ -39,6 +39,11 @@ class TaskSettings(Variant):
     def data_name(self) -> str:
         """Which data they are, among those that a recipe could use; a part of the names of results."""
         return ""
+
+    def inside(self, folder: Path) -> Self:
+        """The same task for a run in a folder, where its data lie in that."""
+        del folder
+        return self
 
     def generated(self) -> Self | None:
         """The same task on generated data; None where there is no choice."""
@@ -114,6 +119,27 @@ class FilesSettings(TaskSettings):
             require_setting(bool(getattr(self, name)), name, "the name of a column", getattr(self, name))
         different = self.set_column != self.id_column
         require_setting(different, "id_column", "another column than set_column", self.id_column)
+
+
+@TaskSettings.register("given", "desp.tasks.given:GivenTask")
+@dataclass(frozen=True)
+class GivenSettings(TaskSettings):
+    """Data that a program gave to `SetPredictor.fit`."""
+
+    own_data: ClassVar[bool] = True
+    held_out: bool = False
+    """Whether the examples that are kept were not trained on, so that predictions can be scored on them."""
+    path: str = ""
+    """Folder of examples that are kept: `examples` in the run folder."""
+
+    @property
+    def data_name(self) -> str:
+        """Data in memory have no name."""
+        return "given"
+
+    def inside(self, folder: Path) -> Self:
+        """Examples lie in the run folder, wherever that is now."""
+        return replace(self, path=str(folder / "examples"))
 
 
 @TaskSettings.register("mnist", "desp.tasks.mnist:SetMnistTask")

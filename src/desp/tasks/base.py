@@ -18,9 +18,9 @@ from desp.data.inputs import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
+from desp.predictor.scoring import energy_score
 from desp.randomness import make_generator
 from desp.settings import TaskSettings, TrainingSettings
-from desp.tasks.calibration import energy_score
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5

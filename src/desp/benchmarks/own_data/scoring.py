@@ -12,9 +12,9 @@ from torch import Tensor
 from desp.benchmarks.own_data.problem import Examples, Problem
 from desp.distances import aligned_distance, chamfer, hungarian
 from desp.metrics.sizes import right_size
+from desp.predictor.scoring import distances_among, energy_scores
 from desp.sets import SetBatch, presence_mask
-from desp.tasks.calibration import calibration_scores, energy_scores
-from desp.tasks.scoring import distances_among
+from desp.tasks.calibration import calibration_scores
 
 # Larger sets are compared by Chamfer's distance: assignments of 500 elements take too long.
 MOST_ASSIGNED = 64
