@@ -1,6 +1,6 @@
 """Data frames of pandas, which is never imported here, as tables; and inputs and sets as pairs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ class Pairs(Dataset[tuple[Any, Any]]):
         inputs, sets: with a length and items by index.
     """
 
-    def __init__(self, inputs: Sequence[Any], sets: Sequence[Any]) -> None:
+    def __init__(self, inputs: Any, sets: Any) -> None:
         self.inputs, self.sets = inputs, sets
 
     def __len__(self) -> int:
