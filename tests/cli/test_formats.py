@@ -68,6 +68,10 @@ def test_tables_of_inputs_and_elements(
     assert lines[0]["input"] == {"size": 12, "style": "old"}
     assert all(sum(element[2:]) == 1 for line in lines for item in line["samples"] for element in item["set"])
 
+    # All inputs that it was trained on.
+    assert desp("predict", "run", "--input", folder, "--output", "all.jsonl").status == 0
+    assert len(Path("all.jsonl").read_text().splitlines()) == len(inputs)
+
     # The same inputs as JSON lines and as numbers.
     written = [{"input": line["input"]} for line in lines]
     Path("new.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*written, {"input": [12, 0, 1]}]))
@@ -103,6 +107,13 @@ def test_a_saved_dataset(desp: Desp, tmp_path: Path) -> None:
     refused = desp("evaluate", "run")
     assert refused.status == 2
     assert "has changed since" in refused.message
+
+
+def test_a_folder_without_inputs(desp: Desp, polygons: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused = desp("predict", polygons, "--input", "empty", "--output", "out.jsonl")
+    assert refused.status == 2
+    assert "There is no data file at empty, a folder without" in refused.message
 
 
 def test_inputs_without_names_cannot_be_found_by_name(desp: Desp, polygons: Path, tmp_path: Path) -> None:

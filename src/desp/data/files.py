@@ -96,10 +96,14 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
 def open_table(path: Path) -> Table:
     """A file of rows, by its name: CSV, Parquet, Arrow, a folder of Parquet files or of `datasets`; or JSON lines.
 
+    Of a folder with a table of inputs and one of elements it is the first.
+
     Raises:
         DataError: it is missing or cannot be read.
         MissingExtraError: pyarrow is needed, and not installed.
     """
+    if path.is_dir() and (files := files_of(path))[0].stem == INPUTS:
+        return open_table(files[0])
     if path.is_dir() or path.suffix.lower() in (*PARQUET, *ARROW):
         return open_arrow(path)
     return open_csv(path) if path.suffix.lower() in CSV else open_json_lines(path)
