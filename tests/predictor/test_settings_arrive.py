@@ -157,7 +157,7 @@ OF_DESCRIPTION: dict[str, tuple[Any, str]] = {
     "boxes": (((0, 4),), "refused"),
 }
 # What pictures draw, and words in them: tests/runs/test_arrivals.py, tests/runs/test_shown.py.
-WITHOUT_EFFECT = {"position", "class_names"}
+WITHOUT_EFFECT = {"position", "class_names", "input_columns", "feature_columns"}
 
 
 def wide_pairs() -> Pairs:
