@@ -1,10 +1,14 @@
 """Sphinx: the pages of this folder, and the reference made from docstrings."""
 
 import importlib.metadata
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project, author = "desp", "the desp authors"
 release = version = importlib.metadata.version("desp")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "code_cells"]
 html_theme = "furo"
 html_title = "desp"
 # Section titles are targets of links, as on other hosts of Markdown.

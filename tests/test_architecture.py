@@ -35,8 +35,8 @@ INDEPENDENT = {"distances", "nn", "data"}  # one layer, but they do not know eac
 ENTRANCES = {"__init__", "__main__"}  # the package itself: it may name anything, lazily
 
 WITHOUT_TORCH = ("settings", "recipes", "older_results", "results", "paper", "report", "cli")
-# By a command that trains or varies a sampler, once it runs.
-LOADED_LATE = {ROOT / "cli" / "progress.py", ROOT / "paper" / "ablation.py"}
+# By a command that varies a sampler, once it runs.
+LOADED_LATE = {ROOT / "paper" / "ablation.py"}
 # Besides `storage.py` itself: what `write_atomically` is given to fill a file, and a switch of the kernel's.
 WRITE_FILES = {
     "storage.py",

@@ -24,6 +24,7 @@ from desp.settings import (
     EnergySettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
+    GivenSettings,
     LabelLikelihoodSettings,
     LabelSamplerSettings,
     LangevinSettings,
@@ -289,7 +290,10 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "held_out": 0.1,
         "split": "inputs",
         "image_size": 0,
+        "set_column": "set",
+        "id_column": "id",
     },
+    GivenSettings: {"kind": "given", "held_out": False, "path": ""},
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
     CelebaSettings: {

@@ -131,6 +131,8 @@ NAN = float("nan")
         (PolygonsSettings, {"corners": (2, 4)}, "corners must be "),
         (FilesSettings, {"held_out": 0.0}, "held_out must be "),
         (FilesSettings, {"held_out": 1.0}, "held_out must be "),
+        (FilesSettings, {"set_column": ""}, "set_column must be the name of a column"),
+        (FilesSettings, {"id_column": "set"}, "id_column must be another column than set_column"),
         (MnistSettings, {"translate_fraction": -0.1}, "translate_fraction must be "),
         (MnistSettings, {"translate_fraction": 1.1}, "translate_fraction must be "),
         (MnistSettings, {"translate_fraction": float("nan")}, "translate_fraction must be "),

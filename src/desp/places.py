@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from desp.errors import StorageError
 
@@ -40,13 +41,12 @@ def folder_of(path: Path) -> Path:
     return Path() if descriptor_of(path) is not None or is_stream(path) else path.parent
 
 
-def read_anything(path: Path) -> bytes:
-    """All that a file, a pipe or an open file such as /dev/stdin holds."""
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file, a pipe or an open file such as /dev/stdin, to be read; the last stays open."""
     number = descriptor_of(path)
-    if number is None:
-        return path.read_bytes()
-    with open(number, "rb", closefd=False) as file:
-        return file.read()
+    with path.open("rb") if number is None else open(number, "rb", closefd=False) as file:
+        yield file
 
 
 def check_output(path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from desp.cli import common, main
-from desp.cli.progress import ProgressBar
 from desp.recipes import all_recipes
 from desp.runs import evaluate, folder, predict, train, tune
+from desp.training.bar import ProgressBar
 
 Desp = Callable[..., Any]
 

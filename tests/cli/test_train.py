@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from desp.cli.progress import ProgressBar
+from desp.training.bar import ProgressBar
 
 Desp = Callable[..., Any]
 
@@ -296,7 +296,7 @@ def test_another_recipe_is_not_a_setting(desp: Desp, tiny: list[str]) -> None:
 
 def test_the_bar_moves_with_slow_steps_before_there_is_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("desp.cli.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("desp.training.bar.time.monotonic", lambda: now)
     bar = ProgressBar()
     shown = bar._progress.tasks[0]
     bar.on_start(0, 9)

@@ -47,14 +47,14 @@ def test_a_folder_is_never_copied_as_a_whole(write_folder: WriteFolder, monkeypa
     images[7] = 9
     data = read_data_file(write_folder(inputs=images, sets=np.ones((40, 2, 1))))
     read: list[int] = []
-    once = _ArrayRows._input
+    once = _ArrayRows.input
 
     def noted(self: _ArrayRows, index: int) -> Tensor:
         assert isinstance(self.inputs.values, np.memmap)
         read.append(index)
         return once(self, index)
 
-    monkeypatch.setattr(_ArrayRows, "_input", noted)
+    monkeypatch.setattr(_ArrayRows, "input", noted)
     part = data.part([3, 7])
     assert len(read) < 10  # type checks in tests look at some
     x, _ = part[1]

@@ -12,7 +12,10 @@ from PIL import Image
 from torch import Tensor
 
 from desp.data.base import DatasetSource
-from desp.data.files import DataFile, field_of, read_data_file, read_input, read_lines
+from desp.data.files import DataFile, read_data_file
+from desp.data.inputs import read_input
+from desp.data.json_lines import open_json_lines
+from desp.data.tables import field_of
 from desp.errors import DataError
 from desp.settings import DataDescription
 from tiny_clevr import png_that_claims
@@ -234,10 +237,11 @@ def test_binary_files(tmp_path: Path) -> None:
         read_data_file(tmp_path / "data.jsonl")
 
 
-def test_read_lines_names_each_line(write: WriteLines, tmp_path: Path) -> None:
-    assert [where.split(", ")[-1] for where, _ in read_lines(write(GOOD, "", GOOD))] == ["line 1", "line 3"]
+def test_lines_are_named(write: WriteLines, tmp_path: Path) -> None:
+    table = open_json_lines(write(GOOD, "", GOOD))
+    assert [table.where(number).split(", ")[-1] for number, _ in table.rows()] == ["line 1", "line 3"]
     with pytest.raises(DataError, match="There is no file"):
-        list(read_lines(tmp_path / "nothing.jsonl"))
+        open_json_lines(tmp_path / "nothing.jsonl")
     assert field_of({"a": 1}, "a", "here") == 1
     with pytest.raises(DataError, match=r"here: the field 'b' is missing \(found: a\)"):
         field_of({"a": 1}, "b", "here")

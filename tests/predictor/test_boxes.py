@@ -358,5 +358,5 @@ def test_boxes_as_inputs_are_scaled_as_those_to_predict() -> None:
     pairs = [(torch.cat([boxes, presence], dim=1), boxes) for boxes in sets]
     predictor = fit(method, pairs, description=replace(BOXES, input_kind="set"))
     x = torch.stack([item for item, _ in pairs])
-    padded = predictor.pad_sets(predictor._as_pairs(x, sets)[1])
+    padded = predictor.pad_sets(SetBatch.from_ragged(sets, predictor.shape.max_size))
     torch.testing.assert_close(predictor.method.encoder(x), padded)

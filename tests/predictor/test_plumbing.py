@@ -101,7 +101,7 @@ def handed_on(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         given.update(options, training=training, source=source)
         return TrainingOutcome({}, 0, None, None, 0.0, "eager", stopped_early=False, rollbacks=0)
 
-    monkeypatch.setattr("desp.predictor.predictor.train_predictor", train)
+    monkeypatch.setattr("desp.predictor.fitting.train_predictor", train)
     return given
 
 

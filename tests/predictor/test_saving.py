@@ -87,7 +87,7 @@ def test_files_are_json_and_safetensors(saved: Path, settings: Parts) -> None:
     names = {path.name for path in saved.iterdir()}
     assert names - {"README.md"} == {"config.json", "model.safetensors"}
     config = json.loads((saved / "config.json").read_text())["desp"]
-    assert set(config) == {"schema", "method", "representation", "shape", "own_encoder"}
+    assert set(config) == {"schema", "method", "representation", "shape", "own_encoder", "facts"}
     assert (config["schema"], config["own_encoder"]) == (SCHEMA, False)
     assert config["method"] == to_json(settings.method)
     assert from_json(RepresentationSettings, config["representation"]) == settings.representation

@@ -11,10 +11,11 @@ from torch import Tensor
 from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.predictor import DataShape, SetPredictor
+from desp.predictor.scoring import energy_score
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import ContrastiveSettings, RepresentationSettings
-from desp.tasks.calibration import calibration_scores, distribution_scores, energy_score
+from desp.tasks.calibration import calibration_scores, distribution_scores
 from desp.tasks.scoring import FULL, EvaluationSetup
 
 

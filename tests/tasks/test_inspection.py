@@ -68,7 +68,8 @@ def test_answers_and_arrays(tmp_path: Path) -> None:
     ],
 )
 def test_one_hot_columns(rows: Any, found: Any) -> None:
-    assert one_hot_columns(torch.tensor(rows)) == found
+    assert one_hot_columns([torch.tensor(rows)]) == found
+    assert one_hot_columns([torch.tensor([row]) for row in rows]) == found
 
 
 def test_the_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

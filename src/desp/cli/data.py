@@ -27,6 +27,7 @@ EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data boxes Annotations --images JPEGImages --output boxes.jsonl --size 128
   desp data labels items.csv --output items.jsonl --set-column basket --label-columns first second
   desp data inspect my_sets.jsonl
+  desp data inspect tables --task.id-column scene
   desp data inspect boxes.jsonl --task.description.boxes 0 4 --json"""
 
 SQUEEZED = 128
@@ -124,7 +125,8 @@ class _InspectArguments:
     """
 
     data: Annotated[Path, tyro.conf.Positional]
-    """JSON lines with `input` and `set`, an npz file, or a folder of npy files."""
+    """JSON lines, Parquet or Arrow with `input` and `set`; an npz file; or a folder: of npy files, of `inputs` and
+    `sets` as CSV, Parquet or Arrow, or as Hugging Face's datasets saves it."""
     task: FilesSettings = field(default_factory=FilesSettings)
     """What the data are, and how much is held out."""
     seed: int = 0
@@ -316,10 +318,14 @@ def _inspect(options: _InspectArguments) -> None:
     kind, shape, sizes = facts["input"]["kind"], facts["input"]["shape"], facts["set_sizes"]
     split, different = facts["split"], facts["different_inputs"]
     print(f"{facts['file']}: {facts['examples']} examples, {facts['sets']} sets")
+    columns = facts["columns"]
     print(f"input: {kind}, shape {tuple(shape)}{', presence included' if kind == 'set' else ''}")
+    if columns["input"]:
+        print(f"columns of the input: {', '.join(columns['input'])}")
     print(f"sets: {sizes['least']} to {sizes['most']} elements, {sizes['mean']} on average")
     for column, ends in enumerate(facts["features"]):
-        print(f"feature {column}: {ends['low']:g} to {ends['high']:g}{_role(column, facts)}")
+        name = f" ({columns['features'][column]})" if columns["features"] else ""
+        print(f"feature {column}{name}: {ends['low']:g} to {ends['high']:g}{_role(column, facts)}")
     print(f"inputs: {different} different, so {facts['examples'] - different} examples repeat one")
     print(
         f"split: {split['training']} to train on, {split['validation']} for validation, {split['test']} for tests"

@@ -12,32 +12,32 @@ from desp.cli.common import parse
 from desp.errors import SettingsError
 from desp.places import STDIN, STDOUT, descriptor_of
 from desp.runs.folder import RunFolder
+from desp.settings import samples_for
 
 EXAMPLES = """  echo '{"input": 5}' > five.jsonl
   desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl
   echo '{"input": 5}' | desp predict runs/polygons --input - --output - > predicted.jsonl
   desp predict runs/boxes --input photo.jpg --best --draw pictures"""
 
-BEST_SAMPLES = 10
-
 
 @dataclass(frozen=True)
 class _PredictArguments:
     """Predict sets for the inputs of a file, or for an image.
 
-    The input file has one {"input": ...} a line: the number of corners for Polygons, 0 (one) or 1 (seven) for
-    Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST, the path of an image for CLEVR,
-    the features of five faces as five lists of numbers (512 by default) for CelebA, and for your own data whatever
-    your training file had: a number, a vector, a set as list of lists, or the path of an image. Images may have
-    any size. The output has one object a line with `input` and `samples`, each a `set` with its `energy`; with
-    --best, `input` and `best`.
+    The input file has one {"input": ...} a line; or, as CSV, Parquet or Arrow, a column `input` or the columns of
+    the training file; or it is an npz file with an array `inputs`. An input is the number of corners for Polygons,
+    0 (one) or 1 (seven) for Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST, the path
+    of an image for CLEVR, the features of five faces as five lists of numbers (512 by default) for CelebA, and for
+    your own data whatever your training file had. Images may have any size. The output has one object a line with
+    `input` and `samples`, each a `set` with its `energy`; with --best, `input` and `best`; and `id`, where the
+    input has one.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
     input: Path
-    """JSON lines with inputs, - for standard input; or an image (png, jpg, jpeg, webp, bmp), where the run's
-    inputs are images."""
+    """JSON lines with inputs, - for standard input; CSV, Parquet, Arrow or npz; or an image (png, jpg, jpeg, webp,
+    bmp), where the run's inputs are images."""
     output: Path | None = None
     """Where predictions go, as JSON lines, - for standard output; needed for inputs in JSON lines. For an image,
     by default IMAGE-predicted.jsonl in the current folder."""
@@ -66,11 +66,10 @@ def run(arguments: list[str]) -> None:
     # Where predictions go to standard output, nothing else does.
     told = sys.stderr if descriptor_of(output) == 1 else sys.stdout
     folder = RunFolder(options.run)
-    deterministic = folder.load_settings()[0].method.deterministic
-    samples = options.samples
-    if samples is None:
-        samples = BEST_SAMPLES if options.best and not deterministic else 1
-    if samples > 1 and deterministic:
+    method = folder.load_settings()[0].method
+    default = samples_for(best=options.best, deterministic=method.deterministic)
+    samples = default if options.samples is None else options.samples
+    if samples > 1 and method.deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)
     count = predict_file(folder, inputs, output, samples, options.seed, **_more(options))
     done = "1 input" if count == 1 else f"{count} inputs"

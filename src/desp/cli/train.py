@@ -70,7 +70,8 @@ class _TrainArguments:
     minutes: float | None = None
     """Minutes of training at most, where it ends when validation no longer improves (own data)."""
     data: Path | None = None
-    """Your data (recipes `custom` and `custom-contrastive`): JSON lines, an npz file, or a folder of npy files."""
+    """Your data (recipes `custom` and `custom-contrastive`): JSON lines, Parquet, Arrow, an npz file, or a folder
+    of npy files, of tables `inputs` and `sets`, or of Hugging Face's datasets."""
     data_dir: Path | None = None
     """Folder with the dataset, for recipes that need one; the variable DESP_DATA if not given."""
 
@@ -175,9 +176,9 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
     """Train and keep predictions to look at; true in the process that goes on, the first of several."""
     from accelerate.state import PartialState
 
-    from desp.cli.progress import ProgressBar
     from desp.runs.evaluate import sample_run
     from desp.runs.train import train_run
+    from desp.training.bar import ProgressBar
     from desp.training.processes import leave_processes
 
     folder = RunFolder(path)

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.distances import aligned_distance, chamfer, hungarian
+from desp.predictor.scoring import distances_among
 from desp.sets import SetBatch, presence_mask
 from desp.settings import Columns, DataDescription
-from desp.tasks.scoring import distances_among
 
 # Larger sets are compared by Chamfer's distance: assignments of 500 elements take too long.
 MOST_ASSIGNED = 64

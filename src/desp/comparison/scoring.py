@@ -11,8 +11,9 @@ from torch import Tensor
 from desp.comparison.examples import Examples
 from desp.comparison.ruler import Ruler
 from desp.metrics.sizes import right_size
+from desp.predictor.scoring import energy_scores
 from desp.sets import SetBatch
-from desp.tasks.calibration import calibration_scores, energy_scores
+from desp.tasks.calibration import calibration_scores
 
 Rule = Callable[[Tensor, SetBatch], Float[Tensor, " m"]]
 """How far sets (M, N, D) are from a law that all valid sets of their inputs obey; 0: not at all."""

@@ -104,9 +104,10 @@ class _ArrayRows:
     def read(self, index: int) -> Example:
         """One row of each."""
         elements = np.array(self.sets.values[index], dtype=np.float32)[self.sets.mask(index)]
-        return self._input(index), (torch.from_numpy(elements),)
+        return self.input(index), (torch.from_numpy(elements),)
 
-    def _input(self, index: int) -> Tensor:
+    def input(self, index: int) -> Tensor:
+        """One input; sets with presence."""
         row = np.array(self.inputs.values[index])
         if self.kind == "image" and row.dtype == np.uint8:
             return as_input(row)
@@ -145,10 +146,34 @@ def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> _ArrayR
     return rows
 
 
+def inputs_of(arrays: Arrays, path: Path, kind: InputKind) -> list[Tensor]:
+    """The inputs of arrays to predict for, which need no sets.
+
+    Raises:
+        DataError: there are none, or they hold no finite numbers.
+    """
+    if "inputs" not in arrays:
+        raise DataError(f"{path}: the array 'inputs' is missing (found: {', '.join(arrays) or 'nothing'}).")
+    values = arrays["inputs"]
+    if values.dtype.kind not in "buif" or values.ndim == 0 or (kind == "set" and values.ndim != 3):
+        raise DataError(
+            f"{path}: 'inputs' must hold real numbers, (M, ...), sets (M, N, D); got {values.dtype} of shape "
+            f"{values.shape}."
+        )
+    _check_inputs(values, path)
+    rows = _Rows.of(arrays, "inputs", "input_", path) if kind == "set" else _Rows(values)
+    reader = _ArrayRows(rows, rows, kind)
+    return [reader.input(index) for index in range(len(values))]
+
+
+def _check_inputs(values: npt.NDArray[Any], path: Path) -> None:
+    wanted = f"{path}: 'inputs' must hold finite numbers, at most {LARGEST:.1e}"
+    _check_values(values, wanted, lambda some: np.abs(some.astype(np.float64)) <= LARGEST)
+
+
 def _check(rows: _ArrayRows, path: Path, aligned: bool) -> None:
     inputs, sets = rows.inputs, rows.sets
-    wanted = f"{path}: 'inputs' must hold finite numbers, at most {LARGEST:.1e}"
-    _check_values(inputs.values, wanted, lambda some: np.abs(some.astype(np.float64)) <= LARGEST)
+    _check_inputs(inputs.values, path)
     elements = 0
     for index in range(len(rows)):
         mask = sets.mask(index)

@@ -137,7 +137,9 @@ class DatasetSource(BatchSource):
             if self.augment is None:
                 yield batch
             else:
-                yield self.augment(batch, make_generator(self.seed, "augment", attempt, step, self.process))
+                yield _augmented(
+                    self.augment, batch, make_generator(self.seed, "augment", attempt, step, self.process)
+                )
 
     def _collected(self, first: int, attempt: int) -> Iterator[Batch]:
         if isinstance(self.dataset, IterableDataset):
@@ -182,6 +184,17 @@ class DatasetSource(BatchSource):
 
     def _collate(self, items: Sequence[Any]) -> Batch:
         return collate(items, self.max_size, self.features)
+
+
+def _augmented(augment: Augmentation, batch: Batch, generator: torch.Generator) -> Batch:
+    """A batch as a function of the user's changes it."""
+    changed: Any = augment(batch, generator)
+    if not isinstance(changed, Batch):
+        raise DataError(
+            f"augment must return a Batch, got {type(changed).__name__}. End it with: return replace(batch, "
+            "x=..., sets=...)"
+        )
+    return changed
 
 
 def random_order(sizes: Int[Tensor, " b"], rows: int, generator: torch.Generator) -> Int[Tensor, "b n"]:

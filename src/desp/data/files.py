@@ -1,24 +1,28 @@
-"""A user's own data: JSON lines ``{"input": ..., "set": [[...]]}``, an npz file, or a folder of npy files."""
+"""A user's own data: files of rows (JSON lines, CSV, Parquet, Arrow), and arrays (npz, npy)."""
 
-import io
-import json
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
-import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from desp.data.arrays import Arrays, Example, load_arrays, map_arrays, rows_of
-from desp.data.base import as_input
-from desp.data.images import MODES, UnusableImage, read_image
+from desp.data.arrow_table import ARROW, PARQUET, SAVED_DATASET, SAVED_SPLITS, arrow_files, open_arrow
+from desp.data.csv_table import open_csv
+from desp.data.examples import GatheredExamples
+from desp.data.inputs import LEAVE_OUT, GatheredInputs
+from desp.data.json_lines import open_json_lines
+from desp.data.long_tables import INPUTS, SETS, LongTables, long_files
+from desp.data.row_inputs import ANSWERS, INPUT, RowInputs
+from desp.data.tables import Record, Table, field_of
 from desp.errors import DataError
-from desp.places import read_anything
-from desp.sets import SetBatch, as_set
-from desp.settings import DataDescription, InputKind
+from desp.places import folder_of
+from desp.settings import DataDescription, FilesSettings, InputKind
 
-LEAVE_OUT = "Leave it out."
+CSV = (".csv", ".tsv")
 
 
 class _Examples(Sequence[Example]):
@@ -52,7 +56,8 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         examples: read when they are asked for.
         answer_counts: how many valid sets each of them has.
         input_kind: of the inputs.
-        names: what messages call each example of the file; its row if not given.
+        description: what inputs and features are, with what the file itself tells.
+        where: names an example of the file in messages, by its number.
         notes: what a user should know of how it was read.
     """
 
@@ -61,11 +66,12 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         examples: _Examples,
         answer_counts: Sequence[int],
         input_kind: InputKind,
-        names: Sequence[str] | None = None,
+        description: DataDescription,
+        where: Callable[[int], str] = "row {}".format,
         notes: Sequence[str] = (),
     ) -> None:
-        self.notes = notes
-        self.examples, self.answer_counts, self.input_kind, self.names = examples, answer_counts, input_kind, names
+        self.description, self.where, self.notes = description, where, notes
+        self.examples, self.answer_counts, self.input_kind = examples, answer_counts, input_kind
         self._pairs = [(example, answer) for example, count in enumerate(answer_counts) for answer in range(count)]
 
     def __len__(self) -> int:
@@ -79,236 +85,154 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
     def part(self, places: Sequence[int]) -> "DataFile":
         """The examples at these places, with all their valid sets."""
         examples = _Examples(self.examples.read, [self.examples.places[place] for place in places])
-        return DataFile(examples, [self.answer_counts[place] for place in places], self.input_kind, self.names)
+        counts = [self.answer_counts[place] for place in places]
+        return DataFile(examples, counts, self.input_kind, self.description, self.where)
 
     def name_of(self, index: int) -> str:
         """What messages call the example of a pair."""
-        place = self.examples.places[self._pairs[index][0]]
-        return f"row {place}" if self.names is None else self.names[place]
+        return self.where(self.examples.places[self._pairs[index][0]])
 
 
-def read_data_file(path: Path, description: DataDescription | None = None, image_size: int = 0) -> DataFile:
-    """Read a JSON lines file, an npz file, or a folder of npy files of inputs and sets.
+def open_table(path: Path) -> Table:
+    """A file of rows, by its name: CSV, Parquet, Arrow, a folder of Parquet files or of `datasets`; or JSON lines.
 
-    A line may hold ``answers``, all sets that are valid for its input, in place of ``set``. Arrays are ``inputs``
+    Of a folder with a table of inputs and one of elements it is the first.
+
+    Raises:
+        DataError: it is missing or cannot be read.
+        MissingExtraError: pyarrow is needed, and not installed.
+    """
+    if path.is_dir() and (files := files_of(path))[0].stem == INPUTS:
+        return open_table(files[0])
+    if path.is_dir() or path.suffix.lower() in (*PARQUET, *ARROW):
+        return open_arrow(path)
+    return open_csv(path) if path.suffix.lower() in CSV else open_json_lines(path)
+
+
+def files_of(path: Path) -> list[Path]:
+    """All files that the data of a file or folder are read from.
+
+    Raises:
+        DataError: there are none.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise DataError(f"There is no data file at {path}.")
+    if arrays := sorted(path.glob("*.npy")):
+        return arrays
+    if (path / SAVED_SPLITS).exists():
+        parts = ", ".join(sorted(item.parent.name for item in path.glob(f"*/{SAVED_DATASET}")))
+        raise DataError(f"{path} holds several datasets: {parts}. Pass the folder of one of them.")
+    if len(found := long_files(path, (*CSV, *PARQUET, *ARROW))) == 2:
+        return [found[INPUTS], found[SETS]]
+    if (path / SAVED_DATASET).exists() or any(item.suffix.lower() in PARQUET for item in path.iterdir()):
+        return arrow_files(path)
+    raise DataError(
+        f"There is no data file at {path}, a folder without {INPUTS}.npy and {SETS}.npy, without {INPUTS} and "
+        f"{SETS} as CSV, Parquet or Arrow, and not saved by datasets."
+    )
+
+
+def read_data_file(
+    path: Path,
+    description: DataDescription | None = None,
+    image_size: int = 0,
+    *,
+    set_column: str = "set",
+    id_column: str = "id",
+) -> DataFile:
+    """Read inputs and sets from a file or folder.
+
+    A row may hold ``answers``, all sets that are valid for its input, in place of ``set``. Arrays are ``inputs``
     (M, ...) and ``sets`` (M, N, D), and for sets of different sizes ``sizes`` (M,) or ``presence`` (M, N); inputs
     that are sets (M, N, D) may have ``input_sizes`` or ``input_presence`` likewise. Those of a folder are memory
-    maps: only what is used is read.
+    maps: only what is used is read. Rows are read one after another, and many of them go to a temporary file.
 
     Args:
         path: the file or folder.
         description: what inputs and features are.
-        image_size: images named in JSON lines are squeezed to this width and height; 0: they must have one size.
+        image_size: images named in files are squeezed to this width and height; 0: they must have one size.
+        set_column: the column that holds the set of a row.
+        id_column: the column that joins a table of inputs and one of elements.
 
     Raises:
-        DataError: missing, empty or broken; the message names the line.
+        DataError: missing, empty or broken; the message names the line or row.
+        MissingExtraError: pyarrow is needed, and not installed.
     """
-    description = description or DataDescription()
-    if image_size and (path.is_dir() or path.suffix.lower() == ".npz"):
+    columns: dict[str, Any] = {"set_column": set_column, "id_column": id_column}
+    settings = FilesSettings(str(path), description or DataDescription(), image_size=image_size, **columns)
+    files = files_of(path)
+    if files[0].suffix.lower() in (".npz", ".npy"):
+        return _from_arrays(load_arrays(path) if path.is_file() else map_arrays(path), path, settings)
+    if path.is_dir() and files[0].stem == INPUTS:
+        inputs, sets = (open_table(file) for file in files)
+        return _from_long(LongTables(inputs, sets, id_column, settings.description, image_size))
+    if path.suffix.lower() in CSV:
+        raise DataError(
+            f"{path}: a CSV file has one row an element. Put it as {SETS}.csv into a folder, beside it "
+            f"{INPUTS}.csv with one row an input, join them by a column '{id_column}', and pass the folder. (For "
+            "tables of items with labels: desp data labels)"
+        )
+    return _from_rows(open_table(path), settings)
+
+
+def _from_arrays(arrays: Arrays, path: Path, settings: FilesSettings) -> DataFile:
+    description = settings.description
+    if settings.image_size:
         raise DataError(f"{path}: task.image_size is for images named in JSON lines, not for arrays. {LEAVE_OUT}")
-    if path.is_dir():
-        if not any(path.glob("*.npy")):
-            raise DataError(f"There is no data file at {path}, a folder without inputs.npy and sets.npy.")
-        return _from_arrays(map_arrays(path), path, description)
-    if not path.is_file():
-        raise DataError(f"There is no data file at {path}.")
-    if path.suffix.lower() == ".npz":
-        return _from_arrays(load_arrays(path), path, description)
-    return _read_json_lines(path, description, image_size)
-
-
-def _from_arrays(arrays: Arrays, path: Path, description: DataDescription) -> DataFile:
+    if description.input_columns:
+        raise DataError(f"{path}: input_columns are for tables, not for arrays. {LEAVE_OUT}")
     rows, notes = rows_of(arrays, path, description), []
     if rows.kind == "vector" and len(shape := arrays["inputs"].shape) > 2 and description.input_kind is None:
         notes.append(
             f"{path}: inputs of shape {shape[1:]} are read as vectors. If they are sets, pass "
             "--task.description.input-kind set; if images, add their channel, (M, 1, height, width)."
         )
-    return DataFile(_Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind, notes=notes)
+    return DataFile(_Examples(rows.read, range(len(rows))), [1] * len(rows), rows.kind, description, notes=notes)
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON lines file, each with the words that name its line in messages.
-
-    Raises:
-        DataError: the file is missing or not text, or a line is not a JSON object.
-    """
-    if not path.exists() or path.is_dir():
-        raise DataError(f"There is no file at {path}.")
-    try:
-        text = read_anything(path).decode("utf-8-sig")  # some programs begin a file with a BOM
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text file ({error}). Expected JSON lines, or a .npz file.") from error
-    for number, line in enumerate(io.StringIO(text, newline=None).read().split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:  # also a number of thousands of digits, or nested too deep
-            raise DataError(
-                f"{where}: not valid JSON ({error}). Each line must be one JSON object; other formats, such "
-                "as CSV, must be converted first."
-            ) from error
-        if not isinstance(record, dict):
-            raise DataError(f'{where}: expected a JSON object like {{"input": ...}}, got {line.strip()[:60]}')
-        yield where, record
-
-
-def field_of(record: dict[str, Any], name: str, where: str) -> Any:
-    """A field of a line, or an error that lists what is there."""
-    if name not in record:
-        present = ", ".join(sorted(record)) or "nothing"
-        raise DataError(f"{where}: the field '{name}' is missing (found: {present}).")
-    return record[name]
-
-
-def _read_json_lines(path: Path, description: DataDescription, image_size: int) -> DataFile:
-    places, raw_inputs, answers = [], [], []
-    features: int | None = None
-    for where, record in read_lines(path):
-        raw_inputs.append(field_of(record, "input", where))
-        valid = _answers(record, where)
-        for elements in valid:
-            if len(elements):
-                features = elements.shape[1] if features is None else features
-                if elements.shape[1] != features:
-                    raise DataError(
-                        f"{where}: elements have {elements.shape[1]} features, but {features} in the lines before."
-                    )
-            if description.aligned and not isinstance(raw_inputs[-1], list):
-                raise DataError(f"{where}: outputs can be aligned with inputs that are sets alone, [[...], ...].")
-            if description.aligned and len(elements) != len(raw_inputs[-1]):
-                raise DataError(
-                    f"{where}: the set has {len(elements)} elements and the input {len(raw_inputs[-1])}. Where "
-                    "outputs are aligned with inputs, each element of the input has its own in the set."
-                )
-        answers.append(valid)
-        places.append(where)
-    if not answers:
-        raise DataError(
-            f'{path} holds no examples. Write one JSON object a line: {{"input": ..., "set": [[...]]}}'
-        )
-    if features is None:
-        raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
-    inputs, kind = _read_inputs(raw_inputs, path.parent, places, image_size)
-    sets = [tuple(item.reshape(0, features) if len(item) == 0 else item for item in valid) for valid in answers]
-    pairs = list(zip(inputs, sets, strict=True))
-    return DataFile(_Examples(pairs.__getitem__, range(len(pairs))), list(map(len, sets)), kind, places)
-
-
-def _answers(record: dict[str, Any], where: str) -> list[Tensor]:
-    """The valid sets of a line: its ``set``, or all its ``answers``."""
-    if "answers" not in record:
-        return [as_set(field_of(record, "set", where), where)]
-    if "set" in record:
-        raise DataError(f"{where}: has 'set' and 'answers'. Write all valid sets as 'answers', or one as 'set'.")
-    if not isinstance(record["answers"], list) or not record["answers"]:
-        raise DataError(f"{where}: 'answers' must be a list of at least one set.")
-    return [as_set(item, f"{where}, answer {index}") for index, item in enumerate(record["answers"])]
-
-
-def _read_inputs(
-    values: list[Any], folder: Path, places: list[str], image_size: int
-) -> tuple[list[Tensor], InputKind]:
-    # [] may be an empty set or an empty vector; the first input that is not empty decides.
-    at = next((index for index, value in enumerate(values) if value != []), 0)
-    kind = _kind_of(values[at], places[at])
-    if kind == "image":
-        return _read_images(values, folder, places, image_size), kind
-    if values[at] == []:
-        raise DataError(f"{places[at]}: all inputs are empty lists. Write at least one number, such as [0].")
-    if image_size:
-        raise DataError(f"{places[at]}: task.image_size is for images, but the input is a {kind}. {LEAVE_OUT}")
-    shape = tuple(_read_any(values[at], kind, places[at], None).shape)
-    if kind == "set":
-        shape = (max(len(value) for value in values if isinstance(value, list)), shape[1])
-    pairs = zip(values, places, strict=True)
-    return [read_input(value, kind, shape, folder, where) for value, where in pairs], kind
-
-
-def _read_images(values: list[Any], folder: Path, places: list[str], image_size: int) -> list[Tensor]:
-    """Images of one size: their own, or the one that is asked for."""
-    images: list[Tensor] = []
-    for value, where in zip(values, places, strict=True):
-        _require_kind(value, "image", where)
-        image = _read_image(folder / value, where, (image_size, image_size) if image_size else None)
-        if images and image.shape != images[0].shape:
-            sizes = " and ".join(f"{item.shape[2]} x {item.shape[1]}" for item in (images[0], image))
-            raise DataError(
-                f"{where}: images have different sizes ({sizes}). Squeeze all of them to one: "
-                "--task.image-size 128, say."
-            )
-        images.append(image)
-    return images
-
-
-def read_input(value: Any, kind: InputKind, shape: tuple[int, ...], folder: Path, where: str) -> Tensor:
-    """An input as it is written in a file, as a tensor.
-
-    Args:
-        value: a vector of numbers; a set, as list of lists; or an image, as the path of its file.
-        kind: which of them it must be.
-        shape: of the tensor. Sets are padded, with presence as last column; images are squeezed to it.
-        folder: what paths are relative to.
-        where: names the place in messages.
-
-    Raises:
-        DataError: it is of another kind or shape.
-    """
-    if kind == "image":
-        _require_kind(value, kind, where)
-        channels, height, width = shape
-        return _read_image(folder / value, where, (height, width), channels)
-    x = _read_any(value, kind, where, shape if kind == "set" else None)
-    if tuple(x.shape) != shape:
-        raise DataError(f"{where}: expected an input of shape {shape} ({kind}), got {tuple(x.shape)}.")
-    return x
-
-
-def _kind_of(value: Any, where: str) -> InputKind:
-    if isinstance(value, str):
-        return "image"
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        return "set"
-    if isinstance(value, int | float | list):
-        return "vector"
-    raise DataError(
-        f"{where}: an input must be a number, a list of numbers, a set as list of lists, or the path of an "
-        f"image; got {type(value).__name__}."
+def _from_long(tables: LongTables) -> DataFile:
+    read, numbers = tables.reader(), tables.numbers
+    examples = _Examples(read, range(len(numbers)))
+    where = tables.inputs.where
+    return DataFile(
+        examples, [1] * len(numbers), tables.input_kind, tables.description, lambda place: where(numbers[place])
     )
 
 
-def _require_kind(value: Any, kind: InputKind, where: str) -> None:
-    if (kind == "image" or value != []) and _kind_of(value, where) != kind:
-        raise DataError(f"{where}: expected a {kind} as input, like the others, got {str(value)[:60]}.")
+def _from_rows(table: Table, settings: FilesSettings) -> DataFile:
+    others = frozenset({settings.set_column, ANSWERS, settings.id_column})
+    inputs = RowInputs.found_in(table, settings.description.input_columns, others)
+    gathered = GatheredExamples(
+        GatheredInputs(folder_of(table.path), settings.image_size), aligned=settings.description.aligned
+    )
+    numbers = array("q")
+    for number, record in table.rows():
+        where = table.where(number)
+        value = inputs.value(inputs.written(record, table, number), where)
+        gathered.add(value, _answers(record, where, settings.set_column), where)
+        numbers.append(number)
+    if not numbers:
+        raise DataError(
+            f'{table.path} holds no examples. Write one row an example, as JSON {{"{INPUT}": ..., "set": [[...]]}}'
+        )
+    examples = _Examples(gathered.reader(table.path), range(len(numbers)))
+    description = replace(settings.description, input_columns=inputs.names)
+    kind: InputKind = gathered.inputs.kind or "vector"
+    return DataFile(examples, gathered.answer_counts, kind, description, lambda place: table.where(numbers[place]))
 
 
-def _read_any(value: Any, kind: InputKind, where: str, set_shape: tuple[int, ...] | None) -> Tensor:
-    """A vector or a set as a tensor; a set is padded to `set_shape`, which counts the presence column."""
-    _require_kind(value, kind, where)
-    if kind == "set":
-        elements = as_set(value, where)
-        size, columns = set_shape or (len(elements), elements.shape[1] + 1)
-        features = columns - 1  # the last column is presence
-        if len(elements) and elements.shape[1] != features:
-            raise DataError(f"{where}: elements have {elements.shape[1]} features, expected {features}.")
-        if len(elements) > size:
-            raise DataError(f"{where}: the input set has {len(elements)} elements, at most {size} are allowed.")
-        return SetBatch.from_ragged([elements], size, features).with_presence()[0]
-    try:
-        return as_input(value).reshape(-1)
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from error
-
-
-def _read_image(path: Path, where: str, size: tuple[int, int] | None, channels: int = 3) -> Tensor:
-    """An image as bytes (channels, height, width), of `size` where that is given."""
-    if channels not in MODES:
-        raise DataError(f"{where}: image files have 1 or 3 channels, and this model's inputs have {channels}.")
-    try:
-        return torch.from_numpy(read_image(path, size, channels)).contiguous()
-    except UnusableImage as error:
-        raise DataError(f"{where}: cannot read the image {path}: {error}.") from error
-    except DataError as error:
-        raise DataError(f"{where}: cannot read the image {path} ({error.__cause__}).") from error
+def _answers(record: Record, where: str, set_column: str) -> list[Any]:
+    """The valid sets of a row: its ``set``, or all its ``answers``."""
+    answers = record.get(ANSWERS)
+    if answers is None and (ANSWERS not in record or set_column in record):
+        return [field_of(record, set_column, where)]
+    if record.get(set_column) is not None:
+        raise DataError(
+            f"{where}: has '{set_column}' and 'answers'. Write all valid sets as 'answers', or one as "
+            f"'{set_column}'."
+        )
+    if not isinstance(answers, list) or not answers:
+        raise DataError(f"{where}: 'answers' must be a list of at least one set.")
+    return answers

@@ -1,12 +1,13 @@
 """Tables of items, some of which belong together: CSV to the lines that `desp train custom` reads."""
 
-import csv
 import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from desp.data.csv_table import cell_value, csv_columns, csv_rows
+from desp.data.tables import check_columns
 from desp.errors import DataError
 
 
@@ -46,23 +47,14 @@ def read_label_table(path: Path, set_column: str, label_columns: Sequence[str]) 
         DataError: the file cannot be read, a column is missing or named twice, a value is no number, a label is
             neither 0 nor 1, or an answer is empty for some items of a set and not for others.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            head = next(reader, None)
-            rows = [(reader.line_num, row) for row in reader if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as CSV: {error}.") from error
-    columns = _columns(path, head or [], set_column, label_columns)
+    columns = _columns(path, csv_columns(path), set_column, label_columns)
     features = tuple(name for name in columns if name not in (set_column, *label_columns))
+    rows = list(csv_rows(path))
     if not rows or not features:
         raise DataError(f"{path} has no {'rows below the names of its columns' if features else 'features'}.")
     sets: dict[str, list[tuple[str, list[float], list[float | None]]]] = {}
-    for line, row in rows:
+    for line, named in rows:
         where = f"{path}, line {line}"
-        if len(row) != len(columns):
-            raise DataError(f"{where}: expected {len(columns)} values, got {len(row)}.")
-        named = dict(zip(columns, row, strict=True))
         labels = [_label(named[name], name, where) for name in label_columns]
         item = [_number(named[name], name, where) for name in features]
         sets.setdefault(named[set_column], []).append((where, item, labels))
@@ -74,24 +66,18 @@ def read_label_table(path: Path, set_column: str, label_columns: Sequence[str]) 
     )
 
 
-def _columns(path: Path, head: list[str], set_column: str, label_columns: Sequence[str]) -> list[str]:
+def _columns(path: Path, head: tuple[str, ...], set_column: str, label_columns: Sequence[str]) -> tuple[str, ...]:
     for name in (set_column, *label_columns):
         if name not in head:
             raise DataError(f"{path} has no column '{name}'. It has: {', '.join(head) or 'none'}.")
-    twice = [name for name in head if head.count(name) > 1]
-    if twice:
-        raise DataError(f"{path} has two columns '{twice[0]}'. Give each a name of its own.")
-    return head
+    return check_columns(path, head)
 
 
 def _number(text: str, column: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    value = cell_value(text)
+    if not isinstance(value, int | float) or not math.isfinite(value):
         raise DataError(f"{where}: expected a number in the column '{column}', got '{text}'.")
-    return value
+    return float(value)
 
 
 def _label(text: str, column: str, where: str) -> float | None:

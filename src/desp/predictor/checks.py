@@ -1,6 +1,8 @@
 """What is given to a predictor, checked before anything is done with it."""
 
+import inspect
 import logging
+from collections.abc import Callable
 from numbers import Integral
 from pathlib import Path
 from typing import Any, get_args
@@ -28,6 +30,8 @@ from desp.training import TrainingCallback
 logger = logging.getLogger(__name__)
 
 FAR_NAMED = 10
+CALLED_WITH = {"augment": ("batch", "generator"), "validation": ("predictor",)}
+"""The arguments of functions that `fit` takes."""
 MOST_SETS = 10_000_000
 """More sets than this fit into no memory when they are predicted in one call."""
 
@@ -88,6 +92,8 @@ def check_fit(
     for name, given in functions.items():
         if given is not None and not callable(given):
             raise SettingsError(f"{name} must be a function, or None, got {type(given).__name__}.")
+        if given is not None:
+            _check_signature(name, given, CALLED_WITH[name])
     if not isinstance(resume, bool):
         raise SettingsError(f"resume must be True or False, got {resume!r}.")
     if folder is None:
@@ -97,6 +103,31 @@ def check_fit(
     if Path(folder).exists() and not Path(folder).is_dir():
         raise RunError(f"{folder} is a file. Choose a folder for checkpoints and the log.")
     return Path(folder)
+
+
+def check_validation(validation: Any, validation_data: Any, progress: Any) -> None:
+    """Check that there is one way to validate, and that the progress bar is asked for or not.
+
+    Raises:
+        SettingsError: there are two, or progress is neither True nor False.
+    """
+    if validation is not None and validation_data is not None:
+        raise SettingsError("Pass validation, a function, or validation_data, not both.")
+    if not isinstance(progress, bool):
+        raise SettingsError(f"progress must be True or False, got {progress!r}.")
+
+
+def _check_signature(name: str, function: Any, arguments: tuple[str, ...]) -> None:
+    """Check that a function can be called with so many arguments, where its signature is known."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some are written in C
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        wanted = ", ".join(arguments)
+        raise SettingsError(f"{name} is called as {name}({wanted}), but its signature is {signature}.") from error
 
 
 def check_whole(name: str, value: Any, least: int) -> int:
@@ -157,8 +188,11 @@ def check_sampler(sampler: Any, method: MethodSettings) -> None:
     method.with_part("sampler", sampler)  # refuses what this method cannot do
 
 
-def warn_of_far_inputs(method: Method, x: Tensor) -> None:
-    """Log how many inputs (B, ...), and which, are unlike those of training; where encoders standardise them."""
+def warn_of_far_inputs(method: Method, x: Tensor, name_of: Callable[[int], str] = str) -> None:
+    """Log how many inputs (B, ...), and which, are unlike those of training; where encoders standardise them.
+
+    `name_of` names an input by its number.
+    """
     scalings = (part for part in method.encoder.modules() if isinstance(part, InputScaling))
     scaling = next(scalings, None)
     if scaling is None or isinstance(scaling, SetScaling):
@@ -168,12 +202,13 @@ def warn_of_far_inputs(method: Method, x: Tensor) -> None:
         far = far & presence_mask(x).unsqueeze(-1)
     places = far.flatten(1).any(dim=1).nonzero().flatten().tolist()
     if places:
-        named = ", ".join(map(str, places[:FAR_NAMED])) + (", ..." if len(places) > FAR_NAMED else "")
+        named = ", ".join(map(name_of, places[:FAR_NAMED])) + (", ..." if len(places) > FAR_NAMED else "")
         logger.warning(
             "%d of %d inputs lie more than %g standard deviations from those of training, so predictions for them "
-            "may mean nothing. Check their units. Counted from 0: %s",
+            "may mean nothing. Check their units. %s: %s",
             len(places),
             len(x),
             FAR,
+            "Counted from 0" if name_of is str else "They are",
             named,
         )

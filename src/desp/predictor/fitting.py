@@ -1,6 +1,8 @@
 """A predictor that was built, trained on a stream of batches."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,17 +10,89 @@ from accelerate import Accelerator
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from desp.data.base import Augmentation, BatchSource, DatasetSource
+from desp.data.base import EMPTY, Augmentation, Batch, BatchSource, DatasetSource, collate, dataset_items
+from desp.data.frames import has_names, is_frame, make_pairs, read_named_inputs
 from desp.data.shape import DataShape
+from desp.errors import DataError
 from desp.methods import Method
 from desp.precision import matmul_precision
-from desp.settings import TrainingSettings
+from desp.predictor.as_run import begin_run, finish_run
+from desp.predictor.scoring import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, mean_energy_score
+from desp.predictor.shape import batch_of_inputs
+from desp.settings import DataDescription, TrainingSettings
 from desp.training import Trainer, TrainingCallback, TrainingOutcome
+from desp.training.bar import with_bar
 from desp.training.convergence import STEPS_WITHOUT_VALIDATION
-from desp.training.device import suitable_threads
+from desp.training.device import make_accelerator, suitable_threads
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
+
+VALIDATIONS = 10
+"""How often is validated where there are data for it and `validate_every` is 0."""
+
+
+def as_dataset(
+    inputs: Any, sets: Any, description: DataDescription | None
+) -> "tuple[Dataset[Any] | Sequence[Any], DataDescription | None]":
+    """What `SetPredictor.fit` is given as a dataset of pairs: that it is already where `sets` is None.
+
+    Raises:
+        DataError: they are no inputs and sets; see `make_pairs`.
+    """
+    return (inputs, description) if sets is None else make_pairs(inputs, sets, description)
+
+
+def validation_batch(data: Any, shape: DataShape) -> Batch | None:
+    """The first examples of validation data, as a batch for a predictor of `shape`.
+
+    Args:
+        data: a pair (inputs, sets), or a dataset; None: nothing.
+        shape: of the training data.
+
+    Raises:
+        DataError: they are neither, or do not fit.
+    """
+    if data is None:
+        return None
+    dataset = data
+    if isinstance(data, tuple) and len(data) == 2:
+        inputs, sets = data
+        if has_names(inputs) and not is_frame(sets):
+            inputs = read_named_inputs(inputs, shape)
+        dataset, _ = make_pairs(inputs, sets, shape.description)
+    some = list(islice(dataset_items(dataset), VALIDATION_EXAMPLES))
+    if not some:
+        raise DataError(EMPTY)
+    batch = collate(some, shape.max_size, shape.features)
+    return Batch(batch_of_inputs(batch.x, shape), batch.sets)
+
+
+def energy_validation(examples: Batch | None, seed: int) -> "Callable[[SetPredictor], float] | None":
+    """The energy score on examples, by which the best weights are kept; None without any."""
+    if examples is None:
+        return None
+    return lambda predictor: mean_energy_score(predictor, examples, VALIDATION_SAMPLES, seed)
+
+
+def training_for(training: TrainingSettings, *, validated: bool) -> TrainingSettings:
+    """The settings with validations, where there are data for them and none are asked for."""
+    if not validated or training.validate_every:
+        return training
+    steps = training.steps or STEPS_WITHOUT_VALIDATION
+    return replace(training, validate_every=max(1, steps // VALIDATIONS), validation_mode="min")
+
+
+def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str, Any]:
+    """What a model card tells of training, as JSON values."""
+    dataset: Any = getattr(source, "dataset", None)
+    return {
+        "examples": len(dataset) if hasattr(dataset, "__len__") else None,
+        "steps": outcome.steps,
+        "validation_score": outcome.best_score,
+        "best_step": outcome.best_step,
+        "seed": seed,
+    }
 
 
 def dataset_source(
@@ -41,6 +115,43 @@ def dataset_source(
         workers=training.data_workers,
         augment=augment,
     )
+
+
+def fit_to_dataset(
+    predictor: "SetPredictor",
+    dataset: "Dataset[Any] | Sequence[Any]",
+    training: TrainingSettings,
+    *,
+    augment: Augmentation | None,
+    held_out: Batch | None,
+    folder: Path | None,
+    resume: bool,
+    seed: int,
+    callback: TrainingCallback | None,
+    progress: bool,
+    validation: "Callable[[SetPredictor], float] | None",
+) -> TrainingOutcome:
+    """Fit a built predictor to a dataset, in a run folder if one is given; the arguments are those of
+    `SetPredictor.fit`, but for `held_out`: examples that the run folder keeps to score on."""
+    accelerator = make_accelerator(predictor.device_choice, training, folder)
+    first = accelerator.is_main_process
+    if folder is not None and first:
+        begin_run(predictor, folder, training, seed, dataset, held_out, resume=resume)
+    source = dataset_source(dataset, predictor.shape, training, seed, accelerator, augment)
+    outcome = train_predictor(
+        predictor,
+        source,
+        training,
+        accelerator,
+        validation=validation,
+        seed=seed,
+        folder=folder,
+        resume=resume,
+        callback=with_bar(callback, progress and first),
+    )
+    if folder is not None and first:
+        finish_run(predictor, folder, outcome)
+    return outcome
 
 
 def train_predictor(
@@ -78,4 +189,5 @@ def train_predictor(
         outcome = trainer.fit(resume)
     method.load_state_dict(outcome.weights)
     method.eval()
+    predictor.facts = _facts(outcome, source, seed)
     return outcome

@@ -5,6 +5,7 @@ becomes one box, and the share of samples in it is the confidence.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -152,6 +153,16 @@ def best_boxes(
     presence = prediction.presence[0].to(boxes) if prediction.presence else boxes.new_ones(len(boxes))
     order = presence.argsort(descending=True, stable=True)
     return boxes[order], presence[order].clamp(0, 1)
+
+
+def best_prediction(prediction: Prediction, description: DataDescription, max_size: int) -> Prediction:
+    """The one set that stands for all samples: of boxes `best_boxes`, with their confidence as presence and no
+    energy; of other sets the medoid."""
+    if not description.boxes:
+        return prediction.only_medoid()
+    boxes, confidence = best_boxes(prediction, description, max_size)
+    energies = torch.full((1,), torch.nan)
+    return replace(prediction, sets=[boxes], energies=energies, has_energy=False, presence=[confidence])
 
 
 def _grouped(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"], iou: float) -> Int[Tensor, "b k n"]:

@@ -1,7 +1,7 @@
 """What a predictor gives for one input."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -48,11 +48,19 @@ class Prediction:
         the sets that the network holds for plausible. Distances are Chamfer's in scaled units; where outputs are
         aligned with inputs, of elements i.
         """
+        return self.sets[self._medoid_place()]
+
+    def only_medoid(self) -> "Prediction":
+        """The same with the medoid alone."""
+        own = slice(place := self._medoid_place(), place + 1)
+        return replace(self, sets=self.sets[own], energies=self.energies[own], presence=self.presence[own])
+
+    def _medoid_place(self) -> int:
         candidates = self._of_usual_cardinality()
         sets = torch.stack([self.sets[index] for index in candidates])
         sets = sets / torch.tensor(self.span or [1.0], dtype=sets.dtype)
         totals = [float(self._distances(sets, own).clamp(min=0).sqrt().sum()) for own in sets]
-        return self.sets[candidates[totals.index(min(totals))]]
+        return candidates[totals.index(min(totals))]
 
     def _distances(self, sets: Float[Tensor, "k n d"], own: Float[Tensor, "n d"]) -> Float[Tensor, " k"]:
         """From each set to one of them."""

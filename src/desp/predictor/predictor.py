@@ -1,38 +1,39 @@
 """SetPredictor: fit, predict, energy and log_prob, for any method; saved and loaded."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
 from desp.capture import CapturedModule
 from desp.categories import argmax_one_hot
 from desp.data.base import Augmentation, Batch, as_input, to_float
 from desp.data.shape import DataShape
-from desp.errors import RunError, SettingsError
+from desp.errors import RunError
 from desp.methods import Method, build_method
-from desp.methods.base import NO_ENERGY, evaluating
+from desp.methods.base import evaluating
 from desp.precision import matmul_precision
 from desp.predictor.checks import (
     check_fit,
     check_parts,
     check_sampler,
     check_samples,
+    check_validation,
     check_ways,
-    check_whole,
     warn_of_far_inputs,
 )
-from desp.predictor.fitting import dataset_source, train_predictor
+from desp.predictor.fitting import as_dataset, energy_validation, fit_to_dataset, training_for, validation_batch
+from desp.predictor.parameters import Parameters
+from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import Prediction, split_predictions
-from desp.predictor.saving import MODEL_CARD, Saved
-from desp.predictor.shape import batch_of_inputs, inspect_dataset, one_set_each
+from desp.predictor.saving import Saved
+from desp.predictor.scored import Scored
+from desp.predictor.shape import batch_of_inputs, inspect_dataset
 from desp.randomness import check_seed, derive_seed, make_generator
-from desp.samplers import CHAINS_AT_ONCE, ChainInfo, LogDensity, Record
+from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
     DataDescription,
@@ -44,12 +45,12 @@ from desp.settings import (
     RepresentationSettings,
     SamplerSettings,
     TrainingSettings,
+    samples_for,
 )
 from desp.training import TrainingCallback, TrainingOutcome
-from desp.training.device import make_accelerator
 
 
-class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_card_template=MODEL_CARD):
+class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-prediction"]):
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
@@ -80,6 +81,7 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         self.matmul_precision: MatmulPrecision | None = matmul_precision
         self.input_encoder = input_encoder
         self._method: Method | None = None
+        self.facts: dict[str, Any] = {}  # of its training, for the model card
 
     @property
     def shape(self) -> DataShape:
@@ -138,24 +140,20 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         elements = argmax_one_hot(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
         return SetBatch(elements * sets.mask.unsqueeze(-1), sets.mask)
 
-    def _as_batch(self, x: Any) -> Tensor:
-        """Inputs as (B, ...) on the right device."""
+    def as_batch(self, x: Any) -> Tensor:
+        """Inputs as (B, ...), checked, on this predictor's device."""
         return to_float(batch_of_inputs(x, self.shape).to(self.device), self._dtype)
-
-    def _as_pairs(self, x: Any, sets: Any) -> tuple[Tensor, SetBatch]:
-        """Inputs with one set each to score, on the right device."""
-        if not self.method_settings.has_energy:
-            raise SettingsError(NO_ENERGY)
-        batch = self._as_batch(x)
-        return batch, one_set_each(sets, len(batch), self.shape).to(self.device)
 
     # -- training --------------------------------------------------------------------------------------
 
     def fit(
         self,
-        dataset: "Dataset[Any] | Sequence[Any]",
+        inputs: Any,
+        sets: Any = None,
         training: TrainingSettings | None = None,
         *,
+        validation_data: Any = None,
+        progress: bool = False,
         description: DataDescription | None = None,
         augment: Augmentation | None = None,
         validation: Callable[["SetPredictor"], float] | None = None,
@@ -164,27 +162,53 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         resume: bool = False,
         callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
-        """Fit to a torch dataset, or a list, of (input, set) pairs; sets may differ in size.
+        """Fit to ``(inputs, sets)``, or to a torch dataset, or a list, of (input, set) pairs; then come settings.
 
         Args:
-            dataset: map-style or iterable; inputs: numbers, vectors, images, sets, or what `input_encoder` takes.
+            inputs: numbers, vectors, images, sets, or what `input_encoder` takes: an array (M, ...), a list, a
+                data frame; or the dataset, map-style or iterable.
+            sets: M sets (n, D), as arrays or lists; or a data frame with one row an element, joined with that of
+                the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on.
+            validation_data: (inputs, sets), or a dataset, not trained on: the weights of the best energy score on
+                200 of them are kept, every `training.validate_every` steps; if that is 0, ten times.
+            progress: show a progress bar on standard error.
             description: what inputs and features are, where their shapes do not tell. Inputs that are sets are
                 padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
-            validation: scores this predictor every `training.validate_every` steps (0, the default: never); the
-                weights of the best score are kept: the lowest, unless `training.validation_mode` says otherwise.
+            validation: scores this predictor, in place of `validation_data`; see `training.validation_mode`.
             seed: of weights, noise and the order of data.
-            folder: keeps checkpoints and a log, so that training can be resumed.
+            folder: becomes a run folder, for every command: settings, checkpoints, a log, and the predictor.
             resume: continue from the newest checkpoint in `folder`.
             callback: a `TrainingCallback`, called at each event of training.
 
         Raises:
-            DataError: the dataset cannot be used; the message says which item and why.
+            DataError: the data cannot be used; the message says which item and why.
         """
+        if isinstance(sets, TrainingSettings) and training is None:  # fit(dataset, settings)
+            sets, training = None, sets
         path = check_fit(training, description, callback, folder, resume, augment=augment, validation=validation)
-        seed = check_seed(seed)
-        training = training or TrainingSettings()
+        check_validation(validation, validation_data, progress)
+        training = training_for(training or TrainingSettings(), validated=validation_data is not None)
+        dataset, description = as_dataset(inputs, sets, description)
+        self._build_for(dataset, description, check_seed(seed))
+        examples = validation_batch(validation_data, self.shape)
+        return fit_to_dataset(
+            self,
+            dataset,
+            training,
+            augment=augment,
+            held_out=examples,
+            validation=validation or energy_validation(examples, seed),
+            seed=check_seed(seed),
+            folder=path,
+            resume=resume,
+            callback=callback,
+            progress=progress,
+        )
+
+    def _build_for(self, dataset: Any, description: DataDescription | None, seed: int) -> None:
+        """Make the module for a dataset, which is read once."""
         shape, input_statistics = inspect_dataset(
             dataset,
             max_size=self.representation.max_size,
@@ -192,40 +216,39 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)
-        accelerator = make_accelerator(self.device_choice, training, path)
-        return train_predictor(
-            self,
-            dataset_source(dataset, shape, training, seed, accelerator, augment),
-            training,
-            accelerator,
-            validation=validation,
-            seed=seed,
-            folder=path,
-            resume=resume,
-            callback=callback,
-        )
 
     # -- prediction ------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def predict(
-        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None
+        self,
+        x: Any,
+        samples: int | None = None,
+        *,
+        best: bool = False,
+        seed: int = 0,
+        sampler: SamplerSettings | None = None,
+        name_of: Callable[[int], str] = str,
     ) -> list[Prediction]:
         """`samples` sets for each input of a batch.
 
         Args:
             x: a batch of inputs (B, ...).
-            samples: K.
+            samples: K; by default 1, and to pick the best 10, or 1 for methods that give one answer.
+            best: keep one set for each input: of boxes those that most samples agree on, with the share of samples
+                as their presence (see `best_boxes`), else the medoid (see `Prediction.medoid`).
             seed: the same seed gives the same sets.
             sampler: sampler settings to use instead of the method's own.
+            name_of: names an input by its number, in warnings.
 
         Raises:
             DataError: `x` does not look like a batch of the inputs the predictor was fitted to.
         """
         check_sampler(sampler, self.method_settings)
-        batch, seed = self._as_batch(x), check_seed(seed)
-        samples = check_samples(samples, len(batch))
-        warn_of_far_inputs(self.method, batch)
+        batch, seed = self.as_batch(x), check_seed(seed)
+        default = samples_for(best=best, deterministic=self.method_settings.deterministic)
+        samples = check_samples(default if samples is None else samples, len(batch))
+        warn_of_far_inputs(self.method, batch, name_of)
         code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
@@ -236,58 +259,21 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
         sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
         comparable = given is not None or not self.method_settings.predicts_cardinality
         has_energy = self.method_settings.has_energy
-        return split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy, self.shape)
+        found = split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy, self.shape)
+        if not best:
+            return found
+        return [best_prediction(item, self.shape.description, self.shape.max_size) for item in found]
 
-    def predict_one(
-        self, x: Any, samples: int = 1, *, seed: int = 0, sampler: SamplerSettings | None = None
-    ) -> Prediction:
-        """`samples` sets for one input; see `predict`."""
+    def predict_one(self, x: Any, samples: int | None = None, **options: Any) -> Prediction:
+        """`samples` sets for one input; options are those of `predict`."""
+        if isinstance(x, Mapping):  # numbers by the names of their columns
+            return self.predict([x], samples, **options)[0]
         x = as_input(x)
         x = x.reshape(1, 1) if x.dim() == 0 else x.unsqueeze(0)
-        return self.predict(x, samples, seed=seed, sampler=sampler)[0]
-
-    @torch.no_grad()
-    def energy(self, x: Any, sets: Any) -> Tensor:
-        """The energy (B,) of one set for each input of a batch; lower is more plausible among sets of one
-        input, where the cardinality is predicted among those of one cardinality.
-
-        Args:
-            x: a batch of inputs.
-            sets: as many sets (n, D).
-
-        Raises:
-            SettingsError: the method has no energy.
-        """
-        batch, given = self._as_pairs(x, sets)
-        return self.raw_energy(self.encode(batch), self.pad_sets(given)).cpu()
-
-    def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
-        """log p(set | x), p(n | x) included, of one set for each input of a batch.
-
-        It is the density of sets with noise of the sampler's sigma_min, in the units of the data. Where padded
-        sets have more than 64 numbers, presence included, the divergence is estimated with random probes.
-        Categories count as the numbers 0 and 1.
-
-        Args:
-            x: a batch of inputs.
-            sets: as many sets (n, D).
-            steps: of the probability-flow ODE from data to noise; `LogDensity.error` shows if they are enough.
-            probes: random directions for large sets.
-            seed: of these.
-
-        Raises:
-            SettingsError: the method has no normalised density.
-        """
-        steps, probes = check_whole("steps", steps, 2), check_whole("probes", probes, 2)
-        batch, given = self._as_pairs(x, sets)
-        generator = make_generator(check_seed(seed), "probes", device=self.device)
-        with self._predicting():
-            density = self.method.log_prob(self.encode(batch), self.pad_sets(given), generator, steps, probes)
-        scale = given.sizes * sum(math.log(span) for span in self.shape.scaling.span)
-        return LogDensity((density.value - scale).cpu(), density.error.cpu())
+        return self.predict(x, samples, **options)[0]
 
     @contextmanager
-    def _predicting(self) -> Iterator[None]:
+    def predicting(self) -> Iterator[None]:
         """Eval mode, and this predictor's precision of matrix products."""
         with matmul_precision(self.matmul_precision), evaluating(self.method):
             yield
@@ -297,7 +283,7 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
     @torch.no_grad()
     def encode(self, x: Tensor) -> Tensor:
         """The codes h(x) (B, ...) of inputs on this predictor's device; computed once for all that uses them."""
-        with self._predicting():
+        with self.predicting():
             return torch.cat([self._encode(to_float(part, self._dtype)) for part in x.split(CHAINS_AT_ONCE)])
 
     @torch.no_grad()
@@ -323,12 +309,12 @@ class SetPredictor(Saved, library_name="desp", tags=["set-prediction"], model_ca
             presence: (B, N), from `given_presence`, where outputs are aligned with inputs.
             samples: K.
         """
-        with self._predicting():
+        with self.predicting():
             chosen = sampler or self.method_settings.prediction_sampler
             return self.method.sample(code, generator, chosen, record, presence, samples)
 
     @torch.no_grad()
     def raw_energy(self, code: Tensor, values: Tensor, samples: int = 1) -> Tensor:
         """The energy (B K,) of K raw padded sets (B K, N, C) for each code; NaN for a method that has none."""
-        with self._predicting():
+        with self.predicting():
             return self.method.energies(code, values, samples)

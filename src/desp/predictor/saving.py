@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import huggingface_hub.constants as hub
-from huggingface_hub import ModelHubMixin, snapshot_download
+from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, SettingsError
 from desp.predictor.checks import check_folder
+from desp.predictor.model_card import model_card
 from desp.settings import (
     SCHEMA,
     MethodSettings,
@@ -37,25 +38,8 @@ CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "READ
 # Not longer than this for a first answer of the hub.
 HUB_SECONDS = 5.0
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+OWN_OPTIONS = ("input_encoder", "engine", "device", "matmul_precision")
 HUB_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
-
-MODEL_CARD = """---
-{{ card_data }}
----
-
-# A set predictor
-
-Saved by desp, which predicts sets when more than one answer is right. Load it with:
-
-```python
-from desp import SetPredictor
-
-predictor = SetPredictor.from_pretrained("PATH OR NAME OF THIS MODEL")
-predictions = predictor.predict(inputs, samples=5)
-```
-
-`config.json` holds its settings and the shapes of inputs and sets, `model.safetensors` its weights.
-"""
 
 
 class Saved(ModelHubMixin):
@@ -79,6 +63,10 @@ class Saved(ModelHubMixin):
         write_together(predictor_files(cast("SetPredictor", self), folder))
         return super().save_pretrained(folder, **options) if options else None
 
+    def generate_model_card(self, *_: Any, **__: Any) -> ModelCard:
+        """The card that `save_pretrained` writes, as the hub's own class."""
+        return ModelCard(model_card(cast("SetPredictor", self)))
+
     def _save_pretrained(self, save_directory: Path) -> None:
         write_together(predictor_files(cast("SetPredictor", self), save_directory))
 
@@ -88,10 +76,12 @@ class Saved(ModelHubMixin):
 
         Args:
             pretrained_model_name_or_path: what `save_pretrained` wrote, or ``owner/name``.
-            **options: `input_encoder` where the predictor was made with one; hub options such as `revision`.
+            **options: `input_encoder` where the predictor was made with one, `engine`, `device`,
+                `matmul_precision`; hub options such as `revision`.
 
         Raises:
             CheckpointError: missing or damaged, or the encoder it was made with is not given.
+            SettingsError: there is no such option.
         """
         make = cast("type[SetPredictor]", cls)
         return cast(Self, load_predictor(make, pretrained_model_name_or_path, **options))
@@ -105,6 +95,7 @@ def predictor_files(predictor: "SetPredictor", folder: Path) -> dict[Path, Write
         "representation": to_json(predictor.representation),
         "shape": to_json(predictor.shape),
         "own_encoder": predictor.input_encoder is not None,
+        **({"facts": predictor.facts} if predictor.facts else {}),
     }
     weights = Checkpoint(predictor.method.state_dict(), {})
     files: dict[Path, Write] = {
@@ -112,7 +103,7 @@ def predictor_files(predictor: "SetPredictor", folder: Path) -> dict[Path, Write
         folder / CONFIG_FILE: with_content(json_bytes({"desp": config})),
     }
     if not (folder / CARD_FILE).exists():
-        files[folder / CARD_FILE] = with_content(str(predictor.generate_model_card()).encode())
+        files[folder / CARD_FILE] = with_content(model_card(predictor).encode())
     return files
 
 
@@ -122,7 +113,12 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
     Raises:
         CheckpointError: missing or damaged, or the encoder it was made with is not given.
     """
-    folder = _find_folder(name, {key: options.pop(key) for key in HUB_OPTIONS if key in options})
+    hub_options = {key: options.pop(key) for key in HUB_OPTIONS if key in options}
+    for key in options:
+        if key not in OWN_OPTIONS:
+            known = ", ".join((*OWN_OPTIONS, *HUB_OPTIONS))
+            raise SettingsError(f"from_pretrained has no option '{key}'. Known are: {known}.")
+    folder = _find_folder(name, hub_options)
     config = _read_config(folder / CONFIG_FILE)
     if config.get("own_encoder") and options.get("input_encoder") is None:
         raise CheckpointError(
@@ -140,6 +136,7 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
     except (KeyError, TypeError, AttributeError, SettingsError) as error:
         raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
     predictor = make(method, representation, **options)
+    predictor.facts = config.get("facts", {})
     predictor.build(shape)
     weights = load_checkpoint(folder / WEIGHTS_FILE).tensors
     try:
@@ -148,6 +145,18 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
         raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
     predictor.method.to(default_device(predictor.device_choice))
     return predictor
+
+
+def read_shape(folder: Path) -> DataShape:
+    """The shapes of inputs and sets of a saved predictor, without its weights.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged.
+    """
+    try:
+        return from_json(DataShape, migrate_predictor(_read_config(folder / CONFIG_FILE))["shape"])
+    except (KeyError, TypeError, AttributeError, SettingsError) as error:
+        raise CheckpointError(f"The configuration in {folder} is damaged ({error!r}). Save it again.") from error
 
 
 def _find_folder(name: str | Path, hub_options: dict[str, Any]) -> Path:

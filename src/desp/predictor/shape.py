@@ -12,6 +12,7 @@ from torch.utils.data import Dataset, IterableDataset
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
 from desp.data.extremes import Extremes, far_findings
+from desp.data.frames import has_names, read_named_inputs
 from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling, box_centres
@@ -301,7 +302,7 @@ def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
     Raises:
         DataError: they are not a batch of inputs of that shape.
     """
-    x, wanted = as_input(x), shape.input_shape
+    x, wanted = read_named_inputs(x, shape) if has_names(x) else as_input(x), shape.input_shape
     if wanted == (1,) and x.dim() == 1:  # numbers
         return x.unsqueeze(1)
     if x.dim() and tuple(x.shape[1:]) == wanted:

@@ -7,7 +7,7 @@ from desp.settings.own_data import own_data_method, own_data_representation, own
 
 @recipe(table=None, task="files", system="denoising", scored="returned", hardware="depends on the data")
 def custom() -> RunSettings:
-    """Your own inputs and sets, from JSON lines, an npz file, or a folder of npy files.
+    """Your own inputs and sets, from JSON lines, CSV, Parquet, Arrow, npz or npy files.
 
     Command: ``desp train custom --data FILE``. Sizes and scaling are taken from the file and saved. Training ends
     when validation no longer improves, or after `training.minutes`.

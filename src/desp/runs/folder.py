@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.locks import LOCK, sole_use
 from desp.places import whole_path
-from desp.settings import SCHEMA, RunSettings, TaskSettings, from_json, migrate_run, to_json
+from desp.settings import RunSettings, TaskSettings, from_json, migrate_run, saved_run, to_json
 from desp.storage import read_object, sweep, write_json
 
 if TYPE_CHECKING:
@@ -99,9 +99,7 @@ class RunFolder:
         used = self.path.exists() and any(path.name != LOCK for path in self.path.iterdir())
         if used and not self.settings_file.exists():
             raise RunError(f"{self.path} is not empty and not a run folder. Choose another one with --run.")
-        saved = {"schema": SCHEMA, **to_json(settings)}
-        values = {"recipe": settings.recipe, "seed": seed, "settings": saved, "data_fingerprint": fingerprint}
-        write_json(self.settings_file, values)
+        write_json(self.settings_file, saved_run(settings, seed, fingerprint))
 
     def _check_folder(self) -> None:
         path = whole_path(self.path)
@@ -210,7 +208,8 @@ class RunFolder:
                 current = migrate_run(values["settings"])
             except SettingsError as error:  # of another version, and not damaged
                 raise RunError(f"{self.settings_file} cannot be used: {error}") from error
-            return from_json(RunSettings, current), int(values["seed"])
+            settings = from_json(RunSettings, current)
+            return replace(settings, task=settings.task.inside(self.path)), int(values["seed"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{self.settings_file} is damaged ({error}). Train again in another folder.") from error
 

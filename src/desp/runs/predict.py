@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from desp.data.files import field_of, read_lines
+from desp.data.arrays import inputs_of, load_arrays, map_arrays
+from desp.data.files import open_table
 from desp.data.images import SUFFIXES
+from desp.data.row_inputs import ANSWERS, INPUT, RowInputs
 from desp.errors import DataError
 from desp.places import check_output, folder_of
 from desp.predictor import Prediction
-from desp.predictor.pooling import best_boxes
 from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.shown import DrawnInput, drawing_axes, drawn_image
 from desp.storage import without_nonfinite, write_text
@@ -24,18 +25,35 @@ LABEL = 24
 
 
 @dataclass(frozen=True)
+class _Input:
+    """An input of a file.
+
+    Attributes:
+        written: as it is written; of arrays, the number of its row.
+        x: as a model sees it.
+        where: what messages call it.
+        id: what it is called in its file, if it has a column for that.
+    """
+
+    written: Any
+    x: Tensor
+    where: str
+    id: Any = None
+
+
+@dataclass(frozen=True)
 class PredictedInput:
     """An input and what was predicted for it.
 
     Attributes:
-        value: the input, as it is written.
+        given: the input.
         image: its file, where inputs are images.
         sets: to be shown: K samples, or the best one.
         energies: of the samples; None where there are none.
         confidence: of each element of the best set of boxes.
     """
 
-    value: Any
+    given: _Input
     image: Path | None
     sets: list[Tensor]
     energies: list[float | None]
@@ -68,7 +86,7 @@ def predict_file(
 
     Args:
         folder: a finished run.
-        inputs: one ``{"input": ...}`` a line, or an image file.
+        inputs: rows with inputs, as in a file to train on but without sets; or an image file.
         output: JSON lines to write.
         samples: predictions for each input.
         seed: of the predictions.
@@ -84,13 +102,15 @@ def predict_file(
     """
     _check_files(inputs, output)
     run = folder.open(data=False)
-    values, rows = _read_image(run, inputs) if is_image(inputs) else _read_lines(run, inputs)
-    predictions = run.predictor.predict(torch.stack(rows), samples, seed=seed)
-    images = run.predictor.shape.input_kind == "image"
+    given = _read_all(run, inputs)
+    x = torch.stack([item.x for item in given])
+    predictions = run.predictor.predict(
+        x, samples, seed=seed, best=best, name_of=lambda number: given[number].where
+    )
     base = Path() if is_image(inputs) else folder_of(inputs)
     predicted = [
-        _predicted(run, value, base / value if images else None, item, best=best)
-        for value, item in zip(values, predictions, strict=True)
+        _predicted(run, item, base, prediction, best=best)
+        for item, prediction in zip(given, predictions, strict=True)
     ]
     if draw is not None:
         _draw_all(run, predicted, draw)
@@ -105,42 +125,61 @@ def _check_files(inputs: Path, output: Path) -> None:
     check_output(output)
     if inputs.exists() and output.is_file() and inputs.samefile(output):
         raise DataError(f"{output} is the input file. Choose another one for the predictions.")
-    if inputs.suffix == ".npz":
-        raise DataError(f'{inputs}: inputs to predict for are read from JSON lines, one {{"input": ...}} a line.')
 
 
-def _read_image(run: LoadedRun, path: Path) -> tuple[list[Any], list[Tensor]]:
+def _read_image(run: LoadedRun, path: Path) -> list[_Input]:
     shape = run.predictor.shape
     if shape.input_kind != "image":
         raise DataError(
             f"{path} is an image, but an input of this run is a {shape.input_kind}. Write inputs as JSON lines, "
             'one {"input": ...} a line.'
         )
-    return [str(path)], [run.task.read_input(str(path), "--input", Path(), shape)]
+    return [_Input(str(path), run.task.read_input(str(path), "--input", Path(), shape), str(path))]
 
 
-def _read_lines(run: LoadedRun, inputs: Path) -> tuple[list[Any], list[Tensor]]:
-    values, rows = [], []
-    for where, record in read_lines(inputs):
-        value = field_of(record, "input", where)
-        rows.append(run.task.read_input(value, where, folder_of(inputs), run.predictor.shape))
-        values.append(value)
-    if not rows:
-        raise DataError(f'{inputs} holds no inputs. Write one JSON object a line: {{"input": ...}}')
-    return values, rows
+def _read_rows(run: LoadedRun, path: Path) -> list[_Input]:
+    """The inputs of a file of rows, in the words and columns of the data that the run was trained on."""
+    table, shape = open_table(path), run.predictor.shape
+    others = frozenset({run.task.set_column, ANSWERS, run.task.id_column})
+    inputs, found = RowInputs(shape.description.input_columns, others), []
+    for number, record in table.rows():
+        where, written = table.where(number), inputs.written(record, table, number)
+        value = inputs.value(written, where)
+        if isinstance(value, dict):
+            raise DataError(
+                f"{where}: inputs of this run have no names of columns, so they cannot be found in these: "
+                f"{', '.join(value) or 'none'}. Write a column '{INPUT}', or JSON lines."
+            )
+        x = run.task.read_input(value, where, folder_of(path), shape)
+        found.append(_Input(written, x, where, record.get(run.task.id_column)))
+    return found
 
 
-def _predicted(
-    run: LoadedRun, value: Any, image: Path | None, prediction: Prediction, *, best: bool
-) -> PredictedInput:
+def _read_arrays(run: LoadedRun, path: Path) -> list[_Input]:
+    """The rows of an array `inputs`; predictions name them by their number."""
+    arrays = load_arrays(path) if path.is_file() else map_arrays(path)
+    rows = inputs_of(arrays, path, run.predictor.shape.input_kind)
+    return [_Input({"row": number}, x, f"{path}, row {number}") for number, x in enumerate(rows)]
+
+
+def _read_all(run: LoadedRun, path: Path) -> list[_Input]:
+    if is_image(path):
+        return _read_image(run, path)
+    arrays = path.suffix.lower() == ".npz" or (path.is_dir() and any(path.glob("*.npy")))
+    found = _read_arrays(run, path) if arrays else _read_rows(run, path)
+    if not found:
+        raise DataError(f'{path} holds no inputs. Write one row an input, as JSON {{"{INPUT}": ...}}')
+    return found
+
+
+def _predicted(run: LoadedRun, given: _Input, base: Path, prediction: Prediction, *, best: bool) -> PredictedInput:
+    named = run.predictor.shape.input_kind == "image" and isinstance(given.written, str)
+    image = base / given.written if named else None
     if not best:
-        energies = without_nonfinite(prediction.energies.tolist())
-        return PredictedInput(value, image, prediction.sets, energies)
-    shape = run.predictor.shape
-    if not shape.description.boxes:
-        return PredictedInput(value, image, [prediction.medoid], [None])
-    boxes, confidence = best_boxes(prediction, shape.description, shape.max_size)
-    return PredictedInput(value, image, [boxes], [None], [round(share, 4) for share in confidence.tolist()])
+        return PredictedInput(given, image, prediction.sets, without_nonfinite(prediction.energies.tolist()))
+    boxes = bool(run.predictor.shape.description.boxes)
+    confidence = [round(share, 4) for share in prediction.presence[0].tolist()] if boxes else None
+    return PredictedInput(given, image, prediction.sets, [None], confidence)
 
 
 def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: Draw) -> None:
@@ -152,13 +191,14 @@ def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: Draw) -> No
         name = stem if item.image is not None and len(predicted) == 1 else f"{number:04d}-{stem}"
         image = None if item.image is None else drawn_image(item.image)
         sets = [elements[:, columns].tolist() for elements in item.sets]
-        draw(DrawnInput(name, str(item.value)[:LABEL], image, sets, item.energies, item.confidence), axes)
+        draw(DrawnInput(name, str(item.given.written)[:LABEL], image, sets, item.energies, item.confidence), axes)
 
 
 def _line(item: PredictedInput, *, best: bool) -> dict[str, Any]:
+    line = {} if item.given.id is None else {"id": item.given.id}
+    line[INPUT] = item.given.written
     if not best:
         pairs = zip(item.sets, item.energies, strict=True)
-        samples = [{"set": elements.tolist(), "energy": energy} for elements, energy in pairs]
-        return {"input": item.value, "samples": samples}
+        return line | {"samples": [{"set": elements.tolist(), "energy": energy} for elements, energy in pairs]}
     confidence = {} if item.confidence is None else {"confidence": item.confidence}
-    return {"input": item.value, "best": {"set": item.sets[0].tolist(), **confidence}}
+    return line | {"best": {"set": item.sets[0].tolist(), **confidence}}

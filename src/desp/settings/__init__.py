@@ -50,12 +50,14 @@ from desp.settings.migrations import migrate_weights as migrate_weights
 from desp.settings.representation import RepresentationSettings as RepresentationSettings
 from desp.settings.representation import Scaled as Scaled
 from desp.settings.run import RunSettings as RunSettings
+from desp.settings.run import saved_run as saved_run
 from desp.settings.samplers import Aggregate as Aggregate
 from desp.settings.samplers import DescentSettings as DescentSettings
 from desp.settings.samplers import EDMSettings as EDMSettings
 from desp.settings.samplers import LabelSamplerSettings as LabelSamplerSettings
 from desp.settings.samplers import LangevinSettings as LangevinSettings
 from desp.settings.samplers import SamplerSettings as SamplerSettings
+from desp.settings.samplers import samples_for as samples_for
 from desp.settings.tasks import CelebaSettings as CelebaSettings
 from desp.settings.tasks import CelebaSource as CelebaSource
 from desp.settings.tasks import ClevrSettings as ClevrSettings
@@ -63,6 +65,7 @@ from desp.settings.tasks import ClevrSource as ClevrSource
 from desp.settings.tasks import ClevrTarget as ClevrTarget
 from desp.settings.tasks import DigitsSettings as DigitsSettings
 from desp.settings.tasks import FilesSettings as FilesSettings
+from desp.settings.tasks import GivenSettings as GivenSettings
 from desp.settings.tasks import MnistDataset as MnistDataset
 from desp.settings.tasks import MnistSettings as MnistSettings
 from desp.settings.tasks import PolygonsSettings as PolygonsSettings

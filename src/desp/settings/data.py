@@ -17,7 +17,7 @@ POSITION = 2
 
 @dataclass(frozen=True)
 class DataDescription(Checked):
-    """What inputs and the features of elements are. A feature that is not named is a number."""
+    """What inputs and the features of elements are. A feature that is not described is a number."""
 
     input_kind: InputKind | None = None
     """Kind of the inputs; None: image if (C, H, W), else vector. In JSON lines this setting is not used: how an
@@ -36,10 +36,12 @@ class DataDescription(Checked):
     """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two if not
     given."""
     input_columns: tuple[str, ...] = ()
-    """Names of the numbers of an input that is a vector, for reports."""
+    """Names of the numbers of an input, where it is made of columns of a table. A column of text is a category and
+    becomes a number 1 or 0 for each of its values, colour=red say. Those of the file if not given: all columns but
+    id and sets."""
     feature_columns: tuple[str, ...] = ()
-    """Names of the features of an element, one for each column, for reports. Columns of categories may be named
-    after what they mean together: kind=apple, kind=pear."""
+    """Names of the features of an element: the columns of a table with one row an element, else for pictures.
+    Columns of text are categories, as those of inputs."""
     feature_units: tuple[str, ...] = ()
     """Units of the features of an element, one for each column, for reports; "" where there is none."""
 

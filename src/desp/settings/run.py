@@ -1,10 +1,13 @@
 """Settings of a whole run."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from desp.settings.base import Device, Engine, MatmulPrecision
+from desp.settings.codec import to_json
 from desp.settings.diffusion import EnergyDenoisingSettings
 from desp.settings.methods import MethodSettings
+from desp.settings.migrations import SCHEMA
 from desp.settings.representation import RepresentationSettings
 from desp.settings.tasks import TaskSettings
 from desp.settings.training import TrainingSettings
@@ -35,3 +38,9 @@ class RunSettings(Checked):
     medium (medium), which also runs an energy's or denoiser's layers in bfloat16 in the steps of samplers, in the
     energies that denoising methods report, in the check of mask_divergent, and in training a denoiser; encoders,
     TSPN and the detector keep float32 tensors."""
+
+
+def saved_run(settings: RunSettings, seed: int, fingerprint: str | None) -> dict[str, Any]:
+    """What ``settings.json`` of a new run folder holds; `fingerprint`: a checksum of its data."""
+    saved = {"schema": SCHEMA, **to_json(settings)}
+    return {"recipe": settings.recipe, "seed": seed, "settings": saved, "data_fingerprint": fingerprint}

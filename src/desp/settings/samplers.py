@@ -7,6 +7,19 @@ from desp.settings.base import Variant, require_not_negative, require_positive, 
 
 Aggregate = Literal["lowest", "mean"]
 
+BEST_OF = 10
+"""Of so many predictions the best one is picked, unless another number is given."""
+
+
+def samples_for(*, best: bool, deterministic: bool) -> int:
+    """How many sets are predicted for an input where no number is given.
+
+    Args:
+        best: one of them is picked.
+        deterministic: all would be the same.
+    """
+    return BEST_OF if best and not deterministic else 1
+
 
 @dataclass(frozen=True)
 class SamplerSettings(Variant):

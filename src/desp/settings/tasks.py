@@ -2,7 +2,7 @@
 
 import shlex
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import ClassVar, Literal, Self
 
 from desp.settings.base import Variant, require_not_negative, require_setting
@@ -39,6 +39,11 @@ class TaskSettings(Variant):
     def data_name(self) -> str:
         """Which data they are, among those that a recipe could use; a part of the names of results."""
         return ""
+
+    def inside(self, folder: Path) -> Self:
+        """The same task for a run in a folder, where its data lie in that."""
+        del folder
+        return self
 
     def generated(self) -> Self | None:
         """The same task on generated data; None where there is no choice."""
@@ -84,7 +89,8 @@ class FilesSettings(TaskSettings):
     location_flag: ClassVar[str | None] = "--data"
     own_data: ClassVar[bool] = True
     path: str = ""
-    """JSON lines with `input` and `set`, an npz file, or a folder of npy files."""
+    """JSON lines, Parquet or Arrow with `input` and `set`; an npz file; or a folder: of npy files, of `inputs` and
+    `sets` as CSV, Parquet or Arrow, or as Hugging Face's datasets saves it."""
     description: DataDescription = field(default_factory=DataDescription)
     """What inputs and features are."""
     held_out: float = 0.1
@@ -94,8 +100,12 @@ class FilesSettings(TaskSettings):
     """How examples are held out. inputs: those of equal inputs together, so that held-out inputs are never trained
     on. examples: one by one; for inputs that are a few labels."""
     image_size: int = 0
-    """Squeeze images named in JSON lines to this width and height; boxes must be normalised by those of the image
-    then. 0: all images must have one size."""
+    """Squeeze images that are named in a file to this width and height; boxes must be normalised by those of the
+    image then. 0: all images must have one size."""
+    set_column: str = "set"
+    """The column or field that holds the set of a row."""
+    id_column: str = "id"
+    """The column that says which input a row belongs to, where elements and inputs have a table each."""
 
     @property
     def data_name(self) -> str:
@@ -105,6 +115,31 @@ class FilesSettings(TaskSettings):
     def __post_init__(self) -> None:
         require_setting(0 < self.held_out < 1, "held_out", "between 0 and 1", self.held_out)
         require_not_negative(self, "image_size")
+        for name in ("set_column", "id_column"):
+            require_setting(bool(getattr(self, name)), name, "the name of a column", getattr(self, name))
+        different = self.set_column != self.id_column
+        require_setting(different, "id_column", "another column than set_column", self.id_column)
+
+
+@TaskSettings.register("given", "desp.tasks.given:GivenTask")
+@dataclass(frozen=True)
+class GivenSettings(TaskSettings):
+    """Data that a program gave to `SetPredictor.fit`."""
+
+    own_data: ClassVar[bool] = True
+    held_out: bool = False
+    """Whether the examples that are kept were not trained on, so that predictions can be scored on them."""
+    path: str = ""
+    """Folder of examples that are kept: `examples` in the run folder."""
+
+    @property
+    def data_name(self) -> str:
+        """Data in memory have no name."""
+        return "given"
+
+    def inside(self, folder: Path) -> Self:
+        """Examples lie in the run folder, wherever that is now."""
+        return replace(self, path=str(folder / "examples"))
 
 
 @TaskSettings.register("mnist", "desp.tasks.mnist:SetMnistTask")

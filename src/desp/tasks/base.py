@@ -15,13 +15,13 @@ from torch.utils.data import Dataset
 
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource, DeviceSource
-from desp.data.files import read_input
+from desp.data.inputs import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
+from desp.predictor.scoring import energy_score
 from desp.randomness import make_generator
 from desp.settings import Scaled, TaskSettings, TrainingSettings
-from desp.tasks.calibration import energy_score
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5
@@ -93,6 +93,9 @@ class Task(ABC):
     """Whether each input has a single valid set, so that predictions need no diversity; the report says so."""
     compares_collections: bool = False
     """Whether collections of true and predicted sets are compared."""
+    set_column: str = "set"
+    id_column: str = "id"
+    """Columns of files with inputs to predict for that are no part of them; the id is told with predictions."""
 
     @abstractmethod
     def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor | None]:

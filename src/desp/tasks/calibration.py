@@ -5,7 +5,6 @@ from typing import Any
 
 from torch import Tensor
 
-from desp.errors import SettingsError
 from desp.metrics.calibration import calibration, truth_ranks
 from desp.metrics.distribution import DISTRIBUTION_METRICS, compare_distributions
 from desp.randomness import make_generator
@@ -52,29 +51,3 @@ def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], 
     samples = distances.shape[1] - 1
     result = calibration(truth_ranks(distances, make_generator(seed, "ranks")), samples)
     return {"calibration_error": result["deviation"]}, {"inputs": len(distances), "samples": samples, **result}
-
-
-def energy_scores(distances: Tensor) -> Tensor:
-    """How far predictions are from the truth, less half of how far they are from each other, for each input (T,).
-
-    A proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even the
-    best one, is penalised for its lack of spread. With a distance of negative type the true distribution has the
-    lowest expectation; the root of Chamfer's distance, which is used here, comes near to that type.
-
-    Args:
-        distances: (T, K + 1, K + 1), from `EvaluationSetup.distances`.
-
-    Raises:
-        SettingsError: less than two predictions an input.
-    """
-    samples = distances.shape[1] - 1
-    if samples < 2:
-        raise SettingsError(f"An energy score needs at least 2 predictions an input, got {samples}.")
-    roots = distances.clamp(min=0).sqrt()
-    among = roots[:, 1:, 1:].sum(dim=(1, 2)) / (samples * (samples - 1))
-    return roots[:, 0, 1:].mean(dim=1) - among / 2
-
-
-def energy_score(distances: Tensor) -> float:
-    """The mean of `energy_scores` over all inputs."""
-    return float(energy_scores(distances).mean())

@@ -16,17 +16,17 @@ from desp.boxes import FARTHEST_NORMALISED
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
 from desp.data.box_annotations import class_names_beside
-from desp.data.files import DataFile, read_data_file
+from desp.data.files import DataFile, files_of, read_data_file
 from desp.data.splitting import group_by_input, take_groups
 from desp.errors import DataError
 from desp.predictor import DataShape, SetPredictor
 from desp.predictor.fitting import dataset_source
+from desp.predictor.scoring import energy_scores
 from desp.predictor.shape import DatasetSummary, summarise_dataset
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
 from desp.tasks.base import Task
-from desp.tasks.calibration import energy_scores
 from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 
 # Fewer different inputs than this are labels rather than data to generalise over.
@@ -77,9 +77,11 @@ class FilesTask(Task):
     def __init__(self, settings: FilesSettings, seed: int) -> None:
         if not settings.path:
             raise DataError(
-                "No data file was given. Pass --data FILE (JSON lines, npz, or a folder of npy files)."
+                "No data file was given. Pass --data FILE: JSON lines, Parquet, Arrow, npz, or a folder of tables "
+                "or npy files."
             )
         self.path, self.held_out, self.seed = Path(settings.path), settings.held_out, seed
+        self.set_column, self.id_column = settings.set_column, settings.id_column
         self.description, self.data_label = settings.description, self.path.name
         self.image_size, self.split = settings.image_size, settings.split
         if self.description.aligned:
@@ -89,7 +91,8 @@ class FilesTask(Task):
     @cached_property
     def whole(self) -> DataFile:
         """All examples; read when first needed, so that predicting does not need the training file."""
-        data = read_data_file(self.path, self.description, self.image_size)
+        columns = {"set_column": self.set_column, "id_column": self.id_column}
+        data = read_data_file(self.path, self.description, self.image_size, **columns)
         if len(data.examples) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
         if self.image_size:
@@ -167,10 +170,8 @@ class FilesTask(Task):
 
     def fingerprint(self) -> str:
         """A checksum of the data: scoring on others would mix training and held-out examples."""
-        if not self.path.exists():
-            raise DataError(f"There is no data file at {self.path}.")
         total = hashlib.blake2b(digest_size=16)
-        for path in sorted(self.path.glob("*.npy")) if self.path.is_dir() else [self.path]:
+        for path in files_of(self.path):
             with path.open("rb") as file:
                 hashlib.file_digest(file, lambda: total)
         return total.hexdigest()
@@ -192,12 +193,13 @@ class FilesTask(Task):
         return summarise_dataset(self.whole, max_size=max_size, scaling=scaling, description=self._described())
 
     def _described(self) -> DataDescription:
-        return replace(self.description, input_kind=self.whole.input_kind, class_names=self._class_names())
+        return replace(self.whole.description, input_kind=self.whole.input_kind, class_names=self._class_names())
 
     def _class_names(self) -> tuple[str, ...]:
         """As described, else those beside the file, where they are as many as there are columns."""
-        sizes = [end - first for first, end in self.description.categories[:1]]
-        found = self.description.class_names or class_names_beside(self.path)
+        described = self.whole.description
+        sizes = [end - first for first, end in described.categories[:1]]
+        found = described.class_names or class_names_beside(self.path)
         return found if [len(found)] == sizes else ()
 
     def source(

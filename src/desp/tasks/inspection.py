@@ -1,13 +1,17 @@
 """What would be used of a file of one's own, and what in it looks wrong."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from desp.data.files import DataFile
 from desp.nn import check_channels_first
 from desp.settings import Columns, FilesSettings
 from desp.tasks.files import FilesTask
+
+SETS_AT_ONCE = 1000
 
 
 def inspect_file(settings: FilesSettings, seed: int = 0) -> dict[str, Any]:
@@ -25,55 +29,94 @@ def inspect_file(settings: FilesSettings, seed: int = 0) -> dict[str, Any]:
     shape = summary.shape()
     if shape.input_kind == "image":
         check_channels_first(shape.input_shape)
-    sets = [data[index][1] for index in range(len(data))]
-    elements, sizes = torch.cat(sets), [len(item) for item in sets]
-    ranges = zip(elements.amin(dim=0).tolist(), elements.amax(dim=0).tolist(), strict=True)
+    elements = _Elements(data)
+    names = shape.description.feature_columns
+    low, high, sizes = _ranges(elements)
     examples = len(data.examples)
     parts = zip(("test", "validation", "training"), task.parts, strict=True)
     return {
         "file": str(task.path),
         "examples": examples,
-        "sets": len(sets),
+        "sets": len(data),
         "input": {"kind": data.input_kind, "shape": list(shape.input_shape)},
-        "features": [{"low": low, "high": high} for low, high in ranges],
+        "columns": {"input": list(shape.description.input_columns), "features": list(names)},
+        "features": [
+            {"low": least, "high": most} for least, most in zip(low.tolist(), high.tolist(), strict=True)
+        ],
         "set_sizes": {"least": min(sizes), "most": max(sizes), "mean": round(sum(sizes) / len(sizes), 2)},
         "empty_sets": sizes.count(0),
-        "categories": [list(item) for item in settings.description.categories],
-        "boxes": [list(item) for item in settings.description.boxes],
+        "categories": [list(item) for item in shape.description.categories],
+        "boxes": [list(item) for item in shape.description.boxes],
         "different_inputs": task.distinct_inputs,
         "split": {name: len(part.examples) for name, part in parts},
         "findings": [
             *summary.findings(data.name_of),
             *task.split_findings(),
-            *_unnamed_categories(elements, settings.description.categories),
-            *_constant_features(elements),
+            *_unnamed_categories(one_hot_columns(elements), shape.description.categories),
+            *_constant_features(low, high, names),
         ],
     }
 
 
-def one_hot_columns(elements: Tensor) -> Columns:
-    """Neighbouring columns of elements (n, D), two or more, that are one-hot: a single 1 and zeros."""
-    binary = ((elements == 0) | (elements == 1)).all(dim=0).tolist()
+class _Elements:
+    """The elements of all sets, some sets (n, D) at a time, as often as they are asked for."""
+
+    def __init__(self, data: DataFile) -> None:
+        self.data = data
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for first in range(0, len(self.data), SETS_AT_ONCE):
+            yield torch.cat(self.sets(first))
+
+    def sets(self, first: int) -> list[Tensor]:
+        """The next sets from one on."""
+        return [self.data[index][1] for index in range(first, min(first + SETS_AT_ONCE, len(self.data)))]
+
+
+def _ranges(elements: _Elements) -> tuple[Tensor, Tensor, list[int]]:
+    """The smallest and largest value of each feature (D,), and the sizes of all sets."""
+    ends, sizes = list[Tensor](), list[int]()
+    for first in range(0, len(elements.data), SETS_AT_ONCE):
+        sets = elements.sets(first)
+        sizes += map(len, sets)
+        if len(together := torch.cat(sets)):
+            ends += [together.amin(dim=0), together.amax(dim=0)]
+    joined = torch.stack(ends)
+    return joined.amin(dim=0), joined.amax(dim=0), sizes
+
+
+def one_hot_columns(parts: Iterable[Tensor]) -> Columns:
+    """Neighbouring columns of elements (n, D), two or more, that are one-hot: a single 1 and zeros.
+
+    `parts` are iterated over twice, so that not all elements need to be there at once.
+    """
+    binary: list[bool] = (
+        torch.stack([((some == 0) | (some == 1)).all(dim=0) for some in parts]).all(dim=0).tolist()
+    )
     ends = [column for column in range(1, len(binary) + 1) if column == len(binary) or not binary[column]]
     found = []
     for end in ends:
         first = end
         while first and binary[first - 1]:
             first -= 1
-        if end - first > 1 and bool((elements[:, first:end].sum(dim=1) == 1).all()):
+        if end - first > 1 and all(bool((some[:, first:end].sum(dim=1) == 1).all()) for some in parts):
             found.append((first, end))
     return tuple(found)
 
 
-def _unnamed_categories(elements: Tensor, named: Columns) -> list[str]:
+def _unnamed_categories(one_hot: Columns, named: Columns) -> list[str]:
     return [
         f"Features {first} to {end - 1} are one-hot. If they are categories, predictions are one-hot too with "
         f"--task.description.categories {first} {end}"
-        for first, end in one_hot_columns(elements)
+        for first, end in one_hot
         if not any(start < end and first < last for start, last in named)
     ]
 
 
-def _constant_features(elements: Tensor) -> list[str]:
-    same = (elements == elements[0]).all(dim=0).nonzero().flatten().tolist() if len(elements) > 1 else []
-    return [f"Feature {column} is {float(elements[0, column]):g} in all elements." for column in same]
+def _constant_features(low: Tensor, high: Tensor, names: Sequence[str]) -> list[str]:
+    same = (low == high).nonzero().flatten().tolist()
+    called = [f" ({names[column]})" if names else "" for column in same]
+    return [
+        f"Feature {column}{name} is {float(low[column]):g} in all elements."
+        for column, name in zip(same, called, strict=True)
+    ]

@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from desp.data.base import Batch, BatchSource, DeviceSource
-from desp.data.files import read_input
+from desp.data.inputs import read_input
 from desp.data.mnist import PIXELS, MnistData, load_mnist, translate_points
 from desp.errors import DataError
 from desp.metrics import Metric

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch
-from desp.distances import aligned_distance, chamfer
 from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
+from desp.predictor.scoring import VALIDATION_EXAMPLES, distance_between, distances_to_truth
 from desp.randomness import make_generator
-from desp.sets import SetBatch, presence_mask
+from desp.sets import SetBatch
 from desp.settings import Distance, SamplerSettings
 from desp.tasks.calibration import CALIBRATION_SAMPLES, MIN_CALIBRATION_EXAMPLES, calibration_scores
 
@@ -61,7 +61,7 @@ class Protocol:
     sets_per_collection: int = 1000
     sets_per_collection_hungarian: int = 200
     calibration_examples: int = 500
-    validation_examples: int = 200
+    validation_examples: int = VALIDATION_EXAMPLES
 
 
 # `full` is what results are recorded with; `quick` takes minutes on a CPU.
@@ -166,36 +166,12 @@ class EvaluationSetup:
 
     def distances(self, examples: Batch, samples: int = CALIBRATION_SAMPLES) -> Tensor:
         """Distances (T, K + 1, K + 1) among the true set of each of T inputs, the first, and K predictions."""
-        predictor, shape = self.predictor, self.predictor.shape
         _, raw = self.sample([examples.x], samples, "calibration")
-        returned = predictor.pad_sets(predictor.unpad_sets(raw).packed())
-        padded = SetBatch.from_ragged(examples.sets.to_ragged(), shape.max_size, shape.features)
-        own = predictor.pad_sets(padded.to(predictor.device))
-        together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
-        return distances_among(together, _distance_between(predictor))
+        return distances_to_truth(self.predictor, raw, examples.sets, samples)
 
     def calibration(self, truth: Batch) -> tuple[dict[str, float], dict[str, Any]]:
         """As `calibration_scores`, for inputs with a true set."""
         return calibration_scores(self.distances(truth), self.seed)
-
-
-def _distance_between(predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-    """The distance (B,) of padded sets (B, N, C): Chamfer's, or, where outputs are aligned with inputs, between
-    elements i of both sets."""
-    if predictor.shape.description.aligned:
-        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
-    return chamfer
-
-
-def distances_among(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Distances (T, M, M) among the M sets of each of T groups (T, M, N, C), on the CPU."""
-    groups, members = sets.shape[:2]
-    distances = torch.zeros(groups, members, members)
-    for first in range(members):
-        for second in range(first):
-            found = distance(sets[:, first], sets[:, second]).cpu()
-            distances[:, first, second] = distances[:, second, first] = found
-    return distances
 
 
 def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evaluation:
@@ -245,7 +221,7 @@ def _to_answers(
     predictor: SetPredictor, returned: SetBatch, answers: Sequence[Sequence[Tensor]], samples: int
 ) -> tuple[Tensor, Tensor]:
     """(M, K) distances of predictions to the nearest valid set of each example, and which of them that is."""
-    shape, between, each = predictor.shape, _distance_between(predictor), []
+    shape, between, each = predictor.shape, distance_between(predictor), []
     own = predictor.pad_sets(returned)
     for number in range(max(map(len, answers))):
         # Where there are fewer, the first one again: the nearest stays the same.

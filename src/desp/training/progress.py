@@ -47,6 +47,23 @@ class TrainingCallback:
         """Training is over, for whatever reason."""
 
 
+class CallbackGroup(TrainingCallback):
+    """Several callbacks as one, told in their order.
+
+    Args:
+        callbacks: all of them.
+    """
+
+    def __init__(self, *callbacks: TrainingCallback) -> None:
+        self.callbacks = callbacks
+
+    def __getattribute__(self, name: str) -> Any:
+        """Each event goes to all callbacks, those of later versions too."""
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+        return lambda *arguments, **named: [getattr(item, name)(*arguments, **named) for item in self.callbacks]
+
+
 def add_to_log(path: Path, record: dict[str, Any]) -> None:
     """Append one record to a log of JSON lines."""
     append(path, json.dumps(without_nonfinite(record)) + "\n")

@@ -1,4 +1,4 @@
-"""The progress bar of training."""
+"""A progress bar of training, for whoever asks for one."""
 
 import time
 
@@ -15,7 +15,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from desp.training import TrainingCallback
+from desp.training.progress import CallbackGroup, TrainingCallback
 
 # The bar is drawn ten times a second; telling it of each of a thousand quick steps would only slow them.
 SECONDS_BETWEEN_MOVES = 0.1
@@ -88,3 +88,10 @@ class ProgressBar(TrainingCallback):
     def on_end(self) -> None:
         """Leave the bar as it is."""
         self._progress.stop()
+
+
+def with_bar(callback: TrainingCallback | None, progress: bool) -> TrainingCallback | None:
+    """The callback with a progress bar beside it, where one is asked for."""
+    if not progress:
+        return callback
+    return ProgressBar() if callback is None else CallbackGroup(callback, ProgressBar())

@@ -1,0 +1,77 @@
+"""CSV files: a row of names, then rows of numbers and text."""
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from desp.data.tables import Record, Table, check_columns
+from desp.errors import DataError
+
+DELIMITERS = ",;\t"
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+
+def open_csv(path: Path) -> Table:
+    """A CSV file as a table: cells that are numbers are read as such, empty ones as None.
+
+    Raises:
+        DataError: the file cannot be read, or has no names of columns; while it is read: a row of another length.
+    """
+    columns = check_columns(path, csv_columns(path))
+    if not columns:
+        raise DataError(f"{path} is empty. Its first row must have the names of the columns.")
+    return Table(path, "line", columns, lambda: _typed_rows(path))
+
+
+def csv_columns(path: Path) -> tuple[str, ...]:
+    """The names in the first row; none if the file is empty."""
+    _, names = next(_lines(path), (1, []))
+    return tuple(name.strip() for name in names)
+
+
+def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """The cells of each row by the names of their columns, with the number of its line; empty lines are left out.
+
+    Raises:
+        DataError: the file cannot be read, or a row has another length than the first.
+    """
+    lines = _lines(path)
+    columns = [name.strip() for name in next(lines, (1, []))[1]]
+    for number, cells in lines:
+        if len(cells) != len(columns):
+            raise DataError(f"{path}, line {number}: expected {len(columns)} values, got {len(cells)}.")
+        yield number, dict(zip(columns, cells, strict=True))
+
+
+def cell_value(text: str) -> float | int | str | None:
+    """A cell as a number, as text, or None if it is empty."""
+    text = text.strip()
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text or None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            head = file.readline()
+            file.seek(0)
+            reader = csv.reader(file, delimiter=max(DELIMITERS, key=head.count))
+            yield from ((reader.line_num, row) for row in reader if row)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}.") from error
+
+
+def _typed_rows(path: Path) -> Iterator[tuple[int, Record]]:
+    for number, cells in csv_rows(path):
+        for name, text in cells.items():
+            if _DECIMAL_COMMA.fullmatch(text.strip()):
+                raise DataError(
+                    f"{path}, line {number}: '{text}' in the column '{name}' has a decimal comma. Write numbers "
+                    "with a decimal point."
+                )
+        yield number, {name: cell_value(text) for name, text in cells.items()}

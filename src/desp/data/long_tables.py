@@ -1,0 +1,134 @@
+"""Tables with one row an element, beside a table with one row an input; the same id joins them."""
+
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from desp.data.arrays import Example
+from desp.data.examples import ALL_EMPTY, as_tensor
+from desp.data.inputs import GatheredInputs
+from desp.data.named_columns import NamedColumns, category_columns, find_names
+from desp.data.row_inputs import RowInputs
+from desp.data.scratch import GrowingArray
+from desp.data.tables import Record, Table
+from desp.errors import DataError
+from desp.settings import DataDescription
+
+INPUTS, SETS = "inputs", "sets"
+"""Names of the two files, without their endings."""
+
+BOTH = f"'{INPUTS}' has a row for each input and '{SETS}' one for each element, joined by this column."
+
+
+class LongTables:
+    """Inputs and elements of two tables, checked and gathered.
+
+    Args:
+        inputs: one row an input.
+        sets: one row an element; rows of a set need not follow each other. Inputs without any have the empty set.
+        id_column: says in both which input a row belongs to.
+        description: what inputs and features are; gets the names of columns that were found.
+        image_size: as in `GatheredInputs`.
+
+    Raises:
+        DataError: a column is missing, an id is missing, twice or unknown, or values cannot be used.
+    """
+
+    def __init__(
+        self, inputs: Table, sets: Table, id_column: str, description: DataDescription, image_size: int = 0
+    ) -> None:
+        if description.aligned:
+            raise DataError(
+                f"{sets.path}: outputs can be aligned with inputs that are sets alone, and in a table of its own "
+                "each input is one row. `desp data labels` converts tables of items with labels."
+            )
+        for table in (inputs, sets):
+            table.require_column(id_column, f"{BOTH} To name another one: --task.id-column NAME")
+        self.inputs, self.sets, self.id_column = inputs, sets, id_column
+        self.numbers, self._places = array("q"), dict[str, int]()
+        self._gathered = GatheredInputs(inputs.path.parent, image_size)
+        rows = self._gather_inputs(description)
+        names = self._feature_names(description)
+        self._elements, self._owners = GrowingArray(np.float32), GrowingArray(np.int64)
+        self._gather_elements(NamedColumns(names))
+        self.description = described(replace(description, input_columns=rows.names, feature_columns=names))
+
+    def _gather_inputs(self, description: DataDescription) -> RowInputs:
+        rows = RowInputs.found_in(self.inputs, description.input_columns, frozenset({self.id_column}))
+        for number, record in self.inputs.rows():
+            where = self.inputs.where(number)
+            name = self._id(record, where)
+            if name in self._places:
+                before = self.inputs.where(self.numbers[self._places[name]])
+                raise DataError(f"{where}: the id '{name}' is there already, in {before}. Each input has its own.")
+            self._places[name] = len(self.numbers)
+            self.numbers.append(number)
+            self._gathered.add(rows.value(rows.written(record, self.inputs, number), where), where)
+        if not self.numbers:
+            raise DataError(f"{self.inputs.path} holds no inputs. Write one row an input.")
+        return rows
+
+    def _feature_names(self, description: DataDescription) -> tuple[str, ...]:
+        def features(record: Record) -> dict[str, Any]:
+            return {name: value for name, value in record.items() if name != self.id_column}
+
+        if self.sets.columns == (self.id_column,):
+            raise DataError(f"{self.sets.path} has no column of features beside '{self.id_column}'.")
+        rows = ((number, features(record)) for number, record in self.sets.rows())
+        names = find_names(rows, description.feature_columns, self.sets.where)
+        if not names:
+            raise DataError(f"{self.sets.path}: {ALL_EMPTY}")
+        return names
+
+    def _gather_elements(self, features: NamedColumns) -> None:
+        for number, record in self.sets.rows():
+            where = self.sets.where(number)
+            name = self._id(record, where)
+            if name not in self._places:
+                raise DataError(f"{where}: there is no input with the id '{name}' in {self.inputs.path}.")
+            self._owners.add([self._places[name]])
+            self._elements.add(features.numbers(record, where))
+
+    def _id(self, record: Record, where: str) -> str:
+        value = record[self.id_column]
+        whole = isinstance(value, float) and value.is_integer()
+        if not whole and not isinstance(value, int | str):
+            raise DataError(f"{where}: expected a whole number or text as '{self.id_column}', got {value!r}.")
+        return str(int(value)) if whole else str(value)
+
+    @property
+    def input_kind(self) -> Any:
+        """Of the inputs."""
+        return self._gathered.kind
+
+    def reader(self) -> Callable[[int], Example]:
+        """Gives an example by its number: the row of its input."""
+        owners, read_input = self._owners.done(), self._gathered.reader()
+        elements = self._elements.done().reshape(len(owners), -1)
+        order, counts = owners.argsort(kind="stable"), np.bincount(owners, minlength=len(self.numbers))
+        ends = counts.cumsum()
+
+        def read(index: int) -> Example:
+            rows = order[ends[index] - counts[index] : ends[index]]
+            return read_input(index), (as_tensor(elements[rows]),)
+
+        return read
+
+
+def described(description: DataDescription) -> DataDescription:
+    """The description with the categories that its names of features tell."""
+    categories = description.categories or category_columns(description.feature_columns)
+    first = description.feature_columns[slice(*categories[0])] if categories else ()
+    named = tuple(name.partition("=")[2] for name in first)
+    names = description.class_names or (named if all(named) else ())
+    return replace(description, categories=categories, class_names=names)
+
+
+def long_files(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
+    """The tables of inputs and elements in a folder, by `INPUTS` and `SETS`."""
+    files = sorted(item for item in folder.iterdir() if item.suffix.lower() in suffixes)
+    return {item.stem: item for item in files if item.stem in (INPUTS, SETS)}

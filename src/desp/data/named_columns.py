@@ -1,0 +1,168 @@
+"""Columns of numbers and categories as vectors of numbers.
+
+Each number has a name: that of its column, or, for a category, column and value with = between them, such as
+``colour=red``, which is 1 where the column has this value, else 0. So a tuple of names says all that is needed to
+read other rows in the same way.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from desp.errors import DataError
+from desp.settings import Columns
+from desp.tensors import LARGEST, NOT_FINITE
+
+MOST_CATEGORIES = 100
+"""A column of text with more different values is a name or a sentence, and no category."""
+
+NOT_FILLED = "Missing values are not filled in: repair it, or leave the row out."
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """How rows become vectors.
+
+    Attributes:
+        names: of the numbers, in their order.
+    """
+
+    names: tuple[str, ...]
+
+    def numbers(self, record: Mapping[str, Any], where: str) -> list[float]:
+        """The numbers of a row, which may have other columns too.
+
+        Raises:
+            DataError: a column or value is missing, is no number, or no known category; `where` names the row.
+        """
+        found: list[float] = []
+        for column, categories in self._parts(record, where):
+            value = _present(record, column, where)
+            found += (
+                [_number(value, column, where)]
+                if categories is None
+                else _one_hot(value, column, categories, where)
+            )
+        return found
+
+    def _parts(self, record: Mapping[str, Any], where: str) -> Sequence[tuple[str, tuple[str, ...] | None]]:
+        """Columns in the order of their first numbers, categories with their values."""
+        parts: dict[str, list[str] | None] = {}
+        for name in self.names:
+            column, value = split_name(name, record)
+            if value is None:
+                parts[column] = None
+            else:
+                values = parts.setdefault(column, [])
+                if values is None:
+                    raise DataError(f"{where}: the column '{column}' is named as a number and as a category.")
+                values.append(value)
+        return [(column, None if values is None else tuple(values)) for column, values in parts.items()]
+
+
+def split_name(name: str, record: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The column of a number, and of a category the value for which it is 1."""
+    if name in record:
+        return name, None
+    column, equals, value = name.partition("=")
+    return (column, value) if equals else (name, None)
+
+
+def _present(record: Mapping[str, Any], column: str, where: str) -> Any:
+    if column not in record:
+        raise DataError(f"{where}: there is no column '{column}' (found: {', '.join(record) or 'none'}).")
+    value = record[column]
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        raise DataError(f"{where}: the column '{column}' has no value. {NOT_FILLED}")
+    return value
+
+
+def _number(value: Any, column: str, where: str) -> float:
+    if not isinstance(value, int | float):
+        raise DataError(f"{where}: expected a number in the column '{column}', got {value!r}. {NOT_FILLED}")
+    if not abs(value) <= LARGEST:
+        raise DataError(f"{where}: the column '{column}' holds {NOT_FINITE}. Remove or repair it.")
+    return float(value)
+
+
+def _one_hot(value: Any, column: str, categories: tuple[str, ...], where: str) -> list[float]:
+    if str(value) not in categories:
+        known = ", ".join(categories)
+        raise DataError(f"{where}: the column '{column}' is '{value}', but its known values are: {known}.")
+    return [float(str(value) == category) for category in categories]
+
+
+@dataclass
+class _Seen:
+    """What was found in a column so far."""
+
+    name: str
+    text: bool | None = None
+    first: str = ""
+    values: set[str] = field(default_factory=set)
+
+    def add(self, record: Mapping[str, Any], where: str) -> None:
+        value = _present(record, self.name, where)
+        if not isinstance(value, int | float | str):
+            raise DataError(
+                f"{where}: expected a number or text in the column '{self.name}', got {type(value).__name__}."
+            )
+        text = isinstance(value, str)
+        if self.text is None:
+            self.text, self.first = text, where
+        elif text != self.text:
+            before, now = ("text", "a number") if self.text else ("a number", "text")
+            raise DataError(
+                f"{where}: the column '{self.name}' holds {now}, {value!r}, but {before} in {self.first}. "
+                f"{NOT_FILLED}"
+            )
+        if isinstance(value, str):
+            self.values.add(value)
+        if len(self.values) > MOST_CATEGORIES:
+            raise DataError(
+                f"{where}: the column '{self.name}' holds text of more than {MOST_CATEGORIES} different values, "
+                "which is no category. Leave it out: name the other columns."
+            )
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={value}" for value in sorted(self.values)) if self.text else (self.name,)
+
+
+def find_names(
+    rows: Iterable[tuple[int, Mapping[str, Any]]], wanted: Sequence[str], where: Callable[[int], str]
+) -> tuple[str, ...]:
+    """The names of the numbers that columns become: all rows are looked at, to find the values of categories.
+
+    Args:
+        rows: with their numbers.
+        wanted: columns; names of numbers of categories, such as ``colour=red``, stay as they are. All columns of
+            the first row if empty.
+        where: names a row by its number.
+
+    Raises:
+        DataError: a column is missing, has missing values, or holds neither numbers nor a few different texts.
+    """
+    seen: list[_Seen | str] | None = None
+    for number, record in rows:
+        if seen is None:
+            seen = [name if split_name(name, record)[1] is not None else _Seen(name) for name in wanted or record]
+            if not seen:
+                raise DataError(f"{where(number)}: there are no columns of the input.")
+        for item in seen:
+            if isinstance(item, _Seen):
+                item.add(record, where(number))
+    return tuple(name for item in seen or () for name in (item.names() if isinstance(item, _Seen) else (item,)))
+
+
+def category_columns(names: Sequence[str]) -> Columns:
+    """Ranges of neighbouring numbers that are the values of one category, two or more."""
+    found: list[tuple[int, int]] = []
+    first = 0
+    for place in range(1, len(names) + 1):
+        column, equals, _ = names[first].partition("=")
+        if place == len(names) or not names[place].startswith(f"{column}="):
+            if equals and place - first > 1:
+                found.append((first, place))
+            first = place
+    return tuple(found)

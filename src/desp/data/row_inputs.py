@@ -1,0 +1,83 @@
+"""Inputs of rows: a field `input`, or columns with names of their own."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from desp.data.named_columns import NamedColumns, find_names, split_name
+from desp.data.tables import Record, Table, field_of
+from desp.errors import DataError
+
+INPUT, ANSWERS = "input", "answers"
+
+
+@dataclass(frozen=True)
+class RowInputs:
+    """Where the input of a row is.
+
+    Attributes:
+        names: of its numbers, where it is made of columns; else the field `input` holds it.
+        others: columns that are no part of inputs.
+    """
+
+    names: tuple[str, ...] = ()
+    others: frozenset[str] = frozenset()
+
+    @classmethod
+    def found_in(cls, table: Table, wanted: Sequence[str], others: frozenset[str]) -> "RowInputs":
+        """Those of a table to train on, which is read to find the values of categories.
+
+        Args:
+            table: with inputs.
+            wanted: names of columns; by default `input`, where there is one, else all that are not in `others`.
+            others: columns that are no part of inputs.
+
+        Raises:
+            DataError: there are none, or what they hold cannot be used.
+        """
+        asked = cls(tuple(wanted), others)
+        first = next(((number, asked.written(record, table, number)) for number, record in table.rows()), None)
+        if first is None or not isinstance(first[1], dict):
+            return cls((), others)
+        if len(first[1]) == 1 and isinstance(next(iter(first[1].values())), list):  # vectors or sets in one column
+            return cls(tuple(first[1]), others)
+        return cls(find_names(asked._columns_of_all(table), wanted, table.where), others)
+
+    def _columns_of_all(self, table: Table) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        for number, record in table.rows():
+            written = self.written(record, table, number)
+            if not isinstance(written, dict):
+                where, got = table.where(number), str(written)[:60]
+                raise DataError(f"{where}: expected an input with names, like the others, got {got}.")
+            yield number, written
+
+    def written(self, record: Record, table: Table, number: int) -> Any:
+        """The input of a row as it is written: a value, or a dict of the columns that it is made of.
+
+        Raises:
+            DataError: it is not there.
+        """
+        columns = dict.fromkeys(split_name(name, record)[0] for name in self.names)
+        if columns and all(name in record for name in columns):
+            return {name: record[name] for name in columns}
+        if INPUT in record:
+            return record[INPUT]
+        where = table.where(number)
+        missing = next((name for name in columns if name not in record), None)
+        if missing is not None:
+            raise DataError(f"{where}: there is no column '{missing}' (found: {', '.join(record) or 'none'}).")
+        if table.columns is None:
+            field_of(record, INPUT, where)
+        return {name: value for name, value in record.items() if name not in self.others}
+
+    def value(self, written: Any, where: str) -> Any:
+        """What was written as `read_input` takes it; columns become a vector.
+
+        Raises:
+            DataError: a column is missing or cannot be used.
+        """
+        if not isinstance(written, dict) or not self.names:
+            return written
+        if len(self.names) == 1 and isinstance(written.get(self.names[0]), list):
+            return written[self.names[0]]
+        return NamedColumns(self.names).numbers(written, where)

@@ -1,0 +1,101 @@
+"""A folder in which a predictor was fitted, as a run folder: what every command reads."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import fields
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Dataset
+
+from desp.data.base import Batch, collate, dataset_items
+from desp.data.shape import DataShape
+from desp.predictor.saving import predictor_files
+from desp.settings import GivenSettings, RunSettings, TrainingSettings, saved_run
+from desp.storage import Write, json_bytes, read_object, with_content, write_together
+from desp.training import TrainingOutcome
+
+if TYPE_CHECKING:
+    from desp.predictor.predictor import SetPredictor
+
+SETTINGS = "settings.json"
+SHOWN = 5
+"""Training examples that are kept to be shown, where there are no others."""
+
+
+def begin_run(
+    predictor: "SetPredictor",
+    folder: Path,
+    training: TrainingSettings,
+    seed: int,
+    dataset: "Dataset[Any] | Sequence[Any]",
+    held_out: Batch | None,
+    *,
+    resume: bool,
+) -> None:
+    """Write settings, and examples to show or to score on; not over those of another run.
+
+    Args:
+        predictor: built for the data.
+        folder: of the run.
+        training: how it is trained.
+        seed: of the run.
+        dataset: what it is fitted to; a few examples of it are kept where `held_out` is None.
+        held_out: examples that are not trained on; all of them are kept.
+        resume: a run is continued, maybe with another length.
+    """
+    begun = any(folder.glob("checkpoints/step-*.safetensors"))
+    if (begun and not resume) or _is_of_a_command(folder):  # training refuses the first
+        return
+    shape = predictor.shape
+    shown = held_out or collate(list(islice(dataset_items(dataset), SHOWN)), shape.max_size, shape.features)
+    task = GivenSettings(held_out=held_out is not None)
+    settings = RunSettings(
+        "custom",
+        task,
+        predictor.method_settings,
+        predictor.representation,
+        training,
+        predictor.engine,
+        predictor.device_choice,
+        predictor.matmul_precision or "highest",
+    )
+    arrays = _arrays(shown, shape)
+    kept = task.inside(folder).path
+    files: dict[Path, Write] = {Path(kept) / f"{name}.npy": _as_file(array) for name, array in arrays.items()}
+    files[folder / SETTINGS] = with_content(json_bytes(saved_run(settings, seed, None)))
+    write_together(files)
+
+
+def _is_of_a_command(folder: Path) -> bool:
+    """Whether `desp train` began the run in a folder."""
+    path = folder / SETTINGS
+    if not path.exists():
+        return False
+    return read_object(path, "Restore it.").get("settings", {}).get("task", {}).get("kind") != GivenSettings.kind
+
+
+def finish_run(predictor: "SetPredictor", folder: Path, outcome: TrainingOutcome) -> None:
+    """Write the predictor, and how its training went."""
+    facts = {item.name: getattr(outcome, item.name) for item in fields(outcome) if item.name != "weights"}
+    facts["parameters"] = sum(item.numel() for item in predictor.method.parameters())
+    files = predictor_files(predictor, folder / "model")
+    write_together({**files, folder / "summary.json": with_content(json_bytes(facts))})
+
+
+def _arrays(examples: Batch, shape: DataShape) -> dict[str, npt.NDArray[Any]]:
+    """Examples as the arrays of a folder of own data."""
+    sets = {"sets": examples.sets.elements.cpu().numpy(), "presence": examples.sets.mask.cpu().numpy()}
+    x = examples.x.reshape(len(examples.x), *shape.input_shape).cpu().numpy()
+    if shape.input_kind != "set":
+        return {"inputs": x, **sets}
+    return {"inputs": x[..., :-1], "input_presence": x[..., -1], **sets}
+
+
+def _as_file(array: npt.NDArray[Any]) -> Write:
+    content = io.BytesIO()
+    np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+    return with_content(content.getvalue())

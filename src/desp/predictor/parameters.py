@@ -1,0 +1,58 @@
+"""The arguments of a predictor by their names, as scikit-learn reads and sets them."""
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Self
+
+from desp.errors import SettingsError
+
+NAMES = ("method", "representation", "input_encoder", "engine", "device", "matmul_precision")
+
+
+class Parameters:
+    """`get_params` and `set_params`; those of settings are named by a path, as ``method__sampler__steps``."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments that this predictor was made with; `deep`: and each of their settings."""
+        attributes = {"method": "method_settings", "device": "device_choice"}
+        found = {name: getattr(self, attributes.get(name, name)) for name in NAMES}
+        return {**found, **_below(found)} if deep else found
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change arguments, or single settings of them; the predictor is then as new, and must be fitted.
+
+        Raises:
+            SettingsError: there is no such setting, or its value cannot be used.
+        """
+        if not parameters:
+            return self
+        values = self.get_params(deep=False)
+        for path, value in parameters.items():
+            name, _, rest = path.partition("__")
+            if name not in values:
+                raise SettingsError(f"There is no parameter '{name}'. Known are: {', '.join(NAMES)}.")
+            values[name] = _changed(values[name], rest, value, path)
+        self.__init__(**values)  # type: ignore[misc]  # as new
+        return self
+
+
+def _below(values: dict[str, Any]) -> dict[str, Any]:
+    """All settings below these, by their paths."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if is_dataclass(value) and not isinstance(value, type):
+            inner = {f"{name}__{item.name}": getattr(value, item.name) for item in fields(value)}
+            found |= {**inner, **_below(inner)}
+    return found
+
+
+def _changed(current: Any, path: str, value: Any, whole: str) -> Any:
+    """The settings with another value at a path."""
+    if not path:
+        return value
+    name, _, rest = path.partition("__")
+    known = [item.name for item in fields(current)] if is_dataclass(current) else []
+    if name not in known:
+        has = f"Known there are: {', '.join(known)}." if known else "There are no settings there."
+        raise SettingsError(f"There is no parameter '{whole}'. {has}")
+    changed = _changed(getattr(current, name), rest, value, whole)
+    return replace(current, **{name: changed})

@@ -1,0 +1,82 @@
+"""Data that a program gave to `SetPredictor.fit`, of which the run folder keeps examples."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+from accelerate import Accelerator
+
+from desp.data.arrays import Example
+from desp.data.base import Batch, BatchSource
+from desp.data.files import DataFile, read_data_file
+from desp.errors import DataError, RunError
+from desp.predictor import DataShape
+from desp.predictor.saving import read_shape
+from desp.sets import SetBatch
+from desp.settings import GivenSettings, Scaled, TrainingSettings
+from desp.tasks.base import SHOWN, ShownExample, Task, shown_example
+from desp.tasks.scoring import Protocol
+
+
+class GivenTask(Task):
+    """Scores are those of `score_examples`, on the validation data of `fit`."""
+
+    name = "given"
+
+    def __init__(self, settings: GivenSettings, seed: int) -> None:
+        del seed
+        self.path, self.held_out = Path(settings.path), settings.held_out
+        self.data_label = "validation data" if self.held_out else "training data"
+
+    @cached_property
+    def kept(self) -> DataFile:
+        """The examples in the run folder."""
+        description = read_shape(self.path.parent / "model").description
+        return read_data_file(self.path, replace(description, input_columns=()))  # they are numbers already
+
+    def shape(self, max_size: int | None, scaling: Scaled) -> NoReturn:
+        """Only the program that fitted the predictor knows."""
+        del max_size, scaling
+        self._not_here()
+
+    def source(
+        self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
+    ) -> BatchSource:
+        """Only the program that fitted the predictor has the data."""
+        del shape, training, seed, accelerator
+        self._not_here()
+
+    def _not_here(self) -> NoReturn:
+        raise RunError(
+            f"{self.path.parent} was fitted by a program, which has the training data. Resume it there: "
+            "fit(..., folder=..., resume=True)."
+        )
+
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
+        """All that are kept and were not trained on."""
+        del seed, protocol
+        if not self.held_out:
+            raise DataError(
+                f"{self.path.parent} was fitted without validation data, so there is nothing to score on. Pass "
+                "fit(..., validation_data=(inputs, sets)), or score in Python: predictor.score(inputs, sets)."
+            )
+        return self.kept.examples
+
+    def shown_examples(self, seed: int) -> list[ShownExample]:
+        """The first that are kept, be they trained on or not."""
+        del seed
+        part = "held-out" if self.held_out else "training"
+        some = self.kept.examples[:SHOWN]
+        return [shown_example(f"{part} example {number}", item) for number, item in enumerate(some, start=1)]
+
+    def validation_batch(self, seed: int, count: int) -> Batch | None:
+        """Those that weights were chosen by, too."""
+        del seed
+        some = self.kept.examples[:count] if self.held_out else []
+        if not some:
+            return None
+        sets = [answers[0] for _, answers in some]
+        return Batch(torch.stack([x for x, _ in some]), SetBatch.from_ragged(sets, features=sets[0].shape[1]))

@@ -1,0 +1,445 @@
+"""Every format of tables gives the data set that JSON lines give, bit for bit, and the same errors."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from desp.data.files import DataFile, files_of, open_table, read_data_file
+from desp.errors import DataError, MissingExtraError
+from desp.settings import DataDescription
+from table_files import (
+    LONG,
+    NESTED,
+    long_records,
+    write_arrow_file,
+    write_csv,
+    write_json_lines,
+    write_long,
+    write_parquet,
+    write_saved_dataset,
+)
+
+
+def assert_same(found: DataFile, expected: DataFile) -> None:
+    assert (found.input_kind, len(found), len(found.examples)) == (
+        expected.input_kind,
+        len(expected),
+        len(expected.examples),
+    )
+    for (x, answers), (other, others) in zip(found.examples, expected.examples, strict=True):
+        assert x.dtype == other.dtype
+        assert torch.equal(x, other)
+        assert len(answers) == len(others)
+        for y, z in zip(answers, others, strict=True):
+            assert (y.dtype, y.shape) == (z.dtype, z.shape)
+            assert torch.equal(y, z)
+
+
+def some_sets(numbers: random.Random) -> list[list[list[float]]]:
+    sizes = [0, 3, 1, 2, *(numbers.randint(0, 4) for _ in range(14))]
+    return [[[numbers.gauss(0, 1e3), numbers.random()] for _ in range(size)] for size in sizes]
+
+
+def some_inputs(kind: str, numbers: random.Random, folder: Path) -> list[Any]:
+    if kind == "number":
+        return [numbers.gauss(0, 50) for _ in range(18)]
+    if kind == "vector":
+        return [[numbers.random(), 3 * numbers.random(), -7.0] for _ in range(18)]
+    if kind == "set":
+        return [[[numbers.random(), 2.0] for _ in range(index % 4)] for index in range(18)]
+    for index in range(18):
+        Image.new("RGB", (3, 2), (index, 0, 255)).save(folder / f"{index}.png")
+    return [f"{index}.png" for index in range(18)]
+
+
+@pytest.mark.parametrize("kind", ["number", "vector", "set", "image"])
+@pytest.mark.parametrize("format_", NESTED)
+def test_rows_of_examples(tmp_path: Path, format_: str, kind: str) -> None:
+    numbers = random.Random(3)
+    name, write = NESTED[format_]
+    # Images are looked up beside a file, and in a folder.
+    beside = tmp_path
+    inputs = some_inputs(kind, numbers, beside)
+    records = [{"input": x, "set": y} for x, y in zip(inputs, some_sets(numbers), strict=True)]
+    expected = read_data_file(write_json_lines(tmp_path / "data.jsonl", records))
+    assert_same(read_data_file(write(tmp_path / name, records)), expected)
+
+
+@pytest.mark.parametrize("format_", NESTED)
+def test_several_answers(tmp_path: Path, format_: str) -> None:
+    numbers, (name, write) = random.Random(5), NESTED[format_]
+    sets = some_sets(numbers)
+    records = [{"input": [1.0 * place], "answers": [y, sets[0], y]} for place, y in enumerate(sets)]
+    expected = read_data_file(write_json_lines(tmp_path / "data.jsonl", records))
+    assert_same(read_data_file(write(tmp_path / name, records)), expected)
+    assert expected.answer_counts == [3] * 18
+
+
+@pytest.mark.parametrize("format_", LONG)
+def test_rows_of_elements(tmp_path: Path, format_: str) -> None:
+    numbers = random.Random(4)
+    inputs = some_inputs("vector", numbers, tmp_path)
+    records = [{"input": x, "set": y} for x, y in zip(inputs, some_sets(numbers), strict=True)]
+    of_inputs, elements = long_records(records, ("x", "y"))
+    data = read_data_file(write_long(tmp_path / "long", format_, of_inputs, elements))
+    assert_same(data, read_data_file(write_json_lines(tmp_path / "data.jsonl", records)))
+    assert data.description.input_columns == ("x0", "x1", "x2")
+    assert data.description.feature_columns == ("x", "y")
+    # Rows of a set need not follow each other; their own order stays.
+    mixed = sorted(elements, key=lambda row: row["y"])
+    inverse = sorted(mixed, key=lambda row: (int(row["id"][1:]), mixed.index(row)))
+    again = read_data_file(write_long(tmp_path / "mixed", format_, of_inputs, mixed))
+    assert_same(again, read_data_file(write_long(tmp_path / "sorted", format_, of_inputs, inverse)))
+
+
+finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
+examples = st.lists(
+    st.tuples(st.lists(finite, min_size=2, max_size=2), st.lists(st.tuples(finite, finite, finite), max_size=3)),
+    min_size=1,
+    max_size=6,
+).filter(lambda items: any(elements for _, elements in items))
+
+
+@settings(max_examples=30, deadline=None)
+@given(examples)
+def test_any_numbers_are_read_bit_for_bit(
+    tmp_path_factory: pytest.TempPathFactory, items: list[tuple[list[float], list[tuple[float, ...]]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    records = [{"input": x, "set": [list(y) for y in elements]} for x, elements in items]
+    expected = read_data_file(write_json_lines(folder / "data.jsonl", records))
+    assert_same(read_data_file(write_parquet(folder / "data.parquet", records)), expected)
+    assert_same(read_data_file(write_arrow_file(folder / "data.arrow", records)), expected)
+    inputs, elements = long_records(records, ("a", "b", "c"))
+    for format_ in LONG:
+        assert_same(read_data_file(write_long(folder / format_, format_, inputs, elements)), expected)
+    for (x, y), record in zip(expected, records, strict=True):
+        assert x.tolist() == record["input"]
+        assert y.tolist() == record["set"]
+
+
+# -- columns with names ----------------------------------------------------------------------------------
+
+PEOPLE: list[dict[str, Any]] = [
+    {"id": 1, "age": 31, "colour": "red", "weight": 1.5},
+    {"id": 2, "age": 45.5, "colour": "blue", "weight": -2.0},
+    {"id": 3, "age": 12, "colour": "red", "weight": 0.25},
+]
+THINGS: list[dict[str, Any]] = [
+    {"id": 2, "x": 0.5, "kind": "cup", "y": 1.0},
+    {"id": 1, "x": 0.25, "kind": "plate", "y": 2.0},
+    {"id": 2, "x": 0.75, "kind": "plate", "y": 3.0},
+]
+SETS: list[list[list[float]]] = [[[1.0]], [[2.0]], [[3.0]]]
+CODED = [[31.0, 0.0, 1.0, 1.5], [45.5, 1.0, 0.0, -2.0], [12.0, 0.0, 1.0, 0.25]]
+NAMES = ("age", "colour=blue", "colour=red", "weight")
+
+
+@pytest.mark.parametrize("format_", LONG)
+def test_text_becomes_one_hot(tmp_path: Path, format_: str) -> None:
+    data = read_data_file(write_long(tmp_path / "long", format_, PEOPLE, THINGS))
+    assert [x.tolist() for x, _ in data.examples] == CODED
+    assert data.description.input_columns == NAMES
+    assert data.description.feature_columns == ("x", "kind=cup", "kind=plate", "y")
+    assert (data.description.categories, data.description.class_names) == (((1, 3),), ("cup", "plate"))
+    assert [y[0].tolist() for _, y in data.examples] == [
+        [[0.25, 0.0, 1.0, 2.0]],
+        [[0.5, 1.0, 0.0, 1.0], [0.75, 0.0, 1.0, 3.0]],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("format_", NESTED)
+def test_columns_of_rows_of_examples(tmp_path: Path, format_: str) -> None:
+    """All but the id and the sets, unless there is one called input; or those that are named."""
+    name, write = NESTED[format_]
+    records = [{**person, "points": y} for person, y in zip(PEOPLE, SETS, strict=True)]
+    path = write(tmp_path / name, records)
+    data = read_data_file(path, set_column="points")
+    assert [x.tolist() for x, _ in data.examples] == CODED
+    assert (data.description.input_columns, data.input_kind) == (NAMES, "vector")
+    chosen = DataDescription(input_columns=("weight", "colour=red", "colour=blue"))
+    data = read_data_file(path, chosen, set_column="points")
+    assert [x.tolist() for x, _ in data.examples] == [[1.5, 1, 0], [-2.0, 0, 1], [0.25, 1, 0]]
+    assert data.description == chosen
+
+
+def test_columns_of_json_lines(tmp_path: Path) -> None:
+    """As fields of the input, or of the line where they are named."""
+    inside = [{"input": dict(list(person.items())[1:]), "set": y} for person, y in zip(PEOPLE, SETS, strict=True)]
+    data = read_data_file(write_json_lines(tmp_path / "a.jsonl", inside))
+    assert [x.tolist() for x, _ in data.examples] == CODED
+    beside = [{**person, "set": y} for person, y in zip(PEOPLE, SETS, strict=True)]
+    chosen = DataDescription(input_columns=("age", "colour"))
+    data = read_data_file(write_json_lines(tmp_path / "b.jsonl", beside), chosen)
+    assert data.description.input_columns == ("age", "colour=blue", "colour=red")
+    with pytest.raises(DataError, match=r"b.jsonl, line 1: the field 'input' is missing \(found: age, colour, id"):
+        read_data_file(tmp_path / "b.jsonl")
+
+
+def test_a_single_column_of_lists_is_the_input(tmp_path: Path) -> None:
+    records = [{"embedding": [1.0 * place, 2.0], "set": y} for place, y in enumerate(SETS)]
+    data = read_data_file(write_parquet(tmp_path / "data.parquet", records))
+    assert data.description.input_columns == ("embedding",)
+    assert [x.tolist() for x, _ in data.examples] == [[0, 2], [1, 2], [2, 2]]
+
+
+def test_numbers_as_categories_are_named(tmp_path: Path) -> None:
+    records = [{"code": code, "set": y} for code, y in zip((3, 1, 3), SETS, strict=True)]
+    chosen = DataDescription(input_columns=("code=1", "code=3"))
+    data = read_data_file(write_parquet(tmp_path / "data.parquet", records), chosen)
+    assert [x.tolist() for x, _ in data.examples] == [[0, 1], [1, 0], [0, 1]]
+
+
+# -- what can be wrong -----------------------------------------------------------------------------------
+
+
+def changed(rows: list[dict[str, Any]], place: int, **values: Any) -> list[dict[str, Any]]:
+    return [{**row, **values} if number == place else row for number, row in enumerate(rows)]
+
+
+def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name not in names} for row in rows]
+
+
+WRONG_TABLES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
+    "missing number": (
+        changed(PEOPLE, 1, age=None),
+        THINGS,
+        "the column 'age' has no value. Missing values are not",
+    ),
+    "missing text": (changed(PEOPLE, 1, colour=None), THINGS, "the column 'colour' has no value"),
+    "missing feature": (PEOPLE, changed(THINGS, 1, x=None), "the column 'x' has no value"),
+    "beyond": (PEOPLE, changed(THINGS, 1, x=1e300), "the column 'x' holds NaN or infinity"),
+    "unknown id": (PEOPLE, changed(THINGS, 1, id=9), "there is no input with the id '9' in .*inputs"),
+    "no id": (PEOPLE, changed(THINGS, 1, id=None), "expected a whole number or text as 'id', got None"),
+    "twice": (changed(PEOPLE, 1, id=1), THINGS, "the id '1' is there already, in .*inputs"),
+    "no column": (
+        without(PEOPLE, "id"),
+        THINGS,
+        r"has no column 'id'. It has: age, colour, weight. .*--task.id-col",
+    ),
+    "no inputs": (without(PEOPLE, "age", "colour", "weight"), THINGS, "there are no columns of the input"),
+    "no features": (PEOPLE, without(THINGS, "x", "y", "kind"), "no column of features beside 'id'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TABLES)
+@pytest.mark.parametrize("format_", LONG)
+def test_wrong_tables(tmp_path: Path, format_: str, case: str) -> None:
+    people, things, message = WRONG_TABLES[case]
+    with pytest.raises(DataError, match=message) as caught:
+        read_data_file(write_long(tmp_path / "long", format_, people, things))
+    if "column" not in case and "no in" not in case and "no feat" not in case:
+        # The second row: of text, the third line.
+        wanted = "line 3" if format_ == "csv" else "row 1"
+        assert wanted in str(caught.value)
+
+
+def test_text_among_numbers_is_a_mistake(tmp_path: Path) -> None:
+    folder = write_long(tmp_path / "long", "csv", changed(PEOPLE, 2, age="n/a"), THINGS)
+    with pytest.raises(DataError, match=r"line 4: the column 'age' holds text, 'n/a', but a number in .*line 2"):
+        read_data_file(folder)
+
+
+def test_names_are_no_categories(tmp_path: Path) -> None:
+    people = [{"id": place, "name": f"person {place}"} for place in range(200)]
+    folder = write_long(tmp_path / "long", "csv", people, THINGS)
+    with pytest.raises(DataError, match="the column 'name' holds text of more than 100 different values"):
+        read_data_file(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "inputs.csv is empty"),
+        ("id,a,a\n1,2,3\n", "has two columns 'a'"),
+        ("id,,a\n1,2,3\n", "column 1 has no name"),
+        ("id,a\n", "inputs.csv holds no inputs"),
+        ("id,a\n1,2,3\n", "line 2: expected 2 values, got 3"),
+        ("id;a\n1;2,5\n", "line 2: '2,5' in the column 'a' has a decimal comma"),
+        ('id,a\n1,"2\n', "cannot be read as CSV|no input with the id"),
+        ("id,a\n1,nan\n2,3\n", "line 3: the column 'a' holds a number, 3, but text"),
+        ("id,a\n1.5,3\n", "line 2: expected a whole number or text as 'id', got 1.5"),
+    ],
+)
+def test_wrong_csv_files(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "inputs.csv").write_text(text)
+    write_csv(tmp_path / "sets.csv", THINGS)
+    with pytest.raises(DataError, match=message):
+        read_data_file(tmp_path)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", ","])
+def test_csv_as_spreadsheets_write_it(tmp_path: Path, delimiter: str) -> None:
+    text = "id, a ,b\r\n1,2.5,3\r\n\r\n2,+4e1,.5\r\n".replace(",", delimiter)
+    (tmp_path / "inputs.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    write_csv(tmp_path / "sets.csv", THINGS)
+    data = read_data_file(tmp_path)
+    assert data.description.input_columns == ("a", "b")
+    assert [x.tolist() for x, _ in data.examples] == [[2.5, 3], [40, 0.5]]
+
+
+def test_a_csv_file_alone_is_told_what_it_needs(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "things.csv", THINGS)
+    with pytest.raises(DataError, match=r"Put it as sets.csv into a folder, beside it inputs.csv with one row"):
+        read_data_file(path)
+
+
+def test_binary_files_are_no_csv(tmp_path: Path) -> None:
+    (tmp_path / "inputs.csv").write_bytes(bytes(range(128, 256)))
+    write_csv(tmp_path / "sets.csv", THINGS)
+    with pytest.raises(DataError, match=r"inputs.csv cannot be read as CSV"):
+        read_data_file(tmp_path)
+
+
+GOOD = [{"input": [1.0 * place], "set": [[1.0, 2.0]]} for place in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"input": [1.0, 2.0], "set": [[1.0, 2.0]]}, r"row 7: expected an input of shape \(1,\)"),
+        ({"input": [1.0], "set": [[1.0]]}, "row 7: elements have 1 features, but 2"),
+        ({"input": [1.0], "set": None}, "row 7: expected a list"),
+        ({"input": None, "set": [[1.0, 2.0]]}, "row 7: an input must be a number"),
+        ({"input": [None], "set": [[1.0, 2.0]]}, "row 7: An input must be a number"),
+        ({"input": [1.0], "set": [[1.0, None]]}, "row 7: expected a list of equally long lists of numbers"),
+        ({"input": [1.0], "set": [[1.0, float("nan")]]}, "row 7: element 0 holds NaN"),
+        ({"input": [float("inf")], "set": [[1.0, 2.0]]}, "row 7: An input holds NaN or infinity"),
+    ],
+)
+@pytest.mark.parametrize("format_", NESTED)
+def test_bad_rows_are_named(tmp_path: Path, format_: str, bad: dict[str, Any], message: str) -> None:
+    name, write = NESTED[format_]
+    with pytest.raises(DataError, match=message):
+        read_data_file(write(tmp_path / name, [*GOOD[:7], bad, *GOOD[7:]]))
+
+
+@pytest.mark.parametrize("format_", NESTED)
+def test_missing_columns(tmp_path: Path, format_: str) -> None:
+    name, write = NESTED[format_]
+    path = write(tmp_path / name, [{"input": [1.0], "points": [[1.0]]}] * 4)
+    with pytest.raises(DataError, match=r"row 0: the field 'set' is missing \(found: input, points\)"):
+        read_data_file(path)
+
+
+def cut(path: Path, share: float) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("name", ["data.parquet", "data.arrow", "stream.arrow"])
+def test_damaged_files(tmp_path: Path, name: str, share: float) -> None:
+    write = dict(NESTED.values())[name]
+    cut(path := write(tmp_path / name, [{"input": [1.0] * 500, "set": [[1.0]]}] * 40), share)
+    with pytest.raises(DataError, match=rf"{name} cannot be read as (Parquet|Arrow): .*Write it again"):
+        read_data_file(path)
+
+
+@pytest.mark.parametrize("name", ["no.parquet", "no.arrow", "no.csv", "no"])
+def test_files_that_are_missing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="There is no data file at"):
+        read_data_file(tmp_path / name)
+
+
+def break_state(folder: Path) -> None:
+    (folder / "state.json").write_text("{")
+
+
+def lose_shard(folder: Path) -> None:
+    (folder / "data-00001-of-00002.arrow").unlink()
+
+
+def select_rows(folder: Path) -> None:
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "_indices_data_files": [{"filename": "i.arrow"}]}))
+
+
+def keep_nothing(folder: Path) -> None:
+    (folder / "state.json").write_text(json.dumps({"_data_files": []}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (break_state, "state.json is damaged"),
+        (lose_shard, r"There is no data file at .*data-00001-of-00002.arrow"),
+        (select_rows, r"holds a selection of rows. Save it with flatten_indices\(\)"),
+        (keep_nothing, "holds no examples"),
+    ],
+)
+def test_damaged_datasets(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+    folder = write_saved_dataset(tmp_path / "dataset", GOOD)
+    damage(folder)
+    with pytest.raises(DataError, match=message):
+        read_data_file(folder)
+
+
+def test_of_several_splits_one_is_chosen(tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        write_saved_dataset(tmp_path / name, GOOD)
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(DataError, match=r"holds several datasets: test, train\. Pass the folder of one of them"):
+        read_data_file(tmp_path)
+    assert len(read_data_file(tmp_path / "train")) == 12
+
+
+def test_names_of_columns_are_not_for_arrays(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", inputs=np.zeros((2, 3)), sets=np.zeros((2, 1, 1)))
+    with pytest.raises(DataError, match="input_columns are for tables, not for arrays"):
+        read_data_file(tmp_path / "data.npz", DataDescription(input_columns=("a", "b", "c")))
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_parquet(tmp_path / "data.parquet", GOOD)
+
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+
+    monkeypatch.setattr("importlib.import_module", missing)
+    with pytest.raises(MissingExtraError, match=r"'pyarrow' is needed to read Parquet .*desp\[tables\]"):
+        open_table(path)
+
+
+# -- more than fits into memory --------------------------------------------------------------------------
+
+
+def test_large_tables_go_to_a_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [{"input": [1.0 * place, 2.0], "set": [[0.5 * place]] * (place % 5)} for place in range(300)]
+    path = write_parquet(tmp_path / "data.parquet", records)
+    expected = read_data_file(path)
+    monkeypatch.setattr("desp.data.scratch.KEPT_IN_MEMORY", 100)
+    found = read_data_file(path)
+    assert_same(found, expected)
+    inputs, elements = long_records(records, ("a",))
+    assert_same(read_data_file(write_long(tmp_path / "long", "parquet", inputs, elements)), expected)
+
+
+def test_files_are_read_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desp.data.arrow_table.ROWS_AT_ONCE", 4)
+    path = tmp_path / "data.parquet"
+    pa.parquet.write_table(pa.Table.from_pylist(GOOD), path)
+    rows = open_table(path).rows()
+    assert [next(rows)[0] for _ in range(3)] == [0, 1, 2]
+    assert [number for number, _ in rows] == list(range(3, 12))
+
+
+def test_what_a_fingerprint_covers(tmp_path: Path) -> None:
+    long = write_long(tmp_path / "long", "csv", PEOPLE, THINGS)
+    (long / "notes.txt").write_text("not data")
+    assert [path.name for path in files_of(long)] == ["inputs.csv", "sets.csv"]
+    saved = write_saved_dataset(tmp_path / "saved", GOOD)
+    assert [path.name for path in files_of(saved)] == ["data-00000-of-00002.arrow", "data-00001-of-00002.arrow"]

@@ -1,0 +1,323 @@
+"""Inputs and sets as arrays, lists and data frames; run folders; scores; parameters; model cards."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from small_predictors import SHORT, VARIANTS, Pairs, ragged_pairs
+from torch import Tensor
+
+from desp.errors import DataError, SettingsError
+from desp.predictor import SetPredictor
+from desp.predictor.saving import load_predictor
+from desp.sets import SetBatch
+from desp.settings import DataDescription, EDMSettings, TrainingSettings
+from desp.training import TrainingCallback
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+COLUMNS = ["a", "b", "c"]
+
+
+def new() -> SetPredictor:
+    return VARIANTS["default"].predictor(device="cpu")
+
+
+def weights(predictor: SetPredictor) -> list[Tensor]:
+    return list(predictor.method.state_dict().values())
+
+
+def as_arrays(pairs: Pairs) -> tuple[Any, Any]:
+    return np.stack([x.numpy() for x, _ in pairs]), [y.numpy() for _, y in pairs]
+
+
+def as_lists(pairs: Pairs) -> tuple[Any, Any]:
+    return [x.tolist() for x, _ in pairs], [y.tolist() for _, y in pairs]
+
+
+def as_tensors(pairs: Pairs) -> tuple[Any, Any]:
+    return torch.stack([x for x, _ in pairs]), SetBatch.from_ragged([y for _, y in pairs])
+
+
+def as_frame(pairs: Pairs) -> tuple[Any, Any]:
+    return pd.DataFrame(as_arrays(pairs)[0], columns=COLUMNS), [y for _, y in pairs]
+
+
+def as_dicts(pairs: Pairs) -> tuple[Any, Any]:
+    return [dict(zip(COLUMNS, x.tolist(), strict=True)) for x, _ in pairs], [y for _, y in pairs]
+
+
+def as_frames(pairs: Pairs) -> tuple[Any, Any]:
+    """Elements in a data frame of their own, which the index joins with that of the inputs."""
+    names = [f"k{number}" for number in range(len(pairs))]
+    inputs = as_frame(pairs)[0].set_axis(names)
+    owners = [name for name, (_, y) in zip(names, pairs, strict=True) for _ in y]
+    return inputs, pd.DataFrame(torch.cat([y for _, y in pairs]).numpy(), columns=["u", "v"], index=owners)
+
+
+def as_frames_with_ids(pairs: Pairs) -> tuple[Any, Any]:
+    inputs, sets = as_frames(pairs)
+    return inputs.reset_index(names="id"), sets.reset_index(names="id").sort_values("id", kind="stable")
+
+
+WAYS = [as_arrays, as_lists, as_tensors, as_frame, as_dicts, as_frames, as_frames_with_ids]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_ways_to_pass_data_give_the_same_predictor(way: Callable[[Pairs], tuple[Any, Any]]) -> None:
+    pairs, expected, found = ragged_pairs(), new(), new()
+    expected.fit(pairs, SHORT)
+    found.fit(*way(pairs), SHORT)
+    assert all(torch.equal(one, other) for one, other in zip(weights(found), weights(expected), strict=True))
+    again = new()
+    again.fit(*way(pairs), training=SHORT, validation_data=way(pairs[:4]))
+    assert again.facts["best_step"] is not None
+
+
+def test_names_of_columns_are_kept(tmp_path: Path) -> None:
+    frame, sets = as_frame(ragged_pairs())
+    frame["kind"] = pd.Categorical(["new", "old"] * 6)
+    predictor = new()
+    predictor.fit(frame, sets, SHORT)
+    assert predictor.shape.description.input_columns == ("a", "b", "c", "kind=new", "kind=old")
+    predictor.save_pretrained(tmp_path)
+    loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
+    turned = frame[["kind", "c", "b", "a"]]
+    expected = loaded.predict(torch.tensor([[*frame.iloc[1, :3], 0.0, 1.0]]), seed=3)[0]
+    assert torch.equal(loaded.predict(turned[1:2], seed=3)[0].sets[0], expected.sets[0])
+    row = {"kind": "old", "a": frame["a"][1], "b": frame["b"][1], "c": frame["c"][1]}
+    assert torch.equal(loaded.predict_one(row, seed=3).sets[0], expected.sets[0])
+    with pytest.raises(DataError, match=r"inputs, row 0: there is no column 'kind' \(found: a, b, c\)"):
+        loaded.predict(frame[COLUMNS])
+    with pytest.raises(DataError, match="the column 'kind' is 'odd', but its known values are: new, old"):
+        loaded.predict_one({**row, "kind": "odd"})
+    with pytest.raises(DataError, match="inputs, row 1: the column 'b' has no value"):
+        loaded.predict(frame[:2].assign(b=[0.5, None]))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sets", "message"),
+    [
+        (np.zeros((3, 2)), [[[1.0]]] * 2, "Expected one set for each of 3 inputs, got 2 sets"),
+        (5, [[[1.0]]], "inputs must be an array, a tensor or a list with one item an example, got int"),
+        (np.zeros((1, 2)), "abc", "sets must be an array, a tensor or a list"),
+        (np.zeros((1, 2)), {0: [[1.0]]}, "sets must be .* got dict"),
+        (np.zeros((1, 2)), pd.DataFrame({"u": [1.0]}), "Pass both as data frames, or sets as a list"),
+        (pd.DataFrame({"a": [1.0, None]}), [[[1.0]]] * 2, "inputs, row 1: the column 'a' has no value"),
+        (
+            pd.DataFrame({"a": [1.0]}),
+            pd.DataFrame({"u": [1.0]}, index=[7]),
+            "sets, row 0: .* the id '7' in inputs",
+        ),
+        (
+            pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}),
+            [[[1.0]]],
+            "row 0: expected a number or text in the",
+        ),
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), [[[1.0]]], "inputs has two columns 'a'"),
+    ],
+)
+def test_inputs_and_sets_that_do_not_fit(inputs: Any, sets: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        new().fit(inputs, sets, SHORT)
+
+
+def test_frames_need_names_in_training() -> None:
+    predictor = new()
+    predictor.fit(ragged_pairs(), SHORT)
+    with pytest.raises(DataError, match=r"fitted to inputs without names of columns.*frame.to_numpy\(\)"):
+        predictor.predict(as_frame(ragged_pairs())[0])
+
+
+def test_validation_data_keep_the_best_weights() -> None:
+    pairs, steps = ragged_pairs(), TrainingSettings(steps=20, batch_size=4)
+    predictor = new()
+    outcome = predictor.fit(*as_arrays(pairs), steps, validation_data=pairs[:6])
+    assert outcome.best_step is not None
+    assert outcome.best_step % 2 == 0  # ten times
+    assert predictor.fit(pairs, steps).best_score is None
+
+
+class Noted(TrainingCallback):
+    """Counts steps."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def on_step(self, step: int) -> None:
+        self.steps.append(step)
+
+
+def test_progress_is_shown_beside_the_own_callback(capsys: pytest.CaptureFixture[str]) -> None:
+    noted = Noted()
+    new().fit(ragged_pairs(), SHORT, progress=True, callback=noted)
+    shown = capsys.readouterr()
+    assert noted.steps == [1, 2, 3]
+    assert "training" in shown.err
+    assert shown.out == ""
+    new().fit(ragged_pairs(), SHORT)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_best_of_several_samples(fitted_variant: SetPredictor) -> None:
+    x = torch.stack([x for x, _ in ragged_pairs()[:3]])
+    several, best = fitted_variant.predict(x, 10, seed=5), fitted_variant.predict(x, best=True, seed=5)
+    if fitted_variant.method_settings.deterministic:
+        several = fitted_variant.predict(x, 1, seed=5)
+    for one, all_ in zip(best, several, strict=True):
+        assert len(one) == 1
+        assert torch.equal(one.best, all_.best)
+        assert len(one.energies) == 1
+
+
+def test_scores_are_higher_for_the_truth(fitted: SetPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.stack([x for x, _ in ragged_pairs()])
+    sets = [item.best for item in fitted.predict(x, seed=2)]
+    right, wrong = fitted.score(x, sets), fitted.score(x, [item + 5 for item in sets])
+    assert wrong < right
+    assert fitted.score(x, sets) == right
+    with pytest.raises(SettingsError, match="samples must be at least 2"):
+        fitted.score(x, sets, samples=1)
+    with pytest.raises(DataError, match="one set for each of 12 inputs"):
+        fitted.score(x, sets[:3])
+
+
+def test_parameters_are_read_and_set() -> None:
+    predictor = new()
+    assert set(predictor.get_params(deep=False)) == {
+        "method",
+        "representation",
+        "input_encoder",
+        "engine",
+        "device",
+        "matmul_precision",
+    }
+    assert predictor.get_params()["method__sampler__steps"] == 3
+    assert SetPredictor(**predictor.get_params(deep=False)).get_params() == predictor.get_params()
+    changed = predictor.set_params(method__sampler__steps=5, engine="eager", representation__max_size=9)
+    assert changed is predictor
+    assert predictor.method_settings.prediction_sampler == EDMSettings(steps=5)
+    assert (predictor.engine, predictor.representation.max_size) == ("eager", 9)
+    for wrong in ("methods", "method__sampler__step", "engine__fast"):
+        with pytest.raises(SettingsError, match=f"There is no parameter '{wrong}'"):
+            predictor.set_params(**{wrong: 1})
+
+
+def test_unknown_options_of_from_pretrained(fitted: SetPredictor, tmp_path: Path) -> None:
+    fitted.save_pretrained(tmp_path)
+    with pytest.raises(SettingsError, match=r"no option 'devise'. Known are: input_encoder, engine, device"):
+        SetPredictor.from_pretrained(tmp_path, devise="cpu")
+
+
+def test_the_model_card_is_filled(tmp_path: Path) -> None:
+    predictor = new()
+    frames = as_frames(ragged_pairs())
+    predictor.fit(*frames, SHORT, validation_data=ragged_pairs()[:4], seed=7)
+    predictor.save_pretrained(tmp_path / "first")
+    card = (tmp_path / "first" / "README.md").read_text()
+    for text in (
+        "library_name: desp",
+        "| input | vector of shape (3,) |",
+        "| columns of the input | a, b, c |",
+        "| elements | at most 4, of 2 features |",
+        "| features | u, v |",
+        "| method | energy-denoising",
+        "| examples | 12 |",
+        "| steps | 3 |",
+        "| seed | 7 |",
+        "| validation score | ",
+        "never larger than 4 elements",
+    ):
+        assert text in card
+    assert "{" not in card
+    loaded = SetPredictor.from_pretrained(tmp_path / "first", device="cpu")
+    loaded.save_pretrained(tmp_path / "second")
+    assert (tmp_path / "second" / "README.md").read_text() == card
+    assert str(loaded.generate_model_card()) == card
+
+
+def test_far_inputs_are_named(fitted: SetPredictor, caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.stack([x for x, _ in ragged_pairs()[:4]])
+    x[2] = 1e6
+    fitted.predict(x, name_of=lambda number: f"new.jsonl, line {number + 1}")
+    assert caplog.text.count("new.jsonl, line") <= 1
+    if caplog.text:
+        assert "They are: new.jsonl, line 3" in caplog.text
+
+
+# -- run folders -----------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_a_run_folder(tmp_path: Path) -> None:
+    from desp.runs.evaluate import evaluate_run, sample_run
+    from desp.runs.folder import RunFolder
+    from desp.runs.predict import predict_file
+
+    pairs = ragged_pairs()
+    predictor = new()
+    predictor.fit(*as_frames(pairs), SHORT, validation_data=pairs[:5], folder=tmp_path / "run", seed=3)
+    moved = (tmp_path / "run").rename(tmp_path / "moved")  # it holds all that is needed
+    folder = RunFolder(moved)
+    result, _ = evaluate_run(folder, samples=2)
+    assert result["details"]["held_out"] == 5
+    assert result["data"] == "validation data"
+    assert (result["seed"], result["training"]["steps"]) == (3, 3)
+    sample_run(folder)
+    shown = json.loads(folder.samples_file.read_text())
+    assert shown["axes"]["names"] == ["u", "v"]
+    assert len(shown["examples"]) == 5
+    truth = shown["examples"][1]["truth"][0]
+    assert truth == pytest.approx(np.array(pairs[1][1].tolist()), abs=1e-4)
+    (tmp_path / "new.csv").write_text("c,a,b\n0.5,0.25,1\n")
+    assert predict_file(folder, tmp_path / "new.csv", tmp_path / "out.jsonl", 2) == 1
+    line = json.loads((tmp_path / "out.jsonl").read_text())
+    assert line["input"] == {"a": 0.25, "b": 1, "c": 0.5}
+
+
+def test_without_validation_data_there_is_nothing_to_score_on(tmp_path: Path) -> None:
+    from desp.runs.evaluate import evaluate_run, sample_run
+    from desp.runs.folder import RunFolder
+    from desp.runs.train import train_run
+
+    new().fit(ragged_pairs(), SHORT, folder=tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(DataError, match="fitted without validation data, so there is nothing to score on"):
+        evaluate_run(folder)
+    sample_run(folder)
+    assert json.loads(folder.samples_file.read_text())["examples"][0]["label"] == "training example 1"
+    settings, seed = folder.load_settings()
+    with pytest.raises(Exception, match=r"was fitted by a program.*resume=True"):
+        train_run(settings, seed, folder, resume=True)
+
+
+def test_a_run_is_resumed_by_the_program(tmp_path: Path) -> None:
+    pairs, folder = ragged_pairs(), tmp_path / "run"
+    new().fit(pairs, SHORT, folder=folder)
+    with pytest.raises(Exception, match="already holds a run, at step 3"):
+        new().fit(pairs, SHORT, folder=folder)
+    longer = TrainingSettings(**{**SHORT.__dict__, "steps": 5})
+    assert new().fit(pairs, longer, folder=folder, resume=True).steps == 5
+    assert json.loads((folder / "summary.json").read_text())["steps"] == 5
+    assert json.loads((folder / "settings.json").read_text())["settings"]["training"]["steps"] == 5
+
+
+def test_input_sets_are_kept_with_their_presence(tmp_path: Path) -> None:
+    from desp.runs.folder import RunFolder
+
+    x = SetBatch.from_ragged([torch.rand(size, 2) for size in (1, 3, 2)]).with_presence()
+    described = DataDescription(input_kind="set")
+    new().fit(x, [torch.rand(2, 1)] * 3, SHORT, description=described, folder=tmp_path / "run")
+    kept: Any = RunFolder(tmp_path / "run").load_task()
+    assert torch.equal(torch.stack([item for item, _ in kept.kept.examples]), x)
+
+
+def test_a_predictor_is_loaded_with_its_facts(tmp_path: Path) -> None:
+    predictor = new()
+    predictor.fit(ragged_pairs(), SHORT, seed=4)
+    predictor.save_pretrained(tmp_path)
+    assert load_predictor(SetPredictor, tmp_path, device="cpu").facts == predictor.facts
+    assert predictor.facts["seed"] == 4
