@@ -10,16 +10,17 @@ from torch import Tensor
 
 from desp.errors import SettingsError
 from desp.metrics.base import describe
-from desp.predictor import SetPredictor
+from desp.predictor import Prediction
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
-from desp.runs.folder import RunFolder, differences
+from desp.runs.folder import LoadedRun, RunFolder, differences
 from desp.runs.provenance import provenance
 from desp.runs.shown import drawing_axes, file_uri, image_uri
+from desp.sets import presence_mask
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
-from desp.tasks import EvaluationSetup, ShownExample
+from desp.tasks import EvaluationSetup, Paths, ShownExample
 
 FRAMES = 60
 
@@ -120,18 +121,22 @@ def changed_settings(folder: RunFolder) -> list[str]:
     return differences(to_json(same), to_json(settings), words) + folder.irregularities()
 
 
-def sample_run(folder: RunFolder, samples: int = 6) -> None:
+def sample_run(folder: RunFolder, samples: int | None = None) -> None:
     """Predict sets for the task's examples and write them to ``samples.json``, with one more chain for each
-    example to animate."""
+    example to animate; as many as the task shows, if no number is given."""
     run = folder.open()
-    seed, task, predictor = run.seed, run.task, run.predictor
-    examples = [_shown(predictor, example, samples, seed) for example in task.shown_examples(seed)]
+    seed, task = run.seed, run.task
+    count = task.shown_predictions if samples is None else samples
+    examples = [_shown(run, example, count) for example in task.shown_examples(seed)]
     values = {"task": task.name, "one_answer": task.one_answer, "axes": drawing_axes(run), "examples": examples}
     write_json(folder.samples_file, values)
 
 
-def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: int) -> dict[str, Any]:
+def _shown(run: LoadedRun, example: ShownExample, samples: int) -> dict[str, Any]:
+    predictor, seed = run.predictor, run.seed
     prediction = predictor.predict_one(example.x, samples, seed=seed)
+    if run.task.axes.get("paths"):
+        return _shown_paths(run, example, prediction)
     columns = predictor.shape.description.columns_to_draw(predictor.shape.features)
     given = predictor.given_presence(example.x)
     # Where outputs are aligned with them, the elements of the input: each has its own in every set.
@@ -148,8 +153,36 @@ def _shown(predictor: SetPredictor, example: ShownExample, samples: int, seed: i
             {"set": _rounded(item[:, columns]), "energy": float(energy)}
             for item, energy in zip(prediction.sets, prediction.energies, strict=True)
         ],
-        "chain": _chain(predictor, example, seed),
+        "chain": _chain(run, example),
     }
+
+
+def _shown_paths(run: LoadedRun, example: ShownExample, prediction: Prediction) -> dict[str, Any]:
+    """Elements as paths, whole for pictures of their own; drawn as elements, where they end."""
+    x = example.x[presence_mask(example.x)]
+    true, predicted = ([_paths(run, x, item) for item in sets] for sets in (example.truth, prediction.sets))
+    return {
+        "label": example.label,
+        "input": example.input,
+        "paths": {
+            "observed": [_rounded(path) for path in true[0].observed],
+            "truth": [[_rounded(path) for path in item.future] for item in true],
+            "samples": [[_rounded(path) for path in item.future] for item in predicted],
+        },
+        "truth": [_rounded(item.future[:, -1]) for item in true],
+        "samples": [
+            {"set": _rounded(item.future[:, -1]), "energy": float(energy)}
+            for item, energy in zip(predicted, prediction.energies, strict=True)
+        ],
+        "chain": _chain(run, example),
+    }
+
+
+def _paths(run: LoadedRun, x: Tensor, elements: Tensor) -> Paths:
+    found = run.task.paths(x.cpu(), elements.cpu())
+    if found is None:
+        raise TypeError(f"the task '{run.task.name}' draws paths, but gives none")
+    return found
 
 
 def _items(example: ShownExample) -> dict[str, Any]:
@@ -167,8 +200,9 @@ def _items(example: ShownExample) -> dict[str, Any]:
     return {"items": items, "reasons": list(example.reasons)}
 
 
-def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[str, Any]:
+def _chain(run: LoadedRun, example: ShownExample) -> dict[str, Any]:
     """Some 60 frames of one chain, start and end among them, all rows drawn."""
+    predictor, seed = run.predictor, run.seed
     x = example.x.unsqueeze(0).to(predictor.device)
     code, presence = predictor.encode(x), predictor.given_presence(x)
     generator = make_generator(seed, "shown chain", device=predictor.device)
@@ -180,8 +214,12 @@ def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[st
     features, scaling = predictor.shape.features, predictor.shape.scaling
     shown = info.trajectory[kept, 0]
     energies = predictor.raw_energy(code.expand(len(kept), *code.shape[1:]), shown)
-    columns = predictor.shape.description.columns_to_draw(features)
-    drawn = scaling.unscale(shown[..., :features])[..., columns]
+    drawn = scaling.unscale(shown[..., :features])
+    if run.task.axes.get("paths"):
+        everyone = example.x.expand(len(kept), *example.x.shape)
+        drawn = _paths(run, everyone, drawn).future[..., -1, :].to(shown.device)
+    else:
+        drawn = drawn[..., predictor.shape.description.columns_to_draw(features)]
     rows = torch.cat([drawn, shown[..., features:]], dim=-1).cpu()
     return {"frames": [_rounded(frame) for frame in rows], "steps": kept, "energies": energies.tolist()}
 

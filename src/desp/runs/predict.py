@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,8 @@ def predict_file(
     images = run.predictor.shape.input_kind == "image"
     base = Path() if is_image(inputs) else folder_of(inputs)
     predicted = [
-        _predicted(run, value, base / value if images else None, item, best=best)
-        for value, item in zip(values, predictions, strict=True)
+        _written(run, x, _predicted(run, value, base / value if images else None, item, best=best))
+        for value, x, item in zip(values, rows, predictions, strict=True)
     ]
     if draw is not None:
         _draw_all(run, predicted, draw)
@@ -141,6 +141,11 @@ def _predicted(
         return PredictedInput(value, image, [prediction.best], [None])
     boxes, confidence = best_boxes(prediction, shape.description, shape.max_size)
     return PredictedInput(value, image, [boxes], [None], [round(share, 4) for share in confidence.tolist()])
+
+
+def _written(run: LoadedRun, x: Tensor, item: PredictedInput) -> PredictedInput:
+    """With sets as the task writes them."""
+    return replace(item, sets=run.task.written_sets(item.value, x, item.sets))
 
 
 def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: Draw) -> None:

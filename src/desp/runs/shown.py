@@ -35,6 +35,8 @@ def drawing_axes(run: LoadedRun) -> dict[str, Any]:
     """
     shape = run.predictor.shape
     axes = default_axes(shape.features) if run.settings.task.own_data else run.task.axes
+    if axes.get("paths"):
+        return axes
     columns = shape.description.columns_to_draw(shape.features)
     return axes | {"names": [axes["names"][column] for column in columns]} | _box_axes(shape, columns)
 
