@@ -117,6 +117,7 @@ def of_edm(flow: str) -> Changes:
         "sampler.sigma_min": (0.1, flow),
         "sampler.rho": (3.0, flow),
         "sampler.churn": (0.3, "sets"),
+        "sampler.temperature": (0.5, "sets"),
         "sampler.cardinality": ("mode", "sets"),
     }
 

@@ -33,6 +33,7 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     MnistSettings,
+    PedestriansSettings,
     PolygonsSettings,
     PooledLayersSettings,
     PyramidEncoderSettings,
@@ -52,7 +53,9 @@ from desp.settings import (
 )
 
 ZERO = RepresentationSettings(padding="zero")
-EDM = EDMSettings(steps=3, order=1, sigma_max=9.0, sigma_min=0.1, rho=1.0, churn=0.2, cardinality="mode")
+EDM = EDMSettings(
+    steps=3, order=1, sigma_max=9.0, sigma_min=0.1, rho=1.0, churn=0.2, temperature=0.7, cardinality="mode"
+)
 LANGEVIN = LangevinSettings(
     steps=7,
     stochastic_steps=3,
@@ -219,6 +222,7 @@ EXAMPLES: list[Any] = [
     ),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
     CelebaSettings(source="simulated", data_dir="somewhere", feature_noise=0.3, simulated_noise=0.4),
+    PedestriansSettings(source="simulated", data_dir="somewhere", scene="univ", largest_scale=1.2, drawn=50),
     ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),
     RunSettings(
         recipe="mine",

@@ -29,6 +29,7 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     MnistSettings,
+    PedestriansSettings,
     PolygonsSettings,
     PooledLayersSettings,
     PyramidEncoderSettings,
@@ -69,6 +70,7 @@ EDM = {
     "sigma_min": 0.002,
     "rho": 7.0,
     "churn": 0.0,
+    "temperature": 1.0,
     "cardinality": "sampled",
 }
 POOLED_LAYERS = {"kind": "pooled-layers", "hidden": 128, "layers": 2, "pooling": "softmax"}
@@ -277,6 +279,14 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "data_dir": "",
         "feature_noise": 0.0,
         "simulated_noise": 0.7,
+    },
+    PedestriansSettings: {
+        "kind": "pedestrians",
+        "source": "files",
+        "data_dir": "",
+        "scene": "eth",
+        "largest_scale": 1.5,
+        "drawn": 160,
     },
     ClevrSettings: {
         "kind": "clevr",

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from desp.report.figures.grid import case_grid, prediction_grid
+from desp.report.figures.paths import path_grid
 from desp.report.figures.plots import ablation_picture, calibration_picture, learning_curves
 from desp.report.figures.points import Axes2D
 from desp.report.folder import RunRecord
@@ -99,11 +100,25 @@ def _predictions(record: RunRecord) -> str:
     same = record.method is not None and record.method.deterministic
     if all("items" in item for item in examples):
         return subset_tables(examples, same)
+    if all("paths" in item for item in examples):
+        return _paths(examples)
     if all("elements" in item for item in examples):
         return _aligned(examples, same)
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     note += f"{_ENERGIES if _has_energy(record) else ''}</p>"
     return note + _picture(prediction_grid(samples), description, _scale_note(samples), "wide")
+
+
+def _paths(examples: list[dict[str, Any]]) -> str:
+    """A panel for each input, with the paths of all its elements."""
+    note = (
+        "<p class='note'>One panel for each input: where everybody was, up to the dot, then where they went, and "
+        "thin lines for where they were predicted to go. Each prediction is of all people together.</p>"
+    )
+    count = len(examples[0]["paths"]["samples"])
+    description = f"Observed, true and {count} predicted paths of all people for {len(examples)} inputs."
+    caption = "Observed paths are dark, true futures blue, predictions orange; in metres."
+    return note + _picture(path_grid(examples), description, caption, "wide")
 
 
 # Numbers of an element of the input that are listed; of more, the first ones.

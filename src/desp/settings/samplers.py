@@ -99,11 +99,11 @@ class EDMSettings(SamplerSettings):
     churn: float = 0.0
     """gamma of Karras et al. (2022), S_churn / steps and not S_churn itself: before each step but the last, new
     noise raises sigma to (1 + churn) sigma; 0: deterministic, the probability-flow ODE."""
+    cardinality: Literal["sampled", "mode"] = "sampled"
+    """Where the cardinality is predicted: sampled from p(n | x), or its mode, where only one can be right."""
     temperature: float = 1.0
     """Factor on the initial noise. Below 1, sets are nearer to the most usual ones, and less diverse than the
     data. With churn, the noise that is added later stays what it is."""
-    cardinality: Literal["sampled", "mode"] = "sampled"
-    """Where the cardinality is predicted: sampled from p(n | x), or its mode, where only one can be right."""
 
     def __post_init__(self) -> None:
         require_positive(self, "steps", "rho", "temperature")

@@ -240,6 +240,10 @@ class PedestriansSettings(ReadOrMadeSettings):
     """Of the test: how many predictions are drawn for each window. Scored are twenty that stand for them, centres
     of clusters; 20: those that are drawn."""
 
+    def fetch_command(self, location: str) -> str:
+        """`desp data` knows where the recordings come from."""
+        return f"desp data pedestrians --data-dir {shlex.quote(location)}"
+
     def __post_init__(self) -> None:
         require_setting(self.drawn >= 20, "drawn", "at least 20", self.drawn)
         require_setting(self.largest_scale >= 1, "largest_scale", "at least 1", self.largest_scale)

@@ -156,8 +156,8 @@ class Task(ABC):
     @cached_property
     def axes(self) -> dict[str, Any]:
         """How to draw a set: names of features, whether points join to a polygon, whether the first feature is an
-        image row, which grows downwards; `paths`, true where elements are paths, drawn by where they end. Where boxes
-        are among the features is told by the data's description."""
+        image row, which grows downwards; `paths`, true where elements are paths, drawn by where they end. Where
+        boxes are among the features is told by the data's description."""
         _, answers = self.scored_examples(0, self.protocol("quick"))[0]
         return default_axes(answers[0].shape[1])
 

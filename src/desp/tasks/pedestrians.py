@@ -190,7 +190,7 @@ class PedestriansTask(Task):
         return Evaluation(
             raw=self._scores(drawn[:, :kept], windows),
             returned=self._scores(returned, windows),
-            real_data=truth,
+            real_data={"collisions": truth["collisions"]},
             details=details,
             energy=energy,
         )
