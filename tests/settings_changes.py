@@ -129,6 +129,7 @@ def of_attention(part: str, network: str, encoder: str = "") -> Changes:
         f"{part}.layers": (2, network),
         f"{part}.heads": (4, network),
         f"{part}.fourier_frequencies": (3, f"{encoder}{network}"),
+        f"{part}.local_heads": (False, network),
     }
 
 

@@ -83,7 +83,7 @@ EXAMPLES: list[Any] = [
         pairs=True,
     ),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
-    AttentionSettings(hidden=6, layers=2, heads=3, fourier_frequencies=1),
+    AttentionSettings(hidden=6, layers=2, heads=3, fourier_frequencies=1, local_heads=False),
     ScalingEncoderSettings(),
     MLPEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier", layers=2, sigmoid=True),
     ConvEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),

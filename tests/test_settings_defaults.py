@@ -109,7 +109,14 @@ DEEP_SETS = {
     "pooling": "fspool",
     "divide_by_size": True,
 }
-ATTENTION = {"kind": "attention", "hidden": 128, "layers": 3, "heads": 4, "fourier_frequencies": 8}
+ATTENTION = {
+    "kind": "attention",
+    "hidden": 128,
+    "layers": 3,
+    "heads": 4,
+    "fourier_frequencies": 8,
+    "local_heads": True,
+}
 TRAINING = {
     "steps": 2000,
     "batch_size": 64,

@@ -75,7 +75,7 @@ def observed_input(value: Any, where: str, max_size: int) -> Float[Tensor, "n c"
     return as_batch(Windows.of([torch.cat([seen, still], dim=1)], max_size)).x[0]
 
 
-def futures(x: Float[Tensor, "*b n c"], y: Float[Tensor, "*b n 24"]) -> Float[Tensor, "*b n 12 2"]:
+def futures(x: Float[Tensor, "*#b n c"], y: Float[Tensor, "*#b n 24"]) -> Float[Tensor, "*b n 12 2"]:
     """The next positions that elements of sets stand for, in metres from the window's centre.
 
     Args:

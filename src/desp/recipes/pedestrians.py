@@ -25,8 +25,8 @@ def method() -> DenoiserSettings:
     """Futures of all people are denoised together, by attention among them; each with its own code."""
     return DenoiserSettings(
         encoder=MLPEncoderSettings(hidden=128, out=128, layers=3),
-        # Displacements do not repeat, and there are 24 of them.
-        network=AttentionSettings(hidden=128, layers=3, heads=4, fourier_frequencies=0),
+        # There are 24 displacements, which do not repeat, and by which people are not near each other.
+        network=AttentionSettings(hidden=128, layers=3, heads=4, fourier_frequencies=0, local_heads=False),
         # Positions of one path are so correlated that they are known at noise that hides single ones.
         p_mean=-0.4,
         sampler=EDMSettings(steps=12, temperature=0.85),
