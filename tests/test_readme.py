@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from desp.paper.tables import markdown_table, table_rows
-from desp.results import read_results
+from desp.results import read_baselines, read_results
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_python_example_runs_as_printed(
 
 def test_table_is_the_measured_one() -> None:
     (shown,) = re.findall(r"<!-- measured: .*? -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
-    measured = markdown_table(table_rows(read_results(ROOT / "results")))
+    measured = markdown_table(table_rows(read_results(ROOT / "results"), read_baselines(ROOT / "results")))
     assert shown == measured, "put the output of `desp tables --markdown` into the README"
 
 

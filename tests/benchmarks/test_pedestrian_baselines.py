@@ -49,4 +49,4 @@ def test_baselines_stand_beside_recipes(
     assert "Pedestrians, in metres" in shown
     assert shown.count("constant-velocity-turned") >= 5
     main(["tables", "--results", str(tmp_path), "--markdown"])
-    assert "eth, constant-velocity" in capsys.readouterr().out
+    assert "| eth | constant-velocity | energy_score |" in capsys.readouterr().out

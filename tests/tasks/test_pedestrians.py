@@ -1,6 +1,7 @@
 """Pedestrians: what is trained, validated and scored, and what baselines reach."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest

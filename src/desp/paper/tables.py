@@ -64,8 +64,9 @@ def markdown_table(rows: list[Row]) -> str:
         )
         ours = f"**{ours}** ± {spread}" if spread else f"**{ours}**"
         recipe, _, variant = recipe_label(row).partition(" ")
-        name = f"`{recipe}` {variant}".strip()
-        seeds = str(len(row["seeds"]))
+        # What needs no training is of no recipe and no seed.
+        name = row["system"] if row["recipe"] is None else f"`{recipe}` {variant}".strip()
+        seeds = str(len(row["seeds"]) or "")
         cells = (
             row["task"],
             name,
