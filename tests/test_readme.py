@@ -43,3 +43,13 @@ def test_own_encoder_example_runs() -> None:
     prediction = names["main"](steps=3)  # type: ignore[operator]
     assert len(prediction.sets) == 3
     assert all(points.shape[1] == 2 for points in prediction.sets)
+
+
+def test_pedestrians_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    source = (ROOT / "examples" / "pedestrians.py").read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "pedestrians"}
+    exec(compile(source, "pedestrians.py", "exec"), names)  # noqa: S102 - our own text
+    names["main"](steps=2)  # type: ignore[operator]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["predicted", "constant velocity"]
+    assert all(re.search(r"energy score \d+\.\d\d m, best of K \d+\.\d\d m$", line) for line in lines)
