@@ -1,4 +1,4 @@
-"""Where will they walk? Simulated people, trained on four places, tested on a fifth: python examples/pedestrians.py
+"""Where will they walk? Simulated people, trained on four places and tested on a fifth.
 
 Outputs are aligned with inputs: element i of a predicted set is the future of person i.
 """
