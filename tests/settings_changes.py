@@ -118,6 +118,7 @@ def of_edm(flow: str) -> Changes:
         "sampler.sigma_min": (0.1, flow),
         "sampler.rho": (3.0, flow),
         "sampler.churn": (0.3, "sets"),
+        "sampler.temperature": (0.5, "sets"),
         "sampler.cardinality": ("mode", "sets"),
     }
 
@@ -129,6 +130,7 @@ def of_attention(part: str, network: str, encoder: str = "") -> Changes:
         f"{part}.layers": (2, network),
         f"{part}.heads": (4, network),
         f"{part}.fourier_frequencies": (3, f"{encoder}{network}"),
+        f"{part}.local_heads": (False, network),
     }
 
 

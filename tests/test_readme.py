@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from desp.paper.tables import markdown_table, table_rows
-from desp.results import read_results
+from desp.results import read_baselines, read_results
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_python_example_runs_as_printed(
 
 def test_table_is_the_measured_one() -> None:
     (shown,) = re.findall(r"<!-- measured: .*? -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
-    measured = markdown_table(table_rows(read_results(ROOT / "results")))
+    measured = markdown_table(table_rows(read_results(ROOT / "results"), read_baselines(ROOT / "results")))
     assert shown == measured, "put the output of `desp tables --markdown` into the README"
 
 
@@ -43,3 +43,13 @@ def test_own_encoder_example_runs() -> None:
     prediction = names["main"](steps=3)  # type: ignore[operator]
     assert len(prediction.sets) == 3
     assert all(points.shape[1] == 2 for points in prediction.sets)
+
+
+def test_pedestrians_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    source = (ROOT / "examples" / "pedestrians.py").read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "pedestrians"}
+    exec(compile(source, "pedestrians.py", "exec"), names)  # noqa: S102 - our own text
+    names["main"](steps=2)  # type: ignore[operator]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["predicted", "constant velocity"]
+    assert all(re.search(r"energy score \d+\.\d\d m, best of K \d+\.\d\d m$", line) for line in lines)

@@ -57,6 +57,9 @@ def test_a_recorded_result_says_where_it_comes_from(path: Path) -> None:
     assert "evaluate" in result["evaluation"]["command"]
     for scoring in ("raw", "returned"):
         assert 0 < result["scores"][scoring]["score"] < 1
+    if result["table"] == "pedestrians":  # one future of many is known, so nothing says what a perfect model gets
+        assert result["real_data"].keys() == {"collisions"}
+        return
     real, ours = result["real_data"]["score"], result["scores"]["returned"]["score"]
     if metric_facts("score", result.get("metrics"))["direction"] == "higher":
         assert ours < real == 1

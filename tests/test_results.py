@@ -356,5 +356,7 @@ def test_a_recipe_may_belong_to_a_table_that_nobody_published(monkeypatch: pytes
     assert rows[-1]["table"] == "mine"
     assert "`outside-recipe`" in markdown_table(rows)
     assert get_table("mine").metrics == ("score",)
-    with pytest.raises(SettingsError, match=r"no table 'theirs'\. Known are: toy, mnist, clevr, celeba, mine"):
+    with pytest.raises(
+        SettingsError, match=r"no table 'theirs'\. Known are: toy, mnist, clevr, celeba, pedestrians, mine"
+    ):
         get_table("theirs")

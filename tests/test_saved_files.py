@@ -81,15 +81,43 @@ def test_a_saved_file_migrates_and_survives_json_from_then_on(path: Path) -> Non
     assert from_json(RunSettings, migrate_run(again)) == settings
 
 
-# Settings that came after schema 5, by where they are.
-LATER = {"clevr": {"scenes": 20_000}, "files": {"set_column": "set", "id_column": "id"}}
+# Settings that came after a file may have been saved, with the value that changes nothing.
+LATER = {
+    "scenes": 20_000,
+    "set_column": "set",
+    "id_column": "id",
+    "minutes": None,
+    "elements_per_batch": None,
+    "keep": "best",
+    "standardise_codes": False,
+    "with_maximum": False,
+    "temperature": 1.0,
+    "local_heads": True,
+}
+
+
+def named(values: Any, name: str) -> list[Any]:
+    """All values of settings of this name."""
+    if isinstance(values, list):
+        return [found for item in values for found in named(item, name)]
+    if not isinstance(values, dict):
+        return []
+    own = [values[name]] if name in values else []
+    return own + [found for item in values.values() for found in named(item, name)]
+
+
+def later_leaves(values: Any, settings: RunSettings) -> list[str]:
+    """Of settings that came after a file was saved."""
+    found = []
+    for name, value in LATER.items():
+        before, now = named(values, name), named(as_saved(settings), name)
+        found += [json.dumps(value)] * (len(now) - len(before))
+    return found
 
 
 def _leaves_lost(values: Any, settings: RunSettings) -> dict[str, int]:
     """How often a value occurs more, or less, than in the settings that are read from it."""
-    later = LATER.get(settings.task.kind, {})
-    added = {name: value for name, value in later.items() if name not in values["task"]}
-    wanted = Counter(RENAMED.get(leaf, leaf) for leaf in [*leaves(values), *leaves(added)])
+    wanted = Counter(RENAMED.get(leaf, leaf) for leaf in [*leaves(values), *later_leaves(values, settings)])
     wanted.subtract(leaves(as_saved(settings)))
     return {leaf: count for leaf, count in wanted.items() if count}
 
@@ -130,7 +158,8 @@ def test_no_value_of_a_saved_file_is_lost(path: Path) -> None:
         added = ADDED.get(settings.method.kind, {})
         assert not added.keys() & values["method"].keys()
         assert {name: getattr(settings.method, name) for name in added} == added
-        wanted = Counter(RENAMED.get(leaf, leaf) for leaf in [*leaves(values), *leaves(added)])
+        later = [*leaves(added), *later_leaves(values, settings)]
+        wanted = Counter(RENAMED.get(leaf, leaf) for leaf in [*leaves(values), *later])
         assert wanted + Counter([json.dumps(mode)]) == Counter(leaves(as_saved(settings)))
         return
     predictor = values["predictor"]

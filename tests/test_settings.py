@@ -35,6 +35,7 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     MnistSettings,
+    PedestriansSettings,
     PolygonsSettings,
     PooledLayersSettings,
     PyramidEncoderSettings,
@@ -54,7 +55,9 @@ from desp.settings import (
 )
 
 ZERO = RepresentationSettings(padding="zero")
-EDM = EDMSettings(steps=3, order=1, sigma_max=9.0, sigma_min=0.1, rho=1.0, churn=0.2, cardinality="mode")
+EDM = EDMSettings(
+    steps=3, order=1, sigma_max=9.0, sigma_min=0.1, rho=1.0, churn=0.2, temperature=0.7, cardinality="mode"
+)
 LANGEVIN = LangevinSettings(
     steps=7,
     stochastic_steps=3,
@@ -82,7 +85,7 @@ EXAMPLES: list[Any] = [
         pairs=True,
     ),
     PooledLayersSettings(hidden=7, layers=3, pooling="mean"),
-    AttentionSettings(hidden=6, layers=2, heads=3, fourier_frequencies=1),
+    AttentionSettings(hidden=6, layers=2, heads=3, fourier_frequencies=1, local_heads=False),
     ScalingEncoderSettings(),
     MLPEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier", layers=2, sigmoid=True),
     ConvEncoderSettings(hidden=7, out=5, standardise_codes=True, initialisation="xavier"),
@@ -242,6 +245,7 @@ EXAMPLES: list[Any] = [
     GivenSettings(held_out=True, path="somewhere"),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
     CelebaSettings(source="simulated", data_dir="somewhere", feature_noise=0.3, simulated_noise=0.4),
+    PedestriansSettings(source="simulated", data_dir="somewhere", scene="univ", largest_scale=1.2, drawn=50),
     ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),
     RunSettings(
         recipe="mine",

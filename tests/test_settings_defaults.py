@@ -31,6 +31,7 @@ from desp.settings import (
     MethodSettings,
     MLPEncoderSettings,
     MnistSettings,
+    PedestriansSettings,
     PolygonsSettings,
     PooledLayersSettings,
     PyramidEncoderSettings,
@@ -71,6 +72,7 @@ EDM = {
     "sigma_min": 0.002,
     "rho": 7.0,
     "churn": 0.0,
+    "temperature": 1.0,
     "cardinality": "sampled",
 }
 POOLED_LAYERS = {"kind": "pooled-layers", "hidden": 128, "layers": 2, "pooling": "softmax"}
@@ -118,7 +120,14 @@ DEEP_SETS = {
     "pooling": "fspool",
     "divide_by_size": True,
 }
-ATTENTION = {"kind": "attention", "hidden": 128, "layers": 3, "heads": 4, "fourier_frequencies": 8}
+ATTENTION = {
+    "kind": "attention",
+    "hidden": 128,
+    "layers": 3,
+    "heads": 4,
+    "fourier_frequencies": 8,
+    "local_heads": True,
+}
 TRAINING = {
     "steps": 2000,
     "minutes": None,
@@ -302,6 +311,14 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "data_dir": "",
         "feature_noise": 0.0,
         "simulated_noise": 0.7,
+    },
+    PedestriansSettings: {
+        "kind": "pedestrians",
+        "source": "files",
+        "data_dir": "",
+        "scene": "eth",
+        "largest_scale": 1.5,
+        "drawn": 160,
     },
     ClevrSettings: {
         "kind": "clevr",

@@ -57,7 +57,7 @@ FAMILIES: dict[type[Variant], set[str]] = {
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent", "labels"},
     EncoderSettings: {"scaling", "mlp", "conv", "pyramid", "resnet34", "sum-pooled-set", "fspool-set"},
-    TaskSettings: {"polygons", "digits", "files", "given", "mnist", "clevr", "celeba"},
+    TaskSettings: {"polygons", "digits", "files", "given", "mnist", "clevr", "celeba", "pedestrians"},
 }
 # They read an image at boxes, and take nothing else.
 OF_IMAGES = {"box-denoiser", "detector"}

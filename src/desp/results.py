@@ -11,12 +11,14 @@ from desp.metrics.base import split_key
 from desp.older_results import present_result
 from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.settings import RunSettings
-from desp.storage import read_object, write_json
+from desp.storage import make_folder, read_object, write_json
 
 Row = dict[str, Any]
 
 # Written by `make test-gpu` into the same folder; not a result.
 GPU_TESTS = "gpu-tests.json"
+# The folder beside results for what needs no training, such as constant velocity: not of recipes.
+BASELINES = "baselines"
 # By which protocol results are recorded.
 RECORDED = "full"
 
@@ -115,6 +117,45 @@ def _read(path: Path, *needed: str) -> dict[str, Any]:
     if missing:
         raise RunError(f"{path} is no result of desp: it has no {', '.join(missing)}. {again}")
     return result
+
+
+def write_baseline(folder: Path, result: dict[str, Any]) -> Path:
+    """Record what a baseline without training scored; an older result of the same table, task and system is
+    replaced.
+
+    Args:
+        folder: of results; baselines have a folder of their own in it.
+        result: `table`, `task`, `system`, `data`, `scores`, the `metrics` they are, and where they come from.
+    """
+    path = folder / BASELINES / f"{'-'.join(result[name] for name in ('table', 'task', 'system'))}.json"
+    make_folder(path.parent)
+    write_json(path, result)
+    return path
+
+
+def read_baselines(folder: Path) -> list[Row]:
+    """Table rows of the baselines that are recorded beside results.
+
+    Raises:
+        RunError: a file is damaged.
+    """
+    again = "Record it again, or remove it."
+    files = [read_object(path, again) for path in sorted((folder / BASELINES).glob("*.json"))]
+    return [
+        make_row(
+            result["table"],
+            result["task"],
+            result["system"],
+            metric,
+            scored="returned",
+            protocol="ours",
+            value=value,
+            data=result.get("data"),
+        )
+        | {key: metric_facts(metric, result.get("metrics"))[key] for key in ("unit", "direction")}
+        for result in files
+        for metric, value in result["scores"].items()
+    ]
 
 
 # -- what older files lack -------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from desp.settings import (
     BoxDenoiserSettings,
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoiserSettings,
     DescentSettings,
     DetectorSettings,
     EnergyDenoisingSettings,
@@ -107,6 +108,7 @@ def test_a_recipe_says_what_it_is(recipe: Recipe) -> None:
     kind = recipe.build().task.kind
     # As in the paper's tables.
     named = {"mnist": ["set-mnist"], "clevr": ["clevr-boxes", "clevr-state"], "celeba": ["all"]}
+    named["pedestrians"] = ["eth", "hotel", "univ", "zara1", "zara2"]
     assert recipe.task in named.get(kind, [kind])
 
 
@@ -119,6 +121,7 @@ def test_system_and_settings_agree(recipe: Recipe) -> None:
         "desp-infonce": ContrastiveSettings,
         "contrastive": ContrastiveSettings,
         "denoising": EnergyDenoisingSettings,
+        "denoiser": DenoiserSettings,
         "box-denoiser": BoxDenoiserSettings,
         "detector": DetectorSettings,
         "tspn": TSPNSettings,

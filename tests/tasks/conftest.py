@@ -24,6 +24,7 @@ from desp.settings import (
     FilesSettings,
     LangevinSettings,
     MnistSettings,
+    PedestriansSettings,
     PolygonsSettings,
     RepresentationSettings,
     SamplerSettings,
@@ -33,6 +34,7 @@ from desp.tasks.celeba import CelebaTask
 from desp.tasks.clevr import ClevrTask
 from desp.tasks.digits import DigitsTask
 from desp.tasks.mnist import SetMnistTask
+from desp.tasks.pedestrians import PedestriansTask
 from desp.tasks.polygons import PolygonsTask
 from tiny_clevr import write_tiny_clevr
 
@@ -164,6 +166,7 @@ def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
         (SetMnistTask, replace(few, test_examples=(7, 20), calibration_examples=6, validation_examples=6)),
         (ClevrTask, replace(few, test_examples=(5,), validation_examples=4)),
         (CelebaTask, replace(few, test_examples=(30,), validation_examples=9)),
+        (PedestriansTask, replace(few, test_examples=(6,), validation_examples=5)),
         (Task, few),
     ):
         monkeypatch.setattr(kind, "protocols", {"full": protocol, "quick": protocol})
@@ -225,6 +228,17 @@ def all_belong() -> Problem:
     return Problem(task, KnowingPredictor(inside, task.shape(None, True)[0], PRESENCE))
 
 
+def walks_on() -> Problem:
+    """Simulated walkers, and a predictor by which they walk on about as they did."""
+    task = make_task(PedestriansSettings(source="simulated", drawn=24))
+
+    def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+        around = 0.5 + 0.05 * torch.randn(*x.shape[:2], 24, generator=generator)
+        return torch.cat([around, x[..., -1:]], dim=-1)
+
+    return Problem(task, KnowingPredictor(draw, task.shape(None, True)[0], PRESENCE))
+
+
 @pytest.fixture
 def problem(request: pytest.FixtureRequest, few_tests: None, tmp_path: Path) -> Problem:
     """The problem that is asked for by name."""
@@ -244,6 +258,8 @@ def make_problem(request: pytest.FixtureRequest, tmp_path: Path) -> Problem:
         return remembering(write_examples(tmp_path / "data.jsonl"))
     if request.param == "celeba":
         return all_belong()
+    if request.param == "pedestrians":
+        return walks_on()
     if request.param == "clevr":
         return seen_before(write_tiny_clevr(tmp_path / "clevr", training=60))  # three of them for validation
     task = make_task(MnistSettings(data_dir=str(request.getfixturevalue("tiny_mnist"))))

@@ -16,7 +16,7 @@ from desp.tasks import EvaluationSetup, Task
 from desp.tasks.base import GeneratedTask
 
 every_task = pytest.mark.parametrize(
-    "problem", ["polygons", "digits", "files", "mnist", "clevr", "celeba"], indirect=True
+    "problem", ["polygons", "digits", "files", "mnist", "clevr", "celeba", "pedestrians"], indirect=True
 )
 
 

@@ -30,6 +30,8 @@ from desp.capture import CapturedCall
 from desp.data import PointTable, draw_digits, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.data.mnist import PIXELS, translate_points
+from desp.data.pedestrian_elements import augmented
+from desp.data.pedestrians import WindowTable, simulated_pedestrians
 from desp.data.simulated_items import simulated_pool
 from desp.errors import TrainingInterrupted
 from desp.scaling import FeatureScaling
@@ -321,9 +323,19 @@ def draw_items(generator: torch.Generator) -> Callable[[], Tensor]:
     return drawn
 
 
+def draw_walkers(generator: torch.Generator) -> Callable[[], Tensor]:
+    table = WindowTable(simulated_pedestrians("eth").training).to("cuda")
+
+    def drawn() -> Tensor:
+        batch = augmented(table.draw(16, generator), generator, 1.5)
+        return torch.cat([batch.x, batch.sets.elements], dim=2)
+
+    return drawn
+
+
 @pytest.mark.gpu
 @on_gpu
-@pytest.mark.parametrize("draw", [draw_points, draw_items])
+@pytest.mark.parametrize("draw", [draw_points, draw_items, draw_walkers])
 def test_batches_are_drawn_inside_a_capture(draw: Callable[[torch.Generator], Callable[[], Tensor]]) -> None:
     generator = torch.Generator(device="cuda")
     drawn, expected = draw(generator), []

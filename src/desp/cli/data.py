@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from desp.cli.common import bar, busy, number, parse
+from desp.cli.data_pedestrians import PedestriansArguments, check_pedestrians
 from desp.errors import SettingsError, TrainingInterrupted
 from desp.features.settings import FeatureSettings
 from desp.places import check_regular
@@ -23,6 +24,7 @@ EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data clevr --data-dir ~/data
   desp data celeba --data-dir ~/data
   desp data celeba --data-dir ~/data --features logits --folds 5
+  desp data pedestrians --data-dir ~/data
   desp data boxes instances.json --images photos --output boxes.jsonl --size 128
   desp data boxes Annotations --images JPEGImages --output boxes.jsonl --size 128
   desp data labels items.csv --output items.jsonl --set-column basket --label-columns first second
@@ -145,6 +147,7 @@ _Command = (
     | Annotated[_MnistArguments, _subcommand("fashion", "Fashion-MNIST: clothes")]
     | Annotated[_ClevrArguments, tyro.conf.subcommand("clevr")]
     | Annotated[_CelebaArguments, tyro.conf.subcommand("celeba")]
+    | Annotated[PedestriansArguments, tyro.conf.subcommand("pedestrians")]
     | Annotated[_BoxesArguments, tyro.conf.subcommand("boxes")]
     | Annotated[_LabelsArguments, tyro.conf.subcommand("labels")]
     | Annotated[_InspectArguments, tyro.conf.subcommand("inspect")]
@@ -167,6 +170,8 @@ def run(arguments: list[str]) -> None:
         _clevr(command)
     elif isinstance(command, _CelebaArguments):
         _celeba(command, arguments)
+    elif isinstance(command, PedestriansArguments):
+        check_pedestrians(command)
     elif isinstance(command, _LabelsArguments):
         _labels(command)
     elif isinstance(command, _BoxesArguments):

@@ -22,7 +22,8 @@ EXAMPLES = """  desp reproduce toy
   desp reproduce toy --recipes polygons-desp digits-desp --seeds 0
   desp reproduce mnist --data-dir ~/data --seeds 0
   desp reproduce clevr --generated --seeds 1 2
-  desp reproduce celeba --data-dir ~/data"""
+  desp reproduce celeba --data-dir ~/data
+  desp reproduce pedestrians --data-dir ~/data --seeds 0 --jobs 5"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class _ReproduceArguments:
     """
 
     table: Annotated[str, tyro.conf.Positional]
-    """Which table: toy, mnist, clevr or celeba; `desp recipes` lists their recipes."""
+    """Which table: toy, mnist, clevr, celeba or pedestrians; `desp recipes` lists their recipes."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds to run."""
     jobs: int = 1
@@ -51,7 +52,8 @@ class _ReproduceArguments:
     """Where the files of a table's dataset are, if it reads one; DESP_DATA does as well."""
     generated: bool = False
     """Generate data that recipes would read from files, where that is possible: scenes for clevr, simulated items
-    for celeba. Runs have `generated` in their names, results `generated` or `simulated`."""
+    for celeba, walkers for pedestrians. Runs have `generated` in their names, results `generated` or
+    `simulated`."""
     ablate: bool = True
     """Also make the S/T ablation of every run with stochastic steps."""
 

@@ -10,7 +10,7 @@ from desp.cli.evaluate import show_rows
 from desp.errors import RunError
 from desp.paper.tables import markdown_table, table_rows
 from desp.recipes import all_tables
-from desp.results import read_results
+from desp.results import read_baselines, read_results
 
 EXAMPLES = """  desp tables
   desp tables --all
@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> None:
             "`desp evaluate RUN --record DIR` fills one."
         )
     results = read_results(options.results)
-    rows = table_rows(results)
+    rows = table_rows(results, read_baselines(options.results))
     if options.json:
         print(json.dumps(rows, indent=2))
         return

@@ -115,7 +115,7 @@ class SetNetwork(ElementNetwork):
 
 def _make_layer(settings: PooledLayersSettings | AttentionSettings) -> nn.Module:
     if isinstance(settings, AttentionSettings):
-        return _AttentionLayer(settings.hidden, settings.heads)
+        return _AttentionLayer(settings.hidden, settings.heads, settings.local_heads)
     return _PooledLayer(settings.hidden, settings.pooling)
 
 
@@ -147,10 +147,10 @@ class _PooledLayer(nn.Module):
 class _AttentionLayer(nn.Module):
     """Self-attention and a feed-forward layer, both modulated by the condition (adaptive layer norm)."""
 
-    def __init__(self, hidden: int, heads: int) -> None:
+    def __init__(self, hidden: int, heads: int, local_heads: bool) -> None:
         super().__init__()
         self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.attention = SelfAttention(hidden, heads, local_heads=True)
+        self.attention = SelfAttention(hidden, heads, local_heads=local_heads)
         # Scale and shift start at the identity.
         self.from_code = nn.Linear(hidden, 4 * hidden)
         nn.init.zeros_(self.from_code.weight)

@@ -1,21 +1,22 @@
 """Tables from recorded results, with published numbers beside ours."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from desp.recipes import Table, all_recipes, all_tables
 from desp.results import Row, make_row, recipe_label, rows_of, variant_of
 
 
-def table_rows(results: list[dict[str, Any]]) -> list[Row]:
-    """All tables: every published cell, measured or not, and what only we measure.
+def table_rows(results: list[dict[str, Any]], baselines: Sequence[Row] = ()) -> list[Row]:
+    """All tables: every published cell, measured or not, and what only we measure; rows of `baselines` among them.
 
     Results of one recipe with other data or settings have rows of their own. Recipes of no table come at the end.
     """
     groups: dict[tuple[str, str | None], list[dict[str, Any]]] = defaultdict(list)
     for result in results:
         groups[result["recipe"], variant_of(result)].append(result)
-    measured = [row for group in groups.values() for row in rows_of(group)]
+    measured = [*(row for group in groups.values() for row in rows_of(group)), *baselines]
     done = {_cell(row) for row in measured if row["scored"] == "raw" and row["variant"] is None}
     tables = all_tables()
     left = [row for table in tables for row in _published_rows(table) if _cell(row) not in done]
@@ -63,8 +64,9 @@ def markdown_table(rows: list[Row]) -> str:
         )
         ours = f"**{ours}** ± {spread}" if spread else f"**{ours}**"
         recipe, _, variant = recipe_label(row).partition(" ")
-        name = f"`{recipe}` {variant}".strip()
-        seeds = str(len(row["seeds"]))
+        # What needs no training is of no recipe and no seed.
+        name = row["system"] if row["recipe"] is None else f"`{recipe}` {variant}".strip()
+        seeds = str(len(row["seeds"]) or "")
         cells = (
             row["task"],
             name,

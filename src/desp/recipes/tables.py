@@ -41,10 +41,11 @@ def register_table(table: Table) -> None:
 
 
 def all_tables() -> list[Table]:
-    """Every table that was registered, then those that only recipes name."""
+    """Every table that was registered, those with published numbers first; then those that only recipes name."""
     load_plugins()
     named = {item.table for item in all_recipes() if item.table is not None}
-    return [*_TABLES.values(), *(Table(name, name) for name in sorted(named - set(_TABLES)))]
+    registered = sorted(_TABLES.values(), key=lambda table: not table.published)
+    return [*registered, *(Table(name, name) for name in sorted(named - set(_TABLES)))]
 
 
 def get_table(name: str) -> Table:

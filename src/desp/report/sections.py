@@ -9,6 +9,7 @@ from desp.comparison.words import sentence, spread_verdict
 from desp.report import own_data
 from desp.report.aligned import aligned_tables
 from desp.report.figures.grid import case_grid, prediction_grid
+from desp.report.figures.paths import path_grid
 from desp.report.figures.plots import ablation_picture, calibration_picture, learning_curves
 from desp.report.figures.points import Axes2D
 from desp.report.folder import RunRecord
@@ -116,12 +117,26 @@ def _predictions(record: RunRecord) -> str:
     same = record.method is not None and record.method.deterministic
     if all("items" in item for item in examples):
         return subset_tables(examples, same)
+    if all("paths" in item for item in examples):
+        return _paths(examples)
     if all("elements" in item for item in examples):
         return aligned_tables(examples, same, own_data.cases_note(examples))
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     cases = own_data.cases_note(examples)
     note += f"{' ' + cases if cases else ''}{_ENERGIES if _has_energy(record) else ''}</p>"
     return note + picture(prediction_grid(samples), description, _scale_note(samples), "wide")
+
+
+def _paths(examples: list[dict[str, Any]]) -> str:
+    """A panel for each input, with the paths of all its elements."""
+    note = (
+        "<p class='note'>One panel for each input: where everybody was, up to the dot, then where they went, and "
+        "thin lines for where they were predicted to go. Each prediction is of all people together.</p>"
+    )
+    count = len(examples[0]["paths"]["samples"])
+    description = f"Observed, true and {count} predicted paths of all people for {len(examples)} inputs."
+    caption = "Observed paths are dark, true futures blue, predictions orange; in metres."
+    return note + picture(path_grid(examples), description, caption, "wide")
 
 
 def _scale_note(samples: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@ import torch
 
 from desp.errors import SettingsError
 from desp.metrics.base import describe
-from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
@@ -17,7 +16,7 @@ from desp.runs.folder import LoadedRun, RunFolder, differences
 from desp.runs.judge import Comparison, compare, verdict_of
 from desp.runs.log import read_log, training_words, validations
 from desp.runs.provenance import provenance
-from desp.runs.shown import chosen_cases, drawing_axes, rounded, shown_values
+from desp.runs.shown import chosen_cases, drawing_axes, paths_of, rounded, shown_values
 from desp.sets import SetBatch
 from desp.settings import SCHEMA, Distance, to_json
 from desp.storage import without_nonfinite, write_json
@@ -173,12 +172,13 @@ def changed_settings(folder: RunFolder) -> list[str]:
     return differences(to_json(same), to_json(settings), words) + folder.irregularities()
 
 
-def sample_run(folder: RunFolder, samples: int = 6) -> None:
+def sample_run(folder: RunFolder, samples: int | None = None) -> None:
     """Predict sets for the task's examples and write them to ``samples.json``, with one more chain for each
-    example to animate."""
+    example to animate; as many as the task shows, if no number is given."""
     run = folder.open()
     task = run.task
-    examples = [_shown(run, example, samples) for example in task.shown_examples(run.seed)]
+    count = task.shown_predictions if samples is None else samples
+    examples = [_shown(run, example, count) for example in task.shown_examples(run.seed)]
     values = {"task": task.name, "one_answer": task.one_answer, "axes": drawing_axes(run), "examples": examples}
     write_json(folder.samples_file, values)
 
@@ -186,11 +186,12 @@ def sample_run(folder: RunFolder, samples: int = 6) -> None:
 def _shown(run: LoadedRun, example: ShownExample, samples: int) -> dict[str, Any]:
     prediction = run.predictor.predict_one(example.x, samples, seed=run.seed)
     shown = shown_values(run, example, prediction.sets, prediction.energies)
-    return {**shown, "chain": _chain(run.predictor, example, run.seed)}
+    return {**shown, "chain": _chain(run, example)}
 
 
-def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[str, Any]:
+def _chain(run: LoadedRun, example: ShownExample) -> dict[str, Any]:
     """Some 60 frames of one chain, start and end among them, all rows drawn."""
+    predictor, seed = run.predictor, run.seed
     x = example.x.unsqueeze(0).to(predictor.device)
     code, presence = predictor.encode(x), predictor.given_presence(x)
     generator = make_generator(seed, "shown chain", device=predictor.device)
@@ -202,7 +203,11 @@ def _chain(predictor: SetPredictor, example: ShownExample, seed: int) -> dict[st
     features, scaling = predictor.shape.features, predictor.shape.scaling
     shown = info.trajectory[kept, 0]
     energies = predictor.raw_energy(code.expand(len(kept), *code.shape[1:]), shown)
-    columns = predictor.shape.description.columns_to_draw(features)
-    drawn = scaling.unscale(shown[..., :features])[..., columns]
+    drawn = scaling.unscale(shown[..., :features])
+    if run.task.axes.get("paths"):
+        everyone = example.x.expand(len(kept), *example.x.shape)
+        drawn = paths_of(run, everyone, drawn).future[..., -1, :].to(shown.device)
+    else:
+        drawn = drawn[..., predictor.shape.description.columns_to_draw(features)]
     rows = torch.cat([drawn, shown[..., features:]], dim=-1).cpu()
     return {"frames": [rounded(frame) for frame in rows], "steps": kept, "energies": energies.tolist()}

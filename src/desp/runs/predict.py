@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def predict_file(
     )
     base = Path() if is_image(inputs) else folder_of(inputs)
     predicted = [
-        _predicted(run, item, base, prediction, best=best)
+        _written(run, _predicted(run, item, base, prediction, best=best))
         for item, prediction in zip(given, predictions, strict=True)
     ]
     if draw is not None:
@@ -180,6 +180,11 @@ def _predicted(run: LoadedRun, given: _Input, base: Path, prediction: Prediction
     boxes = bool(run.predictor.shape.description.boxes)
     confidence = [round(share, 4) for share in prediction.presence[0].tolist()] if boxes else None
     return PredictedInput(given, image, prediction.sets, [None], confidence)
+
+
+def _written(run: LoadedRun, item: PredictedInput) -> PredictedInput:
+    """With sets as the task writes them."""
+    return replace(item, sets=run.task.written_sets(item.given.written, item.given.x, item.sets))
 
 
 def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: Draw) -> None:

@@ -21,7 +21,7 @@ from desp.errors import DataError, DespError
 from desp.predictor import DataShape
 from desp.runs.folder import LoadedRun
 from desp.sets import presence_mask
-from desp.tasks.base import ShownExample, default_axes
+from desp.tasks.base import Paths, ShownExample, default_axes
 
 # Of an image in samples.json, in pixels: five of them take some 200 kB.
 LONGEST_SIDE = 128
@@ -36,6 +36,8 @@ def drawing_axes(run: LoadedRun) -> dict[str, Any]:
 
     No data are read: a user's own may be gone when a run predicts.
     """
+    if run.task.axes.get("paths"):
+        return run.task.axes
     shape, own = run.predictor.shape, run.settings.task.own_data
     columns = shape.description.columns_to_draw(shape.features)
     axes = default_axes(shape.features, shape.description.feature_columns) if own else run.task.axes
@@ -76,6 +78,8 @@ def shown_values(
     run: LoadedRun, example: ShownExample, sets: Sequence[Tensor], energies: Float[Tensor, " k"]
 ) -> dict[str, Any]:
     """An input with its true sets and K predicted ones, as JSON values; columns are in the order of pictures."""
+    if run.task.axes.get("paths"):
+        return _shown_paths(run, example, sets, energies)
     shape = run.predictor.shape
     columns = shape.description.columns_to_draw(shape.features)
     return {
@@ -89,6 +93,36 @@ def shown_values(
             for item, energy in zip(sets, energies, strict=True)
         ],
     }
+
+
+def _shown_paths(
+    run: LoadedRun, example: ShownExample, sets: Sequence[Tensor], energies: Float[Tensor, " k"]
+) -> dict[str, Any]:
+    """Elements as paths, whole for pictures of their own; drawn as elements, where they end."""
+    x = example.x[presence_mask(example.x)]
+    true, predicted = ([paths_of(run, x, item) for item in each] for each in (example.truth, sets))
+    return {
+        "label": example.label,
+        "input": example.input,
+        "paths": {
+            "observed": [rounded(path) for path in true[0].observed],
+            "truth": [[rounded(path) for path in item.future] for item in true],
+            "samples": [[rounded(path) for path in item.future] for item in predicted],
+        },
+        "truth": [rounded(item.future[:, -1]) for item in true],
+        "samples": [
+            {"set": rounded(item.future[:, -1]), "energy": float(energy)}
+            for item, energy in zip(predicted, energies, strict=True)
+        ],
+    }
+
+
+def paths_of(run: LoadedRun, x: Tensor, elements: Tensor) -> Paths:
+    """What elements stand for, of a task whose axes say that they are paths."""
+    found = run.task.paths(x.cpu(), elements.cpu())
+    if found is None:
+        raise TypeError(f"the task '{run.task.name}' draws paths, but gives none")
+    return found
 
 
 def _input_to_draw(run: LoadedRun, x: Tensor) -> dict[str, Any]:

@@ -46,7 +46,8 @@ class EDMSampler(Sampler):
     ) -> Chain:
         """Steps from noise; where presence is known, that of `start` says which elements there are."""
         mask, sigmas = noise_mask(start, self.known_presence), sigma_schedule(self.settings)
-        u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, sigmas[0], generator)
+        first = self.settings.temperature * sigmas[0]
+        u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, first, generator)
         flow = ProbabilityFlow(value_and_grad, code, mask, self.sigma_data)
         return from_symmetric(u), self._steps(flow, u, sigmas, generator)
 

@@ -68,6 +68,9 @@ from desp.settings.tasks import FilesSettings as FilesSettings
 from desp.settings.tasks import GivenSettings as GivenSettings
 from desp.settings.tasks import MnistDataset as MnistDataset
 from desp.settings.tasks import MnistSettings as MnistSettings
+from desp.settings.tasks import PedestrianScene as PedestrianScene
+from desp.settings.tasks import PedestrianSource as PedestrianSource
+from desp.settings.tasks import PedestriansSettings as PedestriansSettings
 from desp.settings.tasks import PolygonsSettings as PolygonsSettings
 from desp.settings.tasks import TaskSettings as TaskSettings
 from desp.settings.training import TrainingSettings as TrainingSettings

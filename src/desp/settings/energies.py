@@ -188,6 +188,9 @@ class AttentionSettings(EnergySettings):
     """Sine and cosine of each feature with 1 to so many periods over a length of 4: the network sees c_in times
     the set, and at low noise data in [-1, 1] become [-2, 2] (c_in = 1 / sigma_data = 2); 0: none. What repeats,
     such as positions of pixels, is learned fast with them."""
+    local_heads: bool = True
+    """All heads but the first look at near elements more than at far ones. Elements of dozens of features are all
+    far from each other while there is noise, and such heads would see nothing but the element itself."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "heads")

@@ -114,9 +114,12 @@ class EDMSettings(SamplerSettings):
     noise raises sigma to (1 + churn) sigma; 0: deterministic, the probability-flow ODE."""
     cardinality: Literal["sampled", "mode"] = "sampled"
     """Where the cardinality is predicted: sampled from p(n | x), or its mode, where only one can be right."""
+    temperature: float = 1.0
+    """Factor on the initial noise. Below 1, sets are nearer to the most usual ones, and less diverse than the
+    data. With churn, the noise that is added later stays what it is."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "steps", "rho")
+        require_positive(self, "steps", "rho", "temperature")
         require_setting(
             0 < self.sigma_min < self.sigma_max, "sigma_min", "above 0, below sigma_max", self.sigma_min
         )

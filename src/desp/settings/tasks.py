@@ -12,6 +12,8 @@ MnistDataset = Literal["mnist", "fashion"]
 ClevrSource = Literal["files", "generated"]
 ClevrTarget = Literal["boxes", "state", "objects"]
 CelebaSource = Literal["files", "simulated"]
+PedestrianSource = Literal["files", "simulated"]
+PedestrianScene = Literal["eth", "hotel", "univ", "zara1", "zara2"]
 
 
 @dataclass(frozen=True)
@@ -252,3 +254,31 @@ class CelebaSettings(ReadOrMadeSettings):
 
     def __post_init__(self) -> None:
         require_not_negative(self, "feature_noise", "simulated_noise")
+
+
+@TaskSettings.register("pedestrians", "desp.tasks.pedestrians:PedestriansTask")
+@dataclass(frozen=True)
+class PedestriansSettings(ReadOrMadeSettings):
+    """Everybody's next 12 positions from their last 8, at 2.5 frames a second; the set has an element for each
+    person, all futures together."""
+
+    made: ClassVar[str] = "simulated"
+    source: PedestrianSource = "files"
+    """files: recordings of ETH and UCY. simulated: walkers with goals who avoid each other."""
+    scene: PedestrianScene = "eth"
+    """The scene that is left out of training, and tested on; of simulated walkers, one of five layouts."""
+    largest_scale: float = 1.5
+    """Augmentation: lengths of training windows are multiplied by a random factor of at most this, and at least
+    its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and
+    mirrored at random."""
+    drawn: int = 160
+    """Of the test: how many predictions are drawn for each window. Scored are twenty that stand for them, centres
+    of clusters; 20: those that are drawn."""
+
+    def fetch_command(self, location: str) -> str:
+        """`desp data` knows where the recordings come from."""
+        return f"desp data pedestrians --data-dir {shlex.quote(location)}"
+
+    def __post_init__(self) -> None:
+        require_setting(self.drawn >= 20, "drawn", "at least 20", self.drawn)
+        require_setting(self.largest_scale >= 1, "largest_scale", "at least 1", self.largest_scale)

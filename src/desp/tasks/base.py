@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -71,6 +72,19 @@ class ShownExample:
     reasons: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Paths:
+    """Elements as paths in the plane, where they are that.
+
+    Attributes:
+        observed: (..., N, S, 2), where each was, as the input tells.
+        future: (..., N, T, 2), where each goes, as the set tells.
+    """
+
+    observed: Float[Tensor, "*b n s 2"]
+    future: Float[Tensor, "*b n t 2"]
+
+
 def shown_example(label: str, example: Example) -> ShownExample:
     """An example to show; a small input as numbers beside it."""
     x, answers = example
@@ -96,6 +110,8 @@ class Task(ABC):
     set_column: str = "set"
     id_column: str = "id"
     """Columns of files with inputs to predict for that are no part of them; the id is told with predictions."""
+    shown_predictions: int = 6
+    """How many predictions for an input a report shows."""
 
     @abstractmethod
     def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor | None]:
@@ -117,6 +133,22 @@ class Task(ABC):
         """
         return read_input(value, shape.input_kind, shape.input_shape, folder, where)
 
+    def written_sets(self, value: Any, x: Tensor, sets: list[Tensor]) -> list[Tensor]:
+        """Predicted sets as a file holds them: as they are, unless a task overrides it.
+
+        Args:
+            value: the input as it was written.
+            x: the same as `read_input` gave it.
+            sets: what was predicted for it.
+        """
+        del value, x
+        return sets
+
+    def paths(self, x: Tensor, elements: Tensor) -> Paths | None:
+        """The paths that elements (..., N, D) of sets stand for; None where they are none."""
+        del x, elements
+        return None
+
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Inputs with all their valid sets, never trained on: what `evaluate` uses by default."""
         raise NotImplementedError(f"The task '{self.name}' gives neither examples to score nor scores of its own.")
@@ -128,7 +160,8 @@ class Task(ABC):
     @cached_property
     def axes(self) -> dict[str, Any]:
         """How to draw a set: names of features, whether points join to a polygon, whether the first feature is an
-        image row, which grows downwards. Where boxes are among the features is told by the data's description."""
+        image row, which grows downwards; `paths`, true where elements are paths, drawn by where they end. Where
+        boxes are among the features is told by the data's description."""
         _, answers = self.scored_examples(0, self.protocol("quick"))[0]
         return default_axes(answers[0].shape[1])
 

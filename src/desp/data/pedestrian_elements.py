@@ -1,0 +1,174 @@
+"""People as elements: what is known of each of them, and where they go, seen from where they walk.
+
+Each person has a frame of their own: it begins at the last observed position and its first axis points where the
+person was walking. So what is learned in one direction holds in all, and each element also has what surrounds it.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from desp.data.base import Batch
+from desp.data.pedestrian_windows import OBSERVED, PREDICTED, Windows
+from desp.errors import DataError
+from desp.sets import SetBatch
+from desp.tensors import as_numbers
+
+NEIGHBOURS = 8
+"""How many of the nearest others an element tells of."""
+OF_NEIGHBOUR = 5
+"""Position and velocity relative to one's own, and whether there is one."""
+
+# Columns of an input element; presence comes after them.
+HISTORY = slice(0, 2 * (OBSERVED - 1))
+PLACE, HEADING = slice(HISTORY.stop, HISTORY.stop + 2), slice(HISTORY.stop + 2, HISTORY.stop + 4)
+AROUND = slice(HEADING.stop, HEADING.stop + OF_NEIGHBOUR * NEIGHBOURS)
+INPUTS, OUTPUTS = AROUND.stop, 2 * PREDICTED
+
+# Metres within which who stands still has no direction of walking.
+STILL = 0.01
+
+
+def as_batch(windows: Windows) -> Batch:
+    """Inputs (B, N, 59) and sets (B, N, 24), aligned: element i of a set is the future of person i.
+
+    An input element has the seven positions before the last one in the person's own frame; the last position
+    relative to the mean of all and the direction of walking, both in the window's frame; and of the nearest others
+    position and velocity relative to one's own, in one's own frame; then presence. An element of a set has the
+    twelve next positions in the person's own frame, less those of walking on at the last velocity.
+    """
+    paths, mask = windows.paths, windows.mask
+    last = paths[:, :, OBSERVED - 1]
+    heading = _heading(paths)
+    own = _into(heading.unsqueeze(2), paths - last.unsqueeze(2))  # (B, N, 20, 2)
+    count = mask.sum(dim=1).clamp(min=1).view(-1, 1, 1)
+    place = last - (last * mask.unsqueeze(-1)).sum(dim=1, keepdim=True) / count
+    around = _neighbours(last, last - paths[:, :, OBSERVED - 2], heading, mask)
+    x = torch.cat([own[:, :, : OBSERVED - 1].flatten(2), place, heading, around.flatten(2)], dim=-1)
+    y = own[:, :, OBSERVED:] - _walked_on(-own[:, :, OBSERVED - 2])
+    present = mask.unsqueeze(-1)
+    return Batch(SetBatch(x * present, mask).with_presence(), SetBatch(y.flatten(2) * present, mask))
+
+
+def observed_input(value: Any, where: str, max_size: int) -> Float[Tensor, "n c"]:
+    """The input of one window, from everybody's observed positions.
+
+    Args:
+        value: [[[x, y], ...], ...], eight positions of each person.
+        where: names the place in messages.
+        max_size: N, to which it is padded.
+
+    Raises:
+        DataError: it is something else, or there are too many people.
+    """
+    wanted = f"{where}: expected {OBSERVED} positions [x, y] of each person, [[[x, y], ...], ...]"
+    seen = as_numbers(value, wanted).float()
+    if seen.dim() != 3 or seen.shape[1:] != (OBSERVED, 2) or not seen.isfinite().all():
+        raise DataError(f"{wanted}, got shape {tuple(seen.shape)}, or numbers that are not finite.")
+    if not 1 <= len(seen) <= max_size:
+        raise DataError(f"{where}: expected 1 to {max_size} people, got {len(seen)}.")
+    still = seen[:, -1:].expand(-1, PREDICTED, -1)  # inputs do not see it
+    return as_batch(Windows.of([torch.cat([seen, still], dim=1)], max_size)).x[0]
+
+
+def futures(x: Float[Tensor, "*#b n c"], y: Float[Tensor, "*#b n 24"]) -> Float[Tensor, "*b n 12 2"]:
+    """The next positions that elements of sets stand for, in metres from the window's centre.
+
+    Args:
+        x: inputs, as `as_batch` makes them.
+        y: elements of sets, without presence.
+    """
+    own = y.unflatten(-1, (PREDICTED, 2)) + _walked_on(velocity(x))
+    return _out_of(x[..., HEADING].unsqueeze(-2), own) + x[..., PLACE].unsqueeze(-2)
+
+
+def pasts(x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n 8 2"]:
+    """The observed positions of each person, in metres from the window's centre."""
+    own = F.pad(x[..., HISTORY].unflatten(-1, (OBSERVED - 1, 2)), (0, 0, 0, 1))
+    return _out_of(x[..., HEADING].unsqueeze(-2), own) + x[..., PLACE].unsqueeze(-2)
+
+
+def velocity(x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n 2"]:
+    """Of the last observed step, in metres a frame, in each person's own frame."""
+    return -x[..., HISTORY.stop - 2 : HISTORY.stop]
+
+
+def turned(x: Float[Tensor, "*b n c"], angle: Float[Tensor, "*b n"]) -> Float[Tensor, "*b n 24"]:
+    """Elements of sets in which everybody walks on at the last velocity, turned by an angle."""
+    direction, own = torch.stack([angle.cos(), angle.sin()], dim=-1), velocity(x)
+    return _walked_on(_out_of(direction, own) - own).flatten(-2)
+
+
+def augmented(batch: Batch, generator: torch.Generator, largest_scale: float) -> Batch:
+    """Windows turned by any angle, mirrored or not, and with all lengths scaled, at random.
+
+    Args:
+        batch: of `as_batch`, on the generator's device.
+        generator: of the changes.
+        largest_scale: by which lengths are multiplied or divided at most; 1: not at all.
+    """
+    x, y, device = batch.x, batch.sets.elements, batch.x.device
+    chance = torch.rand(3, len(x), 1, 1, generator=generator, device=device)
+    angle, mirror = 2 * math.pi * chance[0], torch.where(chance[1] < 0.5, 1.0, -1.0)
+    scale = torch.exp(math.log(largest_scale) * (2 * chance[2] - 1))
+    flip = torch.cat([torch.ones_like(mirror), mirror], dim=-1)  # (B, 1, 2): the second axis changes its sign
+    spin = torch.cat([angle.cos(), angle.sin()], dim=-1)
+    place = _out_of(spin, x[..., PLACE] * flip) * scale
+    heading = _out_of(spin, x[..., HEADING] * flip)
+    there = x[..., AROUND].unflatten(-1, (NEIGHBOURS, OF_NEIGHBOUR))
+    of_neighbour = torch.cat([flip, flip], dim=-1).unsqueeze(2) * scale.unsqueeze(2)
+    around = torch.cat([there[..., :-1] * of_neighbour, there[..., -1:]], dim=-1).flatten(-2)
+    history = x[..., HISTORY] * flip.repeat(1, 1, OBSERVED - 1) * scale
+    changed = torch.cat([history, place, heading, around, x[..., -1:]], dim=-1)
+    elements = y * flip.repeat(1, 1, PREDICTED) * scale
+    return Batch(changed, SetBatch(elements, batch.sets.mask))
+
+
+def _heading(paths: Float[Tensor, "b n 20 2"]) -> Float[Tensor, "b n 2"]:
+    """Unit vectors from the first to the last observed position; along the first axis for who stands still."""
+    way = paths[:, :, OBSERVED - 1] - paths[:, :, 0]
+    length = way.norm(dim=-1, keepdim=True)
+    ahead = torch.zeros_like(way)
+    ahead[..., 0] = 1
+    return torch.where(length > STILL, way / length.clamp(min=STILL), ahead)
+
+
+def _neighbours(
+    last: Float[Tensor, "b n 2"],
+    step: Float[Tensor, "b n 2"],
+    heading: Float[Tensor, "b n 2"],
+    mask: Bool[Tensor, "b n"],
+) -> Float[Tensor, "b n k 5"]:
+    """Of the nearest others position and velocity relative to one's own, in one's own frame, and 1; else zeros."""
+    offset = last.unsqueeze(1) - last.unsqueeze(2)  # (B, N, N, 2): from i to j
+    speed = step.unsqueeze(1) - step.unsqueeze(2)
+    others = mask.unsqueeze(1) & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
+    distance = offset.norm(dim=-1).masked_fill(~others, torch.inf)
+    short = max(0, NEIGHBOURS - mask.shape[1])
+    nearest = F.pad(distance, (0, short), value=torch.inf).topk(NEIGHBOURS, dim=-1, largest=False)
+    there = nearest.values.isfinite().unsqueeze(-1)
+    chosen = nearest.indices.clamp(max=mask.shape[1] - 1).unsqueeze(-1).expand(-1, -1, -1, 2)
+    seen = [_into(heading.unsqueeze(2), item.gather(2, chosen)) for item in (offset, speed)]
+    return torch.cat([*seen, torch.ones_like(seen[0][..., :1])], dim=-1) * there
+
+
+def _walked_on(step: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b 12 2"]:
+    """Displacements of walking on by the same step in every frame."""
+    times = torch.arange(1, PREDICTED + 1, device=step.device, dtype=step.dtype)
+    return step.unsqueeze(-2) * times.unsqueeze(-1)
+
+
+def _out_of(direction: Tensor, vector: Tensor) -> Tensor:
+    """Vectors (..., 2) of frames whose first axis is `direction`, in the frame that it is given in."""
+    cos, sin = direction.unbind(-1)
+    first, second = vector.unbind(-1)
+    return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1)
+
+
+def _into(direction: Tensor, vector: Tensor) -> Tensor:
+    """The inverse of `_out_of`."""
+    return _out_of(direction * direction.new_tensor([1.0, -1.0]), vector)

@@ -1,0 +1,77 @@
+"""Windows of recordings: the paths of all people who are there from the first to the last of twenty frames."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from desp.data.pedestrian_files import Rows
+
+OBSERVED, PREDICTED = 8, 12
+FRAMES = OBSERVED + PREDICTED
+
+
+@dataclass(frozen=True)
+class Windows:
+    """M windows of up to N people.
+
+    Attributes:
+        paths: (M, N, 20, 2) positions in metres; zero where there is nobody.
+        mask: (M, N), who is there.
+    """
+
+    paths: Float[Tensor, "m n 20 2"]
+    mask: Bool[Tensor, "m n"]
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    @classmethod
+    def of(cls, paths: Sequence[Float[Tensor, "_ 20 2"]], max_size: int | None = None) -> "Windows":
+        """Windows of any numbers of people, padded to the largest or to `max_size`."""
+        size = max([max_size or 1, *map(len, paths)])
+        padded, mask = torch.zeros(len(paths), size, FRAMES, 2), torch.zeros(len(paths), size, dtype=torch.bool)
+        for number, window in enumerate(paths):
+            padded[number, : len(window)], mask[number, : len(window)] = window, True
+        return cls(padded, mask)
+
+    def at(self, places: Tensor | slice) -> "Windows":
+        """Some of them."""
+        return Windows(self.paths[places], self.mask[places])
+
+    def ragged(self) -> list[Float[Tensor, "_ 20 2"]]:
+        """The paths of each window, absent people left out."""
+        return [paths[mask] for paths, mask in zip(self.paths, self.mask, strict=True)]
+
+
+def windows_of(rows: Rows) -> list[Float[Tensor, "_ 20 2"]]:
+    """All windows of a recording in which somebody is there throughout, by time; people by their number.
+
+    A window is twenty frames that follow each other at the recording's usual distance. Who is missing in one of
+    them is left out.
+    """
+    frames, at = np.unique(rows[:, 0], return_inverse=True)
+    people, who = np.unique(rows[:, 1], return_inverse=True)
+    places = np.full((len(people), len(frames), 2), np.nan)
+    places[who, at] = rows[:, 2:]
+    if len(frames) < FRAMES:
+        return []
+    usual = np.median(np.diff(frames))
+    found = []
+    for first in range(len(frames) - FRAMES + 1):
+        window = places[:, first : first + FRAMES]
+        there = np.isfinite(window).all(axis=(1, 2))
+        even = frames[first + FRAMES - 1] - frames[first] == usual * (FRAMES - 1)
+        if there.any() and even:
+            found.append(torch.from_numpy(window[there]).float())
+    return found
+
+
+def split_in_time(rows: Rows, share: float) -> tuple[Rows, Rows]:
+    """The first part of a recording, and the last `share` of its frames: no window lies in both."""
+    frames = np.unique(rows[:, 0])
+    border = frames[min(int(len(frames) * (1 - share)), len(frames) - 1)]
+    return rows[rows[:, 0] < border], rows[rows[:, 0] >= border]

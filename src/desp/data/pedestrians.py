@@ -1,0 +1,108 @@
+"""Windows of pedestrians, in which one scene is left out of training and tested on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from desp.data.base import Batch
+from desp.data.pedestrian_elements import as_batch
+from desp.data.pedestrian_files import (
+    CHECKSUMS,
+    SCENES,
+    Rows,
+    check_recordings,
+    pedestrian_folder,
+    read_recording,
+)
+from desp.data.pedestrian_windows import Windows, split_in_time, windows_of
+from desp.data.simulated_walkers import LAYOUTS, simulated_recording
+from desp.sets import SetBatch
+from desp.settings import PedestrianScene
+
+VALIDATION_SHARE = 0.15
+"""Of the frames of each training recording: its last ones."""
+
+
+@dataclass(frozen=True)
+class PedestrianData:
+    """Windows as aligned inputs and sets.
+
+    Attributes:
+        training: of all recordings but those of the scene that is left out, without their last frames.
+        validation: of these last frames.
+        test: of the scene that is left out.
+        data_label: what the data are.
+        checksum: of the recordings; None of simulated ones.
+    """
+
+    training: Batch
+    validation: Batch
+    test: Batch
+    data_label: str
+    checksum: str | None = None
+
+    @property
+    def max_size(self) -> int:
+        """How many people there are at most."""
+        return self.test.sets.max_size
+
+
+def load_pedestrians(scene: PedestrianScene, data_dir: str | Path | None = None) -> PedestrianData:
+    """The recordings of ETH and UCY, split for a scene.
+
+    Raises:
+        DataError: recordings are missing, or are not the published ones.
+    """
+    folder = pedestrian_folder(data_dir)
+    checksum = check_recordings(folder)
+    recordings = {name: read_recording(folder / name) for name in CHECKSUMS}
+    return _split(recordings, SCENES[scene], "ETH/UCY", checksum)
+
+
+def simulated_pedestrians(scene: PedestrianScene) -> PedestrianData:
+    """Simulated walkers in five layouts, split in the same way."""
+    recordings = {name: simulated_recording(name) for name in LAYOUTS}
+    return _split({str(name): rows for name, rows in recordings.items()}, (scene,), "simulated walkers")
+
+
+def _split(
+    recordings: dict[str, Rows], left_out: tuple[str, ...], label: str, checksum: str | None = None
+) -> PedestrianData:
+    training, validation, test = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
+    for name, rows in recordings.items():
+        if name in left_out:
+            test += windows_of(rows)
+            continue
+        first, last = split_in_time(rows, VALIDATION_SHARE)
+        training += windows_of(first)
+        validation += windows_of(last)
+    size = max(map(len, training + validation + test))
+    batches = [as_batch(Windows.of(part, size)) for part in (training, validation, test)]
+    return PedestrianData(batches[0], batches[1], batches[2], label, checksum)
+
+
+def some_of(batch: Batch, count: int | None) -> Batch:
+    """So many windows, evenly spaced in time, as neighbours are nearly the same; all if there are not more."""
+    if count is None or len(batch.x) <= count:
+        return batch
+    places = torch.linspace(0, len(batch.x) - 1, count).long()
+    return Batch(batch.x[places], SetBatch(batch.sets.elements[places], batch.sets.mask[places]))
+
+
+@dataclass(frozen=True)
+class WindowTable:
+    """Windows to draw training batches from, on one device."""
+
+    batch: Batch
+
+    def to(self, device: torch.device | str) -> "WindowTable":
+        """Move all tensors to `device`."""
+        return WindowTable(Batch(self.batch.x.to(device), self.batch.sets.to(device)))
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
+        """Draw windows with replacement; no shape depends on what is drawn, so it can be captured."""
+        x, sets = self.batch.x, self.batch.sets
+        chosen = torch.randint(len(x), (batch_size,), generator=generator, device=x.device)
+        x, elements, mask = (item.index_select(0, chosen) for item in (x, sets.elements, sets.mask))
+        return Batch(x, SetBatch(elements, mask))

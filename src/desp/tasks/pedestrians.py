@@ -1,0 +1,227 @@
+"""Where will they walk? The next positions of all people of a scene together, from their last ones."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import torch
+from accelerate import Accelerator
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.data.arrays import Example
+from desp.data.base import Batch, BatchSource, DeviceSource
+from desp.data.pedestrian_elements import INPUTS, OUTPUTS, augmented, futures, observed_input, pasts, turned
+from desp.data.pedestrians import (
+    PedestrianData,
+    WindowTable,
+    load_pedestrians,
+    simulated_pedestrians,
+    some_of,
+)
+from desp.errors import DataError
+from desp.metrics import Metric
+from desp.metrics.joint_paths import ENERGY_SCORE, PATH_METRICS, path_scores
+from desp.predictor import DataShape
+from desp.predictor.representatives import representatives
+from desp.randomness import make_generator
+from desp.scaling import FeatureScaling
+from desp.sets import presence_mask
+from desp.settings import DataDescription, PedestriansSettings, Scaled, TrainingSettings
+from desp.tasks.base import SHOWN, Paths, ShownExample, Task
+from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
+
+PREDICTIONS = 20
+# Of the random turn of each person, in degrees.
+TURN = 25.0
+# Displacements are scaled so that so many standard deviations on either side of 0 become [0, 1].
+DEVIATIONS = 2.0
+WINDOWS_AT_ONCE = 256
+
+Baseline = Literal["constant-velocity", "constant-velocity-turned"]
+BASELINES: tuple[Baseline, ...] = ("constant-velocity", "constant-velocity-turned")
+
+
+class PedestriansTask(Task):
+    """Score: the energy score of twenty predictions of all people of a window together, in metres."""
+
+    name = "pedestrians"
+    metrics = (Metric("score", 1.0, "lower", f"energy score: {ENERGY_SCORE.text}"), *PATH_METRICS)
+    shown_predictions = PREDICTIONS
+    protocols = MappingProxyType(
+        {
+            "full": replace(FULL, validation_examples=400),
+            "quick": replace(QUICK, test_examples=(100,), validation_examples=100),
+        }
+    )
+
+    def __init__(self, settings: PedestriansSettings, seed: int = 0) -> None:
+        del seed
+        self.settings = settings
+        self.axes = {"names": ["x (m)", "y (m)"], "closed": False, "row_first": False, "paths": True}
+
+    @property
+    def data_label(self) -> str:  # type: ignore[override]
+        """Simulated walkers, or the recordings."""
+        return self.data.data_label
+
+    @cached_property
+    def data(self) -> PedestrianData:
+        """All windows; made when first needed, so that predicting does not need them."""
+        if self.settings.source == "simulated":
+            return simulated_pedestrians(self.settings.scene)
+        return load_pedestrians(self.settings.scene, self.settings.data_dir)
+
+    def fingerprint(self) -> str | None:
+        """The checksum of the recordings."""
+        return self.data.checksum
+
+    def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor]:
+        """An element for each person, of input and set."""
+        size = max_size or self.data.max_size
+        if size != self.data.max_size:
+            raise DataError(
+                f"Windows have up to {self.data.max_size} people, but representation.max_size is {max_size}. "
+                "Leave it out."
+            )
+        present = self.data.training.sets.mask
+        x, y = self.data.training.x[present], self.data.training.sets.elements[present]
+        wide = (DEVIATIONS * y.std(dim=0, correction=0)).clamp(min=1e-3).tolist()
+        scaled = FeatureScaling(tuple(-value for value in wide), tuple(2 * value for value in wide))
+        shape = DataShape(
+            (size, INPUTS + 1),
+            OUTPUTS,
+            size,
+            scaled if scaling else FeatureScaling.identity(OUTPUTS),
+            "set",
+            DataDescription(aligned=True, position=((OUTPUTS - 2, OUTPUTS),)),
+        )
+        mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
+        mean[-1], deviation[-1] = 0.0, 1.0  # presence stays what it is
+        return shape, torch.stack([mean, deviation])
+
+    def source(
+        self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
+    ) -> BatchSource:
+        """Training windows at random, turned, mirrored and scaled, on the training device."""
+        del shape
+        return DeviceSource(
+            WindowTable(self.data.training).to(accelerator.device).draw,
+            training.batch_size,
+            seed,
+            accelerator.device,
+            accelerator.process_index,
+            augment=partial(augmented, largest_scale=self.settings.largest_scale),
+        )
+
+    def scored_windows(self, protocol: Protocol) -> Batch:
+        """Windows of the scene that is left out."""
+        return some_of(self.data.test, protocol.test_examples[0])
+
+    def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
+        """Test windows with what came after them."""
+        del seed
+        windows = self.scored_windows(protocol)
+        return [(x, (y,)) for x, y in zip(windows.x, windows.sets.to_ragged(), strict=True)]
+
+    def shown_examples(self, seed: int) -> list[ShownExample]:
+        """Test windows with most people, each from another part of the recording."""
+        del seed
+        windows, count = self.data.test, len(self.data.test.x)
+        parts = torch.arange(count).tensor_split(min(SHOWN, count))
+        chosen = [int(part[windows.sets.sizes[part].argmax()]) for part in parts]
+        truth = windows.sets.to_ragged()
+        return [
+            ShownExample(f"{self.settings.scene}, window {number + 1}", None, windows.x[number], [truth[number]])
+            for number in chosen
+        ]
+
+    def paths(self, x: Tensor, elements: Tensor) -> Paths:
+        """Where people were, and where they go, in metres from the window's centre."""
+        return Paths(pasts(x), futures(x, elements))
+
+    def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
+        """Everybody's last eight positions, [[[x, y], ...], ...] in metres, 0.4 seconds apart.
+
+        Raises:
+            DataError: it is something else, or there are more people than the predictor knows.
+        """
+        del folder
+        return observed_input(value, where, shape.max_size)
+
+    def written_sets(self, value: Any, x: Tensor, sets: list[Tensor]) -> list[Tensor]:
+        """Everybody's next twelve positions, x and y of each, in the coordinates of the input."""
+        people, origin = x[presence_mask(x)], torch.tensor(value)[:, -1].mean(dim=0)
+        return [(futures(people, item.cpu()) + origin).flatten(1) for item in sets]
+
+    def validation_batch(self, seed: int, count: int) -> Batch:
+        """Windows at the end of training recordings, which are not trained on."""
+        del seed
+        return some_of(self.data.validation, count)
+
+    def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
+        """The energy score of twenty samples."""
+        drawn, _ = self._draw(setup, examples.x, PREDICTIONS, "validation chains")
+        return self._scores(drawn, examples)["energy_score"]
+
+    def evaluate(self, setup: EvaluationSetup) -> Evaluation:
+        """Scores of all test windows: raw, of twenty samples; returned, of twenty predictions that stand for all
+        that were drawn. Of the true paths, what does not compare them with themselves."""
+        windows = self.scored_windows(setup.protocol)
+        # What is deterministic gives the same answer every time.
+        same = (setup.sampler or setup.predictor.method_settings).deterministic
+        count = 1 if same else self.settings.drawn
+        drawn, energy = self._draw(setup, windows.x, count, "test chains")
+        kept = min(PREDICTIONS, count)
+        setup.tell("scoring", len(windows.x), len(windows.x))
+        returned = representatives(drawn.flatten(2), kept).unflatten(2, drawn.shape[2:])
+        truth = self._scores(futures(windows.x, windows.sets.elements).unsqueeze(1), windows)
+        details = {
+            "windows": len(windows.x),
+            "people": int(windows.sets.sizes.sum()),
+            "samples": kept,
+            "drawn": count,
+            "training_windows": len(self.data.training.x),
+        }
+        return Evaluation(
+            raw=self._scores(drawn[:, :kept], windows),
+            returned=self._scores(returned, windows),
+            real_data={"collisions": truth["collisions"]},
+            details=details,
+            energy=energy,
+        )
+
+    def baseline_scores(self, baseline: Baseline, protocol: Protocol) -> dict[str, float]:
+        """Scores of walking on at the last velocity: as it is, or with a random turn for each person, K = 20."""
+        windows = self.scored_windows(protocol)
+        x = windows.x.unsqueeze(1)
+        if baseline == "constant-velocity-turned":
+            x = x.expand(-1, PREDICTIONS, -1, -1)
+            turns = torch.randn(x.shape[:3], generator=make_generator("turns", self.settings.scene))
+            elements = turned(x, math.radians(TURN) * turns)
+        else:
+            elements = x.new_zeros(*x.shape[:3], OUTPUTS)
+        return self._scores(futures(x, elements), windows)
+
+    def _scores(self, predicted: Float[Tensor, "b k n 12 2"], windows: Batch) -> dict[str, float]:
+        scores = path_scores(predicted, futures(windows.x, windows.sets.elements), windows.sets.mask)
+        return {"score": scores["energy_score"], **scores}
+
+    def _draw(
+        self, setup: EvaluationSetup, x: Tensor, samples: int, name: str
+    ) -> tuple[Float[Tensor, "b k n 12 2"], float]:
+        """Positions of sampled predictions, on the CPU, zero where there is nobody; and their mean energy."""
+        predictor, found, energies = setup.predictor, [], []
+        for first in range(0, len(x), WINDOWS_AT_ONCE):
+            some = x[first : first + WINDOWS_AT_ONCE].cpu()
+            setup.tell("predicting", first, len(x))
+            code, raw = setup.sample([some], samples, name, first)
+            elements = predictor.shape.scaling.unscale(raw[..., :OUTPUTS]).cpu()
+            paths = futures(some.unsqueeze(1), elements.unflatten(0, (len(some), samples)))
+            found.append(paths * presence_mask(some)[:, None, :, None, None])
+            energies.append(predictor.raw_energy(code, raw, samples).cpu())
+        return torch.cat(found), float(torch.cat(energies).mean())

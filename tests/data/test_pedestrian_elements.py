@@ -1,0 +1,143 @@
+"""People as elements: nothing is lost, nothing depends on the direction, and changes of windows are exact."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.data.base import Batch
+from desp.data.pedestrian_elements import (
+    AROUND,
+    HEADING,
+    HISTORY,
+    INPUTS,
+    NEIGHBOURS,
+    OF_NEIGHBOUR,
+    OUTPUTS,
+    PLACE,
+    as_batch,
+    augmented,
+    futures,
+    observed_input,
+    pasts,
+    turned,
+)
+from desp.data.pedestrian_windows import FRAMES, OBSERVED, Windows
+from desp.errors import DataError
+
+
+def random_windows(sizes: tuple[int, ...] = (3, 1, 12), seed: int = 0) -> Windows:
+    """People who walk at random."""
+    generator = torch.Generator().manual_seed(seed)
+    steps = [0.3 * torch.randn(size, FRAMES, 2, generator=generator) for size in sizes]
+    return Windows.of(
+        [5 * torch.rand(len(item), 1, 2, generator=generator) + item.cumsum(dim=1) for item in steps]
+    )
+
+
+def centred(windows: Windows) -> Tensor:
+    """Positions from the mean of the last observed ones."""
+    last = windows.paths[:, :, OBSERVED - 1]
+    centres = torch.stack([rows[mask].mean(dim=0) for rows, mask in zip(last, windows.mask, strict=True)])
+    return windows.paths - centres.view(-1, 1, 1, 2)
+
+
+def close(batch: Batch, other: Batch) -> None:
+    torch.testing.assert_close(batch.x, other.x, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(batch.sets.elements, other.sets.elements, rtol=1e-4, atol=1e-5)
+
+
+def test_paths_come_back_from_elements() -> None:
+    windows = random_windows()
+    batch = as_batch(windows)
+    assert batch.x.shape == (3, 12, INPUTS + 1)
+    assert batch.sets.elements.shape == (3, 12, OUTPUTS)
+    assert torch.equal(batch.x[..., -1] > 0.5, windows.mask)
+    seen, ahead = centred(windows)[:, :, :OBSERVED], centred(windows)[:, :, OBSERVED:]
+    torch.testing.assert_close(pasts(batch.x)[windows.mask], seen[windows.mask])
+    torch.testing.assert_close(futures(batch.x, batch.sets.elements)[windows.mask], ahead[windows.mask])
+
+
+def test_who_walks_straight_on_has_zeros_and_looks_ahead() -> None:
+    step = torch.tensor([[0.3, 0.4], [-0.6, 0.0]])
+    paths = torch.arange(FRAMES).view(1, -1, 1) * step.unsqueeze(1)
+    batch = as_batch(Windows.of([paths]))
+    torch.testing.assert_close(batch.sets.elements, torch.zeros(1, 2, OUTPUTS), rtol=0, atol=1e-5)
+    torch.testing.assert_close(batch.x[0, :, HEADING], torch.tensor([[0.6, 0.8], [-1.0, 0.0]]))
+    before = batch.x[0, :, HISTORY].unflatten(-1, (OBSERVED - 1, 2))
+    torch.testing.assert_close(before[:, -1], torch.tensor([[-0.5, 0.0], [-0.6, 0.0]]))
+
+
+def test_who_stands_still_looks_along_the_first_axis() -> None:
+    batch = as_batch(Windows.of([torch.ones(1, FRAMES, 2)]))
+    assert batch.x[0, 0, HEADING].tolist() == [1, 0]
+    assert bool(batch.x.isfinite().all())
+
+
+def test_neighbours_are_the_nearest_others_in_ones_own_frame() -> None:
+    ahead = torch.arange(FRAMES).float()
+    places = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, -1.0]])  # all walk upwards
+    paths = places.unsqueeze(1) + torch.stack([torch.zeros(FRAMES), ahead], dim=1)
+    around = as_batch(Windows.of([paths], 5)).x[0, :, AROUND].unflatten(-1, (NEIGHBOURS, OF_NEIGHBOUR))
+    torch.testing.assert_close(around[0, :2], torch.tensor([[-1.0, 0, 0, 0, 1], [0, -2.0, 0, 0, 1]]))
+    assert around[0, 2:].abs().sum() == 0
+    assert around[3:].abs().sum() == 0
+
+
+def test_nothing_but_place_and_heading_depends_on_the_direction() -> None:
+    windows = random_windows()
+    turn = torch.tensor([[math.cos(1.0), math.sin(1.0)], [-math.sin(1.0), math.cos(1.0)]])
+    first, second = (
+        as_batch(windows),
+        as_batch(Windows(windows.paths @ turn + 7 * windows.mask[..., None, None], windows.mask)),
+    )
+    for part in (HISTORY, AROUND):
+        torch.testing.assert_close(first.x[..., part], second.x[..., part], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(first.sets.elements, second.sets.elements, rtol=1e-4, atol=1e-4)
+    assert (first.x[..., HEADING] - second.x[..., HEADING]).abs().max() > 0.1
+
+
+def test_changed_windows_are_those_of_changed_paths() -> None:
+    windows, scale = random_windows(), 1.4
+    found = augmented(as_batch(windows), torch.Generator().manual_seed(1), scale)
+    chance = torch.rand(3, 3, 1, 1, generator=torch.Generator().manual_seed(1))
+    angle, mirrored = 2 * math.pi * chance[0].flatten(), chance[1].flatten() >= 0.5
+    assert mirrored.any()
+    assert not mirrored.all()
+    turn = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()], dim=1).view(3, 1, 2, 2)
+    flips = torch.where(mirrored, -1.0, 1.0).view(3, 1, 1)
+    paths = windows.paths * torch.stack([torch.ones(3, 1, 1), flips], dim=-1)
+    factors = scale ** (2 * chance[2].view(3, 1, 1, 1) - 1)
+    assert bool(((factors > 1 / scale) & (factors < scale)).all())
+    close(found, as_batch(Windows(factors * (paths @ turn), windows.mask)))
+
+
+def test_without_a_scale_lengths_stay() -> None:
+    batch = as_batch(random_windows())
+    found = augmented(batch, torch.Generator().manual_seed(0), 1.0)
+    torch.testing.assert_close(found.x[..., PLACE].norm(dim=-1), batch.x[..., PLACE].norm(dim=-1))
+    torch.testing.assert_close(found.sets.elements.abs(), batch.sets.elements.abs())
+
+
+def test_turns() -> None:
+    batch = as_batch(random_windows())
+    assert turned(batch.x, torch.zeros(3, 12)).abs().max() == 0
+    last = pasts(batch.x)[..., -2:, :]
+    step = last[..., 1, :] - last[..., 0, :]
+    left = futures(batch.x, turned(batch.x, torch.full((3, 12), math.pi / 2)))
+    quarter = torch.stack([-step[..., 1], step[..., 0]], dim=-1)
+    torch.testing.assert_close(left[..., 2, :], last[..., 1, :] + 3 * quarter, rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_as_they_are_written() -> None:
+    windows = random_windows((3,))
+    seen = windows.paths[0, :, :OBSERVED].tolist()
+    found = observed_input(seen, "line 1", 5)
+    assert found.shape == (5, INPUTS + 1)
+    torch.testing.assert_close(found[:3], as_batch(windows).x[0])
+    for wrong in (seen[0], [path[:4] for path in seen], [], "here", [[[float("nan"), 0.0]] * OBSERVED]):
+        with pytest.raises(DataError, match="line 1"):
+            observed_input(wrong, "line 1", 5)
+    with pytest.raises(DataError, match="1 to 2 people, got 3"):
+        observed_input(seen, "line 1", 2)

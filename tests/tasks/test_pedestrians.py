@@ -1,0 +1,153 @@
+"""Pedestrians: what is trained, validated and scored, and what baselines reach."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from desp.data.pedestrian_elements import OUTPUTS, futures, pasts
+from desp.data.pedestrian_windows import OBSERVED
+from desp.errors import DataError
+from desp.metrics.joint_paths import path_scores
+from desp.predictor import SetPredictor
+from desp.sets import SetBatch, presence_mask
+from desp.settings import PedestriansSettings, RepresentationSettings, TrainingSettings
+from desp.tasks import EvaluationSetup
+from desp.tasks.pedestrians import BASELINES, PREDICTIONS, PedestriansTask
+from desp.training.device import make_accelerator
+
+
+@pytest.fixture(scope="module")
+def task() -> PedestriansTask:
+    return PedestriansTask(PedestriansSettings(source="simulated", scene="zara1", drawn=40))
+
+
+def predictor_of(task: PedestriansTask, knowing: Any, deviation: float) -> SetPredictor:
+    """Knows all windows; predicts the truth with noise, by so many of its units."""
+    data, shape = task.data, task.shape(None, True)[0]
+    known = torch.cat([part.x for part in (data.validation, data.test)])
+    sets = [part.sets for part in (data.validation, data.test)]
+    elements = torch.cat([item.elements for item in sets])
+
+    def draw(x: Tensor, generator: torch.Generator) -> Tensor:
+        found = (x.unsqueeze(1) == known).flatten(2).all(dim=2).float().argmax(dim=1)
+        padded = predictor.pad_sets(SetBatch(elements[found], presence_mask(x)))
+        padded[..., :OUTPUTS] += deviation * torch.randn(padded[..., :OUTPUTS].shape, generator=generator)
+        return padded
+
+    predictor = knowing(draw, shape, RepresentationSettings())
+    return predictor  # type: ignore[no-any-return]
+
+
+def test_who_knows_the_future_is_perfect_and_noise_costs(task: PedestriansTask, knowing: Any) -> None:
+    protocol = task.protocol("quick")
+    exact, noisy = (
+        task.evaluate(EvaluationSetup(predictor_of(task, knowing, deviation), 0, 3, protocol))
+        for deviation in (0.0, 0.1)
+    )
+    for scores in (exact.raw, exact.returned):
+        assert scores["joint_ade"] == pytest.approx(0, abs=1e-4)
+        assert scores["score"] == scores["energy_score"] == pytest.approx(0, abs=1e-4)
+        assert scores["collisions"] == pytest.approx(exact.real_data["collisions"])
+    assert noisy.raw["joint_ade"] > 0.02
+    assert noisy.returned["joint_ade"] < noisy.raw["joint_ade"]  # centres lose some of the noise
+    assert noisy.details["samples"] == PREDICTIONS
+    assert noisy.details["drawn"] == 40
+
+
+def test_only_samples_are_scored_where_no_more_are_drawn(knowing: Any) -> None:
+    task = PedestriansTask(PedestriansSettings(source="simulated", scene="zara1", drawn=20))
+    found = task.evaluate(EvaluationSetup(predictor_of(task, knowing, 0.1), 0, 3, task.protocol("quick")))
+    assert found.raw == found.returned
+
+
+def test_validation_prefers_the_better_predictor(task: PedestriansTask, knowing: Any) -> None:
+    batch = task.validation_batch(0, 6)
+    near, far = (
+        task.validation_score(
+            EvaluationSetup(predictor_of(task, knowing, noise), 0, 2, task.protocol("full")), batch
+        )
+        for noise in (0.01, 0.3)
+    )
+    assert 0 < near < far
+
+
+def test_no_window_is_in_two_parts(task: PedestriansTask) -> None:
+    parts = [
+        {tuple(row.flatten().tolist()) for row in part.x}
+        for part in (task.data.training, task.data.validation, task.data.test)
+    ]
+    assert all(parts)
+    assert not parts[0] & parts[1]
+    assert not parts[0] & parts[2]
+    assert not parts[1] & parts[2]
+
+
+def test_baselines_walk_on(task: PedestriansTask) -> None:
+    windows = task.data.test
+    plain, spread = (task.baseline_scores(name, task.protocol("full")) for name in BASELINES)
+    truth, seen = futures(windows.x, windows.sets.elements), pasts(windows.x)
+    step = seen[..., -1, :] - seen[..., -2, :]
+    ahead = seen[..., -1:, :] + step.unsqueeze(-2) * torch.arange(1, 13).view(-1, 1)
+    expected = path_scores(ahead.unsqueeze(1), truth, windows.sets.mask)
+    assert {name: plain[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert plain["joint_ade"] == plain["ade"] == plain["score"]
+    assert spread["joint_ade"] < spread["ade"]
+    assert spread["ade"] > plain["ade"]
+    assert spread == task.baseline_scores("constant-velocity-turned", task.protocol("full"))
+
+
+def test_scaled_displacements_have_the_deviation_that_denoising_expects(task: PedestriansTask) -> None:
+    shape, statistics = task.shape(None, True)
+    training = task.data.training
+    scaled = 2 * shape.scaling.scale(training.sets.elements[training.sets.mask]) - 1
+    torch.testing.assert_close(scaled.square().mean(dim=0).sqrt(), torch.full((OUTPUTS,), 0.5), rtol=0.1, atol=0.0)
+    assert statistics.shape == (2, shape.input_shape[1])
+    assert statistics[:, -1].tolist() == [0, 1]
+    assert shape.aligned
+    with pytest.raises(DataError, match=r"representation.max_size is 3. Leave it out"):
+        task.shape(3, True)
+
+
+def test_training_batches_are_changed_windows(task: PedestriansTask) -> None:
+    training = TrainingSettings(batch_size=7)
+    source = task.source(task.shape(None, True)[0], training, 0, make_accelerator("cpu", training, None))
+    batch = next(source.batches(0))
+    assert batch.x.shape[0] == 7
+    assert torch.equal(batch.x, next(source.batches(0)).x)
+    known = {round(float(row), 3) for row in task.data.training.x.flatten(1).sum(dim=1)}
+    assert any(round(float(row), 3) not in known for row in batch.x.flatten(1).sum(dim=1))
+    assert torch.equal(batch.sets.mask, presence_mask(batch.x))
+
+
+def test_inputs_and_predictions_are_positions(task: PedestriansTask) -> None:
+    shape = task.shape(None, True)[0]
+    paths = [
+        [[5 + 0.3 * frame, 2.0] for frame in range(OBSERVED)],
+        [[1.0, 0.5 * frame] for frame in range(OBSERVED)],
+    ]
+    x = task.read_input(paths, "line 1", Path(), shape)
+    (written,) = task.written_sets(paths, x, [torch.zeros(2, OUTPUTS)])
+    expected = torch.tensor([[5 + 0.3 * 8, 2.0], [1.0, 0.5 * 8]])
+    torch.testing.assert_close(written[:, :2], expected, rtol=1e-4, atol=1e-4)
+    assert written.shape == (2, 24)
+    assert math.isclose(float(written[1, -1]), 0.5 * 19, rel_tol=1e-4)
+
+
+def test_shown_windows_are_full_ones(task: PedestriansTask) -> None:
+    shown = task.shown_examples(0)
+    assert len(shown) == 5
+    sizes = [int(presence_mask(item.x).sum()) for item in shown]
+    assert max(sizes) == int(task.data.test.sets.sizes.max())
+    paths = task.paths(shown[0].x[presence_mask(shown[0].x)], shown[0].truth[0])
+    assert paths.observed.shape == (sizes[0], 8, 2)
+    assert paths.future.shape == (sizes[0], 12, 2)
+
+
+def test_data_say_what_they_are(task: PedestriansTask) -> None:
+    assert task.data_label == "simulated walkers"
+    assert task.settings.data_name == "simulated"
+    assert task.fingerprint() is None
