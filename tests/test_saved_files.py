@@ -32,7 +32,7 @@ RUNS = sorted((ROOT / "tests/golden/runs").glob("*/settings.json"))
 # Trained with replay, which was removed.
 REPLAY = sorted((ROOT / "results/robust/until-80-replay").glob("*.json"))
 ALL = sorted((ROOT / "results").rglob("*.json"))
-RESULTS = [path for path in ALL if path not in REPLAY and '"settings": {' in path.read_text()]
+RESULTS = [path for path in ALL if path not in REPLAY and "settings" in json.loads(path.read_text())]
 each_file = pytest.mark.parametrize(
     "path", [*RUNS, *RESULTS], ids=lambda path: str(path.relative_to(ROOT).with_suffix(""))
 )

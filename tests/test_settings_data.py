@@ -59,7 +59,7 @@ def test_the_command_that_fetches_data_can_be_pasted() -> None:
 def test_names_of_columns_are_different_and_as_many_as_features() -> None:
     described = DataDescription(input_columns=("age", "colour=red"), feature_columns=("x", "y"))
     described.check_features(2)
-    with pytest.raises(SettingsError, match="feature_columns must be as many names as an element has features, 3"):
+    with pytest.raises(SettingsError, match="feature_columns must be as many as an element has features, 3"):
         described.check_features(3)
     for names in (("a", "a"), ("a", "")):
         with pytest.raises(SettingsError, match="names that are not empty, each once"):
