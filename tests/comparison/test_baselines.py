@@ -94,6 +94,21 @@ def test_aligned_labels_are_carried_over_to_the_matching_items() -> None:
     assert bool(same.any())
 
 
+def test_aligned_items_match_in_standardised_units() -> None:
+    """The unit of an input's feature changes nothing."""
+    (problem,) = choose_problems(("groups",))
+    known, tests = parts(problem, 400, 20)
+    units = torch.ones(known.inputs.shape[-1])
+    units[0], units[1] = 1e3, 1e-3
+    found = []
+    for unit in (torch.ones_like(units), units):
+        first, second = (replace(item, inputs=item.inputs * unit) for item in (known, tests))
+        kind = problem.input_kind(first)
+        found.append(nearest_neighbours(ruler_of(problem, first), kind, first, second, SAMPLES, 0))
+    assert torch.equal(found[0].samples.elements, found[1].samples.elements)
+    assert torch.equal(found[0].samples.mask, found[1].samples.mask)
+
+
 def test_too_few_sets_of_a_size_are_an_error() -> None:
     (problem,) = choose_problems(("groups",))
     known, tests = parts(problem, 20, 5)

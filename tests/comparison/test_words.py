@@ -8,7 +8,8 @@ from desp.comparison.words import compared_words, sentence, share, sizes_words, 
 
 
 def system(score: float, verdict: str | None = None, right: float = 1.0) -> dict[str, Any]:
-    return {"energy_score": score, "right_size": right} | ({"verdict": verdict} if verdict else {})
+    scores = {"energy_score": score, "best_error": 2 * score, "right_size": right}
+    return scores | ({"verdict": verdict} if verdict else {})
 
 
 def test_a_clear_win_names_neighbours_and_the_mlp_once() -> None:
@@ -18,15 +19,17 @@ def test_a_clear_win_names_neighbours_and_the_mlp_once() -> None:
         "random": system(0.3, "clearly better"),
         "mlp": system(0.05, "clearly better"),
     }
-    expected = "clearly better than nearest neighbours (energy score 0.031 against 0.081) and an MLP (0.05)"
-    assert compared_words(systems) == expected
+    assert compared_words(systems) == (
+        "clearly better than nearest neighbours (energy score 0.031 against 0.081) and an MLP (error of the best "
+        "answer 0.062 against 0.1)"
+    )
 
 
 def test_random_sets_are_named_only_where_they_are_not_worse() -> None:
     systems = {"desp": system(0.3), "knn": system(0.2, "worse"), "random": system(0.301, "tie")}
     assert compared_words(systems) == (
-        "clearly worse than nearest neighbours (energy score 0.3 against 0.2), no different from random training "
-        "sets (0.301)"
+        "clearly worse than nearest neighbours (energy score 0.3 against 0.2), not clearly better or worse "
+        "than random training sets (0.301)"
     )
 
 

@@ -101,8 +101,6 @@ def test_padding() -> None:
     windows = Windows.of(paths, 4)
     assert windows.paths.shape == (2, 4, FRAMES, 2)
     assert windows.mask.sum(dim=1).tolist() == [2, 1]
-    assert [len(item) for item in windows.ragged()] == [2, 1]
-    assert len(windows.at(slice(1, 2))) == 1
 
 
 def test_the_scene_that_is_left_out_is_the_test(recordings: Path) -> None:

@@ -104,7 +104,8 @@ def evaluation(**replaced: Any) -> dict[str, Any]:
     row = {"recipe": "custom", "metric": "score", "value": 0.5, "direction": "lower", "seeds": [0]}
     ranks = {"inputs": 200, "samples": 9, "histogram": [0.6 / 5] * 5 + [0.4 / 5] * 5, "p_value": 0.3}
     result = {"comparison": comparison, "verdict": verdict, **replaced}
-    rows = [row, {**row, "metric": "energy_score", "value": 0.1, "verdict": "only in its section"}]
+    compared = {"metric": "energy_score", "value": 0.1, "compared": True, "verdict": "only in its section"}
+    rows = [row, {**row, **compared}]
     return {"rows": rows, "details": {"calibration": ranks}, "result": result, **shown(features)}
 
 
@@ -161,6 +162,15 @@ def test_no_two_categories_look_the_same(drawn: list[Figure]) -> None:
     assert len(looks) == 14
 
 
+def test_categories_with_commas_and_dollars_in_their_names(drawn: list[Figure]) -> None:
+    names = ["chair, red", "$cost^$", "chair"]
+    features = [X, Y, kind(2, *names)]
+    own_sets_picture(shown(features, example(features)))
+    (legend,) = drawn[0].legends
+    assert [item.get_text() for item in legend.get_texts()] == names
+    drawn[0].savefig(io.BytesIO())  # a formula would be parsed here
+
+
 def test_an_image_or_a_set_stands_beside_its_row(drawn: list[Figure]) -> None:
     from PIL import Image
 
@@ -189,7 +199,7 @@ def test_the_page_begins_with_the_verdict_and_all_systems(make_run: MakeRun) -> 
     assert "Clearly better than <b>nearest neighbours</b>; sizes right in 75%." in said
     for name in ("This model", "Nearest neighbours", "Random training sets", "MLP"):
         assert f"<dt>{name}</dt>" in html
-    assert "± 0.02, the model is no different" in said  # two standard errors
+    assert "± 0.02, the model is not clearly different" in said  # two standard errors
     assert "0.200" not in said.partition("Beside simpler ways")[0]
     assert f"{MINUS}0.200 ± 0.02" in said  # the model less neighbours, paired
     assert "only in its section" not in html

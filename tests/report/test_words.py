@@ -278,8 +278,8 @@ def test_provenance_has_every_fact_beside_its_name(whole_page: str) -> None:
         ["peak memory", "120.5 MB"],
         ["parameters", "12 345"],
         ["steps", "30"],
-        ["best validation score", f"8.7e{MINUS}5"],
-        ["best step", "20"],
+        ["validation score of the kept weights", f"8.7e{MINUS}5"],
+        ["step of the kept weights", "20"],
         ["version of desp", "0.1.0"],
     ]
 

@@ -1,5 +1,6 @@
 """The verdict on predictions of which it is known how good they are."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,9 @@ def test_differences_are_paired_with_those_of_the_same_tests(predictor: SetPredi
     for name in ("knn", "random"):
         difference = own["energy_score"] - systems[name]["energy_score"]
         assert systems[name]["difference"] == pytest.approx(difference, abs=1e-6)
+        # Of differences of the same tests: both scores share what is hard about a test.
+        unpaired = math.hypot(own["energy_score_se"], systems[name]["energy_score_se"])
+        assert 0 < systems[name]["difference_se"] != pytest.approx(unpaired, rel=1e-5)
     assert own["feature_errors"][0]["mean"] == pytest.approx(20.0, rel=1e-3)
     assert "verdict" not in own
 

@@ -33,13 +33,14 @@ def test_scores_that_grow() -> None:
 
 
 def test_two_standard_errors_where_validations_have_them() -> None:
-    assert training_words(lines(1.0, 0.9, error=0.1)) == "no longer improving when it stopped"
     assert training_words(lines(1.0, 0.9, error=0.01)) == "still improving when it stopped"
+    assert training_words(lines(1.0, 1.0, error=0.1)) == "no longer improving when it stopped"
+    assert training_words(lines(1.0, 0.9, error=0.1)) == ""  # it may be a gain
 
 
 def test_what_training_itself_knows_goes_first() -> None:
     assert training_words(lines(1.0, 0.5), "converged") == "training has converged"
-    assert training_words((), "out of time") == "still improving when it stopped"
+    assert training_words((), "out of time") == "not converged when time was over"
     assert training_words(lines(1.0, 0.5), None) == "still improving when it stopped"
 
 

@@ -135,6 +135,11 @@ def test_inputs_and_predictions_are_positions(task: PedestriansTask) -> None:
     torch.testing.assert_close(written[:, :2], expected, rtol=1e-4, atol=1e-4)
     assert written.shape == (2, 24)
     assert math.isclose(float(written[1, -1]), 0.5 * 19, rel_tol=1e-4)
+    whole = [[[frame, 1] for frame in range(OBSERVED)]]
+    (written,) = task.written_sets(
+        whole, task.read_input(whole, "line 1", Path(), shape), [torch.zeros(1, OUTPUTS)]
+    )
+    torch.testing.assert_close(written[0, :2], torch.tensor([8.0, 1.0]), rtol=1e-4, atol=1e-4)
 
 
 def test_shown_windows_are_full_ones(task: PedestriansTask) -> None:

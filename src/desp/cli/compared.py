@@ -40,7 +40,7 @@ def _show_systems(comparison: dict[str, Any]) -> None:
         )
     title = (
         f"Compared on {comparison['tests']} held-out examples, {comparison['samples']} predictions for each: "
-        "lower is better, +- is a standard error"
+        "lower is better, +- are two standard errors"
     )
     show_table(title, columns, rows)
 
@@ -69,7 +69,7 @@ def feature_error(error: dict[str, Any], feature: Feature) -> str:
 
 def with_error(value: float, error: float | None) -> str:
     """A number with its standard error."""
-    return number(value) if error is None else f"{value:.3g} +- {error:.1g}"
+    return number(value) if error is None else f"{value:.3g} +- {2 * error:.1g}"
 
 
 def show_comparisons(results: Sequence[dict[str, Any]]) -> None:

@@ -19,6 +19,8 @@ from desp.sets import SetBatch, presence_mask
 from desp.settings import InputKind
 
 NEIGHBOURS = 10
+# Above all costs of pairs that are allowed.
+FORBIDDEN = 1e6
 
 
 def standardised(known: Tensor, inputs: Tensor, kind: InputKind) -> Tensor:
@@ -109,7 +111,7 @@ def _drawn(
 ) -> Answers:
     """Of the sets at each test's places those that are drawn, and the medoid of all."""
     found = known.part(places.flatten())
-    sets = _carried_over(found, tests, places.shape[1]) if ruler.aligned else found.sets
+    sets = _carried_over(known, found, tests, places.shape[1]) if ruler.aligned else found.sets
     padded = ruler.pad(sets)
     medoids = ruler.medoids(padded.view(*places.shape, *padded.shape[1:]))
     firsts = torch.arange(len(tests)) * places.shape[1]
@@ -121,9 +123,12 @@ def _drawn(
     )
 
 
-def _carried_over(found: Examples, tests: Examples, each: int) -> SetBatch:
-    """Elements of found sets in the order of the test's own input: each input element takes that of its match."""
+def _carried_over(known: Examples, found: Examples, tests: Examples, each: int) -> SetBatch:
+    """Elements of found sets in the order of the test's own input: each input element takes that of its match, in
+    standardised units, and no padding."""
     own = tests.inputs.repeat_interleave(each, dim=0)
-    order = assign(huber_pairs(own, found.inputs))
+    first, second = (standardised(known.inputs, inputs, "set") for inputs in (own, found.inputs))
+    apart = presence_mask(own).unsqueeze(2) != presence_mask(found.inputs).unsqueeze(1)
+    order = assign(huber_pairs(first, second) + FORBIDDEN * apart)
     elements = found.sets.elements.gather(1, order.unsqueeze(-1).expand_as(found.sets.elements))
     return SetBatch(elements, found.sets.mask)

@@ -31,7 +31,9 @@ def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> lis
             values = [systems[name][metric] for systems in known]
             spread = statistics.stdev(values) if len(values) > 1 else None
             numbers = {"value": statistics.fmean(values), "std": spread}
-            rows.append(model | named | {"metric": metric, "unit": 1.0, "direction": "lower"} | numbers)
+            rows.append(
+                model | named | {"metric": metric, "unit": 1.0, "direction": "lower", "compared": True} | numbers
+            )
         if len(results) == 1:
             rows[-2] |= _of_one(results[0], known[0][name])
             rows[-1] |= {"error": known[0][name]["best_error_se"]}
@@ -48,4 +50,4 @@ def _of_one(result: dict[str, Any], system: dict[str, Any]) -> dict[str, Any]:
 
 def is_compared(row: dict[str, Any]) -> bool:
     """Whether a row is of a comparison."""
-    return row.get("metric") in COMPARED
+    return bool(row.get("compared"))

@@ -81,8 +81,12 @@ def two_numbers(first: float, second: float) -> tuple[str, str]:
     return texts
 
 
-_RELATIONS = {"clearly better": "clearly better than", "tie": "no different from", "worse": "clearly worse than"}
-IS = {"clearly better": "clearly better", "tie": "no different", "worse": "clearly worse"}
+_RELATIONS = {
+    "clearly better": "clearly better than",
+    "tie": "not clearly better or worse than",
+    "worse": "clearly worse than",
+}
+IS = {"clearly better": "clearly better", "tie": "not clearly different", "worse": "clearly worse"}
 """What the model is beside a baseline, by the verdict on it."""
 
 
@@ -92,8 +96,14 @@ def compared_words(systems: dict[str, Any]) -> str:
     named = [name for name in named if name != "random" or systems[name]["verdict"] != "clearly better"]
     groups: dict[str, list[str]] = {}
     for name in named:
-        own, other = two_numbers(systems["desp"]["energy_score"], systems[name]["energy_score"])
-        numbers = f"energy score {own} against {other}" if name == named[0] else other
+        metric = "best_error" if name == "mlp" else "energy_score"  # an MLP has one answer, without a spread
+        own, other = two_numbers(systems["desp"][metric], systems[name][metric])
+        both = f"{own} against {other}"
+        numbers = other
+        if name == "mlp":
+            numbers = f"error of the best answer {both}"
+        elif name == named[0]:
+            numbers = f"energy score {both}"
         groups.setdefault(systems[name]["verdict"], []).append(f"{_IN_SENTENCES[name]} ({numbers})")
     return ", ".join(f"{_RELATIONS[relation]} {' and '.join(items)}" for relation, items in groups.items())
 

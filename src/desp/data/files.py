@@ -218,7 +218,8 @@ def _from_rows(table: Table, settings: FilesSettings) -> DataFile:
             f'{table.path} holds no examples. Write one row an example, as JSON {{"{INPUT}": ..., "set": [[...]]}}'
         )
     examples = _Examples(gathered.reader(table.path), range(len(numbers)))
-    description = replace(settings.description, input_columns=inputs.names)
+    # Vectors have no names in the file: those that were given are for reports.
+    description = replace(settings.description, input_columns=inputs.names or settings.description.input_columns)
     kind: InputKind = gathered.inputs.kind or "vector"
     return DataFile(examples, gathered.answer_counts, kind, description, lambda place: table.where(numbers[place]))
 

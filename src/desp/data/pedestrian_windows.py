@@ -38,14 +38,6 @@ class Windows:
             padded[number, : len(window)], mask[number, : len(window)] = window, True
         return cls(padded, mask)
 
-    def at(self, places: Tensor | slice) -> "Windows":
-        """Some of them."""
-        return Windows(self.paths[places], self.mask[places])
-
-    def ragged(self) -> list[Float[Tensor, "_ 20 2"]]:
-        """The paths of each window, absent people left out."""
-        return [paths[mask] for paths, mask in zip(self.paths, self.mask, strict=True)]
-
 
 def windows_of(rows: Rows) -> list[Float[Tensor, "_ 20 2"]]:
     """All windows of a recording in which somebody is there throughout, by time; people by their number.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.comparison.baselines import NEIGHBOURS, any_sets, nearest_neighbours, same_sizes
@@ -88,7 +88,10 @@ def compare(
     if one:
         answers["mlp"] = _mlp(compared, setup.tell)
         scores["mlp"] = score(compared.ruler, compared.tests, answers["mlp"], compared.seed)
-    systems = {name: _row(compared, answers[name], scores[name], scores["desp"]) for name in scores}
+    systems = {
+        name: _row(compared, answers[name], scores[name], scores["desp"], one_answer=name == "mlp")
+        for name in scores
+    }
     each = scores["desp"].energy.tolist()
     ranking = [(round(value, 6), place) for value, place in zip(each, compared.places, strict=True)]
     return Comparison(_as_json(compared, systems, answers["desp"], one), ranking)
@@ -127,20 +130,20 @@ def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> A
     rows = (places.unsqueeze(1) * samples + torch.arange(samples)).flatten()
     on_device = rows.to(predicted.raw.device)
     sets = SetBatch(predicted.returned.elements[on_device], predicted.returned.mask[on_device])
-    energies = _energies(
+    energies = energies_of(
         predictor, predicted.code[places.to(predicted.code.device)], sets, predicted.raw[on_device]
     )
     comparable = predictor.shape.aligned or not predictor.method_settings.predicts_cardinality
     has_energy = predictor.method_settings.has_energy
     sets = sets.to("cpu")
-    each = split_predictions(sets, None, energies.cpu().view(-1, samples), comparable, has_energy)
     shape = predictor.shape
+    each = split_predictions(sets, None, energies.cpu().view(-1, samples), comparable, has_energy, shape)
     best = SetBatch.from_ragged([item.medoid for item in each], shape.max_size, shape.features)
     return Answers(_float(sets), _float(best))
 
 
 @torch.no_grad()
-def _energies(predictor: SetPredictor, code: Tensor, sets: SetBatch, raw: Tensor) -> Float[Tensor, " b"]:
+def energies_of(predictor: SetPredictor, code: Tensor, sets: SetBatch, raw: Tensor) -> Float[Tensor, " b"]:
     """As `SetPredictor.predict` has them: decided categories are other numbers than those that were sampled."""
     scored = predictor.pad_sets(sets) if predictor.shape.description.categories else raw
     return predictor.raw_energy(code, scored, len(raw) // max(1, len(code)))
@@ -178,8 +181,11 @@ def _one_answer(compared: _Compared, scores: dict[str, Scores]) -> bool:
 # -- as JSON values ------------------------------------------------------------------------------------------
 
 
-def _row(compared: _Compared, answers: Answers, scores: Scores, own: Scores) -> dict[str, Any]:
-    """Scores of a system with standard errors, and how the model differs from it."""
+def _row(
+    compared: _Compared, answers: Answers, scores: Scores, own: Scores, *, one_answer: bool = False
+) -> dict[str, Any]:
+    """Scores of a system with standard errors, and how the model differs from it: by energy scores, from a system
+    with one answer by errors of the best ones."""
     row: dict[str, Any] = {
         **mean_and_error("energy_score", scores.energy),
         **mean_and_error("best_error", scores.best),
@@ -189,8 +195,10 @@ def _row(compared: _Compared, answers: Answers, scores: Scores, own: Scores) -> 
     errors = feature_errors(compared.ruler, compared.features, answers.best, valid)
     row["feature_errors"] = [_known_mean(column) for column in errors.T]
     if scores is not own:
-        difference = mean_and_error("energy_score", own.energy - scores.energy)
-        row["difference"], row["difference_se"] = difference["energy_score"], difference["energy_score_se"]
+        # An MLP has one answer: it is no worse for having no spread, where one answer is right.
+        apart = own.best - scores.best if one_answer else own.energy - scores.energy
+        difference = mean_and_error("score", apart)
+        row["difference"], row["difference_se"] = difference["score"], difference["score_se"]
         row["verdict"] = verdict(row["difference"], row["difference_se"])
     return row | ({"steps": answers.facts["steps"]} if answers.facts and "steps" in answers.facts else {})
 
@@ -209,7 +217,7 @@ def _as_json(
 ) -> dict[str, Any]:
     true = compared.tests.sets.sizes
     vary = bool((compared.known.all.sets.sizes != true[0]).any()) and not compared.ruler.aligned
-    repeated = true.repeat_interleave(compared.samples)
+    repeated = _valid_sizes(compared, own)
     return {
         "tests": len(compared.tests),
         "known": len(compared.known.all),
@@ -220,6 +228,15 @@ def _as_json(
         "systems": systems,
         "sizes": size_confusion(repeated, own.samples.sizes) if vary else None,
     }
+
+
+def _valid_sizes(compared: _Compared, own: Answers) -> Int[Tensor, " t_k"]:
+    """The true size for each prediction: its own where a valid set has that, else that of the drawn answer."""
+    predicted, true = own.samples.sizes, compared.tests.sets.sizes.repeat_interleave(compared.samples)
+    for valid in compared.tests.answers:
+        same = valid.sizes.repeat_interleave(compared.samples) == predicted
+        true = torch.where(same, predicted, true)
+    return true
 
 
 def verdict_of(comparison: Comparison | str, ranks: dict[str, Any] | None, training: str) -> dict[str, Any]:

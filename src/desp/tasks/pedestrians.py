@@ -155,7 +155,7 @@ class PedestriansTask(Task):
 
     def written_sets(self, value: Any, x: Tensor, sets: list[Tensor]) -> list[Tensor]:
         """Everybody's next twelve positions, x and y of each, in the coordinates of the input."""
-        people, origin = x[presence_mask(x)], torch.tensor(value)[:, -1].mean(dim=0)
+        people, origin = x[presence_mask(x)], torch.tensor(value, dtype=torch.float32)[:, -1].mean(dim=0)
         return [(futures(people, item.cpu()) + origin).flatten(1) for item in sets]
 
     def validation_batch(self, seed: int, count: int) -> Batch:

@@ -84,7 +84,7 @@ class View:
     def in_order(self, names: set[str]) -> list[str]:
         """Categories in the order of their columns."""
         first = self.categories[0].classes if self.categories else ("",)
-        return sorted(names, key=lambda name: (first.index(name.split(", ")[0]) if self.categories else 0, name))
+        return sorted(names, key=lambda name: (_first_class(name, first), name))
 
     def kind_of(self, points: Points) -> Points:
         """The place of each element's category among all."""
@@ -318,6 +318,12 @@ def draw_pair(
         axes.set_xticklabels([])
 
 
+def _first_class(name: str, classes: Sequence[str]) -> int:
+    """Which of the classes a joined name begins with: the longest, as names may have commas themselves."""
+    fitting = [place for place, item in enumerate(classes) if name == item or name.startswith(f"{item}, ")]
+    return max(fitting, key=lambda place: len(classes[place]))
+
+
 def draw_legend(figure: "Figure", view: View) -> None:
     """Below all panels: which colour and shape a category has, or what colours mean."""
     height = figure.get_figheight()
@@ -330,7 +336,9 @@ def draw_legend(figure: "Figure", view: View) -> None:
             for n, name in enumerate(view.kinds)
         ]
         options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, lowest), "borderaxespad": 0.0}
-        figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)
+        legend = figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # a name with dollars is no formula
     elif len(view.numbers) == 3:
         _colour_bar(figure, view, lowest)
 
