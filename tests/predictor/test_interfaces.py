@@ -12,7 +12,8 @@ import torch
 from small_predictors import SHORT, VARIANTS, Pairs, ragged_pairs
 from torch import Tensor
 
-from desp.errors import DataError, SettingsError
+from desp.data.frames import make_pairs
+from desp.errors import DataError, RunError, SettingsError
 from desp.predictor import SetPredictor
 from desp.predictor.saving import load_predictor
 from desp.sets import SetBatch
@@ -76,6 +77,13 @@ def test_all_ways_to_pass_data_give_the_same_predictor(way: Callable[[Pairs], tu
     again = new()
     again.fit(*way(pairs), training=SHORT, validation_data=way(pairs[:4]))
     assert again.facts["best_step"] is not None
+
+
+def test_columns_of_shuffled_frames_are_paired_by_position() -> None:
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0], "points": [[[0.0]], [[1.0]], [[2.0]]]}, index=[2, 0, 1])
+    for inputs in (frame[["a"]], frame["a"]):
+        pairs, _ = make_pairs(inputs, frame["points"])
+        assert [(float(x), y) for x, y in pairs] == [(0.0, [[0.0]]), (1.0, [[1.0]]), (2.0, [[2.0]])]
 
 
 def test_names_of_columns_are_kept(tmp_path: Path) -> None:
@@ -170,7 +178,7 @@ def test_the_best_of_several_samples(fitted_variant: SetPredictor) -> None:
         several = fitted_variant.predict(x, 1, seed=5)
     for one, all_ in zip(best, several, strict=True):
         assert len(one) == 1
-        assert torch.equal(one.best, all_.best)
+        assert torch.equal(one.best, all_.medoid)
         assert len(one.energies) == 1
 
 
@@ -303,6 +311,31 @@ def test_a_run_is_resumed_by_the_program(tmp_path: Path) -> None:
     assert new().fit(pairs, longer, folder=folder, resume=True).steps == 5
     assert json.loads((folder / "summary.json").read_text())["steps"] == 5
     assert json.loads((folder / "settings.json").read_text())["settings"]["training"]["steps"] == 5
+
+
+def refused(folder: Path, message: str) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for resume in (False, True):
+        with pytest.raises(RunError, match=message):
+            new().fit(ragged_pairs(), SHORT, folder=folder, resume=resume)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "inputs.npy").write_bytes(b"mine")
+    refused(tmp_path, "is not empty and not a run folder. Choose another folder")
+
+
+@pytest.mark.parametrize("text", ['{"editor": "vim"}', '{"settings": ["a"]}', '{"settings": {"task": 1}}', "[]", "{"])
+def test_settings_of_other_programs_are_not_written_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / "settings.json").write_text(text)
+    refused(tmp_path, "settings.json")
+
+
+def test_runs_of_the_command_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"settings": {"task": {"kind": "files"}}}')
+    refused(tmp_path, "desp train")
 
 
 def test_input_sets_are_kept_with_their_presence(tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ def make_pairs(
     """
     if is_frame(sets):
         return _joined(inputs, sets, description or DataDescription())
-    known = sets.to_ragged() if isinstance(sets, SetBatch) else sets
+    inputs = _by_position(inputs)
+    known = _by_position(sets.to_ragged() if isinstance(sets, SetBatch) else sets)
     for name, value in ((INPUTS, inputs), (SETS, known)):
         indexed = hasattr(value, "__len__") and hasattr(value, "__getitem__")
         if not indexed or isinstance(value, str | bytes | Mapping | type) or getattr(value, "ndim", 1) == 0:
@@ -131,6 +132,11 @@ def make_pairs(
         return Pairs(inputs, known), description
     rows, description = _named_inputs(_named_table(inputs), description or DataDescription())
     return Pairs(rows, known), description
+
+
+def _by_position(value: Any) -> Any:
+    """A column of a data frame as a list, as its own items are found by labels and not by position."""
+    return list(value) if hasattr(value, "iloc") and not is_frame(value) else value
 
 
 def _named_inputs(table: Table, description: DataDescription) -> tuple[list[Tensor], DataDescription]:
