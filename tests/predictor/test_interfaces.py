@@ -86,6 +86,42 @@ def test_columns_of_shuffled_frames_are_paired_by_position() -> None:
         assert [(float(x), y) for x, y in pairs] == [(0.0, [[0.0]]), (1.0, [[1.0]]), (2.0, [[2.0]])]
 
 
+def test_a_column_called_input_or_id_of_a_frame() -> None:
+    """The first is like any other; the second names rows, and is no part of inputs."""
+    sets, numbers = [[[1.0]]] * 4, [1.0, 2.0, 3.0, 4.0]
+    frame = pd.DataFrame({"id": [7, 8, 9, 10], "input": numbers, "size": numbers})
+    elements = pd.DataFrame({"u": numbers}, index=frame["id"])
+    for names, given in ((("input", "size"), frame), (("input",), frame[["id", "input"]])):
+        for way in (sets, elements, elements.reset_index()):
+            predictor = new()
+            predictor.fit(given, way, SHORT)
+            assert predictor.shape.description.input_columns == names
+            assert predictor.as_batch(given[:1]).tolist() == [[1.0] * len(names)]
+    rows = given.to_dict("records")
+    assert make_pairs(rows, sets)[1] == DataDescription(input_columns=("input",), input_kind="vector")
+    predictor.fit(frame[["size"]], sets, SHORT)
+    with pytest.raises(DataError, match="there is no column 'size'"):
+        predictor.predict(frame[["input"]])
+
+
+def test_no_rows_of_a_frame_give_no_predictions() -> None:
+    frame, sets = as_frame(ragged_pairs())
+    predictor = new()
+    predictor.fit(frame, sets, SHORT)
+    assert predictor.predict(frame[:0]) == []
+
+
+class OwnFrame(pd.DataFrame):
+    """As geopandas has."""
+
+
+def test_own_kinds_of_frames() -> None:
+    frame, sets = as_frame(ragged_pairs())
+    _, description = make_pairs(OwnFrame(frame), sets)
+    assert description is not None
+    assert description.input_columns == tuple(COLUMNS)
+
+
 def test_names_of_columns_are_kept(tmp_path: Path) -> None:
     frame, sets = as_frame(ragged_pairs())
     frame["kind"] = pd.Categorical(["new", "old"] * 6)
@@ -126,6 +162,11 @@ def test_names_of_columns_are_kept(tmp_path: Path) -> None:
             [[[1.0]]],
             "row 0: expected a number or text in the",
         ),
+        ([{"a": 1.0}, [1.0]], [[[1.0]]] * 2, "inputs, row 1: expected a dict, like the first, got list"),
+        ([[1.0], {"a": 1.0}], [[[1.0]]] * 2, "must be a number"),
+        ([{"a": 1.0}, {"a": 1.0, "b": 2.0}], [[[1.0]]] * 2, "row 1: all inputs must have the same names, but 'b'"),
+        ([{"a": [1.0]}, {"a": [1.0], "b": 2.0}], [[[1.0]]] * 2, "row 1: all inputs must have the same names"),
+        (pd.DataFrame({"a": ["x", " "]}), [[[1.0]]] * 2, "inputs, row 1: the column 'a' has no value"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), [[[1.0]]], "inputs has two columns 'a'"),
     ],
 )
@@ -327,7 +368,7 @@ def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
     refused(tmp_path, "is not empty and not a run folder. Choose another folder")
 
 
-@pytest.mark.parametrize("text", ['{"editor": "vim"}', '{"settings": ["a"]}', '{"settings": {"task": 1}}', "[]", "{"])
+@pytest.mark.parametrize("text", ['{"editor": "vim"}', '{"settings": ["a"]}', '{"settings": {"task": 1}}', "[]"])
 def test_settings_of_other_programs_are_not_written_over(tmp_path: Path, text: str) -> None:
     (tmp_path / "settings.json").write_text(text)
     refused(tmp_path, "settings.json")
@@ -336,6 +377,16 @@ def test_settings_of_other_programs_are_not_written_over(tmp_path: Path, text: s
 def test_runs_of_the_command_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"settings": {"task": {"kind": "files"}}}')
     refused(tmp_path, "desp train")
+
+
+def test_half_precision_and_gradients_are_kept_as_numbers(tmp_path: Path) -> None:
+    from desp.runs.folder import RunFolder
+
+    x, y = torch.rand(3, 2).bfloat16(), torch.rand(3, 1, 1).bfloat16()
+    for name, inputs, sets in (("bfloat16", x, y), ("gradients", x.float().requires_grad_(), y)):
+        new().fit(inputs, sets, SHORT, folder=tmp_path / name)
+        kept: Any = RunFolder(tmp_path / name).load_task()
+        assert torch.equal(torch.stack([item for item, _ in kept.kept.examples]), x.float())
 
 
 def test_input_sets_are_kept_with_their_presence(tmp_path: Path) -> None:

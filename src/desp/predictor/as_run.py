@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from desp.data.base import Batch, collate, dataset_items
@@ -91,8 +93,8 @@ def _check_own(folder: Path) -> None:
         raise RunError(f"{path} is not that of a run. {ANOTHER_FOLDER}")
     if kind != GivenSettings.kind:
         raise RunError(
-            f"{folder} holds a run of `desp train` (its task is '{kind}'). {ANOTHER_FOLDER} Continue that run with "
-            "`desp train --resume`."
+            f"{folder} holds a run of `desp train` (its task is '{kind}'). {ANOTHER_FOLDER} Continue that run "
+            "with `desp train --resume`."
         )
 
 
@@ -106,11 +108,16 @@ def finish_run(predictor: "SetPredictor", folder: Path, outcome: TrainingOutcome
 
 def _arrays(examples: Batch, shape: DataShape) -> dict[str, npt.NDArray[Any]]:
     """Examples as the arrays of a folder of own data."""
-    sets = {"sets": examples.sets.elements.cpu().numpy(), "presence": examples.sets.mask.cpu().numpy()}
-    x = examples.x.reshape(len(examples.x), *shape.input_shape).cpu().numpy()
+    sets = {"sets": _as_array(examples.sets.elements), "presence": _as_array(examples.sets.mask)}
+    x = _as_array(examples.x.reshape(len(examples.x), *shape.input_shape))
     if shape.input_kind != "set":
         return {"inputs": x, **sets}
     return {"inputs": x[..., :-1], "input_presence": x[..., -1], **sets}
+
+
+def _as_array(values: Tensor) -> npt.NDArray[Any]:
+    known = values.detach().cpu()
+    return (known.float() if known.dtype == torch.bfloat16 else known).numpy()  # which has no such numbers
 
 
 def _as_file(array: npt.NDArray[Any]) -> Write:
