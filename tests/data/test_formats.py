@@ -376,6 +376,13 @@ def test_empty_text_is_missing(tmp_path: Path) -> None:
         read_data_file(path)
 
 
+def test_words_for_booleans_are_numbers() -> None:
+    columns = NamedColumns(("flag",))
+    assert [columns.numbers({"flag": word}, "row 0") for word in ("True", "FALSE", True)] == [[1.0], [0.0], [1.0]]
+    with pytest.raises(DataError, match="expected a number in the column 'flag', got 'yes'"):
+        columns.numbers({"flag": "yes"}, "row 0")
+
+
 def test_an_index_of_pandas_is_no_input(tmp_path: Path) -> None:
     records = [{"a": 1.0, "set": [[1.0]], "__index_level_0__": place} for place in range(3)]
     data = read_data_file(write_parquet(tmp_path / "a.parquet", records))

@@ -289,13 +289,26 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
     assert str(loaded.generate_model_card()) == card
 
 
-def test_far_inputs_are_named(fitted: SetPredictor, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_model_card_is_written_anew_unless_it_was_edited(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    for steps in (3, 4):
+        predictor = new()
+        predictor.fit(ragged_pairs(), TrainingSettings(**{**SHORT.__dict__, "steps": steps}))
+        predictor.save_pretrained(tmp_path)
+        assert f"| steps | {steps} |" in path.read_text()
+    for own in (path.read_text().replace("# A set", "# My set"), path.read_text() + "More.\n", "Mine.\n", ""):
+        path.write_text(own)
+        predictor.save_pretrained(tmp_path)
+        assert path.read_text() == own
+
+
+def test_far_inputs_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    predictor = VARIANTS["default"].predictor(device="cpu")
+    predictor.fit(ragged_pairs(), SHORT)
     x = torch.stack([x for x, _ in ragged_pairs()[:4]])
     x[2] = 1e6
-    fitted.predict(x, name_of=lambda number: f"new.jsonl, line {number + 1}")
-    assert caplog.text.count("new.jsonl, line") <= 1
-    if caplog.text:
-        assert "They are: new.jsonl, line 3" in caplog.text
+    predictor.predict(x, name_of=lambda number: f"new.jsonl, line {number + 1}")
+    assert [record.getMessage().partition("They are: ")[2] for record in caplog.records] == ["new.jsonl, line 3"]
 
 
 # -- run folders -----------------------------------------------------------------------------------------
