@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,19 @@ def test_inputs_without_names_cannot_be_found_by_name(desp: Desp, polygons: Path
     refused = desp("predict", polygons, "--input", "corners.csv", "--output", "out.jsonl")
     assert refused.status == 2
     assert "inputs of this run have no names of columns" in refused.message
-    write_csv(tmp_path / "input.csv", [{"input": 5, "id": 7}])
+    write_csv(tmp_path / "input.csv", [{"input": 5, "id": "007"}])
     assert desp("predict", polygons, "--input", "input.csv", "--output", "out.jsonl").status == 0
     line = json.loads(Path("out.jsonl").read_text())
-    assert (line["id"], line["input"]) == (7, 5)
+    assert (line["id"], line["input"]) == ("007", 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [(datetime(2020, 1, 2), "2020-01-02 00:00:00"), (b"x", "b'x'"), (float("nan"), None)]
+)
+def test_any_id_is_told(desp: Desp, polygons: Path, tmp_path: Path, name: Any, told: str | None) -> None:
+    write_parquet(tmp_path / "input.parquet", [{"input": 5, "id": name}])
+    assert desp("predict", polygons, "--input", "input.parquet", "--output", "out.jsonl").status == 0
+    assert json.loads(Path("out.jsonl").read_text()).get("id") == told
 
 
 @pytest.mark.parametrize(

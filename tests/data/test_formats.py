@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from desp.data.files import DataFile, files_of, open_table, read_data_file
+from desp.data.named_columns import NamedColumns
 from desp.errors import DataError, MissingExtraError
 from desp.settings import DataDescription
 from table_files import (
@@ -269,9 +270,10 @@ def test_names_are_no_categories(tmp_path: Path) -> None:
         ("id,a\n", "inputs.csv holds no inputs"),
         ("id,a\n1,2,3\n", "line 2: expected 2 values, got 3"),
         ("id;a\n1;2,5\n", "line 2: '2,5' in the column 'a' has a decimal comma"),
-        ('id,a\n1,"2\n', "cannot be read as CSV|no input with the id"),
+        ('id,a\n1,"2\n', "line 2: the row that begins here cannot be read as CSV"),
         ("id,a\n1,nan\n2,3\n", "line 3: the column 'a' holds a number, 3, but text"),
-        ("id,a\n1.5,3\n", "line 2: expected a whole number or text as 'id', got 1.5"),
+        ('id,a\n1,2\n2,"3\n3,4\n4,5\n', r"line 3: .* \(unexpected end of data\). Close its quotes"),
+        ("id;a\n1;1.234,5\n", "line 2: '1.234,5' in the column 'a' has a decimal comma"),
     ],
 )
 def test_wrong_csv_files(tmp_path: Path, text: str, message: str) -> None:
@@ -302,6 +304,110 @@ def test_binary_files_are_no_csv(tmp_path: Path) -> None:
     write_csv(tmp_path / "sets.csv", THINGS)
     with pytest.raises(DataError, match=r"inputs.csv cannot be read as CSV"):
         read_data_file(tmp_path)
+
+
+# -- ids -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of_inputs", "of_sets"),
+    [
+        (["1234567890123456701", "1234567890123456702"], ["1234567890123456702", "1234567890123456701"]),
+        (["007", "7"], ["7", "007"]),
+        (["3.10", "3.1"], ["3.1", " 3.10 "]),
+        (["12e3", "12000"], ["12000", "12e3"]),
+        (["1", "2"], ["2.0", "1.0"]),
+        (["1,5", "2,5"], ["2,5", "1,5"]),
+    ],
+)
+def test_ids_of_csv_files_are_text(tmp_path: Path, of_inputs: list[str], of_sets: list[str]) -> None:
+    write_csv(tmp_path / "inputs.csv", [{"id": name, "a": place} for place, name in enumerate(of_inputs)])
+    write_csv(tmp_path / "sets.csv", [{"id": name, "x": 1 - place} for place, name in enumerate(of_sets)])
+    data = read_data_file(tmp_path)
+    assert [(x.tolist(), y[0].tolist()) for x, y in data.examples] == [([0.0], [[0.0]]), ([1.0], [[1.0]])]
+
+
+def test_an_id_that_is_asked_for_as_an_input_is_a_number(tmp_path: Path) -> None:
+    folder = write_long(tmp_path / "long", "csv", PEOPLE, THINGS)
+    data = read_data_file(folder, DataDescription(input_columns=("id",)))
+    assert [x.tolist() for x, _ in data.examples] == [[1], [2], [3]]
+
+
+# -- names of columns, and of files ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format_", LONG)
+def test_a_column_called_input_is_like_any_other(tmp_path: Path, format_: str) -> None:
+    people = [{"id": place, "input": place, "size": 2.0} for place in (1, 2, 3)]
+    data = read_data_file(write_long(tmp_path / "long", format_, people, THINGS))
+    assert data.description.input_columns == ("input", "size")
+    assert [x.tolist() for x, _ in data.examples] == [[1, 2], [2, 2], [3, 2]]
+
+
+def test_a_column_called_input_may_name_images(tmp_path: Path) -> None:
+    names = some_inputs("image", random.Random(1), tmp_path)[1:4]
+    folder = write_long(
+        tmp_path / "long", "csv", [{"id": i, "input": f"../{name}"} for i, name in enumerate(names, 1)], THINGS
+    )
+    assert read_data_file(folder).input_kind == "image"
+
+
+def test_names_of_one_column_are_neighbours(tmp_path: Path) -> None:
+    folder = write_long(tmp_path / "long", "csv", PEOPLE, THINGS)
+    apart = DataDescription(feature_columns=("kind=cup", "x", "kind=plate"))
+    with pytest.raises(DataError, match=r"'kind' are named with another column between them, 'x'. Name them one"):
+        read_data_file(folder, apart)
+    for names in (("colour=red", "colour"), ("colour", "colour=red")):
+        with pytest.raises(DataError, match="'colour' is named as a number and as a category"):
+            NamedColumns(names).numbers(PEOPLE[0], "row 0")
+
+
+def test_objects_have_the_same_names(tmp_path: Path) -> None:
+    inputs = [{"a": 1.0}, {"a": 2.0, "b": 3.0}]
+    path = write_json_lines(tmp_path / "a.jsonl", [{"input": x, "set": [[1.0]]} for x in inputs])
+    with pytest.raises(DataError, match=r"line 2: .* 'b' is in .*line 2 and not in .*line 1\. Write it"):
+        read_data_file(path)
+    assert len(read_data_file(path, DataDescription(input_columns=("a",)))) == 2
+
+
+def test_empty_text_is_missing(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", [{"a": text, "set": [[1.0]]} for text in ("x", "")])
+    with pytest.raises(DataError, match="row 1: the column 'a' has no value"):
+        read_data_file(path)
+
+
+def test_words_for_booleans_are_numbers() -> None:
+    columns = NamedColumns(("flag",))
+    assert [columns.numbers({"flag": word}, "row 0") for word in ("True", "FALSE", True)] == [[1.0], [0.0], [1.0]]
+    with pytest.raises(DataError, match="expected a number in the column 'flag', got 'yes'"):
+        columns.numbers({"flag": "yes"}, "row 0")
+
+
+def test_an_index_of_pandas_is_no_input(tmp_path: Path) -> None:
+    records = [{"a": 1.0, "set": [[1.0]], "__index_level_0__": place} for place in range(3)]
+    data = read_data_file(write_parquet(tmp_path / "a.parquet", records))
+    assert data.description.input_columns == ("a",)
+    assert list(next(open_table(tmp_path / "a.parquet").rows())[1]) == ["a", "set"]
+
+
+def test_half_of_two_tables(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "inputs.parquet", PEOPLE)
+    with pytest.raises(DataError, match=r"no table 'sets' beside it.*found are: inputs.parquet.*pass the file"):
+        read_data_file(tmp_path)
+    assert len(list(open_table(tmp_path).rows())) == 3  # enough to predict for
+    write_parquet(tmp_path / "points.parquet", THINGS)
+    with pytest.raises(DataError, match=r"found are: inputs.parquet, points.parquet"):
+        read_data_file(tmp_path)
+    (tmp_path / "inputs.parquet").rename(tmp_path / "sets.parquet")
+    with pytest.raises(DataError, match=r"holds sets.parquet, but no table 'inputs' beside it"):
+        read_data_file(tmp_path)
+
+
+def test_two_tables_of_one_name(tmp_path: Path) -> None:
+    folder = write_long(tmp_path / "long", "csv", PEOPLE, THINGS)
+    write_parquet(folder / "sets.parquet", THINGS)
+    with pytest.raises(DataError, match=r"holds sets.csv and sets.parquet, and only one of them can be meant"):
+        read_data_file(folder)
 
 
 GOOD = [{"input": [1.0 * place], "set": [[1.0, 2.0]]} for place in range(12)]

@@ -12,7 +12,8 @@ import torch
 from small_predictors import SHORT, VARIANTS, Pairs, ragged_pairs
 from torch import Tensor
 
-from desp.errors import DataError, SettingsError
+from desp.data.frames import make_pairs
+from desp.errors import DataError, RunError, SettingsError
 from desp.predictor import SetPredictor
 from desp.predictor.saving import load_predictor
 from desp.sets import SetBatch
@@ -78,6 +79,49 @@ def test_all_ways_to_pass_data_give_the_same_predictor(way: Callable[[Pairs], tu
     assert again.facts["best_step"] is not None
 
 
+def test_columns_of_shuffled_frames_are_paired_by_position() -> None:
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0], "points": [[[0.0]], [[1.0]], [[2.0]]]}, index=[2, 0, 1])
+    for inputs in (frame[["a"]], frame["a"]):
+        pairs, _ = make_pairs(inputs, frame["points"])
+        assert [(float(x), y) for x, y in pairs] == [(0.0, [[0.0]]), (1.0, [[1.0]]), (2.0, [[2.0]])]
+
+
+def test_a_column_called_input_or_id_of_a_frame() -> None:
+    """The first is like any other; the second names rows, and is no part of inputs."""
+    sets, numbers = [[[1.0]]] * 4, [1.0, 2.0, 3.0, 4.0]
+    frame = pd.DataFrame({"id": [7, 8, 9, 10], "input": numbers, "size": numbers})
+    elements = pd.DataFrame({"u": numbers}, index=frame["id"])
+    for names, given in ((("input", "size"), frame), (("input",), frame[["id", "input"]])):
+        for way in (sets, elements, elements.reset_index()):
+            predictor = new()
+            predictor.fit(given, way, SHORT)
+            assert predictor.shape.description.input_columns == names
+            assert predictor.as_batch(given[:1]).tolist() == [[1.0] * len(names)]
+    rows = given.to_dict("records")
+    assert make_pairs(rows, sets)[1] == DataDescription(input_columns=("input",), input_kind="vector")
+    predictor.fit(frame[["size"]], sets, SHORT)
+    with pytest.raises(DataError, match="there is no column 'size'"):
+        predictor.predict(frame[["input"]])
+
+
+def test_no_rows_of_a_frame_give_no_predictions() -> None:
+    frame, sets = as_frame(ragged_pairs())
+    predictor = new()
+    predictor.fit(frame, sets, SHORT)
+    assert predictor.predict(frame[:0]) == []
+
+
+class OwnFrame(pd.DataFrame):
+    """As geopandas has."""
+
+
+def test_own_kinds_of_frames() -> None:
+    frame, sets = as_frame(ragged_pairs())
+    _, description = make_pairs(OwnFrame(frame), sets)
+    assert description is not None
+    assert description.input_columns == tuple(COLUMNS)
+
+
 def test_names_of_columns_are_kept(tmp_path: Path) -> None:
     frame, sets = as_frame(ragged_pairs())
     frame["kind"] = pd.Categorical(["new", "old"] * 6)
@@ -118,6 +162,11 @@ def test_names_of_columns_are_kept(tmp_path: Path) -> None:
             [[[1.0]]],
             "row 0: expected a number or text in the",
         ),
+        ([{"a": 1.0}, [1.0]], [[[1.0]]] * 2, "inputs, row 1: expected a dict, like the first, got list"),
+        ([[1.0], {"a": 1.0}], [[[1.0]]] * 2, "must be a number"),
+        ([{"a": 1.0}, {"a": 1.0, "b": 2.0}], [[[1.0]]] * 2, "row 1: all inputs must have the same names, but 'b'"),
+        ([{"a": [1.0]}, {"a": [1.0], "b": 2.0}], [[[1.0]]] * 2, "row 1: all inputs must have the same names"),
+        (pd.DataFrame({"a": ["x", " "]}), [[[1.0]]] * 2, "inputs, row 1: the column 'a' has no value"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), [[[1.0]]], "inputs has two columns 'a'"),
     ],
 )
@@ -170,7 +219,7 @@ def test_the_best_of_several_samples(fitted_variant: SetPredictor) -> None:
         several = fitted_variant.predict(x, 1, seed=5)
     for one, all_ in zip(best, several, strict=True):
         assert len(one) == 1
-        assert torch.equal(one.best, all_.best)
+        assert torch.equal(one.best, all_.medoid)
         assert len(one.energies) == 1
 
 
@@ -240,13 +289,26 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
     assert str(loaded.generate_model_card()) == card
 
 
-def test_far_inputs_are_named(fitted: SetPredictor, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_model_card_is_written_anew_unless_it_was_edited(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    for steps in (3, 4):
+        predictor = new()
+        predictor.fit(ragged_pairs(), TrainingSettings(**{**SHORT.__dict__, "steps": steps}))
+        predictor.save_pretrained(tmp_path)
+        assert f"| steps | {steps} |" in path.read_text()
+    for own in (path.read_text().replace("# A set", "# My set"), path.read_text() + "More.\n", "Mine.\n", ""):
+        path.write_text(own)
+        predictor.save_pretrained(tmp_path)
+        assert path.read_text() == own
+
+
+def test_far_inputs_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    predictor = VARIANTS["default"].predictor(device="cpu")
+    predictor.fit(ragged_pairs(), SHORT)
     x = torch.stack([x for x, _ in ragged_pairs()[:4]])
     x[2] = 1e6
-    fitted.predict(x, name_of=lambda number: f"new.jsonl, line {number + 1}")
-    assert caplog.text.count("new.jsonl, line") <= 1
-    if caplog.text:
-        assert "They are: new.jsonl, line 3" in caplog.text
+    predictor.predict(x, name_of=lambda number: f"new.jsonl, line {number + 1}")
+    assert [record.getMessage().partition("They are: ")[2] for record in caplog.records] == ["new.jsonl, line 3"]
 
 
 # -- run folders -----------------------------------------------------------------------------------------
@@ -303,6 +365,41 @@ def test_a_run_is_resumed_by_the_program(tmp_path: Path) -> None:
     assert new().fit(pairs, longer, folder=folder, resume=True).steps == 5
     assert json.loads((folder / "summary.json").read_text())["steps"] == 5
     assert json.loads((folder / "settings.json").read_text())["settings"]["training"]["steps"] == 5
+
+
+def refused(folder: Path, message: str) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for resume in (False, True):
+        with pytest.raises(RunError, match=message):
+            new().fit(ragged_pairs(), SHORT, folder=folder, resume=resume)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "inputs.npy").write_bytes(b"mine")
+    refused(tmp_path, "is not empty and not a run folder. Choose another folder")
+
+
+@pytest.mark.parametrize("text", ['{"editor": "vim"}', '{"settings": ["a"]}', '{"settings": {"task": 1}}', "[]"])
+def test_settings_of_other_programs_are_not_written_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / "settings.json").write_text(text)
+    refused(tmp_path, "settings.json")
+
+
+def test_runs_of_the_command_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"settings": {"task": {"kind": "files"}}}')
+    refused(tmp_path, "desp train")
+
+
+def test_half_precision_and_gradients_are_kept_as_numbers(tmp_path: Path) -> None:
+    from desp.runs.folder import RunFolder
+
+    x, y = torch.rand(3, 2).bfloat16(), torch.rand(3, 1, 1).bfloat16()
+    for name, inputs, sets in (("bfloat16", x, y), ("gradients", x.float().requires_grad_(), y)):
+        new().fit(inputs, sets, SHORT, folder=tmp_path / name)
+        kept: Any = RunFolder(tmp_path / name).load_task()
+        assert torch.equal(torch.stack([item for item, _ in kept.kept.examples]), x.float())
 
 
 def test_input_sets_are_kept_with_their_presence(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Parquet and Arrow files, and folders that Hugging Face's datasets saves: read a part at a time, by pyarrow."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ SAVED_DATASET, SAVED_SPLITS = "state.json", "dataset_dict.json"
 
 ROWS_AT_ONCE = 1024
 
+_INDEX = re.compile(r"__index_level_\d+__")
+
 
 def open_arrow(path: Path) -> Table:
     """A Parquet or Arrow file, or a folder of `datasets`, as a table.
@@ -29,7 +32,7 @@ def open_arrow(path: Path) -> Table:
     with _reading(files[0]):
         reader = _opened(files[0])
         schema = reader.schema_arrow if hasattr(reader, "schema_arrow") else reader.schema  # Parquet has its own
-    columns = check_columns(path, tuple(schema.names))
+    columns = check_columns(path, tuple(_data_columns(schema)))
     return Table(path, "row", columns, lambda: _rows(files))
 
 
@@ -113,4 +116,9 @@ def _parts(path: Path) -> Iterator[list[Record]]:
     with _reading(path):
         for batch in _batches(_opened(path)):
             for first in range(0, len(batch), ROWS_AT_ONCE):
-                yield batch.slice(first, ROWS_AT_ONCE).to_pylist()
+                yield batch.slice(first, ROWS_AT_ONCE).select(_data_columns(batch.schema)).to_pylist()
+
+
+def _data_columns(schema: Any) -> list[str]:
+    """All but those in which pandas saves an index without a name."""
+    return [name for name in schema.names if not _INDEX.fullmatch(name)]

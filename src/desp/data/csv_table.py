@@ -12,11 +12,15 @@ DELIMITERS = ",;\t"
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:\.\d{3})*,\d+")
 
 
-def open_csv(path: Path) -> Table:
+def open_csv(path: Path, id_column: str | None = None) -> Table:
     """A CSV file as a table: cells that are numbers are read as such, empty ones as None.
+
+    Args:
+        path: of the file.
+        id_column: stays text, as numbers would lose zeros before them, and digits.
 
     Raises:
         DataError: the file cannot be read, or has no names of columns; while it is read: a row of another length.
@@ -24,7 +28,7 @@ def open_csv(path: Path) -> Table:
     columns = check_columns(path, csv_columns(path))
     if not columns:
         raise DataError(f"{path} is empty. Its first row must have the names of the columns.")
-    return Table(path, "line", columns, lambda: _typed_rows(path))
+    return Table(path, "line", columns, lambda: _typed_rows(path, id_column))
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
@@ -56,22 +60,39 @@ def cell_value(text: str) -> float | int | str | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    begins = 1
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             head = file.readline()
             file.seek(0)
-            reader = csv.reader(file, delimiter=max(DELIMITERS, key=head.count))
-            yield from ((reader.line_num, row) for row in reader if row)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reader = csv.reader(file, delimiter=max(DELIMITERS, key=head.count), strict=True)
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+                begins = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {begins}: the row that begins here cannot be read as CSV ({error}). Close its quotes; "
+            "within quotes, write a quote twice."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as CSV: {error}.") from error
 
 
-def _typed_rows(path: Path) -> Iterator[tuple[int, Record]]:
+def _typed_rows(path: Path, id_column: str | None) -> Iterator[tuple[int, Record]]:
     for number, cells in csv_rows(path):
-        for name, text in cells.items():
-            if _DECIMAL_COMMA.fullmatch(text.strip()):
-                raise DataError(
-                    f"{path}, line {number}: '{text}' in the column '{name}' has a decimal comma. Write numbers "
-                    "with a decimal point."
-                )
-        yield number, {name: cell_value(text) for name, text in cells.items()}
+        yield (
+            number,
+            {
+                name: (text.strip() or None) if name == id_column else _typed(text, name, f"{path}, line {number}")
+                for name, text in cells.items()
+            },
+        )
+
+
+def _typed(text: str, column: str, where: str) -> float | int | str | None:
+    if _DECIMAL_COMMA.fullmatch(text.strip()):
+        raise DataError(
+            f"{where}: '{text}' in the column '{column}' has a decimal comma. Write numbers with a decimal point."
+        )
+    return cell_value(text)

@@ -23,6 +23,7 @@ from desp.places import folder_of
 from desp.settings import DataDescription, FilesSettings, InputKind
 
 CSV = (".csv", ".tsv")
+TABLES = (*CSV, *PARQUET, *ARROW)
 
 
 class _Examples(Sequence[Example]):
@@ -93,20 +94,26 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
         return self.where(self.examples.places[self._pairs[index][0]])
 
 
-def open_table(path: Path) -> Table:
+def open_table(path: Path, id_column: str | None = None) -> Table:
     """A file of rows, by its name: CSV, Parquet, Arrow, a folder of Parquet files or of `datasets`; or JSON lines.
 
-    Of a folder with a table of inputs and one of elements it is the first.
+    Of a folder with a table of inputs it is that one.
+
+    Args:
+        path: of the file or folder.
+        id_column: stays text, where the format does not tell numbers and text apart.
 
     Raises:
         DataError: it is missing or cannot be read.
         MissingExtraError: pyarrow is needed, and not installed.
     """
-    if path.is_dir() and (files := files_of(path))[0].stem == INPUTS:
-        return open_table(files[0])
+    if path.is_dir() and (of_inputs := long_files(path, TABLES).get(INPUTS)):
+        return open_table(of_inputs, id_column)
+    if path.is_dir():
+        files_of(path)  # raises where there is nothing to read
     if path.is_dir() or path.suffix.lower() in (*PARQUET, *ARROW):
         return open_arrow(path)
-    return open_csv(path) if path.suffix.lower() in CSV else open_json_lines(path)
+    return open_csv(path, id_column) if path.suffix.lower() in CSV else open_json_lines(path)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -124,13 +131,26 @@ def files_of(path: Path) -> list[Path]:
     if (path / SAVED_SPLITS).exists():
         parts = ", ".join(sorted(item.parent.name for item in path.glob(f"*/{SAVED_DATASET}")))
         raise DataError(f"{path} holds several datasets: {parts}. Pass the folder of one of them.")
-    if len(found := long_files(path, (*CSV, *PARQUET, *ARROW))) == 2:
+    found = {} if (path / SAVED_DATASET).exists() else long_files(path, TABLES)
+    if len(found) == 2:
         return [found[INPUTS], found[SETS]]
+    if found:
+        raise _half_of_two(path, *found.values())
     if (path / SAVED_DATASET).exists() or any(item.suffix.lower() in PARQUET for item in path.iterdir()):
         return arrow_files(path)
     raise DataError(
         f"There is no data file at {path}, a folder without {INPUTS}.npy and {SETS}.npy, without {INPUTS} and "
         f"{SETS} as CSV, Parquet or Arrow, and not saved by datasets."
+    )
+
+
+def _half_of_two(folder: Path, found: Path) -> DataError:
+    missing = SETS if found.stem == INPUTS else INPUTS
+    there = ", ".join(sorted(item.name for item in folder.iterdir()))
+    return DataError(
+        f"{folder} holds {found.name}, but no table '{missing}' beside it. Expected are '{INPUTS}' and '{SETS}', "
+        f"each as CSV, Parquet or Arrow; found are: {there}. If {found.name} "
+        "holds inputs with their sets, pass the file itself."
     )
 
 
@@ -166,7 +186,9 @@ def read_data_file(
     if files[0].suffix.lower() in (".npz", ".npy"):
         return _from_arrays(load_arrays(path) if path.is_file() else map_arrays(path), path, settings)
     if path.is_dir() and files[0].stem == INPUTS:
-        inputs, sets = (open_table(file) for file in files)
+        # One that is asked for as part of inputs may be a number.
+        text = None if id_column in settings.description.input_columns else id_column
+        inputs, sets = (open_table(file, text) for file in files)
         return _from_long(LongTables(inputs, sets, id_column, settings.description, image_size))
     if path.suffix.lower() in CSV:
         raise DataError(

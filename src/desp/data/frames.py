@@ -25,7 +25,10 @@ ROWS_AT_ONCE = 1024
 
 def is_frame(value: Any) -> bool:
     """Whether something is a data frame of pandas."""
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
+    return any(
+        base.__name__ == "DataFrame" and base.__module__.partition(".")[0] == "pandas"
+        for base in type(value).__mro__
+    )
 
 
 def has_names(value: Any) -> bool:
@@ -58,11 +61,17 @@ def _plain(value: Any) -> Any:
 def _named_table(inputs: Any) -> Table:
     if is_frame(inputs):
         return frame_table(inputs, INPUTS)
-    return Table(Path(INPUTS), "row", (), lambda: enumerate(map(_plain_record, inputs)))
+    return Table(Path(INPUTS), "row", (), lambda: _plain_records(inputs))
 
 
-def _plain_record(record: Mapping[Any, Any]) -> Record:
-    return {str(name): _plain(value) for name, value in record.items()}
+def _plain_records(inputs: Any) -> Iterator[tuple[int, Record]]:
+    for number, record in enumerate(inputs):
+        if not isinstance(record, Mapping):
+            raise DataError(
+                f"{INPUTS}, row {number}: expected a dict, like the first, got {type(record).__name__}. Pass "
+                "dicts alone, or inputs without names alone."
+            )
+        yield number, {str(name): _plain(value) for name, value in record.items()}
 
 
 def read_named_inputs(x: Any, shape: DataShape) -> Tensor:
@@ -71,7 +80,7 @@ def read_named_inputs(x: Any, shape: DataShape) -> Tensor:
     Raises:
         DataError: the predictor was fitted to inputs without names, or a column is missing or cannot be used.
     """
-    table, inputs = _named_table(x), RowInputs(shape.description.input_columns)
+    table, inputs = _named_table(x), RowInputs(shape.description.input_columns, by_field=False)
     if not inputs.names:
         raise DataError(
             "The predictor was fitted to inputs without names of columns, so none can be found by its name. Pass "
@@ -79,6 +88,8 @@ def read_named_inputs(x: Any, shape: DataShape) -> Tensor:
         )
     rows = [(table.where(number), inputs.written(record, table, number)) for number, record in table.rows()]
     values = [(inputs.value(written, where), where) for where, written in rows]
+    if not values:
+        return torch.zeros(0, *shape.input_shape)
     return torch.stack(
         [read_input(value, shape.input_kind, shape.input_shape, Path(), where) for value, where in values]
     )
@@ -117,7 +128,8 @@ def make_pairs(
     """
     if is_frame(sets):
         return _joined(inputs, sets, description or DataDescription())
-    known = sets.to_ragged() if isinstance(sets, SetBatch) else sets
+    inputs = _by_position(inputs)
+    known = _by_position(sets.to_ragged() if isinstance(sets, SetBatch) else sets)
     for name, value in ((INPUTS, inputs), (SETS, known)):
         indexed = hasattr(value, "__len__") and hasattr(value, "__getitem__")
         if not indexed or isinstance(value, str | bytes | Mapping | type) or getattr(value, "ndim", 1) == 0:
@@ -133,9 +145,14 @@ def make_pairs(
     return Pairs(rows, known), description
 
 
+def _by_position(value: Any) -> Any:
+    """A column of a data frame as a list, as its own items are found by labels and not by position."""
+    return list(value) if hasattr(value, "iloc") and not is_frame(value) else value
+
+
 def _named_inputs(table: Table, description: DataDescription) -> tuple[list[Tensor], DataDescription]:
-    found, gathered = RowInputs.found_in(table, description.input_columns, frozenset()), GatheredInputs(Path())
-    count = 0
+    found = RowInputs.found_in(table, description.input_columns, frozenset({ID}), by_field=False)
+    gathered, count = GatheredInputs(Path()), 0
     for number, record in table.rows():
         where, count = table.where(number), count + 1
         gathered.add(found.value(found.written(record, table, number), where), where)
@@ -150,9 +167,8 @@ def _joined(inputs: Any, sets: Any, description: DataDescription) -> tuple[Pairs
             "Elements in a data frame belong to inputs in another one, by index or by a column 'id'. Pass both as "
             f"data frames, or sets as a list; got inputs of type {type(inputs).__name__}."
         )
-    tables = LongTables(
-        frame_table(inputs, INPUTS, with_id=True), frame_table(sets, SETS, with_id=True), ID, description
-    )
+    of_inputs, elements = frame_table(inputs, INPUTS, with_id=True), frame_table(sets, SETS, with_id=True)
+    tables = LongTables(of_inputs, elements, ID, description, always_named=True)
     read = tables.reader()
     examples = [read(index) for index in range(len(tables.numbers))]
     described = replace(tables.description, input_kind=tables.input_kind)

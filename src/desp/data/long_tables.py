@@ -1,5 +1,6 @@
 """Tables with one row an element, beside a table with one row an input; the same id joins them."""
 
+import re
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ from desp.data.arrays import Example
 from desp.data.examples import ALL_EMPTY, as_tensor
 from desp.data.inputs import GatheredInputs
 from desp.data.named_columns import NamedColumns, category_columns, find_names
-from desp.data.row_inputs import RowInputs
+from desp.data.row_inputs import INPUT, RowInputs
 from desp.data.scratch import GrowingArray
 from desp.data.tables import Record, Table
 from desp.errors import DataError
@@ -20,6 +21,8 @@ from desp.settings import DataDescription
 
 INPUTS, SETS = "inputs", "sets"
 """Names of the two files, without their endings."""
+
+_WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0+")
 
 BOTH = f"'{INPUTS}' has a row for each input and '{SETS}' one for each element, joined by this column."
 
@@ -33,13 +36,21 @@ class LongTables:
         id_column: says in both which input a row belongs to.
         description: what inputs and features are; gets the names of columns that were found.
         image_size: as in `GatheredInputs`.
+        always_named: a column `input` is one like any other, even if it is the only one, as in data frames.
 
     Raises:
         DataError: a column is missing, an id is missing, twice or unknown, or values cannot be used.
     """
 
     def __init__(
-        self, inputs: Table, sets: Table, id_column: str, description: DataDescription, image_size: int = 0
+        self,
+        inputs: Table,
+        sets: Table,
+        id_column: str,
+        description: DataDescription,
+        image_size: int = 0,
+        *,
+        always_named: bool = False,
     ) -> None:
         if description.aligned:
             raise DataError(
@@ -51,14 +62,16 @@ class LongTables:
         self.inputs, self.sets, self.id_column = inputs, sets, id_column
         self.numbers, self._places = array("q"), dict[str, int]()
         self._gathered = GatheredInputs(inputs.path.parent, image_size)
-        rows = self._gather_inputs(description)
+        alone = set(inputs.columns or ()) <= {id_column, INPUT}
+        rows = self._gather_inputs(description, by_field=alone and not always_named)
         names = self._feature_names(description)
         self._elements, self._owners = GrowingArray(np.float32), GrowingArray(np.int64)
         self._gather_elements(NamedColumns(names))
         self.description = described(replace(description, input_columns=rows.names, feature_columns=names))
 
-    def _gather_inputs(self, description: DataDescription) -> RowInputs:
-        rows = RowInputs.found_in(self.inputs, description.input_columns, frozenset({self.id_column}))
+    def _gather_inputs(self, description: DataDescription, *, by_field: bool) -> RowInputs:
+        others = frozenset({self.id_column})
+        rows = RowInputs.found_in(self.inputs, description.input_columns, others, by_field=by_field)
         for number, record in self.inputs.rows():
             where = self.inputs.where(number)
             name = self._id(record, where)
@@ -98,7 +111,9 @@ class LongTables:
         whole = isinstance(value, float) and value.is_integer()
         if not whole and not isinstance(value, int | str):
             raise DataError(f"{where}: expected a whole number or text as '{self.id_column}', got {value!r}.")
-        return str(int(value)) if whole else str(value)
+        text = str(int(value)) if whole else str(value)
+        number = _WHOLE_NUMBER.fullmatch(text)  # as programs write whole numbers in a column with gaps
+        return number[1] if number else text
 
     @property
     def input_kind(self) -> Any:
@@ -129,6 +144,18 @@ def described(description: DataDescription) -> DataDescription:
 
 
 def long_files(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
-    """The tables of inputs and elements in a folder, by `INPUTS` and `SETS`."""
-    files = sorted(item for item in folder.iterdir() if item.suffix.lower() in suffixes)
-    return {item.stem: item for item in files if item.stem in (INPUTS, SETS)}
+    """The tables of inputs and elements in a folder, by `INPUTS` and `SETS`.
+
+    Raises:
+        DataError: there are two of one kind.
+    """
+    found: dict[str, Path] = {}
+    for item in sorted(item for item in folder.iterdir() if item.suffix.lower() in suffixes):
+        if item.stem in found:
+            raise DataError(
+                f"{folder} holds {found[item.stem].name} and {item.name}, and only one of them can be meant. Move "
+                "the other one away."
+            )
+        if item.stem in (INPUTS, SETS):
+            found[item.stem] = item
+    return found

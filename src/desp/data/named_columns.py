@@ -17,6 +17,9 @@ from desp.tensors import LARGEST, NOT_FINITE
 MOST_CATEGORIES = 100
 """A column of text with more different values is a name or a sentence, and no category."""
 
+_BOOLEANS = {"true": 1, "false": 0}
+"""How CSV files write what other formats have as numbers."""
+
 NOT_FILLED = "Missing values are not filled in: repair it, or leave the row out."
 
 
@@ -52,11 +55,18 @@ class NamedColumns:
         for name in self.names:
             column, value = split_name(name, record)
             if value is None:
+                if column in parts:
+                    raise DataError(f"{where}: the column '{column}' is named as a number and as a category.")
                 parts[column] = None
             else:
                 values = parts.setdefault(column, [])
                 if values is None:
                     raise DataError(f"{where}: the column '{column}' is named as a number and as a category.")
+                if values and next(reversed(parts)) != column:
+                    raise DataError(
+                        f"{where}: values of the column '{column}' are named with another column between them, "
+                        f"'{next(reversed(parts))}'. Name them one after another."
+                    )
                 values.append(value)
         return [(column, None if values is None else tuple(values)) for column, values in parts.items()]
 
@@ -73,12 +83,18 @@ def _present(record: Mapping[str, Any], column: str, where: str) -> Any:
     if column not in record:
         raise DataError(f"{where}: there is no column '{column}' (found: {', '.join(record) or 'none'}).")
     value = record[column]
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or (isinstance(value, float) and math.isnan(value)) or _is_blank(value):
         raise DataError(f"{where}: the column '{column}' has no value. {NOT_FILLED}")
     return value
 
 
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
 def _number(value: Any, column: str, where: str) -> float:
+    if isinstance(value, str):
+        value = _BOOLEANS.get(value.lower(), value)
     if not isinstance(value, int | float):
         raise DataError(f"{where}: expected a number in the column '{column}', got {value!r}. {NOT_FILLED}")
     if not abs(value) <= LARGEST:

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from desp.data.base import Batch, collate, dataset_items
 from desp.data.shape import DataShape
+from desp.errors import RunError
+from desp.locks import LOCK
 from desp.predictor.saving import predictor_files
 from desp.settings import GivenSettings, RunSettings, TrainingSettings, saved_run
 from desp.storage import Write, json_bytes, read_object, with_content, write_together
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
 
 SETTINGS = "settings.json"
+ANOTHER_FOLDER = "Choose another folder."
 SHOWN = 5
 """Training examples that are kept to be shown, where there are no others."""
 
@@ -46,9 +51,13 @@ def begin_run(
         dataset: what it is fitted to; a few examples of it are kept where `held_out` is None.
         held_out: examples that are not trained on; all of them are kept.
         resume: a run is continued, maybe with another length.
+
+    Raises:
+        RunError: the folder holds something else than a run that a program began.
     """
+    _check_own(folder)
     begun = any(folder.glob("checkpoints/step-*.safetensors"))
-    if (begun and not resume) or _is_of_a_command(folder):  # training refuses the first
+    if begun and not resume:  # training refuses it
         return
     shape = predictor.shape
     shown = held_out or collate(list(islice(dataset_items(dataset), SHOWN)), shape.max_size, shape.features)
@@ -70,12 +79,23 @@ def begin_run(
     write_together(files)
 
 
-def _is_of_a_command(folder: Path) -> bool:
-    """Whether `desp train` began the run in a folder."""
+def _check_own(folder: Path) -> None:
+    """Check that a folder is empty, or that `fit` began the run in it."""
     path = folder / SETTINGS
     if not path.exists():
-        return False
-    return read_object(path, "Restore it.").get("settings", {}).get("task", {}).get("kind") != GivenSettings.kind
+        if folder.is_dir() and any(item.name != LOCK for item in folder.iterdir()):
+            raise RunError(f"{folder} is not empty and not a run folder. Choose another folder.")
+        return
+    settings = read_object(path, ANOTHER_FOLDER).get("settings")
+    task = settings.get("task") if isinstance(settings, dict) else None
+    kind = task.get("kind") if isinstance(task, dict) else None
+    if kind is None:
+        raise RunError(f"{path} is not that of a run. {ANOTHER_FOLDER}")
+    if kind != GivenSettings.kind:
+        raise RunError(
+            f"{folder} holds a run of `desp train` (its task is '{kind}'). {ANOTHER_FOLDER} Continue that run "
+            "with `desp train --resume`."
+        )
 
 
 def finish_run(predictor: "SetPredictor", folder: Path, outcome: TrainingOutcome) -> None:
@@ -88,11 +108,16 @@ def finish_run(predictor: "SetPredictor", folder: Path, outcome: TrainingOutcome
 
 def _arrays(examples: Batch, shape: DataShape) -> dict[str, npt.NDArray[Any]]:
     """Examples as the arrays of a folder of own data."""
-    sets = {"sets": examples.sets.elements.cpu().numpy(), "presence": examples.sets.mask.cpu().numpy()}
-    x = examples.x.reshape(len(examples.x), *shape.input_shape).cpu().numpy()
+    sets = {"sets": _as_array(examples.sets.elements), "presence": _as_array(examples.sets.mask)}
+    x = _as_array(examples.x.reshape(len(examples.x), *shape.input_shape))
     if shape.input_kind != "set":
         return {"inputs": x, **sets}
     return {"inputs": x[..., :-1], "input_presence": x[..., -1], **sets}
+
+
+def _as_array(values: Tensor) -> npt.NDArray[Any]:
+    known = values.detach().cpu()
+    return (known.float() if known.dtype == torch.bfloat16 else known).numpy()  # which has no such numbers
 
 
 def _as_file(array: npt.NDArray[Any]) -> Write:

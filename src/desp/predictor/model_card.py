@@ -1,11 +1,14 @@
 """A model card: what a saved predictor takes and gives, and how it was trained."""
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from desp import __version__
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
+
+_MARK = "\n<!-- Saving writes this file anew unless it was edited, told by its checksum: "
 
 _CARD = """---
 library_name: desp
@@ -55,7 +58,7 @@ predictor.predict(inputs, best=True)  # one set for each input
 def model_card(predictor: "SetPredictor") -> str:
     """The card of a fitted predictor, as Markdown."""
     shape, method = predictor.shape, predictor.method_settings
-    return _CARD.format(
+    text = _CARD.format(
         version=__version__,
         encoder="" if predictor.input_encoder is None else ", input_encoder=MyEncoder()",
         shapes=_table(_shapes(predictor)),
@@ -63,6 +66,17 @@ def model_card(predictor: "SetPredictor") -> str:
         size=shape.max_size,
         energy=_about_energies(method.has_energy, method.predicts_cardinality),
     )
+    return text + _last_line(text)
+
+
+def is_edited(card: str) -> bool:
+    """Whether a card is not as `model_card` wrote it, so that somebody's work would be lost with it."""
+    text, mark, _ = card.rpartition(_MARK)
+    return not mark or card != text + _last_line(text)
+
+
+def _last_line(text: str) -> str:
+    return f"{_MARK}{hashlib.sha256(text.encode()).hexdigest()[:16]} -->\n"
 
 
 def _shapes(predictor: "SetPredictor") -> dict[str, Any]:

@@ -178,12 +178,12 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: scores this predictor, in place of `validation_data`; see `training.validation_mode`.
             seed: of weights, noise and the order of data.
-            folder: becomes a run folder, for every command: settings, checkpoints, a log, and the predictor.
+            folder: empty, or of a `fit`; becomes a run folder, for every command where `input_encoder` is None.
             resume: continue from the newest checkpoint in `folder`.
             callback: a `TrainingCallback`, called at each event of training.
 
         Raises:
-            DataError: the data cannot be used; the message says which item and why.
+            DataError, RunError: the data, or the folder, cannot be used; the message says which item and why.
         """
         if isinstance(sets, TrainingSettings) and training is None:  # fit(dataset, settings)
             sets, training = None, sets

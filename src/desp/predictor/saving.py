@@ -17,7 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, SettingsError
 from desp.predictor.checks import check_folder
-from desp.predictor.model_card import model_card
+from desp.predictor.model_card import is_edited, model_card
 from desp.settings import (
     SCHEMA,
     MethodSettings,
@@ -88,7 +88,8 @@ class Saved(ModelHubMixin):
 
 
 def predictor_files(predictor: "SetPredictor", folder: Path) -> dict[Path, Write]:
-    """The files of a predictor, for `write_together`: settings and shapes, weights, a card if there is none."""
+    """The files of a predictor, for `write_together`: settings and shapes, weights, a card unless
+    there is one that somebody edited."""
     config = {
         "schema": SCHEMA,
         "method": to_json(predictor.method_settings),
@@ -102,9 +103,18 @@ def predictor_files(predictor: "SetPredictor", folder: Path) -> dict[Path, Write
         folder / WEIGHTS_FILE: partial(fill_checkpoint, weights),
         folder / CONFIG_FILE: with_content(json_bytes({"desp": config})),
     }
-    if not (folder / CARD_FILE).exists():
+    if not _is_edited(folder / CARD_FILE):
         files[folder / CARD_FILE] = with_content(model_card(predictor).encode())
     return files
+
+
+def _is_edited(path: Path) -> bool:
+    try:
+        return is_edited(path.read_bytes().decode())
+    except FileNotFoundError:
+        return False
+    except (OSError, UnicodeDecodeError):
+        return True
 
 
 def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any) -> "SetPredictor":

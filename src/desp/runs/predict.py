@@ -114,7 +114,7 @@ def predict_file(
     ]
     if draw is not None:
         _draw_all(run, predicted, draw)
-    lines = [json.dumps(_line(item, best=best)) for item in predicted]
+    lines = [json.dumps(_line(item, best=best), default=str) for item in predicted]  # ids may be dates
     write_text(output, "\n".join(lines) + "\n")
     return len(lines)
 
@@ -139,9 +139,10 @@ def _read_image(run: LoadedRun, path: Path) -> list[_Input]:
 
 def _read_rows(run: LoadedRun, path: Path) -> list[_Input]:
     """The inputs of a file of rows, in the words and columns of the data that the run was trained on."""
-    table, shape = open_table(path), run.predictor.shape
-    others = frozenset({run.task.set_column, ANSWERS, run.task.id_column})
-    inputs, found = RowInputs(shape.description.input_columns, others), []
+    shape, id_column = run.predictor.shape, run.task.id_column
+    columns = shape.description.input_columns
+    table = open_table(path, None if id_column in columns else id_column)
+    inputs, found = RowInputs(columns, frozenset({run.task.set_column, ANSWERS, id_column})), []
     for number, record in table.rows():
         where, written = table.where(number), inputs.written(record, table, number)
         value = inputs.value(written, where)
@@ -151,7 +152,7 @@ def _read_rows(run: LoadedRun, path: Path) -> list[_Input]:
                 f"{', '.join(value) or 'none'}. Write a column '{INPUT}', or JSON lines."
             )
         x = run.task.read_input(value, where, folder_of(path), shape)
-        found.append(_Input(written, x, where, record.get(run.task.id_column)))
+        found.append(_Input(written, x, where, without_nonfinite(record.get(id_column))))
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from accelerate import Accelerator
@@ -17,7 +17,7 @@ from desp.predictor import DataShape
 from desp.predictor.saving import read_shape
 from desp.sets import SetBatch
 from desp.settings import GivenSettings, Scaled, TrainingSettings
-from desp.tasks.base import SHOWN, ShownExample, Task, shown_example
+from desp.tasks.base import SHOWN, ShownExample, Task, default_axes, shown_example
 from desp.tasks.scoring import Protocol
 
 
@@ -64,6 +64,12 @@ class GivenTask(Task):
                 "fit(..., validation_data=(inputs, sets)), or score in Python: predictor.score(inputs, sets)."
             )
         return self.kept.examples
+
+    @cached_property
+    def axes(self) -> dict[str, Any]:
+        """Those of the examples that are kept, be they trained on or not."""
+        _, answers = self.kept.examples[0]
+        return default_axes(answers[0].shape[1], self.kept.description.feature_columns)
 
     def shown_examples(self, seed: int) -> list[ShownExample]:
         """The first that are kept, be they trained on or not."""
