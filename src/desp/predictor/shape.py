@@ -50,7 +50,8 @@ def inspect_dataset(
         max_size: allow sets up to this size; the largest seen if not given.
         features: of one element; those seen if not given.
         scaling: whether features that are not near [0, 1] shall be scaled to it; or ``standard``, all of them to
-            mean 1/2 and standard deviation 1/4, but for categories.
+            mean 1/2 and standard deviation 1/4, but for categories and features of two values, which may be
+            labels.
         description: what is known of the data beside their shapes.
 
     Raises:
@@ -109,6 +110,7 @@ class DatasetSummary:
         self.largest = self.examples = 0
         self.low = torch.full((self.features,), torch.inf, dtype=torch.float64)
         self.high = -self.low
+        self.several = torch.zeros(self.features, dtype=torch.bool)  # columns of more than two different values
         self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
         if not probe.x[0].numel():
             raise DataError(f"An input of shape {self.input_shape} holds no numbers. Pass at least one.")
@@ -134,10 +136,16 @@ class DatasetSummary:
         _check_elements(elements, self.description)
         elements = box_centres(elements, self.scaled_boxes)
         if len(elements):
-            self.low = torch.minimum(self.low, elements.amin(dim=0))
-            self.high = torch.maximum(self.high, elements.amax(dim=0))
+            self._add_ends(elements)
             self.elements.add(elements, numbers.repeat_interleave(batch.sets.sizes.cpu()))
         self._add_inputs(batch.x.cpu(), numbers)
+
+    def _add_ends(self, elements: Tensor) -> None:
+        # The ends so far are values themselves; before the first elements they are infinite, and there are none.
+        known = torch.stack([self.low, self.high])
+        values = torch.cat([elements, known]) if bool(torch.isfinite(known).all()) else elements
+        self.low, self.high = values.amin(dim=0), values.amax(dim=0)
+        self.several |= ((values > self.low) & (values < self.high)).any(dim=0)
 
     def _add_inputs(self, x: Tensor, numbers: Tensor) -> None:
         at_once = max(1, NUMBERS_AT_ONCE // max(x[0].numel(), 1))
@@ -175,7 +183,7 @@ class DatasetSummary:
             scaling = FeatureScaling.from_range(low, high, self.scaled_boxes)
             if self.scaling == "standard":
                 mean, deviation = (item.tolist() for item in self.elements.trimmed_moments())
-                scaling = FeatureScaling.from_moments(mean, deviation, scaling, self._numbers())
+                scaling = FeatureScaling.from_moments(mean, deviation, scaling, self._standardised())
             scaling = scaling.clipped(limits)
         return DataShape(
             input_shape=self.input_shape or (1,),
@@ -186,10 +194,11 @@ class DatasetSummary:
             description=self.description,
         )
 
-    def _numbers(self) -> list[int]:
-        """The columns of elements that are no categories."""
+    def _standardised(self) -> list[int]:
+        """The columns of elements that are no categories and have more than two different values: labels such as 0
+        and 1 stay so."""
         kinds = {column for first, end in self.description.categories for column in range(first, end)}
-        return [column for column in range(self.features) if column not in kinds]
+        return [column for column, several in enumerate(self.several.tolist()) if several and column not in kinds]
 
     def statistics(self) -> Tensor:
         """Mean and standard deviation (2, ...) of all inputs."""
