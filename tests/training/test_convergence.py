@@ -181,6 +181,7 @@ def test_the_first_validations_are_early() -> None:
         ({"validate_every": 0}, "validate_every must be above 0 where steps are None"),
         ({"lr_schedule": "cosine"}, "lr_schedule must be wsd where steps are None"),
         ({"minutes": 0.0}, "minutes must be positive, or None"),
+        ({"minutes": 1.0, "steps": 5}, "minutes must be None where steps are given"),
         ({"elements_per_batch": 0}, "elements_per_batch must be positive, or None"),
     ],
 )
@@ -283,6 +284,30 @@ def test_an_end_that_time_decided_is_kept_by_a_resumed_run(
     monkeypatch.setattr(clock, "monotonic", lambda: 0.0)  # a machine of no patience
     resumed, _ = make_open(falling, settings, folder=tmp_path)
     assert resumed.fit(resume=True).steps == 20
+
+
+@pytest.mark.usefixtures("clock")
+def test_an_end_that_time_decided_outlives_a_kill(tmp_path: Path) -> None:
+    """It is saved at once, and not at the next regular checkpoint."""
+
+    def die() -> None:
+        raise RuntimeError("killed")
+
+    settings = replace(OPEN, minutes=20 / 60, checkpoint_every=1000)
+    trainer, _ = make_open(falling, settings, folder=tmp_path, source=ActingSource(17, die))
+    with pytest.raises(RuntimeError, match="killed"):
+        trainer.fit()
+    resumed, told = make_open(falling, settings, folder=tmp_path)
+    assert resumed.store is not None
+    assert resumed.store.steps() != []
+    assert resumed.fit(resume=True).steps == 20
+    assert told.starts == [(16, 20)]
+
+
+def test_another_length_has_no_limit_of_minutes() -> None:
+    timed = replace(OPEN, minutes=2.0)
+    assert timed.of_length(7) == replace(OPEN, steps=7)
+    assert timed.of_length(None) == timed
 
 
 def test_without_validation_a_length_is_taken_that_has_served_before() -> None:

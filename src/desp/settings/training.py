@@ -1,6 +1,6 @@
 """Settings of the training loop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from desp.settings.base import require_not_negative, require_positive, require_setting
@@ -86,6 +86,10 @@ class TrainingSettings(Checked):
         """Whether scores of validations are compared beyond their noise."""
         return self.keep == "last" or self.steps is None
 
+    def of_length(self, steps: int | None) -> "TrainingSettings":
+        """The same with another number of steps; with one, there is no limit of minutes."""
+        return replace(self, steps=steps, minutes=self.minutes if steps is None else None)
+
     def batch_size_for(self, max_size: int) -> int:
         """The batch size for sets of up to `max_size` elements."""
         if self.elements_per_batch is None:
@@ -97,6 +101,8 @@ class TrainingSettings(Checked):
             value = getattr(self, name)
             require_setting(value is None or value > 0, name, "positive, or None", value)
         fixed = self.steps is not None
+        timed = not fixed or self.minutes is None
+        require_setting(timed, "minutes", "None where steps are given (it goes with steps None)", self.minutes)
         validated = fixed or self.validate_every > 0
         require_setting(validated, "validate_every", "above 0 where steps are None", self.validate_every)
         decays = fixed or self.lr_schedule == "wsd"
