@@ -176,8 +176,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             description: what inputs and features are, where their shapes do not tell. Inputs that are sets are
                 padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
-            validation: scores this predictor, in place of `validation_data`; see `training.validation_mode`. One
-                number, or a tensor with one for each of the same examples, by which the noise is known.
+            validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
             seed: of weights, noise and the order of data.
             folder: becomes a run folder, for every command: settings, checkpoints, a log, and the predictor.
             resume: continue from the newest checkpoint in `folder`.

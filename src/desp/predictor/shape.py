@@ -11,7 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
-from desp.data.extremes import Extremes, far_findings
+from desp.data.extremes import Extremes, Ranges, far_findings
 from desp.data.frames import has_names, read_named_inputs
 from desp.data.shape import DataShape
 from desp.errors import DataError
@@ -108,9 +108,7 @@ class DatasetSummary:
         self.scaling = scaling
         self.scaled_boxes: Columns = description.boxes if scaling else ()
         self.largest = self.examples = 0
-        self.low = torch.full((self.features,), torch.inf, dtype=torch.float64)
-        self.high = -self.low
-        self.several = torch.zeros(self.features, dtype=torch.bool)  # columns of more than two different values
+        self.ranges = Ranges(self.features)
         self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
         if not probe.x[0].numel():
             raise DataError(f"An input of shape {self.input_shape} holds no numbers. Pass at least one.")
@@ -136,16 +134,9 @@ class DatasetSummary:
         _check_elements(elements, self.description)
         elements = box_centres(elements, self.scaled_boxes)
         if len(elements):
-            self._add_ends(elements)
+            self.ranges.add(elements)
             self.elements.add(elements, numbers.repeat_interleave(batch.sets.sizes.cpu()))
         self._add_inputs(batch.x.cpu(), numbers)
-
-    def _add_ends(self, elements: Tensor) -> None:
-        # The ends so far are values themselves; before the first elements they are infinite, and there are none.
-        known = torch.stack([self.low, self.high])
-        values = torch.cat([elements, known]) if bool(torch.isfinite(known).all()) else elements
-        self.low, self.high = values.amin(dim=0), values.amax(dim=0)
-        self.several |= ((values > self.low) & (values < self.high)).any(dim=0)
 
     def _add_inputs(self, x: Tensor, numbers: Tensor) -> None:
         at_once = max(1, NUMBERS_AT_ONCE // max(x[0].numel(), 1))
@@ -172,12 +163,12 @@ class DatasetSummary:
 
     def shape(self) -> DataShape:
         """The shapes of all examples."""
-        if not torch.isfinite(self.low).all():
+        if not torch.isfinite(self.ranges.low).all():
             raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
         scaling = FeatureScaling.identity(self.features)
         if self.scaling:
             limits = {item.feature: (item.low, item.high) for item in self.elements.far_values()}
-            low, high = self.low.tolist(), self.high.tolist()
+            low, high = self.ranges.low.tolist(), self.ranges.high.tolist()
             for column, ends in limits.items():
                 low[column], high[column] = ends
             scaling = FeatureScaling.from_range(low, high, self.scaled_boxes)
@@ -198,7 +189,7 @@ class DatasetSummary:
         """The columns of elements that are no categories and have more than two different values: labels such as 0
         and 1 stay so."""
         kinds = {column for first, end in self.description.categories for column in range(first, end)}
-        return [column for column, several in enumerate(self.several.tolist()) if several and column not in kinds]
+        return [column for column in self.ranges.several.nonzero()[:, 0].tolist() if column not in kinds]
 
     def statistics(self) -> Tensor:
         """Mean and standard deviation (2, ...) of all inputs."""
@@ -225,7 +216,7 @@ class DatasetSummary:
                 f"Images hold floats up to {self.brightest:g}. Pass bytes (uint8), or divide by 255: intensities "
                 "from 0 to 1 are what encoders expect."
             )
-        for column, (low, high) in enumerate(zip(self.low.tolist(), self.high.tolist(), strict=True)):
+        for column, (low, high) in enumerate(torch.stack([self.ranges.low, self.ranges.high], dim=1).tolist()):
             if low < high < low + COARSEST * max(abs(low), abs(high)):
                 found.append(
                     f"Feature {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "
