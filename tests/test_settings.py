@@ -211,14 +211,14 @@ EXAMPLES: list[Any] = [
         feature_units=("m", ""),
     ),
     TrainingSettings(
-        steps=1,
+        steps=None,
         minutes=0.5,
         batch_size=2,
         elements_per_batch=9,
         learning_rate=0.5,
         betas=(0.0, 0.99),
         warmup_steps=3,
-        lr_schedule="constant",
+        lr_schedule="wsd",
         clip_norm=0.1,
         ema_decay=0.9,
         validate_every=4,
@@ -441,7 +441,9 @@ def test_settings_load_without_torch(name: str) -> None:
 
 def test_zero_padding_is_refused_where_elements_lie_around_zero() -> None:
     """They would all count as absent: a model would be trained that predicts nothing."""
-    with pytest.raises(SettingsError, match=r"padding must be presence with scaling standard.*use scaling none"):
+    with pytest.raises(
+        SettingsError, match=r"padding must be presence with scaling standard.*use scaling auto or none"
+    ):
         RepresentationSettings(padding="zero", scaling="standard")
     assert RepresentationSettings(padding="zero", scaling="none").scaled is False
     assert RepresentationSettings().scaled is True

@@ -416,3 +416,10 @@ def test_older_runs_keep_their_split_of_own_data(schema: int) -> None:
     assert migrate_run(values)["task"]["split"] == "examples"
     assert "split" not in migrate_run(values | {"task": {"kind": "digits"}})["task"]
     assert "split" not in migrate_run(values | {"schema": SCHEMA})["task"]
+
+
+def test_minutes_beside_steps_had_no_effect_and_are_left_out() -> None:
+    values = {"schema": SCHEMA, "training": {"steps": 5, "minutes": 3.0}}
+    assert migrate_run(values) == {"training": {"steps": 5, "minutes": None}}
+    values["training"] = {"steps": None, "minutes": 3.0}
+    assert migrate_run(values) == {"training": {"steps": None, "minutes": 3.0}}

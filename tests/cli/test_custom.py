@@ -1,6 +1,7 @@
 """A user's own data, from file to report, and every way a file can be wrong."""
 
 import json
+import math
 import random
 import shutil
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from desp.cli.train import _verdict as verdict_words
+from desp.training import TrainingOutcome
 
 Desp = Callable[..., Any]
 Write = Callable[..., Path]
@@ -238,6 +242,18 @@ def test_minutes_do_not_go_with_a_number_of_steps(desp: Desp, vectors: Path, tin
     assert "here there are 6 steps. Leave --minutes out" in finished.err
 
 
+def test_a_number_of_steps_takes_the_place_of_minutes(desp: Desp, vectors: Path, small: list[str]) -> None:
+    """In a run that is resumed, too."""
+    assert desp("train", "custom", "--data", vectors, "--run", "run", *small, "--minutes", 1e-9).status == 0
+    assert desp("train", "custom", "--run", "run", "--resume", "--training.steps=3").status == 0
+    training = json.loads(Path("run/settings.json").read_text())["settings"]["training"]
+    assert (training["steps"], training["minutes"]) == (3, None)
+    assert desp("train", "custom", "--run", "run", "--resume").status == 0
+    both = ["--training.steps", 3, "--training.minutes", 2]
+    finished = desp("train", "custom", "--data", vectors, "--run", "other", *small, *both)
+    assert "minutes must be None where steps are given" in finished.message
+
+
 def test_one_answer_has_the_most_probable_cardinality(desp: Desp, vectors: Path, tiny: list[str]) -> None:
     finished = desp("train", "custom", "--data", vectors, "--run", "run", *tiny, "--answers", "one")
     assert finished.status == 0
@@ -253,6 +269,10 @@ def test_one_answer_has_the_most_probable_cardinality(desp: Desp, vectors: Path,
         (["custom", "--answers", "one", "--use-method", "tspn"], "Leave one of them out"),
         (["custom-contrastive", "--answers", "one"], "--answers goes with 'custom'"),
         (["polygons-desp", "--answers", "one"], "--answers goes with 'custom'"),
+        (
+            ["custom", "--data", "x.jsonl", "--task.description.aligned", "--answers", "several"],
+            "which the input gives where outputs are aligned with it. Leave it out.",
+        ),
     ],
 )
 def test_answers_that_cannot_be_chosen(desp: Desp, arguments: list[str], message: str) -> None:
@@ -267,3 +287,45 @@ def test_repeated_inputs_with_different_sets_are_told(desp: Desp, write: Write, 
     assert "6 of 6 inputs that come with more than one set have different ones, so several seem right" in (
         finished.out.replace("\n", " ")
     )
+
+
+@pytest.mark.parametrize(("recipe", "advice"), [("custom", True), ("custom-contrastive", False)])
+def test_answers_are_advised_where_they_can_be_chosen(desp: Desp, write: Write, recipe: str, advice: bool) -> None:
+    data = write("data.jsonl", [{"input": [i // 2], "set": [[i // 2 + 0.5]]} for i in range(12)])
+    shorter = ["--training.steps", 2, "--training.batch-size", 8, "--method.sampler.steps", 3, "--device", "cpu"]
+    if recipe == "custom-contrastive":
+        shorter += ["--method.sampler.stochastic-steps", 2]
+    finished = desp("train", recipe, "--data", data, "--run", "run", *shorter)
+    told = finished.out.replace("\n", " ")
+    assert "0 of 6 inputs that come with more than one set have different ones, so one seems right" in told
+    assert ("--answers one, in another folder" in told) == advice
+
+
+AFTER = "not converged when time was over"
+MORE = "More may help: --minutes N, in another folder"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"verdict": "converged"}, "converged; more time would hardly help, more examples may"),
+        (
+            {"verdict": "converged", "best_score": 0.5, "best_error": 0.1},
+            "converged: validation score 0.5 ± 0.1; more time would hardly help, more examples may",
+        ),
+        ({"best_score": 2.0}, f"{AFTER}: validation score 2. {MORE}"),
+        (
+            {"best_score": 2.0, "recent_gain": 0.25},
+            f"{AFTER}: validation score 2; the second half of the steps improved it by 0.25. {MORE}",
+        ),
+        (
+            {"best_score": 2.0, "recent_gain": -0.25},
+            f"{AFTER}: validation score 2; the second half of the steps did not improve it",
+        ),
+        ({"recent_gain": math.nan}, f"{AFTER}. {MORE}"),
+    ],
+)
+def test_words_about_the_end_of_training(changes: dict[str, Any], words: str) -> None:
+    facts = {"steps": 9, "best_score": None, "best_step": None, "verdict": "out of time"} | changes
+    outcome = TrainingOutcome(weights={}, seconds=1.0, engine="eager", stopped_early=False, **facts)
+    assert verdict_words(outcome) == words

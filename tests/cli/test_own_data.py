@@ -78,7 +78,7 @@ def test_what_is_recorded_otherwise_is_run_again(
         (("--problems", "fewer"), "There is no problem 'fewer'. There are: events"),
         (("--minutes", "0"), "--minutes must be above 0"),
         (("--samples", "1"), "--samples must be at least 2"),
-        (("--training.steps", "5"), "These are not the defaults (training.steps: None by default, 5 here)"),
+        (("--training.steps", "5"), "None here; training.steps: None by default, 5 here). Give them a name"),
         (("--variant", "same"), "These settings are the defaults. Leave --variant out."),
         (("--task.held-out", "0.2"), "Leave --task.* out"),
         (("--again",), "Add --record DIR"),

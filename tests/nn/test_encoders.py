@@ -178,6 +178,36 @@ def test_codes_are_standardised_by_their_batch_and_later_by_what_was_seen() -> N
     torch.testing.assert_close(norm(codes), seen, atol=0.02, rtol=0.02)
 
 
+@pytest.mark.parametrize("padding", [0, 5])
+def test_codes_of_elements_are_standardised_without_padding(padding: int) -> None:
+    """As batch norm would the present elements alone, in training and later."""
+    generator = make_generator(0)
+    settings = MLPEncoderSettings(8, 4, standardise_codes=True)
+    encoder, alone = settings.load()(settings, (8, 3)), _StandardCodes(4)
+    raw = nn.Sequential(*list(encoder)[:-1])
+    present = torch.ones(6, 3, 3)
+    present[..., :2] = torch.randn(6, 3, 2, generator=generator)
+    x = F.pad(present, (0, 0, 0, padding))
+    for _ in range(3):
+        codes, expected = encoder(x), alone(raw(present))
+        torch.testing.assert_close(codes[:, :3], expected)
+        assert not codes[:, 3:].any()
+    for name in ("running_mean", "running_var"):
+        torch.testing.assert_close(getattr(encoder[-1], name), getattr(alone, name))
+    encoder.eval()
+    alone.eval()
+    torch.testing.assert_close(encoder(x)[:, :3], alone(raw(present)))
+
+
+def test_a_single_element_is_standardised_by_the_averages() -> None:
+    settings = MLPEncoderSettings(8, 4, standardise_codes=True)
+    encoder = settings.load()(settings, (8, 3))
+    one = torch.tensor([[[0.3, -0.2, 1.0], [0.0, 0.0, 0.0]]])
+    before = encoder[-1].running_mean.clone()
+    torch.testing.assert_close(encoder(one), encoder.eval()(one))
+    assert torch.equal(encoder[-1].running_mean, before)
+
+
 LAYERED: dict[str, tuple[EncoderSettings, tuple[int, ...]]] = {
     "mlp": (MLPEncoderSettings(16, 8, initialisation="xavier"), (3,)),
     "conv": (ConvEncoderSettings(16, 8, initialisation="xavier"), (1, 8, 8)),

@@ -168,6 +168,18 @@ def test_an_input_without_numbers() -> None:
         SetPredictor().fit([([], [[1.0]])] * 3)
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0), (3.0, 7.0)])
+def test_two_values_are_scaled_by_their_range_and_others_by_their_deviation(low: float, high: float) -> None:
+    """Whatever part of a long dataset they are seen in."""
+    labels = [low] * 1500 + [high] * 700
+    data: Any = [([1.0], [[label, 0.1 * (place % 10)]]) for place, label in enumerate(labels)]
+    scaling = inspect_dataset(data, scaling="standard")[0].scaling
+    assert scaling.scale(torch.tensor([[low, 0.0], [high, 0.0]]))[:, 0].tolist() == [0.0, 1.0]
+    assert scaling.span[1] == pytest.approx(4 * 0.0825**0.5)
+    third = [*data, ([1.0], [[(low + high) / 2, 0.0]])]
+    assert inspect_dataset(third, scaling="standard")[0].scaling.span[0] != high - low
+
+
 # -- prediction -------------------------------------------------------------------------------------------
 
 

@@ -182,6 +182,15 @@ def test_frames_need_names_in_training() -> None:
         predictor.predict(as_frame(ragged_pairs())[0])
 
 
+@pytest.mark.parametrize(("changes", "noise"), [({}, False), ({"keep": "last"}, True)], ids=["mean", "each"])
+def test_validation_data_give_each_score_where_the_noise_is_looked_at(
+    changes: dict[str, Any], noise: bool
+) -> None:
+    training = TrainingSettings(steps=2, batch_size=4, **changes)
+    outcome = new().fit(ragged_pairs(), training, validation_data=ragged_pairs()[:6])
+    assert (outcome.best_error is not None) == noise
+
+
 def test_validation_data_keep_the_best_weights() -> None:
     pairs, steps = ragged_pairs(), TrainingSettings(steps=20, batch_size=4)
     predictor = new()

@@ -14,8 +14,12 @@ from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
 from desp.predictor import shape as shape_module
 from desp.predictor.fitting import dataset_source, train_predictor
+from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
+from desp.scaling import FeatureScaling
+from desp.sets import SetBatch
 from desp.settings import (
+    Columns,
     DataDescription,
     EnergyDenoisingSettings,
     RepresentationSettings,
@@ -214,6 +218,16 @@ def test_the_medoid_is_nearest_to_all_others_of_the_usual_cardinality() -> None:
     assert Prediction(sets + others, energies).medoid is sets[1]
     assert Prediction([torch.zeros(0, 2)] * 3, energies[:3]).medoid.shape == (0, 2)
     assert Prediction(sets[:1], energies[:1]).medoid is sets[0]
+
+
+@pytest.mark.parametrize("boxes", [(), ((0, 4),)], ids=["numbers", "boxes"])
+def test_corners_of_boxes_have_no_spans(boxes: Columns) -> None:
+    """Those of the scaling are of centre and size."""
+    scaling = FeatureScaling((0.0,) * 4, (1.0, 1.0, 0.1, 0.1), boxes)
+    shape = DataShape((1,), 4, 1, scaling, description=DataDescription(boxes=boxes))
+    sets = SetBatch.from_ragged([torch.rand(1, 4), torch.rand(1, 4)])
+    (prediction,) = split_predictions(sets, None, torch.zeros(1, 2), True, True, shape)
+    assert prediction.span == (() if boxes else scaling.span)
 
 
 def test_the_medoid_weighs_features_by_their_span_and_aligned_elements_by_their_place() -> None:

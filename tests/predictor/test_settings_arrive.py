@@ -11,15 +11,19 @@ from small_predictors import ENERGIES, Pairs, ragged_pairs
 from torch import Tensor
 
 from desp.errors import DataError, SettingsError
-from desp.predictor import SetPredictor
+from desp.predictor import SetPredictor, inspect_dataset
+from desp.predictor.fitting import dataset_source
 from desp.settings import (
     ContrastiveSettings,
     DataDescription,
     LangevinSettings,
+    PolygonsSettings,
     RepresentationSettings,
     TrainingSettings,
 )
+from desp.tasks import make_task
 from desp.training import TrainingCallback
+from desp.training.device import make_accelerator
 
 CHAIN = LangevinSettings(steps=2, stochastic_steps=2)
 METHOD = ContrastiveSettings(energy=ENERGIES["deep-sets"], training_sampler=CHAIN, sampler=CHAIN)
@@ -67,7 +71,6 @@ NUMBERS = "log weights"
 OF_TRAINING: dict[str, tuple[Any, str]] = {
     "steps": (8, "checkpoints log validations"),  # the best weights are those of step 2 in any case
     "batch_size": (3, NUMBERS),
-    "elements_per_batch": (4, NUMBERS),
     "learning_rate": (2e-2, NUMBERS),
     "betas": ((0.5, 0.9), NUMBERS),
     "warmup_steps": (3, NUMBERS),
@@ -81,6 +84,7 @@ OF_TRAINING: dict[str, tuple[Any, str]] = {
     "log_every": (2, "log"),
 }
 SEEN_ELSEWHERE = {
+    "elements_per_batch": "predictor/test_settings_arrive.py::test_large_sets_come_in_smaller_batches",
     "minutes": "training/test_convergence.py::test_time_ends_a_run_that_still_improves",
     "keep": "training/test_convergence.py::test_the_last_weights_are_kept_unless_earlier_ones_are_clearly_better",
     "on_divergence": "training/test_nonfinite.py::test_rollback_goes_back_halves_the_rate_and_draws_new_data",
@@ -102,6 +106,22 @@ def trained(settings: TrainingSettings, folder: Path) -> dict[str, Any]:
         "log": [{name: value for name, value in line.items() if name != "seconds"} for line in lines],
         "checkpoints": sorted(path.name for path in (folder / "checkpoints").iterdir()),
     }
+
+
+@pytest.mark.parametrize(("elements", "batch"), [(None, 32), (80, 20)])
+def test_large_sets_come_in_smaller_batches(elements: int | None, batch: int) -> None:
+    settings = TrainingSettings(batch_size=32, elements_per_batch=elements)
+    shape, _ = inspect_dataset(ragged_pairs())
+    source = dataset_source(ragged_pairs(), shape, settings, 0, make_accelerator("cpu", settings, None))
+    assert (shape.max_size, len(next(source.batches(0)).x)) == (4, batch)
+
+
+@pytest.mark.parametrize(("elements", "batch"), [(None, 32), (160, 20)])
+def test_large_sets_of_a_task_do_so_too(elements: int | None, batch: int) -> None:
+    settings, task = TrainingSettings(batch_size=32, elements_per_batch=elements), make_task(PolygonsSettings())
+    shape, _ = task.shape(None, scaling=True)
+    source = task.source(shape, settings, 0, make_accelerator("cpu", settings, None))
+    assert (shape.max_size, len(next(source.batches(0)).x)) == (8, batch)
 
 
 @pytest.mark.parametrize("name", OF_TRAINING)

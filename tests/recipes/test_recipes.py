@@ -235,6 +235,8 @@ def test_own_data_are_trained_until_validation_converges() -> None:
 def test_where_one_answer_is_right_the_most_probable_cardinality_is() -> None:
     one, several = own_data_method("one"), own_data_method("several")
     assert several == own_data_method()
+    with pytest.raises(SettingsError, match="answers must be one or several, got 'One'"):
+        own_data_method("One")
     assert (one.sampler.cardinality, several.sampler.cardinality) == ("mode", "sampled")
     assert replace(one, sampler=several.sampler) == several
 

@@ -456,10 +456,15 @@ def test_a_validation_scores_each_example_with_the_same_noise(data: Path) -> Non
     assert not torch.equal(validate(predictor), scores)
 
 
-@pytest.mark.parametrize(("size", "examples", "samples"), [(1, 6, 16), (500, 6, 6), (5000, 6, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("inputs", "size", "examples", "samples"),
+    [(40, 1, 6, 16), (40, 500, 6, 6), (400, 1, 60, 6), (400, 250, 40, 2), (400, 2000, 20, 2)],
+    ids=str,
+)
 def test_large_sets_are_predicted_less_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, examples: int, samples: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: int, size: int, examples: int, samples: int
 ) -> None:
+    """Fewer samples of each input at first, then fewer inputs."""
     asked = []
 
     def distances(setup: EvaluationSetup, batch: Any, count: int) -> Tensor:
@@ -469,7 +474,7 @@ def test_large_sets_are_predicted_less_often(
 
     monkeypatch.setattr(EvaluationSetup, "distances", distances)
     path = tmp_path / "large.npz"
-    np.savez(path, inputs=np.arange(40.0), sets=np.zeros((40, size, 1)))
+    np.savez(path, inputs=np.arange(1.0 * inputs), sets=np.zeros((inputs, size, 1)))
     validate = task_of(path).validation_by_example(0)
     assert validate is not None
     validate(SetPredictor())

@@ -4,7 +4,7 @@ import math
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ from desp.training.convergence import (
     paired_difference,
     with_decay,
 )
-from desp.training.state import learning_rate
+from desp.training.state import TrainingState, learning_rate
 
 OPEN = replace(SHORT, steps=None, lr_schedule="wsd", validate_every=4, keep="last", ema_decay=0.9, warmup_steps=3)
 
@@ -101,6 +101,24 @@ def test_a_score_that_is_no_number_is_no_improvement() -> None:
     assert ending.reference_step == 3
 
 
+@pytest.mark.parametrize("saved", [[], [math.nan, 1.0]], ids=["new", "resumed"])
+def test_scores_that_are_no_numbers_are_no_reference(saved: list[float]) -> None:
+    ending = Ending(reference=saved)
+    for step, score in enumerate([math.nan, math.inf], start=1):
+        ending.add(step, [score, 1.0], 1, patience=10)
+    assert (ending.reference_step, ending.waited) == (0, 2)
+    ending.add(3, [5.0, 6.0], 1, patience=10)
+    assert (ending.reference, ending.reference_step, ending.waited) == ([5.0, 6.0], 3, 0)
+
+
+def test_a_single_score_that_got_worse_has_converged() -> None:
+    """Nothing is known of its noise."""
+    ending = Ending()
+    for step in range(1, 4):
+        ending.add(step, [1.0 * step], 1, patience=2)
+    assert (ending.end, ending.verdict) == (with_decay(3), "converged")
+
+
 def test_patience_grows_with_the_steps() -> None:
     """Two validations without improvement, and a third of all steps."""
     ending = Ending()
@@ -163,6 +181,7 @@ def test_the_first_validations_are_early() -> None:
         ({"validate_every": 0}, "validate_every must be above 0 where steps are None"),
         ({"lr_schedule": "cosine"}, "lr_schedule must be wsd where steps are None"),
         ({"minutes": 0.0}, "minutes must be positive, or None"),
+        ({"minutes": 1.0, "steps": 5}, "minutes must be None where steps are given"),
         ({"elements_per_batch": 0}, "elements_per_batch must be positive, or None"),
     ],
 )
@@ -173,7 +192,16 @@ def test_lengths_that_cannot_be(changes: dict[str, Any], message: str) -> None:
 
 def test_large_sets_come_in_smaller_batches() -> None:
     settings = TrainingSettings(batch_size=64, elements_per_batch=1000)
-    assert [settings.batch_size_for(size) for size in (0, 1, 15, 16, 500, 5000)] == [64, 64, 64, 62, 2, 1]
+    assert [settings.batch_size_for(size) for size in (0, 1, 15, 16, 40, 500, 5000)] == [
+        64,
+        64,
+        64,
+        62,
+        25,
+        16,
+        16,
+    ]
+    assert replace(settings, batch_size=8).batch_size_for(5000) == 8  # none becomes larger
     assert replace(settings, elements_per_batch=None).batch_size_for(5000) == 64
 
 
@@ -258,9 +286,53 @@ def test_an_end_that_time_decided_is_kept_by_a_resumed_run(
     assert resumed.fit(resume=True).steps == 20
 
 
+@pytest.mark.usefixtures("clock")
+def test_an_end_that_time_decided_outlives_a_kill(tmp_path: Path) -> None:
+    """It is saved at once, and not at the next regular checkpoint."""
+
+    def die() -> None:
+        raise RuntimeError("killed")
+
+    settings = replace(OPEN, minutes=20 / 60, checkpoint_every=1000)
+    trainer, _ = make_open(falling, settings, folder=tmp_path, source=ActingSource(17, die))
+    with pytest.raises(RuntimeError, match="killed"):
+        trainer.fit()
+    resumed, told = make_open(falling, settings, folder=tmp_path)
+    assert resumed.store is not None
+    assert resumed.store.steps() != []
+    assert resumed.fit(resume=True).steps == 20
+    assert told.starts == [(16, 20)]
+
+
+def test_another_length_has_no_limit_of_minutes() -> None:
+    timed = replace(OPEN, minutes=2.0)
+    assert timed.of_length(7) == replace(OPEN, steps=7)
+    assert timed.of_length(None) == timed
+
+
 def test_without_validation_a_length_is_taken_that_has_served_before() -> None:
     trainer = make_trainer(make_predictor(), OPEN)
     assert trainer.schedule.end(trainer.state) == STEPS_WITHOUT_VALIDATION
+
+
+@pytest.mark.parametrize(
+    ("step", "end"), [(100, 125), (1599, 1998), (1600, STEPS_WITHOUT_VALIDATION), (1900, STEPS_WITHOUT_VALIDATION)]
+)
+def test_time_only_shortens_a_run_without_validation(step: int, end: int) -> None:
+    """Its decay begins after step 1600, and its rate never rises again."""
+    trainer = make_trainer(make_predictor(), replace(OPEN, minutes=1.0))
+    schedule, state = trainer.schedule, trainer.state
+    state.step, state.seconds = step, 59.0
+    before = schedule.rate(step, state)
+    assert schedule.look_at_clock(state, trainer.accelerator) == (end < STEPS_WITHOUT_VALIDATION)
+    assert schedule.end(state) == end
+    assert schedule.rate(step, state) <= before
+
+
+def test_a_saved_state_does_not_change_with_the_one_that_is_made_of_it() -> None:
+    saved = asdict(TrainingState())
+    TrainingState.of(saved).ending.add(1, [1.0, 2.0], 1, patience=2)
+    assert saved == asdict(TrainingState())
 
 
 # -- which weights are kept ------------------------------------------------------------------------------
@@ -292,3 +364,14 @@ def test_the_last_weights_are_kept_unless_earlier_ones_are_clearly_better(
     assert outcome.best_step == kept
     assert outcome.best_score == pytest.approx(sum(scores[kept // 2 - 1]) / 2)
     assert_same(outcome.weights, seen[kept])
+
+
+def test_overfitted_weights_are_not_kept() -> None:
+    """The best score of all was within the noise of the last, which is clearly worse than the reference."""
+    trainer, _ = make_open(levelling)
+    state = trainer.state
+    state.step = state.validated_step = 8
+    state.ending = Ending(best=[1.0, 5.0], last=[3.0, 3.5])
+    assert trainer.schedule.keeps_last(state)
+    state.ending.verdict = "overfitted"
+    assert not trainer.schedule.keeps_last(state)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from desp.cli.common import busy, number, parse, show_table
+from desp.cli.run_arguments import with_steps_given
 from desp.errors import SettingsError
 from desp.recipes import get_recipe
 from desp.settings import RunSettings
@@ -58,7 +59,7 @@ class _OwnDataArguments:
 
 def run(arguments: list[str]) -> None:
     """Run the problems, and show how desp compares."""
-    default = _OwnDataArguments(get_recipe("custom").build())
+    default = _OwnDataArguments(with_steps_given(get_recipe("custom").build(), arguments))
     options = parse(_OwnDataArguments, arguments, "bench own-data", EXAMPLES, default=default)
     if options.again and options.record is None:
         raise SettingsError("--again is about what is recorded. Add --record DIR, or leave it out.")

@@ -106,3 +106,20 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         hint = f" To fetch the data into it: {fetch}" if fetch else ""
         raise SettingsError(f"--data-dir: there is no folder {folder}.{hint}")
     return replace(settings, task=task.at(str(folder)))
+
+
+def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings:
+    """The settings without a limit of minutes where the arguments give a number of steps, with which none goes."""
+    steps = value_of("--training.steps", arguments)
+    if steps is None or steps == "None":
+        return settings
+    return replace(settings, training=replace(settings.training, minutes=None))
+
+
+def value_of(flag: str, arguments: list[str]) -> str | None:
+    """What follows a flag; None if it is not there."""
+    for index, argument in enumerate(arguments):
+        name, _, value = argument.partition("=")
+        if name == flag:
+            return value or (arguments[index + 1] if index + 1 < len(arguments) else None)
+    return None

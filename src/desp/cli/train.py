@@ -1,5 +1,6 @@
 """``desp train``"""
 
+import math
 import shlex
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -8,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import tyro
 
 from desp.cli.common import parse
-from desp.cli.run_arguments import with_data_dir
+from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.places import whole_path
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.runs.folder import RunFolder
-from desp.settings import EnergySettings, MethodSettings, RunSettings, Variant
+from desp.settings import EnergySettings, FilesSettings, MethodSettings, RunSettings, Variant
 from desp.settings.own_data import ANSWERS, own_data_method
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def run(arguments: list[str]) -> None:
         print(_usage())
         return
     recipe = get_recipe(arguments[0])
-    options = _parse(recipe, arguments[1:], _TrainArguments(_with_variants(recipe.build(), arguments[1:])))
+    default = with_steps_given(_with_variants(recipe.build(), arguments[1:]), arguments[1:])
+    options = _parse(recipe, arguments[1:], _TrainArguments(default))
     given = options.settings.recipe
     if given != recipe.name:  # a setting like others, but it is named already
         raise SettingsError(
@@ -93,13 +95,15 @@ def run(arguments: list[str]) -> None:
     if options.resume:
         # What is not given again is as it was when the run was begun.
         saved, seed = RunFolder(path).load_settings()
-        options = _parse(recipe, arguments[1:], _TrainArguments(saved, seed=seed))
+        default = with_steps_given(saved, arguments[1:])
+        options = _parse(recipe, arguments[1:], _TrainArguments(default, seed=seed))
         if _with_variants(saved, arguments[1:]) != saved:
             raise SettingsError(
                 f"{path} has its method and energy already. Leave --use-method, --energy and --answers out."
             )
     settings = _with_data(replace(options.settings, recipe=recipe.name), options.data)
     settings = _with_minutes(settings, options.minutes)
+    _check_answers(settings, options.answers)
     settings = with_data_dir(settings, options.data_dir)
     if not train(settings, path, options.seed, options.resume):
         return
@@ -116,7 +120,7 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
     Raises:
         SettingsError: there is none of that name, or the method has no energy to choose.
     """
-    method, energy, answers = (_value_of(flag, arguments) for flag in ("--use-method", "--energy", "--answers"))
+    method, energy, answers = (value_of(flag, arguments) for flag in ("--use-method", "--energy", "--answers"))
     if answers is not None:
         settings = _with_answers(settings, answers, method)
     if method is not None and method != settings.method.kind:
@@ -140,6 +144,21 @@ def _with_answers(settings: RunSettings, answers: str, method: str | None) -> Ru
     return replace(settings, method=own_data_method(answers))
 
 
+def _takes_answers(settings: RunSettings) -> bool:
+    """Whether the flag --answers can choose the method of such data."""
+    aligned = isinstance(settings.task, FilesSettings) and settings.task.description.aligned
+    return settings.recipe == "custom" and settings.method.kind == own_data_method().kind and not aligned
+
+
+def _check_answers(settings: RunSettings, answers: str | None) -> None:
+    """Raises a SettingsError where the cardinality is no question."""
+    if answers is not None and not _takes_answers(settings):
+        raise SettingsError(
+            "--answers is about the cardinality of predictions, which the input gives where outputs are aligned "
+            "with it. Leave it out."
+        )
+
+
 def _with_minutes(settings: RunSettings, minutes: float | None) -> RunSettings:
     """Raises a SettingsError where the length is given by steps."""
     if minutes is None:
@@ -150,14 +169,6 @@ def _with_minutes(settings: RunSettings, minutes: float | None) -> RunSettings:
             "Leave --minutes out, or use --training.steps None (with --training.lr-schedule wsd)."
         )
     return replace(settings, training=replace(settings.training, minutes=minutes))
-
-
-def _value_of(flag: str, arguments: list[str]) -> str | None:
-    for index, argument in enumerate(arguments):
-        name, _, value = argument.partition("=")
-        if name == flag:
-            return value or (arguments[index + 1] if index + 1 < len(arguments) else None)
-    return None
 
 
 def _variant(family: type[V], kind: str, flag: str) -> type[V]:
@@ -218,22 +229,30 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
 
 def _verdict(outcome: "TrainingOutcome") -> str:
     """Whether training converged, and what more time may give."""
-    score = "" if outcome.best_score is None else f"validation score {outcome.best_score:.4g}"
     error = "" if outcome.best_error is None else f" ± {outcome.best_error:.2g}"
+    score = "" if outcome.best_score is None else f": validation score {outcome.best_score:.4g}{error}"
     if outcome.verdict == "converged":
-        return f"converged: {score}{error}; more time would hardly help, more examples may"
+        return f"converged{score}; more time would hardly help, more examples may"
     if outcome.verdict == "overfitted":
         return (
-            f"overfitted after step {outcome.best_step}, whose weights are kept: {score}{error}; more examples "
-            "would help, or a narrower network"
+            f"overfitted after step {outcome.best_step}, whose weights are kept{score}; more examples would help, "
+            "or a narrower network"
         )
-    gain = outcome.recent_gain
-    more = "" if gain is None else f"; the second half of the steps improved it by {gain:.2g}"
-    return f"not converged when time was over: {score}{error}{more}. More may help: --minutes N, in another folder"
+    return f"not converged when time was over{score}{_more_time(outcome.recent_gain)}"
+
+
+def _more_time(gain: float | None) -> str:
+    """What the second half of the steps says of more of them."""
+    advice = ". More may help: --minutes N, in another folder"
+    if gain is None or not math.isfinite(gain):
+        return advice
+    if gain <= 0:
+        return "; the second half of the steps did not improve it"
+    return f"; the second half of the steps improved it by {gain:.2g}{advice}"
 
 
 def _answers_hint(path: Path) -> str | None:
-    """What the data say of how many sets are right, and the flag for it where the run has another one."""
+    """What the data say of how many sets are right, and the flag for it where the run could have another one."""
     from desp.tasks import make_task
     from desp.tasks.files import FilesTask
 
@@ -244,7 +263,7 @@ def _answers_hint(path: Path) -> str | None:
         return None
     fits = "several" if found.several else "one"
     asked = "one" if getattr(settings.method.prediction_sampler, "cardinality", None) == "mode" else "several"
-    advice = f": --answers {fits}, in another folder" if asked != fits else ""
+    advice = f": --answers {fits}, in another folder" if asked != fits and _takes_answers(settings) else ""
     return f"{found.text}, so {fits} seem{'' if found.several else 's'} right{advice}"
 
 

@@ -39,6 +39,30 @@ class FarValue:
     high: float
 
 
+class Ranges:
+    """Between what each feature is, gathered part by part.
+
+    Args:
+        features: columns.
+
+    Attributes:
+        low, high: the ends of each feature; infinite while there are no values.
+        several: whether a feature has more than two different values.
+    """
+
+    def __init__(self, features: int) -> None:
+        self.low = torch.full((features,), torch.inf, dtype=torch.float64)
+        self.high = -self.low
+        self.several = torch.zeros(features, dtype=torch.bool)
+
+    def add(self, values: Float[Tensor, "n d"]) -> None:
+        """Take in rows, at least one."""
+        known = torch.stack([self.low, self.high])  # the ends so far are values themselves, if there were any
+        values = torch.cat([values, known]) if bool(torch.isfinite(known).all()) else values
+        self.low, self.high = values.amin(dim=0), values.amax(dim=0)
+        self.several |= ((values > self.low) & (values < self.high)).any(dim=0)
+
+
 class Extremes:
     """The ends of each feature, exactly, and a sample of what is between, gathered part by part.
 

@@ -195,7 +195,7 @@ class _StandardCodes(nn.BatchNorm1d):
     """Codes (B, ..., H) in which every number has mean 0 and standard deviation 1 over inputs, or elements.
 
     In training by the batch's statistics, in prediction by batch norm's running averages from training. What an
-    encoder gives at first may be nearly the same for all inputs.
+    encoder gives at first may be nearly the same for all inputs. Codes of padding do not count, and become 0.
 
     Args:
         features: H.
@@ -204,12 +204,56 @@ class _StandardCodes(nn.BatchNorm1d):
     def __init__(self, features: int) -> None:
         super().__init__(features, affine=False, eps=1e-10)  # codes may differ by thousandths
 
-    def forward(self, input: Float[Tensor, "b *n h"]) -> Float[Tensor, "b *n h"]:
-        """Standardise; a single code, which has no standard deviation, by the running averages."""
+    def forward(
+        self, input: Float[Tensor, "b *n h"], present: Bool[Tensor, " *rows"] | None = None
+    ) -> Float[Tensor, "b *n h"]:
+        """Standardise; a single code, which has no standard deviation, by the running averages.
+
+        Args:
+            input: the codes.
+            present: which of them are no padding; None: all.
+        """
         codes = input.flatten(end_dim=-2)
+        if present is not None:
+            return self._by_present(codes, present.reshape(-1, 1).to(codes.dtype)).view_as(input)
         if len(codes) > 1:
             return super().forward(codes).view_as(input)
-        return F.batch_norm(codes, self.running_mean, self.running_var, eps=self.eps).view_as(input)
+        return self._by_averages(codes).view_as(input)
+
+    def _by_averages(self, codes: Float[Tensor, "m h"]) -> Float[Tensor, "m h"]:
+        return F.batch_norm(codes, self.running_mean, self.running_var, eps=self.eps)
+
+    def _by_present(self, codes: Float[Tensor, "m h"], weight: Float[Tensor, "m 1"]) -> Float[Tensor, "m h"]:
+        """By sums over the present alone, without a look at how many there are, so that CUDA graphs capture it."""
+        if not self.training:
+            return self._by_averages(codes) * weight
+        count = weight.sum()
+        mean = (weight * codes).sum(dim=0) / count.clamp(min=1)
+        variance = (weight * (codes - mean).square()).sum(dim=0) / count.clamp(min=1)
+        self._note(mean.detach(), variance.detach(), count)
+        scaled = (codes - mean) * torch.rsqrt(variance + self.eps)
+        return torch.where(count > 1, scaled, self._by_averages(codes)) * weight
+
+    @torch.no_grad()
+    def _note(self, mean: Float[Tensor, " h"], variance: Float[Tensor, " h"], count: Float[Tensor, ""]) -> None:
+        """Update the running averages as batch norm does, unless there is a single code."""
+        kept = (count > 1).to(count.dtype) * (self.momentum or 0.0)
+        unbiased = variance * count / (count - 1).clamp(min=1)
+        for average, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+            average = cast(Tensor, average)
+            average.copy_(average + kept * (new - average))
+
+
+class _ElementCodes(nn.Sequential):
+    """An encoder of each element of input sets (B, N, D + 1), presence last, that ends with `_StandardCodes`."""
+
+    def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b n h"]:
+        """Encode; padding does not count."""
+        *parts, standardise = self
+        codes = x
+        for part in parts:
+            codes = part(codes)
+        return standardise(codes, presence_mask(x))
 
 
 class _ImageEncoder(nn.Module):
@@ -258,7 +302,9 @@ def build_mlp(settings: MLPEncoderSettings, input_shape: tuple[int, ...]) -> nn.
     features = input_shape[-1]
     widths = [features, *[settings.hidden] * (settings.layers - 1), settings.out]
     end = [nn.Sigmoid()] if settings.sigmoid else []
-    return _finished(settings, InputScaling((features,), masked=len(input_shape) > 1), MLP(widths), *end)
+    of_elements = len(input_shape) > 1
+    scaling = InputScaling((features,), masked=of_elements)
+    return _finished(settings, scaling, MLP(widths), *end, of_elements=of_elements)
 
 
 def build_conv(settings: ConvEncoderSettings, input_shape: tuple[int, ...]) -> nn.Module:
@@ -289,10 +335,14 @@ def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int,
     return _finished(settings, InputScaling((channels,), masked=as_feature), encoder)
 
 
-def _finished(settings: LayeredEncoderSettings | ResNet34EncoderSettings, *parts: nn.Module) -> nn.Module:
-    """The parts one after the other, initial weights drawn and codes standardised as settings say."""
+def _finished(
+    settings: LayeredEncoderSettings | ResNet34EncoderSettings, *parts: nn.Module, of_elements: bool = False
+) -> nn.Module:
+    """The parts one after the other, initial weights drawn and codes standardised as settings say; of elements, if
+    the encoder gives a code for each."""
     for part in parts:
         initialise(part, settings.initialisation)
     if settings.standardise_codes:
-        return nn.Sequential(*parts, _StandardCodes(settings.out))
+        together = _ElementCodes if of_elements else nn.Sequential
+        return together(*parts, _StandardCodes(settings.out))
     return nn.Sequential(*parts) if len(parts) > 1 else parts[0]

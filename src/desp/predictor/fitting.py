@@ -17,7 +17,7 @@ from desp.errors import DataError
 from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
-from desp.predictor.scoring import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, mean_energy_score
+from desp.predictor.scoring import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores_of, mean_energy_score
 from desp.predictor.shape import batch_of_inputs
 from desp.settings import DataDescription, TrainingSettings
 from desp.training import Trainer, TrainingCallback, TrainingOutcome
@@ -68,11 +68,15 @@ def validation_batch(data: Any, shape: DataShape) -> Batch | None:
     return Batch(batch_of_inputs(batch.x, shape), batch.sets)
 
 
-def energy_validation(examples: Batch | None, seed: int) -> "Callable[[SetPredictor], float] | None":
-    """The energy score on examples, by which the best weights are kept; None without any."""
+def energy_validation(
+    examples: Batch | None, seed: int, training: TrainingSettings
+) -> "Callable[[SetPredictor], float | Tensor] | None":
+    """The energy score on examples, by which the best weights are kept: of each where training looks at the noise,
+    else their mean; None without any."""
     if examples is None:
         return None
-    return lambda predictor: mean_energy_score(predictor, examples, VALIDATION_SAMPLES, seed)
+    score = energy_scores_of if training.looks_at_noise else mean_energy_score
+    return lambda predictor: score(predictor, examples, VALIDATION_SAMPLES, seed)
 
 
 def training_for(training: TrainingSettings, *, validated: bool) -> TrainingSettings:
@@ -129,7 +133,7 @@ def fit_to_dataset(
     seed: int,
     callback: TrainingCallback | None,
     progress: bool,
-    validation: "Callable[[SetPredictor], float] | None",
+    validation: "Callable[[SetPredictor], float | Tensor] | None",
 ) -> TrainingOutcome:
     """Fit a built predictor to a dataset, in a run folder if one is given; the arguments are those of
     `SetPredictor.fit`, but for `held_out`: examples that the run folder keeps to score on."""

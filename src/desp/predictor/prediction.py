@@ -28,7 +28,8 @@ class Prediction:
         has_energy: whether the method has an energy at all.
         presence: K tensors (n_k,), the presence of each element as it was sampled: the confidence of a detector. 1
             where the cardinality is predicted first; nothing where sets are padded without presence.
-        span: of each feature, by which distances of sets are in scaled units; nothing: they are in the sets' own.
+        span: of each feature, by which distances of sets are in scaled units; nothing: they are in the sets' own,
+            as those of boxes, whose corners have none.
         aligned: whether element i of all sets belongs to element i of the input.
     """
 
@@ -45,8 +46,8 @@ class Prediction:
         """The set that is nearest to all others, among those of the most frequent cardinality.
 
         As a single answer it is nearer to the truth on average than the set of lowest energy, which may be any of
-        the sets that the network holds for plausible. Distances are Chamfer's in scaled units; where outputs are
-        aligned with inputs, of elements i.
+        the sets that the network holds for plausible. Distances are Chamfer's in scaled units (of boxes, in their
+        own); where outputs are aligned with inputs, of elements i.
         """
         return self.sets[self._medoid_place()]
 
@@ -114,7 +115,7 @@ def split_predictions(
         comparable_across_cardinalities, has_energy: as in `Prediction`.
         shape: of the data, for what `Prediction` knows of them.
     """
-    span, aligned = ((), False) if shape is None else (shape.scaling.span, shape.aligned)
+    span, aligned = ((), False) if shape is None else (_span(shape), shape.aligned)
     ragged = sets.to_ragged()
     rows = [] if presence is None else [row[mask] for row, mask in zip(presence, sets.mask, strict=True)]
     samples = energies.shape[1]
@@ -123,3 +124,8 @@ def split_predictions(
         Prediction(ragged[own], energy, comparable_across_cardinalities, has_energy, rows[own], span, aligned)
         for own, energy in zip(owns, energies, strict=True)
     ]
+
+
+def _span(shape: DataShape) -> Sequence[float]:
+    """Of each feature; nothing where there are boxes, as theirs are of centre and size, and sets have corners."""
+    return () if shape.scaling.boxes else shape.scaling.span

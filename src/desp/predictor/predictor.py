@@ -156,7 +156,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         progress: bool = False,
         description: DataDescription | None = None,
         augment: Augmentation | None = None,
-        validation: Callable[["SetPredictor"], float] | None = None,
+        validation: Callable[["SetPredictor"], float | Tensor] | None = None,
         seed: int = 0,
         folder: str | Path | None = None,
         resume: bool = False,
@@ -176,7 +176,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             description: what inputs and features are, where their shapes do not tell. Inputs that are sets are
                 padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
-            validation: scores this predictor, in place of `validation_data`; see `training.validation_mode`.
+            validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
             seed: of weights, noise and the order of data.
             folder: empty, or of a `fit`; becomes a run folder, for every command where `input_encoder` is None.
             resume: continue from the newest checkpoint in `folder`.
@@ -199,7 +199,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             training,
             augment=augment,
             held_out=examples,
-            validation=validation or energy_validation(examples, seed),
+            validation=validation or energy_validation(examples, seed, training),
             seed=check_seed(seed),
             folder=path,
             resume=resume,

@@ -84,9 +84,14 @@ def energy_score(distances: Tensor) -> float:
 
 
 def mean_energy_score(predictor: "SetPredictor", examples: Batch, samples: int, seed: int) -> float:
-    """The energy score of K predictions for each input of a batch; lower is better."""
+    """The mean of `energy_scores_of`."""
+    return float(energy_scores_of(predictor, examples, samples, seed).mean())
+
+
+def energy_scores_of(predictor: "SetPredictor", examples: Batch, samples: int, seed: int) -> Tensor:
+    """The energy score of K predictions for each input of a batch (B,); lower is better."""
     x = examples.x.reshape(len(examples.x), *predictor.shape.input_shape).to(predictor.device)
     generator = make_generator(seed, "score", device=predictor.device)
     given = predictor.given_presence(x)
     raw, _ = predictor.sample(predictor.encode(x), generator, presence=given, samples=samples)
-    return energy_score(distances_to_truth(predictor, raw, examples.sets, samples))
+    return energy_scores(distances_to_truth(predictor, raw, examples.sets, samples))

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
-from desp.data.extremes import Extremes, far_findings
+from desp.data.extremes import Extremes, Ranges, far_findings
 from desp.data.frames import has_names, read_named_inputs
 from desp.data.shape import DataShape
 from desp.errors import DataError
@@ -50,7 +50,8 @@ def inspect_dataset(
         max_size: allow sets up to this size; the largest seen if not given.
         features: of one element; those seen if not given.
         scaling: whether features that are not near [0, 1] shall be scaled to it; or ``standard``, all of them to
-            mean 1/2 and standard deviation 1/4, but for categories.
+            mean 1/2 and standard deviation 1/4, but for categories and features of two values, which may be
+            labels.
         description: what is known of the data beside their shapes.
 
     Raises:
@@ -107,8 +108,7 @@ class DatasetSummary:
         self.scaling = scaling
         self.scaled_boxes: Columns = description.boxes if scaling else ()
         self.largest = self.examples = 0
-        self.low = torch.full((self.features,), torch.inf, dtype=torch.float64)
-        self.high = -self.low
+        self.ranges = Ranges(self.features)
         self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
         if not probe.x[0].numel():
             raise DataError(f"An input of shape {self.input_shape} holds no numbers. Pass at least one.")
@@ -134,8 +134,7 @@ class DatasetSummary:
         _check_elements(elements, self.description)
         elements = box_centres(elements, self.scaled_boxes)
         if len(elements):
-            self.low = torch.minimum(self.low, elements.amin(dim=0))
-            self.high = torch.maximum(self.high, elements.amax(dim=0))
+            self.ranges.add(elements)
             self.elements.add(elements, numbers.repeat_interleave(batch.sets.sizes.cpu()))
         self._add_inputs(batch.x.cpu(), numbers)
 
@@ -164,18 +163,18 @@ class DatasetSummary:
 
     def shape(self) -> DataShape:
         """The shapes of all examples."""
-        if not torch.isfinite(self.low).all():
+        if not torch.isfinite(self.ranges.low).all():
             raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
         scaling = FeatureScaling.identity(self.features)
         if self.scaling:
             limits = {item.feature: (item.low, item.high) for item in self.elements.far_values()}
-            low, high = self.low.tolist(), self.high.tolist()
+            low, high = self.ranges.low.tolist(), self.ranges.high.tolist()
             for column, ends in limits.items():
                 low[column], high[column] = ends
             scaling = FeatureScaling.from_range(low, high, self.scaled_boxes)
             if self.scaling == "standard":
                 mean, deviation = (item.tolist() for item in self.elements.trimmed_moments())
-                scaling = FeatureScaling.from_moments(mean, deviation, scaling, self._numbers())
+                scaling = FeatureScaling.from_moments(mean, deviation, scaling, self._standardised())
             scaling = scaling.clipped(limits)
         return DataShape(
             input_shape=self.input_shape or (1,),
@@ -186,10 +185,11 @@ class DatasetSummary:
             description=self.description,
         )
 
-    def _numbers(self) -> list[int]:
-        """The columns of elements that are no categories."""
+    def _standardised(self) -> list[int]:
+        """The columns of elements that are no categories and have more than two different values: labels such as 0
+        and 1 stay so."""
         kinds = {column for first, end in self.description.categories for column in range(first, end)}
-        return [column for column in range(self.features) if column not in kinds]
+        return [column for column in self.ranges.several.nonzero()[:, 0].tolist() if column not in kinds]
 
     def statistics(self) -> Tensor:
         """Mean and standard deviation (2, ...) of all inputs."""
@@ -216,7 +216,7 @@ class DatasetSummary:
                 f"Images hold floats up to {self.brightest:g}. Pass bytes (uint8), or divide by 255: intensities "
                 "from 0 to 1 are what encoders expect."
             )
-        for column, (low, high) in enumerate(zip(self.low.tolist(), self.high.tolist(), strict=True)):
+        for column, (low, high) in enumerate(torch.stack([self.ranges.low, self.ranges.high], dim=1).tolist()):
             if low < high < low + COARSEST * max(abs(low), abs(high)):
                 found.append(
                     f"Feature {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "

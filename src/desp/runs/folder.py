@@ -125,7 +125,7 @@ class RunFolder:
             )
         if saved_seed != seed:
             raise RunError(f"{self.path} was begun with --seed {saved_seed}, not {seed}. Choose another folder.")
-        longer = replace(saved, training=replace(saved.training, steps=settings.training.steps))
+        longer = replace(saved, training=saved.training.of_length(settings.training.steps))
         if not saved.task.own_data:
             # Data may have moved; `check_data` tells whether they are the same.
             longer = replace(longer, task=saved.task.at(settings.task.location))
@@ -144,7 +144,8 @@ class RunFolder:
                 *values.get("earlier_lengths", []),
                 values["settings"]["training"]["steps"],
             ]
-            values["settings"]["training"]["steps"] = steps
+            training = values["settings"]["training"]
+            training |= {"steps": steps} | ({"minutes": None} if "minutes" in training else {})
             write_json(self.settings_file, values)
 
     def note_data_folder(self, task: TaskSettings) -> str | None:

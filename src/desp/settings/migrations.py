@@ -52,9 +52,18 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
         raise SettingsError(f"These settings have schema {schema}; this version of desp reads {[*steps, SCHEMA]}.")
     for number, step in steps.items():
         values = step(values) if number >= schema else values
+    values = _with_one_length(values)
     energy = values.get("method", {}).get("energy", {})
     if energy.get("pooling") == "max":
         raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
+    return values
+
+
+def _with_one_length(values: Values) -> Values:
+    """Without minutes beside a number of steps: they had no effect, and are refused since."""
+    training = values.get("training")
+    if isinstance(training, dict) and training.get("steps") is not None and training.get("minutes") is not None:
+        return values | {"training": training | {"minutes": None}}
     return values
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from desp.settings.base import require_setting
 from desp.settings.diffusion import EnergyDenoisingSettings
 from desp.settings.methods import MethodSettings
 from desp.settings.representation import RepresentationSettings
@@ -14,7 +15,12 @@ ANSWERS = ("one", "several")
 
 def own_data_method(answers: str = "several") -> MethodSettings:
     """A density over sets, by denoising with an energy, so that any number of answers can be right; where one is,
-    of the most probable cardinality."""
+    of the most probable cardinality.
+
+    Raises:
+        SettingsError: `answers` is neither one nor several.
+    """
+    require_setting(answers in ANSWERS, "answers", " or ".join(ANSWERS), answers)
     several = EnergyDenoisingSettings(standardise_codes=True)
     return replace(several, sampler=EDMSettings(cardinality="mode")) if answers == "one" else several
 

@@ -29,7 +29,7 @@ class RepresentationSettings(Checked):
     """auto: element features that are not near [0, 1] are scaled to it, and back in predictions; boxes as centre,
     width and height. standard: every feature is scaled to mean 1/2 and standard deviation 1/4, which are 0 and the
     sigma_data of denoising methods for sets scaled to [-1, 1]; a long tail then does not squeeze all other values
-    together."""
+    together. Features of only two values, such as labels, and categories are scaled as by auto."""
 
     @property
     def scaled(self) -> "Scaled":
@@ -40,6 +40,8 @@ class RepresentationSettings(Checked):
         valid = self.threshold is None or 0 <= self.threshold < 1
         require_setting(valid, "threshold", "at least 0 and below 1, or None", self.threshold)
         visible = self.padding == "presence" or self.scaling != "standard"
-        wanted = "presence with scaling standard, where real elements lie around zero too; or use scaling none"
+        wanted = (
+            "presence with scaling standard, where real elements lie around zero too; or use scaling auto or none"
+        )
         require_setting(visible, "padding", wanted, self.padding)
         require_setting(self.max_size is None or self.max_size > 0, "max_size", "positive or None", self.max_size)

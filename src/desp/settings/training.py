@@ -1,10 +1,13 @@
 """Settings of the training loop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from desp.settings.base import require_not_negative, require_positive, require_setting
 from desp.settings.types import Checked
+
+SMALLEST_BATCH = 16
+"""What `elements_per_batch` leaves of a batch at least, where it was larger."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class TrainingSettings(Checked):
     """Batch size of each process."""
     elements_per_batch: int | None = None
     """Largest number of elements in a batch, padding included: sets of more than elements_per_batch / batch_size
-    are trained in smaller batches. None: no limit."""
+    are trained in smaller batches, but not of fewer than 16 sets, which batch norm needs. None: no limit."""
     learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -43,7 +46,8 @@ class TrainingSettings(Checked):
     """Whether a smaller or a larger validation score is better."""
     keep: Literal["best", "last"] = "best"
     """Which weights are kept where there is validation. best: those of the best score. last: the last ones, unless
-    an earlier checkpoint is better by two standard errors of the difference."""
+    an earlier checkpoint is better by two standard errors of the difference. That needs a validation score of each
+    example; of a single score the noise is not known, and any better one counts."""
     checkpoint_every: int = 500
     """Steps between checkpoints."""
     log_every: int = 10
@@ -82,17 +86,23 @@ class TrainingSettings(Checked):
         """Whether scores of validations are compared beyond their noise."""
         return self.keep == "last" or self.steps is None
 
+    def of_length(self, steps: int | None) -> "TrainingSettings":
+        """The same with another number of steps; with one, there is no limit of minutes."""
+        return replace(self, steps=steps, minutes=self.minutes if steps is None else None)
+
     def batch_size_for(self, max_size: int) -> int:
         """The batch size for sets of up to `max_size` elements."""
         if self.elements_per_batch is None:
             return self.batch_size
-        return max(1, min(self.batch_size, self.elements_per_batch // max(max_size, 1)))
+        return min(self.batch_size, max(SMALLEST_BATCH, self.elements_per_batch // max(max_size, 1)))
 
     def _check_length(self) -> None:
         for name in ("steps", "minutes", "elements_per_batch"):
             value = getattr(self, name)
             require_setting(value is None or value > 0, name, "positive, or None", value)
         fixed = self.steps is not None
+        timed = not fixed or self.minutes is None
+        require_setting(timed, "minutes", "None where steps are given (it goes with steps None)", self.minutes)
         validated = fixed or self.validate_every > 0
         require_setting(validated, "validate_every", "above 0 where steps are None", self.validate_every)
         decays = fixed or self.lr_schedule == "wsd"

@@ -260,8 +260,9 @@ class GeneratedTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """Fresh batches, made on the training device."""
-        del shape
-        return DeviceSource(self.draw, training.batch_size, seed, accelerator.device, accelerator.process_index)
+        return DeviceSource(
+            self.draw, training.batch_size_for(shape.max_size), seed, accelerator.device, accelerator.process_index
+        )
 
 
 def make_task(settings: TaskSettings, seed: int = 0) -> Task:

@@ -179,11 +179,10 @@ class CelebaTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """New sets of the training items for every batch, drawn on the training device."""
-        del shape
         pool = self.pools["training"].to(accelerator.device)
         return DeviceSource(
             partial(draw_labelled, pool=pool),
-            training.batch_size,
+            training.batch_size_for(shape.max_size),
             seed,
             accelerator.device,
             accelerator.process_index,

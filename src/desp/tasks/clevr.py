@@ -125,10 +125,9 @@ class ClevrTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """The training images, which lie on the training device and are drawn from there; or ever new ones."""
-        del shape
         return DeviceSource(
             self._draw(seed, accelerator),
-            training.batch_size,
+            training.batch_size_for(shape.max_size),
             seed,
             accelerator.device,
             accelerator.process_index,

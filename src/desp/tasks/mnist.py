@@ -88,12 +88,11 @@ class SetMnistTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """The training part, which lies on the training device and is drawn from there, with replacement."""
-        del shape
         table = self.data.training.to(accelerator.device)
         fraction = self.settings.translate_fraction
         return DeviceSource(
             table.draw,
-            training.batch_size,
+            training.batch_size_for(shape.max_size),
             seed,
             accelerator.device,
             accelerator.process_index,

@@ -108,10 +108,9 @@ class PedestriansTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """Training windows at random, turned, mirrored and scaled, on the training device."""
-        del shape
         return DeviceSource(
             WindowTable(self.data.training).to(accelerator.device).draw,
-            training.batch_size,
+            training.batch_size_for(shape.max_size),
             seed,
             accelerator.device,
             accelerator.process_index,

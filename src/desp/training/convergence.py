@@ -31,7 +31,7 @@ class Ending:
     """Whether validation still improves, and where training ends; a part of the saved state.
 
     Attributes:
-        reference: validation scores of each example at the last improvement beyond their noise.
+        reference: validation scores of each example at the last improvement beyond their noise; all are finite.
         reference_step: when that was.
         waited: validations since then.
         best: scores of the validation with the lowest mean.
@@ -54,6 +54,8 @@ class Ending:
     def add(self, step: int, scores: Sequence[float], sign: int, patience: int) -> None:
         """Take in the scores of a validation; decides the end if it has long brought nothing.
 
+        A single score has no noise that is known, so it never says that weights have overfitted.
+
         Args:
             step: when.
             scores: one of each example, or one alone.
@@ -62,13 +64,14 @@ class Ending:
         """
         self.steps.append(step)
         self.means.append(mean_and_error(scores)[0])
-        gain, error = paired_difference(self.reference or scores, scores)
-        if not self.reference or sign * gain > error:
+        reference = self.reference if all_finite(self.reference) else []
+        gain, error = paired_difference(reference or scores, scores)
+        if all_finite(scores) and (not reference or sign * gain > error):
             self.reference, self.reference_step, self.waited = list(scores), step, 0
             return
         self.waited += 1
         if self.waited >= patience and step - self.reference_step >= WAITED_PART * step:
-            overfitted = -sign * gain > CLEARLY * error
+            overfitted = len(scores) > 1 and -sign * gain > CLEARLY * error
             self.end_after(step, "overfitted" if overfitted else "converged")
 
     def end_after(self, step: int, verdict: Verdict) -> None:
@@ -88,6 +91,11 @@ class Ending:
         pairs = zip(self.steps, self.means, strict=True)
         before = [mean for step, mean in pairs if step <= self.steps[-1] / 2]
         return before[-1] - self.means[-1] if before else None
+
+
+def all_finite(scores: Sequence[float]) -> bool:
+    """Whether none is NaN or infinite."""
+    return all(map(math.isfinite, scores))
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:

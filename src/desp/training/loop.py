@@ -163,10 +163,11 @@ class Trainer:
     def _after_step(self) -> bool:
         """Log, validate and save when it is time; true when patience has run out."""
         step, settings = self.state.step, self.settings
-        if self.schedule.look_at_clock(self.state, self.accelerator):
+        save_now = self.schedule.look_at_clock(self.state, self.accelerator)  # no other run would decide the same
+        if save_now:
             self.callback.on_length(self.schedule.end(self.state))
-        validate_now, save_now = self.schedule.validation_is_due(self.state), step % settings.checkpoint_every == 0
-        save_now = save_now or self.schedule.at_end(self.state)
+        validate_now = self.schedule.validation_is_due(self.state)
+        save_now = save_now or step % settings.checkpoint_every == 0 or self.schedule.at_end(self.state)
         if validate_now or save_now:
             self._average_buffers()
         if step % settings.log_every == 0 or validate_now or save_now:

@@ -3,7 +3,13 @@
 from accelerate import Accelerator
 
 from desp.settings import TrainingSettings
-from desp.training.convergence import PATIENCE, STEPS_WITHOUT_VALIDATION, early_validation, is_late
+from desp.training.convergence import (
+    PATIENCE,
+    STEPS_WITHOUT_VALIDATION,
+    decay_start,
+    early_validation,
+    is_late,
+)
 from desp.training.processes import any_process
 from desp.training.state import TrainingState, learning_rate
 
@@ -59,11 +65,12 @@ class Schedule:
     def look_at_clock(self, state: TrainingState, accelerator: Accelerator) -> bool:
         """Where there is no length: begin the decay, in all processes at the same step, when time is short.
 
-        From then on the length is a part of the state, so a resumed run ends there too, however fast it is.
-        Returns whether it was decided now.
+        From then on the length is a part of the state, so a resumed run ends there too, however fast it is. Time
+        only shortens: a decay that has begun goes on. Returns whether it was decided now.
         """
-        undecided = self.settings.steps is None and state.ending.end is None
-        if not undecided or state.step % self.settings.log_every:
+        end = self.end(state)
+        open_end = self.settings.steps is None and (end is None or state.step < decay_start(end))
+        if not open_end or state.step % self.settings.log_every:
             return False
         late = any_process(accelerator, is_late(state.seconds, self.settings))
         if late:
@@ -79,6 +86,8 @@ class Schedule:
         return undecided and ending.end is not None
 
     def keeps_last(self, state: TrainingState) -> bool:
-        """Whether the last weights are kept, and not those of the best validation."""
-        validated = state.validated_step == state.step
-        return self.settings.keep == "last" and validated and state.ending.last_is_kept(self.sign)
+        """Whether the last weights are kept, and not those of the best validation; never ones that have
+        overfitted."""
+        validated, overfitted = state.validated_step == state.step, state.ending.verdict == "overfitted"
+        wanted = self.settings.keep == "last" and validated and not overfitted
+        return wanted and state.ending.last_is_kept(self.sign)

@@ -1,6 +1,7 @@
 """State of the training loop, learning-rate schedule, and the outcome of training."""
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,8 @@ class TrainingState:
 
     @classmethod
     def of(cls, saved: dict[str, Any]) -> "TrainingState":
-        """The state that `asdict` saved; what an older checkpoint lacks gets its default."""
+        """The state that `asdict` saved, which stays as it is; what an older checkpoint lacks gets its default."""
+        saved = deepcopy(saved)
         parts = {"window": Window(**saved.get("window", {})), "ending": Ending(**saved.get("ending", {}))}
         return cls(**{**saved, **parts})
 
