@@ -9,10 +9,10 @@ import numpy as np
 from desp.comparison.features import Feature
 from desp.errors import RunError
 from desp.report.figures.boxes import Image, image_of
+from desp.report.figures.legend import draw_legend
 from desp.report.figures.panels import (
     View,
     draw_input,
-    draw_legend,
     draw_pair,
     draw_set,
     numbered_axes,

@@ -13,11 +13,10 @@ from desp.report.figures.style import FRAME, INK, MUTED, PREDICTION, TRUTH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Of classes beside their colours, for those who do not see them; one less than there are colours, so that no two
 # classes have both the same.
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # More combinations of categories are not told apart: the first category alone counts then.
 _MOST_KINDS = 14
 # Neither too light for white ground nor too dark for black; none of them follows the theme, in which two classes
@@ -82,9 +81,11 @@ class View:
         return [", ".join(names) for names in zip(*parts, strict=True)]
 
     def in_order(self, names: set[str]) -> list[str]:
-        """Categories in the order of their columns."""
+        """Categories in the order of their columns; names of classes may have commas themselves."""
         first = self.categories[0].classes if self.categories else ("",)
-        return sorted(names, key=lambda name: (_first_class(name, first), name))
+        longest = sorted(range(len(first)), key=lambda place: -len(first[place]))
+        begins = {name: next(p for p in longest if f"{name}, ".startswith(f"{first[p]}, ")) for name in names}
+        return sorted(names, key=lambda name: (begins[name], name))
 
     def kind_of(self, points: Points) -> Points:
         """The place of each element's category among all."""
@@ -172,8 +173,8 @@ def _plane(axes: "Axes", points: Points, colour: str, view: View) -> None:
         kinds = view.kind_of(points)
         for number in range(len(view.kinds)):
             own = kinds == number
-            marker = _MARKERS[number % len(_MARKERS)]
-            axes.scatter(x[own], y[own], color=_class_colour(number), marker=marker, **shared)
+            marker = MARKERS[number % len(MARKERS)]
+            axes.scatter(x[own], y[own], color=class_colour(number), marker=marker, **shared)
     elif len(numbers) == 3:
         low, high = view.range_of(numbers[2])
         axes.scatter(x, y, c=_column(points, numbers[2]), cmap=colour_map(), vmin=low, vmax=high, **shared)
@@ -181,7 +182,8 @@ def _plane(axes: "Axes", points: Points, colour: str, view: View) -> None:
         axes.scatter(x, y, color=colour, **shared)
 
 
-def _class_colour(number: int) -> str:
+def class_colour(number: int) -> str:
+    """Of a class, by its number."""
     return _CLASS_COLOURS[number % len(_CLASS_COLOURS)]
 
 
@@ -316,42 +318,3 @@ def draw_pair(
         axes.set_xlabel(across.label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
     else:
         axes.set_xticklabels([])
-
-
-def _first_class(name: str, classes: Sequence[str]) -> int:
-    """Which of the classes a joined name begins with: the longest, as names may have commas themselves."""
-    fitting = [place for place, item in enumerate(classes) if name == item or name.startswith(f"{item}, ")]
-    return max(fitting, key=lambda place: len(classes[place]))
-
-
-def draw_legend(figure: "Figure", view: View) -> None:
-    """Below all panels: which colour and shape a category has, or what colours mean."""
-    height = figure.get_figheight()
-    lowest = min(panel.get_position().y0 for panel in figure.axes) - 0.42 / height
-    if view.categories:
-        from matplotlib.lines import Line2D
-
-        handles = [
-            Line2D([], [], linestyle="", marker=_MARKERS[n % len(_MARKERS)], color=_class_colour(n), label=name)
-            for n, name in enumerate(view.kinds)
-        ]
-        options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, lowest), "borderaxespad": 0.0}
-        legend = figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)
-        for text in legend.get_texts():
-            text.set_parse_math(False)  # a name with dollars is no formula
-    elif len(view.numbers) == 3:
-        _colour_bar(figure, view, lowest)
-
-
-def _colour_bar(figure: "Figure", view: View, top: float) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-    from matplotlib.ticker import MaxNLocator
-
-    feature = view.numbers[2]
-    colours = ScalarMappable(Normalize(*view.range_of(feature)), colour_map())
-    height = figure.get_figheight()
-    place = figure.add_axes((0.0, top - 0.1 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
-    bar = figure.colorbar(colours, cax=place, orientation="horizontal", ticks=MaxNLocator(4))
-    bar.set_label(feature.label, fontsize=8, parse_math=False)
-    bar.outline.set_visible(False)
