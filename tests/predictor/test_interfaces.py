@@ -376,7 +376,7 @@ def test_a_run_is_resumed_by_the_program(tmp_path: Path) -> None:
     assert json.loads((folder / "settings.json").read_text())["settings"]["training"]["steps"] == 5
 
 
-def refused(folder: Path, message: str) -> None:
+def assert_refused(folder: Path, message: str) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for resume in (False, True):
         with pytest.raises(RunError, match=message):
@@ -387,18 +387,18 @@ def refused(folder: Path, message: str) -> None:
 def test_files_of_others_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "inputs.npy").write_bytes(b"mine")
-    refused(tmp_path, "is not empty and not a run folder. Choose another folder")
+    assert_refused(tmp_path, "is not empty and not a run folder. Choose another folder")
 
 
 @pytest.mark.parametrize("text", ['{"editor": "vim"}', '{"settings": ["a"]}', '{"settings": {"task": 1}}', "[]"])
 def test_settings_of_other_programs_are_not_written_over(tmp_path: Path, text: str) -> None:
     (tmp_path / "settings.json").write_text(text)
-    refused(tmp_path, "settings.json")
+    assert_refused(tmp_path, "settings.json")
 
 
 def test_runs_of_the_command_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"settings": {"task": {"kind": "files"}}}')
-    refused(tmp_path, "desp train")
+    assert_refused(tmp_path, "desp train")
 
 
 def test_half_precision_and_gradients_are_kept_as_numbers(tmp_path: Path) -> None:

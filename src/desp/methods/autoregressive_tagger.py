@@ -5,15 +5,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from desp.methods.base import Method, MethodParts
-from desp.methods.labels import check_labels, given_mask, is_high, padded_labels, require_labels
+from desp.methods.base import MethodParts
+from desp.methods.labels import LabelMethod, given_mask, is_high, padded_labels
 from desp.methods.tagger import EquivariantLayers
 from desp.samplers import ChainInfo, Record
 from desp.sets import presence_mask
 from desp.settings import AutoregressiveTaggerSettings, SamplerSettings
 
 
-class AutoregressiveTagger(Method):
+class AutoregressiveTagger(LabelMethod):
     """-log p(Y | x) with p(Y | x) the product of p(label | labels before it, x), in a random order of elements.
 
     The network sees which labels are known, and gives the logits of all others. A training step draws how many are
@@ -25,9 +25,7 @@ class AutoregressiveTagger(Method):
     """
 
     def __init__(self, settings: AutoregressiveTaggerSettings, parts: MethodParts) -> None:
-        super().__init__(parts)
-        require_labels(parts.shape, settings.kind)
-        self.settings = settings
+        super().__init__(settings, parts)
         # Beside its code, each element has its label, -1 or 1, or 0 where that is unknown, and their product: the
         # mean of products says which elements have the higher label.
         self.layers = EquivariantLayers(2 * parts.code_shape[-1] + 1, settings.hidden, settings.layers)
@@ -44,15 +42,11 @@ class AutoregressiveTagger(Method):
         logits: Tensor = self.layers(torch.cat([code, label * code, label], dim=-1), mask)
         return logits
 
-    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
-        """Labels have the two values of the settings."""
-        check_labels(y, self.settings.labels, self.settings.kind)
-
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean over sets of an estimate of -log p; the number of known labels is uniform."""
-        mask, high = presence_mask(y), is_high(y, self.settings.labels)
+        mask, high = presence_mask(y), is_high(y, self.labels)
         count = mask.sum(dim=1)
         share = torch.rand(count.shape, generator=generator, device=y.device)
         rank, known_count = _ranks(mask, generator), (share * count).floor()
@@ -83,7 +77,7 @@ class AutoregressiveTagger(Method):
             logits = self.logits(code, high, rank < place, mask)
             drawn = torch.rand(mask.shape, generator=generator, device=code.device) < logits.sigmoid()
             high = torch.where(rank == place, drawn & mask, high)
-        return padded_labels(high, mask, self.settings.labels, code.dtype), ChainInfo()
+        return padded_labels(high, mask, self.labels, code.dtype), ChainInfo()
 
 
 def _ranks(mask: Bool[Tensor, "b n"], generator: torch.Generator) -> Tensor:

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from desp.constants import constant
 from desp.energies import SetEnergy
-from desp.methods.base import Method, MethodParts, build_energy
-from desp.methods.labels import check_labels, given_mask, is_high, padded_labels, require_labels
+from desp.methods.base import MethodParts, build_energy
+from desp.methods.labels import LabelMethod, given_mask, is_high, padded_labels
 from desp.samplers import ChainInfo, Record
 from desp.samplers.labels import LabelSampler
 from desp.sets import presence_mask
@@ -19,7 +19,7 @@ from desp.settings.label_methods import MOST_ELEMENTS
 CODES_AT_ONCE = 256
 
 
-class LabelLikelihood(Method):
+class LabelLikelihood(LabelMethod):
     """-log p(Y | x), where p is the softmax of minus the energies of all labellings of the given elements.
 
     Raises:
@@ -29,8 +29,7 @@ class LabelLikelihood(Method):
     energy: SetEnergy
 
     def __init__(self, settings: LabelLikelihoodSettings, parts: MethodParts) -> None:
-        super().__init__(parts)
-        require_labels(parts.shape, settings.kind)
+        super().__init__(settings, parts)
         size = parts.shape.max_size
         wanted = (
             f"at most {MOST_ELEMENTS} for the method {settings.kind}, as all 2^N labellings are scored (use "
@@ -49,7 +48,7 @@ class LabelLikelihood(Method):
         high = self._labellings(code.device)
         count, batch = len(high), len(code)
         masks, codes = mask.repeat_interleave(count, dim=0), code.repeat_interleave(count, dim=0)
-        sets = padded_labels(high.repeat(batch, 1), masks, self.settings.labels, code.dtype)
+        sets = padded_labels(high.repeat(batch, 1), masks, self.labels, code.dtype)
         energies = self.energy(codes, sets).view(batch, count)
         twice = (high & ~mask.unsqueeze(1)).any(dim=2)
         return (-energies).masked_fill(twice, -torch.inf)
@@ -57,17 +56,13 @@ class LabelLikelihood(Method):
     def _labellings(self, device: torch.device) -> Bool[Tensor, "l n"]:
         return constant(self.labellings, device, torch.bool)
 
-    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
-        """Labels have the two values of the settings."""
-        check_labels(y, self.settings.labels, self.settings.kind)
-
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean of -log p; nothing is random, so `generator` stays unused."""
         del generator
         mask = presence_mask(y)
-        true = is_high(y, self.settings.labels) & mask
+        true = is_high(y, self.labels) & mask
         places = constant(tuple(1 << place for place in range(y.shape[1])), y.device, torch.int64)
         chosen = (true * places).sum(dim=1, keepdim=True)
         logits = self._logits(self.encode(x), mask)
@@ -92,7 +87,7 @@ class LabelLikelihood(Method):
         for codes, masks in zip(code.split(CODES_AT_ONCE), mask.split(CODES_AT_ONCE), strict=True):
             chosen = choice.choose(self._logits(codes, masks), samples, generator).flatten()
             high, repeated = self._labellings(code.device)[chosen], masks.repeat_interleave(samples, dim=0)
-            parts.append(padded_labels(high, repeated, self.settings.labels, code.dtype))
+            parts.append(padded_labels(high, repeated, self.labels, code.dtype))
         return torch.cat(parts), ChainInfo()
 
     def sample_batch(

@@ -6,11 +6,32 @@ from torch import Tensor
 
 from desp.data.shape import DataShape
 from desp.errors import DataError
+from desp.methods.base import Method, MethodParts
 from desp.sets import presence_mask
-from desp.settings import require_setting
+from desp.settings import AutoregressiveTaggerSettings, LabelLikelihoodSettings, TaggerSettings, require_setting
+
+LabelSettings = TaggerSettings | AutoregressiveTaggerSettings | LabelLikelihoodSettings
 
 # How far a label may be from its value, as a share of the distance between both.
 TOLERANCE = 1e-3
+
+
+class LabelMethod(Method):
+    """A method for binary labels of given elements.
+
+    Raises:
+        SettingsError: outputs are not aligned with inputs, or elements have more than one feature.
+    """
+
+    def __init__(self, settings: LabelSettings, parts: MethodParts) -> None:
+        super().__init__(parts)
+        require_labels(parts.shape, settings.kind)
+        self.labels = settings.labels
+        self._kind = settings.kind
+
+    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
+        """Labels have the two values of the settings."""
+        check_labels(y, self.labels, self._kind)
 
 
 def require_labels(shape: DataShape, kind: str) -> None:

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from desp.methods.base import Method, MethodParts
-from desp.methods.labels import check_labels, given_mask, is_high, padded_labels, require_labels
+from desp.methods.base import MethodParts
+from desp.methods.labels import LabelMethod, given_mask, is_high, padded_labels
 from desp.nn.mlp import NEGATIVE_SLOPE
 from desp.samplers import ChainInfo, Record
 from desp.sets import presence_mask
@@ -51,7 +51,7 @@ class _EquivariantLayer(nn.Module):
         return self.of_element(values) + self.of_mean(mean)
 
 
-class Tagger(Method):
+class Tagger(LabelMethod):
     """Binary cross-entropy of a logit for each element, given the features of all of them.
 
     Where several answers are valid, the probabilities are their mean, and the most probable labels of single
@@ -62,8 +62,7 @@ class Tagger(Method):
     """
 
     def __init__(self, settings: TaggerSettings, parts: MethodParts) -> None:
-        super().__init__(parts)
-        require_labels(parts.shape, settings.kind)
+        super().__init__(settings, parts)
         self.settings = settings
         self.layers = EquivariantLayers(parts.code_shape[-1], settings.hidden, settings.layers)
 
@@ -72,16 +71,12 @@ class Tagger(Method):
         logits: Tensor = self.layers(code, mask)
         return logits
 
-    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
-        """Labels have the two values of the settings."""
-        check_labels(y, self.settings.labels, self.settings.kind)
-
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Mean cross-entropy of the present elements; nothing is random, so `generator` stays unused."""
         del generator
-        mask, high = presence_mask(y), is_high(y, self.settings.labels)
+        mask, high = presence_mask(y), is_high(y, self.labels)
         logits = self.logits(self.encode(x), mask)
         each = F.binary_cross_entropy_with_logits(logits, high.to(logits.dtype), reduction="none")
         loss = torch.where(mask, each, 0.0).sum() / mask.sum().clamp(min=1)
@@ -103,4 +98,4 @@ class Tagger(Method):
         logits = self.logits(code, mask)
         if settings.min_probability is None:
             logits = logits - torch.rand(mask.shape, generator=generator, device=code.device).logit()
-        return padded_labels(logits > 0, mask, self.settings.labels, code.dtype), ChainInfo()
+        return padded_labels(logits > 0, mask, self.labels, code.dtype), ChainInfo()

@@ -19,13 +19,10 @@ def _require_two(labels: tuple[float, float]) -> None:
     require_setting(ordered, "labels", "(low, high), finite, with low < high", labels)
 
 
-@MethodSettings.register("tagger", "desp.methods.tagger:Tagger")
 @dataclass(frozen=True)
-class TaggerSettings(MethodSettings):
-    """The baseline of the paper's subset anomalies: permutation-equivariant layers (Zaheer et al. 2017) to a
-    probability for the label of each element. Labels are independent given the input."""
+class EquivariantSettings(MethodSettings):
+    """Permutation-equivariant layers (Zaheer et al. 2017) that give a logit for the label of each element."""
 
-    summary: ClassVar[str] = "independent binary labels of given elements"
     can_align: ClassVar[bool] = True
     hidden: int = 256
     """Width of the layers."""
@@ -35,55 +32,46 @@ class TaggerSettings(MethodSettings):
     """The two values of a label in scaled units: 0 and 1 if the data have these, or if automatic scaling of own
     data maps them there, as it does where one lies outside [-.05, 1.05] or they differ by less than .2. On CelebA
     -.5 and .5, as its task halves the labels -1 and 1."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "layers")
+        _require_two(self.labels)
+
+    @property
+    def width(self) -> int:
+        """Of the layers."""
+        return self.hidden
+
+    def default_encoder(self, kind: InputKind) -> EncoderSettings:
+        """An MLP on each element."""
+        require_setting(kind == "set", "inputs", f"sets for the method {self.kind}", kind)
+        return MLPEncoderSettings(self.hidden, self.hidden)
+
+
+@MethodSettings.register("tagger", "desp.methods.tagger:Tagger")
+@dataclass(frozen=True)
+class TaggerSettings(EquivariantSettings):
+    """The baseline of the paper's subset anomalies: permutation-equivariant layers (Zaheer et al. 2017) to a
+    probability for the label of each element. Labels are independent given the input."""
+
+    summary: ClassVar[str] = "independent binary labels of given elements"
     sampler: LabelSamplerSettings = field(default_factory=lambda: LabelSamplerSettings(min_probability=1.0))
     """Which labels are predicted. By default the more probable one of each element, so that there is one answer;
     with `min_probability` None independent samples."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "hidden", "layers")
-        _require_two(self.labels)
+        super().__post_init__()
         least = self.sampler.min_probability
         require_setting(least in (None, 1), "sampler.min_probability", "1 or None for the method tagger", least)
-
-    @property
-    def width(self) -> int:
-        """Of the layers."""
-        return self.hidden
-
-    def default_encoder(self, kind: InputKind) -> EncoderSettings:
-        """An MLP on each element."""
-        require_setting(kind == "set", "inputs", "sets for the method tagger", kind)
-        return MLPEncoderSettings(self.hidden, self.hidden)
 
 
 @MethodSettings.register("autoregressive-tagger", "desp.methods.autoregressive_tagger:AutoregressiveTagger")
 @dataclass(frozen=True)
-class AutoregressiveTaggerSettings(MethodSettings):
+class AutoregressiveTaggerSettings(EquivariantSettings):
     """Labels one after the other, in random order, each given those before it (Hoogeboom et al. 2022): any
     distribution over labellings, for sets of any size. The layers are those of the tagger."""
 
     summary: ClassVar[str] = "binary labels of given elements, one after the other"
-    can_align: ClassVar[bool] = True
-    hidden: int = 256
-    """Width of the layers."""
-    layers: int = 4
-    """Permutation-equivariant layers, the last one of them to the logit."""
-    labels: tuple[float, float] = (0.0, 1.0)
-    """The two values of a label in scaled units, as for the method `tagger`."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "hidden", "layers")
-        _require_two(self.labels)
-
-    @property
-    def width(self) -> int:
-        """Of the layers."""
-        return self.hidden
-
-    def default_encoder(self, kind: InputKind) -> EncoderSettings:
-        """An MLP on each element."""
-        require_setting(kind == "set", "inputs", "sets for the method autoregressive-tagger", kind)
-        return MLPEncoderSettings(self.hidden, self.hidden)
 
 
 @MethodSettings.register("label-likelihood", "desp.methods.label_likelihood:LabelLikelihood")
