@@ -42,5 +42,5 @@ def test_generated_run_is_scored_on_files(tmp_path: Path, monkeypatch: pytest.Mo
 def test_run_on_files_is_refused(tmp_path: Path) -> None:
     data = write_tiny_clevr(tmp_path / "clevr")
     run = _train(tmp_path / "run", "--data-dir", str(data))
-    with pytest.raises(SettingsError, match="--task.source generated"):
+    with pytest.raises(SettingsError, match="not trained on generated scenes"):
         scene_transfer.measure_transfer(RunFolder(run), str(data), 1, "quick")
