@@ -29,7 +29,7 @@ def method() -> DenoiserSettings:
         network=AttentionSettings(hidden=128, layers=3, heads=4, fourier_frequencies=0, local_heads=False),
         # Positions of one path are so correlated that they are known at noise that hides single ones.
         p_mean=-0.4,
-        sampler=EDMSettings(steps=12, temperature=0.85),
+        sampler=EDMSettings(steps=12, temperature=0.75),
     )
 
 
