@@ -11,8 +11,9 @@ from torch import Tensor
 from desp.data.pedestrian_elements import OUTPUTS, futures, pasts
 from desp.data.pedestrian_windows import OBSERVED
 from desp.errors import DataError
-from desp.metrics.joint_paths import path_scores
+from desp.metrics.joint_paths import energy_score, path_scores
 from desp.predictor import SetPredictor
+from desp.predictor.representatives import representatives
 from desp.sets import SetBatch, presence_mask
 from desp.settings import PedestriansSettings, RepresentationSettings, TrainingSettings
 from desp.tasks import EvaluationSetup
@@ -56,6 +57,23 @@ def test_who_knows_the_future_is_perfect_and_noise_costs(task: PedestriansTask, 
     assert noisy.returned["joint_ade"] < noisy.raw["joint_ade"]  # centres lose some of the noise
     assert noisy.details["samples"] == PREDICTIONS
     assert noisy.details["drawn"] == 40
+
+
+def test_centres_of_clusters_are_not_rewarded_for_keeping_apart(task: PedestriansTask, knowing: Any) -> None:
+    protocol = task.protocol("quick")
+    found = task.evaluate(EvaluationSetup(predictor_of(task, knowing, 0.3), 0, 3, protocol))
+    assert found.returned["score"] == found.returned["energy_score"] == found.raw["energy_score"]
+    assert found.returned["joint_ade"] < found.raw["joint_ade"]
+
+
+def test_the_energy_score_is_not_proper_for_centres_of_clusters() -> None:
+    """Centres get less than samples of the true distribution, and no predictions can be better than those."""
+    draws = torch.randn(2000, 160, 1, 1, 2, generator=torch.Generator().manual_seed(0))
+    truth = torch.randn(2000, 1, 1, 2, generator=torch.Generator().manual_seed(1))
+    samples, centres = draws[:, :PREDICTIONS], representatives(draws.flatten(2), PREDICTIONS)
+    there = torch.ones(2000, 1, dtype=torch.bool)
+    of_centres = energy_score(centres.view_as(samples), truth, there)
+    assert of_centres.mean() < energy_score(samples, truth, there).mean() - 0.01
 
 
 def test_only_samples_are_scored_where_no_more_are_drawn(knowing: Any) -> None:

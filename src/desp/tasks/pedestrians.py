@@ -41,6 +41,8 @@ TURN = 25.0
 # Displacements are scaled so that so many standard deviations on either side of 0 become [0, 1].
 DEVIATIONS = 2.0
 WINDOWS_AT_ONCE = 256
+# Scores that need independent samples.
+OF_SAMPLES = ("score", ENERGY_SCORE.name)
 
 Baseline = Literal["constant-velocity", "constant-velocity-turned"]
 BASELINES: tuple[Baseline, ...] = ("constant-velocity", "constant-velocity-turned")
@@ -169,7 +171,10 @@ class PedestriansTask(Task):
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Scores of all test windows: raw, of twenty samples; returned, of twenty predictions that stand for all
-        that were drawn. Of the true paths, what does not compare them with themselves."""
+        that were drawn. Of the true paths, what does not compare them with themselves.
+
+        The energy score is that of samples in both: it is proper for independent predictions alone, and centres
+        of clusters, which keep away from each other, would be rewarded for that."""
         windows = self.scored_windows(setup.protocol)
         # What is deterministic gives the same answer every time.
         same = (setup.sampler or setup.predictor.method_settings).deterministic
@@ -177,7 +182,8 @@ class PedestriansTask(Task):
         drawn, energy = self._draw(setup, windows.x, count, "test chains")
         kept = min(PREDICTIONS, count)
         setup.tell("scoring", len(windows.x), len(windows.x))
-        returned = representatives(drawn.flatten(2), kept).unflatten(2, drawn.shape[2:])
+        standing = representatives(drawn.flatten(2), kept).unflatten(2, drawn.shape[2:])
+        raw = self._scores(drawn[:, :kept], windows)
         truth = self._scores(futures(windows.x, windows.sets.elements).unsqueeze(1), windows)
         details = {
             "windows": len(windows.x),
@@ -187,8 +193,8 @@ class PedestriansTask(Task):
             "training_windows": len(self.data.training.x),
         }
         return Evaluation(
-            raw=self._scores(drawn[:, :kept], windows),
-            returned=self._scores(returned, windows),
+            raw=raw,
+            returned={**self._scores(standing, windows), **{name: raw[name] for name in OF_SAMPLES}},
             real_data={"collisions": truth["collisions"]},
             details=details,
             energy=energy,
