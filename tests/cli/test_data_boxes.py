@@ -40,7 +40,7 @@ def test_boxes_are_converted_and_trained_on(desp: Desp, annotations: Path) -> No
     arguments = ["data", "boxes", annotations, "--images", "photos", "--output"]
     finished = desp(*arguments, "plain.jsonl")
     assert finished.status == 0, finished.err
-    assert "Images have 3 different sizes; training squeezes them to 128 x 128. --size 128" in finished.message
+    assert "Images have 3 different sizes; training resizes them to 128 x 128. --size 128" in finished.message
     assert finished.out.rstrip().endswith("--task.description.categories 4 6 --task.image-size 128")
     finished = desp(*arguments, "boxes.jsonl", "--size", "16")
     assert finished.status == 0, finished.err

@@ -108,7 +108,7 @@ def test_images_are_squeezed_to_one_size_where_that_is_asked_for(write: WriteLin
     images = inputs_of(read_data_file(path, image_size=5))
     assert images.shape == (3, 3, 5, 5)
     assert (images - torch.tensor([10, 20, 30])[:, None, None]).abs().max() <= 2
-    with pytest.raises(DataError, match=r"line 2: images have different sizes \(6 x 4 and 3 x 9\). Squeeze all"):
+    with pytest.raises(DataError, match=r"line 2: images have different sizes \(6 x 4 and 3 x 9\). Resize all"):
         read_data_file(path)
 
 

@@ -68,7 +68,7 @@ def test_boxes_in_squeezed_images_are_normalised(tmp_path: Path) -> None:
     settings = FilesSettings(
         path=str(boxed_images(tmp_path, [[1, 1, 5, 3]])), description=BOXES, held_out=0.25, image_size=8
     )
-    with pytest.raises(DataError, match=r"a box reaches 5. Where images are squeezed .*boxes must be normalised"):
+    with pytest.raises(DataError, match=r"a box reaches 5. Where images are resized .*boxes must be normalised"):
         FilesTask(settings, 0).shape(None, True)
     boxed_images(tmp_path, [[0.1, 0.2, 0.9, 1.0]])
     assert FilesTask(settings, 0).shape(None, True)[0].input_shape == (3, 8, 8)

@@ -15,11 +15,10 @@ EXAMPLES = """  desp ablate runs/polygons
 
 @dataclass(frozen=True)
 class _AblateArguments(ScoreArguments):
-    """Score and energy against S/T, the fraction of prediction steps with noise, as table and picture;
-    always of single chains, without restarts.
+    """Score and energy against S/T, the fraction of prediction steps with noise, as table and picture.
 
-    The paper's figure "Effect of stochastic prediction", of raw output as there; of own data, of returned sets.
-    Needs the extra `viz`.
+    Always with one chain per prediction (no restarts). As in the paper's figure "Effect of stochastic prediction",
+    the sampler's raw output is scored; for your own data, the returned sets. Needs the extra `viz`.
     """
 
     ratios: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -54,7 +54,7 @@ class _ClevrArguments:
     """Check CLEVR and decode its images once.
 
     Expected is the official layout, images/{train,val} and scenes. It is downloaded by hand, as it takes 18 GB.
-    Images are kept as 128 x 128 bytes in a folder beside them, 4.2 GB for all; what was interrupted goes on.
+    Images are kept as 128 x 128 bytes in a folder beside them, 4.2 GB for all; an interrupted run resumes.
     """
 
     data_dir: Path | None = None
@@ -69,7 +69,7 @@ class _CelebaArguments:
     Expected is the official layout, img_align_celeba, list_attr_celeba.txt and list_eval_partition.txt, with all
     images or any of them. It is downloaded by hand, for non-commercial research. Faces are kept as 96 x 96 bytes
     in a folder beside them, 5.6 GB for all. A ResNet-34 is trained to predict their attributes, best on a GPU;
-    what it computes of each face is kept, 0.2 GB for all. What was interrupted goes on.
+    what it computes of each face is kept, 0.7 GB for all (0.2 GB with --views 1). An interrupted run resumes.
 
     Example: desp data celeba --data-dir ~/data
     """
@@ -97,8 +97,8 @@ class _BoxesArguments:
     output: Path
     """JSON lines file to write."""
     size: int | None = None
-    """Copy images to a folder beside the output, squeezed to this width and height, so that training reads small
-    files. Without it the output names the images where they are."""
+    """Copy images to a folder beside the output, resized to this width and height (stretched; the aspect ratio is
+    not kept), so that training reads small files. Without it the output names the images where they are."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _LabelsArguments:
 class _InspectArguments:
     """Tell what would be used of a file of your own, and what in it looks wrong.
 
-    Nothing is trained or written. Settings are those of `desp train custom`.
+    Nothing is trained or written. Settings are those of `desp train custom`; --task.path is DATA.
     """
 
     data: Annotated[Path, tyro.conf.Positional]
@@ -270,7 +270,7 @@ def _boxes(options: _BoxesArguments) -> None:
     squeezed = options.size is None and len(annotations.shapes()) > 1
     if squeezed:
         print(
-            f"Images have {len(annotations.shapes())} different sizes; training squeezes them to {SQUEEZED} x "
+            f"Images have {len(annotations.shapes())} different sizes; training resizes them to {SQUEEZED} x "
             f"{SQUEEZED}. --size {SQUEEZED} does that once."
         )
     more = f" --task.image-size {SQUEEZED}" if squeezed else ""
@@ -316,6 +316,8 @@ def _inspect(options: _InspectArguments) -> None:
     from desp.randomness import check_seed
     from desp.tasks.inspection import inspect_file
 
+    if options.task.path:
+        raise SettingsError(f"The file is {options.data}, so --task.path has no place here. Leave it out.")
     facts = inspect_file(options.task.at(str(options.data)), check_seed(options.seed))
     if options.json:
         print(json.dumps(facts, indent=1))

@@ -21,7 +21,7 @@ EXAMPLES = """  desp demo
 class _DemoArguments:
     """Train a small model on generated polygons, predict several sets for each input, write a report.
 
-    Takes about a minute on two CPU cores, and a few where others use them as well. Needs the extra `viz` for the
+    Takes about a minute on two CPU cores, a few minutes if the cores are shared. Needs the extra `viz` for the
     report.
     """
 

@@ -34,7 +34,8 @@ class _OwnDataArguments:
 
     Systems are desp with the recipe `custom`, 10 nearest neighbours, random training sets, and an MLP with a
     Hungarian loss. Energy scores (lower is better) are of set distances in standardised units, with standard
-    errors of paired differences. Held-out problems never help to choose defaults, and are shown apart.
+    errors of paired differences. Held-out problems never help to choose defaults, and are shown apart. Flags
+    --task.* are refused: each problem has its own data and description.
     """
 
     settings: Annotated[RunSettings, tyro.conf.arg(name="")]
@@ -44,11 +45,12 @@ class _OwnDataArguments:
     """Minutes of training for desp on each problem, at most; where steps are given that would take longer, there
     are fewer."""
     samples: int = 10
-    """Predictions for each test."""
+    """Predictions for each test example."""
     seed: int = 0
     """Seed of data, training and predictions."""
     record: Path | None = None
-    """Write a JSON file a problem into this folder; what it has of the same code and settings is not run again."""
+    """Write one JSON file per problem into this folder; what it has of the same code and settings is not run
+    again."""
     again: bool = False
     """Run also what is recorded."""
     variant: str | None = None

@@ -24,13 +24,13 @@ EXAMPLES = """  echo '{"input": 5}' > five.jsonl
 class _PredictArguments:
     """Predict sets for the inputs of a file, or for an image.
 
-    The input file has one {"input": ...} a line; or, as CSV, Parquet or Arrow, a column `input` or the columns of
-    the training file; or it is an npz file with an array `inputs`. An input is the number of corners for Polygons,
-    0 (one) or 1 (seven) for Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST, the path
-    of an image for CLEVR, the features of five faces as five lists of numbers (512 by default) for CelebA, and for
-    your own data whatever your training file had. Images may have any size. The output has one object a line with
-    `input` and `samples`, each a `set` with its `energy`; with --best, `input` and `best`; and `id`, where the
-    input has one.
+    The input file has one {"input": ...} per line; or, as CSV, Parquet or Arrow, a column `input` or the columns
+    of the training file; or it is an npz file with an array `inputs`. An input is the number of corners for
+    Polygons, 0 (one) or 1 (seven) for Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST,
+    the path of an image for CLEVR, the features of five faces as five lists of numbers (512 by default) for
+    CelebA, everybody's last eight positions [[[x, y], ...], ...] in metres for pedestrians, and for your own data
+    whatever your training file had. Images may have any size. The output has one object per line with `input` and
+    `samples`, each a `set` with its `energy`; with --best, `input` and `best`; and `id`, where the input has one.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -39,8 +39,8 @@ class _PredictArguments:
     """JSON lines with inputs, - for standard input; CSV, Parquet, Arrow or npz; or an image (png, jpg, jpeg, webp,
     bmp), where the run's inputs are images."""
     output: Path | None = None
-    """Where predictions go, as JSON lines, - for standard output; needed for inputs in JSON lines. For an image,
-    by default IMAGE-predicted.jsonl in the current folder."""
+    """Where predictions go, as JSON lines, - for standard output; needed unless the input is an image. For an
+    image, by default IMAGE-predicted.jsonl in the current folder."""
     samples: int | None = None
     """Predictions for each input. If not given 1; with --best 10, but 1 for methods that give one answer."""
     best: bool = False

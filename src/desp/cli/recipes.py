@@ -11,9 +11,9 @@ from desp.recipes import Recipe, all_recipes, get_table
 class _RecipesArguments:
     """List every recipe: its table, task, system, what is scored, expected score and training time.
 
-    What is expected is the mean of our recorded results of the recipe's length: on CLEVR the mean AP, of boxes on
-    re-rendered images, of states on generated scenes. Minutes of training are estimated for a GPU (or what is
-    named as hardware) that does nothing else; some are upper bounds.
+    `expected` is the mean of our recorded results that were trained for the recipe's full length: on CLEVR the
+    mean AP, of boxes on re-rendered images, of states on generated scenes. Minutes of training are estimated for a
+    GPU (or what is named as hardware) that does nothing else; some are upper bounds.
     """
 
     json: bool = False

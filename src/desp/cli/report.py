@@ -14,8 +14,8 @@ EXAMPLES = "  desp report runs/polygons"
 class _ReportArguments(RunArguments):
     """Write one self-contained HTML page about a run.
 
-    Learning curves, predictions beside truth, several for each input, and the chain as an animation. Needs the
-    extra `viz`.
+    Learning curves, predictions beside truth, several for each input, and the sampling trajectory as an
+    animation. Needs the extra `viz`.
     """
 
 

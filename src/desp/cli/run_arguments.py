@@ -50,14 +50,15 @@ class ScoreArguments(RunArguments):
 
     protocol: str | None = None
     """Evaluation protocol, quick or full: how many test examples are scored (set-MNIST, CLEVR, CelebA, and tasks
-    of plugins that draw their data), how many sets are compared as collections, how many true sets are ranked for
-    calibration_error. By default quick, with --record full."""
+    of plugins that draw their data), how many sets enter coverage, minimum_matching_distance and
+    nearest_neighbour_accuracy, how many true sets are ranked for calibration_error. By default quick, with
+    --record full."""
     json: bool = False
     """Print JSON."""
     record: Path | None = None
     """Also write the result, with its provenance, into this folder."""
     variant: str | None = None
-    """With --record: a name for what this run has changed of its recipe."""
+    """With --record: a name for this run's changes to its recipe's settings."""
 
     def protocol_for(self, folder: RunFolder) -> str:
         """The protocol to score by: as given, else `full` if the result is recorded and `quick` if not.

@@ -42,8 +42,8 @@ _USE_METHOD = (
     "settings. Encoders and samplers have no such flag."
 )
 _ENERGY = (
-    f"Another energy than the method's, as wide as that one: {_kinds(EnergySettings)}. `--energy KIND --help` "
-    "shows its settings."
+    f"Another energy than the method's, with the same width (`hidden`): {_kinds(EnergySettings)}. `--energy "
+    "KIND --help` shows its settings."
 )
 
 

@@ -192,8 +192,8 @@ def read_data_file(
         return _from_long(LongTables(inputs, sets, id_column, settings.description, image_size))
     if path.suffix.lower() in CSV:
         raise DataError(
-            f"{path}: a CSV file has one row an element. Put it as {SETS}.csv into a folder, beside it "
-            f"{INPUTS}.csv with one row an input, join them by a column '{id_column}', and pass the folder. (For "
+            f"{path}: a CSV file has one row per element. Put it as {SETS}.csv into a folder, beside it "
+            f"{INPUTS}.csv with one row per input, join them by a column '{id_column}', and pass the folder. (For "
             "tables of items with labels: desp data labels)"
         )
     return _from_rows(open_table(path), settings)
@@ -237,7 +237,7 @@ def _from_rows(table: Table, settings: FilesSettings) -> DataFile:
         numbers.append(number)
     if not numbers:
         raise DataError(
-            f'{table.path} holds no examples. Write one row an example, as JSON {{"{INPUT}": ..., "set": [[...]]}}'
+            f'{table.path} holds no examples. Write a row per example, as JSON {{"{INPUT}": ..., "set": [[...]]}}'
         )
     examples = _Examples(gathered.reader(table.path), range(len(numbers)))
     # Vectors have no names in the file: those that were given are for reports.

@@ -119,7 +119,7 @@ def make_pairs(
 
     Args:
         inputs: an array or tensor (M, ...), a list, a data frame, or a list of dicts.
-        sets: M sets: arrays (n, D) or lists, an array (M, N, D), a `SetBatch`; or a data frame with one row an
+        sets: M sets: arrays (n, D) or lists, an array (M, N, D), a `SetBatch`; or a data frame with one row per
             element, whose index, or column `id`, says which row of the data frame `inputs` it belongs to.
         description: what inputs and features are.
 

@@ -100,7 +100,7 @@ class GatheredInputs:
         if self.shape and tuple(image.shape) != self.shape:
             sizes = " and ".join(f"{shape[2]} x {shape[1]}" for shape in (self.shape, image.shape))
             raise DataError(
-                f"{where}: images have different sizes ({sizes}). Squeeze all of them to one: "
+                f"{where}: images have different sizes ({sizes}). Resize all of them to one: "
                 "--task.image-size 128, say."
             )
         return image

@@ -1,4 +1,4 @@
-"""Tables with one row an element, beside a table with one row an input; the same id joins them."""
+"""Tables with one row per element, beside a table with one row per input; the same id joins them."""
 
 import re
 from array import array
@@ -31,8 +31,8 @@ class LongTables:
     """Inputs and elements of two tables, checked and gathered.
 
     Args:
-        inputs: one row an input.
-        sets: one row an element; rows of a set need not follow each other. Inputs without any have the empty set.
+        inputs: one row per input.
+        sets: one row per element; rows of a set need not follow each other. Inputs without any have the empty set.
         id_column: says in both which input a row belongs to.
         description: what inputs and features are; gets the names of columns that were found.
         image_size: as in `GatheredInputs`.
@@ -82,7 +82,7 @@ class LongTables:
             self.numbers.append(number)
             self._gathered.add(rows.value(rows.written(record, self.inputs, number), where), where)
         if not self.numbers:
-            raise DataError(f"{self.inputs.path} holds no inputs. Write one row an input.")
+            raise DataError(f"{self.inputs.path} holds no inputs. Write one row per input.")
         return rows
 
     def _feature_names(self, description: DataDescription) -> tuple[str, ...]:

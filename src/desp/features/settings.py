@@ -27,8 +27,9 @@ class FeatureSettings(Checked):
     """The average of the last convolution over an image, 512 numbers; or the logits of all attributes."""
     folds: int = 1
     """Cross-fitting: each of several classifiers gives the features of a fold whose faces it was not trained on,
-    so that those of training faces are no sharper than those of new ones; 1: one classifier for all. Needs
-    logits, as pooled features of different networks do not compare."""
+    as a classifier overfits to its training faces, whose features then separate the attributes better than those
+    of unseen faces do; 1: one classifier for all. Needs logits, as pooled features of different networks cannot be
+    compared with each other."""
     views: int = 4
     """Features of each training face: as it is, and of randomly changed copies if more than 1."""
     seed: int = 0

@@ -24,7 +24,7 @@ _UNSCALED = RepresentationSettings(scaling="none")
 
 @recipe(table="mnist", task="set-mnist", system="desp", scored="raw", minutes=120)
 def mnist_desp_paper() -> RunSettings:
-    """set-MNIST, DESP with E_SE and the paper's settings.
+    """set-MNIST, DESP with the set-encoder energy (E_SE) and the paper's settings.
 
     The paper reports Chamfer and Hungarian distances of .6e-4 and a set-size RMSE of .002.
     """
@@ -50,7 +50,7 @@ def mnist_desp_paper() -> RunSettings:
 
 @recipe(table="mnist", task="set-mnist", system="desp", scored="returned", expected=4.7e-5, minutes=2)
 def mnist_desp() -> RunSettings:
-    """set-MNIST, DESP with E_SE, our settings: short chains with clipped steps, a high learning rate, restarts.
+    """set-MNIST, DESP with the set-encoder energy (E_SE), our settings: short chains, a high learning rate.
 
     A fifth of the paper's steps are enough if the energy is steep, and a high learning rate makes it so. It must
     not get too steep for the chains' steps: steps are limited, and divergent samples get no gradient.

@@ -81,7 +81,7 @@ def polygons_desp_paper() -> RunSettings:
 
 @recipe(table="toy", task="polygons", system="desp", scored="returned", expected=1.1e-5, minutes=3)
 def polygons_desp() -> RunSettings:
-    """Polygons, DESP with our best settings."""
+    """Polygons, DESP with our settings."""
     return _own("polygons-desp", PolygonsSettings(), steps=12_000, batch_size=200, learning_rate=3e-4)
 
 
@@ -187,7 +187,7 @@ def digits_desp_paper() -> RunSettings:
 
 @recipe(table="toy", task="digits", system="desp", scored="returned", expected=11.3e-5, minutes=2.5)
 def digits_desp() -> RunSettings:
-    """Digits, DESP with our best settings."""
+    """Digits, DESP with our settings."""
     # At 2e-4 and above, with this short a warm-up, some seeds drift to ever higher energies and stay there.
     return _own("digits-desp", DigitsSettings(), steps=8000, batch_size=100, learning_rate=1e-4)
 

@@ -167,7 +167,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         Args:
             inputs: numbers, vectors, images, sets, or what `input_encoder` takes: an array (M, ...), a list, a
                 data frame; or the dataset, map-style or iterable.
-            sets: M sets (n, D), as arrays or lists; or a data frame with one row an element, joined with that of
+            sets: M sets (n, D), as arrays or lists; or a data frame with one row per element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on.
             validation_data: (inputs, sets), or a dataset, not trained on: the weights of the best energy score on

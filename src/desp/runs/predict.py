@@ -169,7 +169,7 @@ def _read_all(run: LoadedRun, path: Path) -> list[_Input]:
     arrays = path.suffix.lower() == ".npz" or (path.is_dir() and any(path.glob("*.npy")))
     found = _read_arrays(run, path) if arrays else _read_rows(run, path)
     if not found:
-        raise DataError(f'{path} holds no inputs. Write one row an input, as JSON {{"{INPUT}": ...}}')
+        raise DataError(f'{path} holds no inputs. Write one row per input, as JSON {{"{INPUT}": ...}}')
     return found
 
 

@@ -40,7 +40,7 @@ class DataDescription(Checked):
     becomes a number 1 or 0 for each of its values, colour=red say. Those of the file if not given: all columns but
     id and sets."""
     feature_columns: tuple[str, ...] = ()
-    """Names of the features of an element: the columns of a table with one row an element, else for pictures.
+    """Names of the features of an element: the columns of a table with one row per element, else for pictures.
     Columns of text are categories, as those of inputs."""
     feature_units: tuple[str, ...] = ()
     """Units of the features of an element, one for each column, for reports; "" where there is none."""

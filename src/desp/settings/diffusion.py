@@ -52,8 +52,9 @@ class SetDiffusionSettings(DiffusionSettings):
 
     standardise_codes: bool = False
     """Standardise the codes of the default encoder of sets and images (batch norm without scale and shift), and
-    those of elements that outputs are aligned with. An encoder gives nearly the same code for all inputs at first,
-    and beside noisy sets a network may never find the difference. Input sets are pooled `with_maximum` then."""
+    those of elements that outputs are aligned with. At initialisation an encoder maps all inputs to nearly
+    the same code; next to the much larger variation of the noisy set, the network may never learn to use it.
+    Encoders of input sets then pool by sum and maximum."""
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with standardised codes if that is asked for."""

@@ -17,19 +17,20 @@ class RepresentationSettings(Checked):
     padding: Literal["presence", "zero"] = "presence"
     """presence: one more feature, 1 for present and 0 for absent. zero: absent elements are zero vectors."""
     threshold: float | None = None
-    """Above it, in scaled units, an element is present: its presence (None: .5), or with zero padding features
-    (None: .015). Zero padding goes with scaling none: auto scales the smallest value of a feature to 0."""
+    """An element counts as present if its presence exceeds this (default .5); with zero padding, if its features
+    do (default .015; see presence-rule). In scaled units. Zero padding goes with scaling none: auto scales the
+    smallest value of a feature to 0."""
     presence_rule: Literal["all_above", "any_beyond"] = "all_above"
     """With zero padding an element is present if all its features are above the threshold, or if any one is
     beyond +-threshold."""
     max_size: int | None = None
-    """Largest set to predict; that of the data if None. Polygons, Digits, set-MNIST, CLEVR and CelebA know their
-    own."""
+    """Largest set to predict; that of the data if None; fixed by the task for Polygons, Digits, set-MNIST, CLEVR,
+    CelebA and pedestrians."""
     scaling: Literal["auto", "standard", "none"] = "auto"
     """auto: element features that are not near [0, 1] are scaled to it, and back in predictions; boxes as centre,
-    width and height. standard: every feature is scaled to mean 1/2 and standard deviation 1/4, which are 0 and the
-    sigma_data of denoising methods for sets scaled to [-1, 1]; a long tail then does not squeeze all other values
-    together. Features of only two values, such as labels, and categories are scaled as by auto."""
+    width and height. standard: every feature is scaled to mean 1/2 and standard deviation 1/4; denoising methods
+    rescale to [-1, 1], where these become 0 and 1/2, the default sigma_data. A long tail then does not compress
+    all other values. Features of only two values, such as labels, and categories are scaled as by auto."""
 
     @property
     def scaled(self) -> "Scaled":

@@ -19,7 +19,7 @@ class RunSettings(Checked):
     """A whole run: everything that decides its result, but for the seed and the machine."""
 
     recipe: str
-    """Name of the recipe these settings came from."""
+    """Name of the recipe these settings came from; `desp train RECIPE` sets it, so leave this flag out."""
     task: TaskSettings
     """Where data come from and how predictions are scored."""
     method: MethodSettings = field(default_factory=EnergyDenoisingSettings)

@@ -102,8 +102,8 @@ class FilesSettings(TaskSettings):
     """How examples are held out. inputs: those of equal inputs together, so that held-out inputs are never trained
     on. examples: one by one; for inputs that are a few labels."""
     image_size: int = 0
-    """Squeeze images that are named in a file to this width and height; boxes must be normalised by those of the
-    image then. 0: all images must have one size."""
+    """Resize images that are named in a file to this width and height (stretched; the aspect ratio is not kept);
+    boxes must then be normalised by width and height of the image. 0: all images must have one size."""
     set_column: str = "set"
     """The column or field that holds the set of a row."""
     id_column: str = "id"

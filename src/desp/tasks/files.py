@@ -106,7 +106,7 @@ class FilesTask(Task):
         largest = max((float(y.max()) for y in sets if len(y)), default=0.0)
         if largest > FARTHEST_NORMALISED:
             raise DataError(
-                f"{self.path}: a box reaches {largest:g}. Where images are squeezed (task.image_size), boxes must "
+                f"{self.path}: a box reaches {largest:g}. Where images are resized (task.image_size), boxes must "
                 "be normalised, from 0 to 1: divide them by the image's width and height."
             )
 
