@@ -317,7 +317,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "source": "files",
         "data_dir": "",
         "scene": "eth",
-        "largest_scale": 1.5,
+        "largest_scale": 2.0,
         "drawn": 160,
     },
     ClevrSettings: {

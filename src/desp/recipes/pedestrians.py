@@ -25,9 +25,10 @@ def method() -> DenoiserSettings:
     """Futures of all people are denoised together, by attention among them; each with its own code."""
     return DenoiserSettings(
         encoder=MLPEncoderSettings(hidden=128, out=128, layers=3),
-        # There are 24 displacements, which do not repeat, and by which people are not near each other.
+        # Displacements have no periodic structure, so no Fourier features; the distance between two of them is not
+        # how near people are, so no local heads.
         network=AttentionSettings(hidden=128, layers=3, heads=4, fourier_frequencies=0, local_heads=False),
-        # Positions of one path are so correlated that they are known at noise that hides single ones.
+        # A whole path is recognisable at noise that hides a single position, so training takes higher sigmas.
         p_mean=-0.4,
         sampler=EDMSettings(steps=12, temperature=0.75),
     )
@@ -39,8 +40,8 @@ def _run(scene: PedestrianScene) -> RunSettings:
         task=PedestriansSettings(scene=scene),
         method=method(),
         training=TrainingSettings(
-            # Some 3,000 windows, most of which overlap, are soon known by heart: validation gets worse later.
-            steps=1500,
+            # Some 3,000 windows, most of which overlap, are soon memorised: validation gets worse later.
+            steps=2000,
             batch_size=128,
             learning_rate=2e-3,
             warmup_steps=100,

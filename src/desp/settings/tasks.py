@@ -267,7 +267,7 @@ class PedestriansSettings(ReadOrMadeSettings):
     """files: recordings of ETH and UCY. simulated: walkers with goals who avoid each other."""
     scene: PedestrianScene = "eth"
     """The scene that is left out of training, and tested on; of simulated walkers, one of five layouts."""
-    largest_scale: float = 1.5
+    largest_scale: float = 2.0
     """Augmentation: lengths of training windows are multiplied by a random factor of at most this, and at least
     its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and
     mirrored at random."""
