@@ -21,7 +21,7 @@ def own_data_method(answers: str = "several") -> MethodSettings:
         SettingsError: `answers` is neither one nor several.
     """
     require_setting(answers in ANSWERS, "answers", " or ".join(ANSWERS), answers)
-    several = EnergyDenoisingSettings(standardise_codes=True)
+    several = EnergyDenoisingSettings(standardise_codes=True, training_rows=128)
     return replace(several, sampler=EDMSettings(cardinality="mode")) if answers == "one" else several
 
 
