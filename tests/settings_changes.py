@@ -169,6 +169,7 @@ CASES = {
         EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8), sampler=EDMSettings(steps=3)),
         {
             **OF_DIFFUSION,
+            "training_rows": (2, "loss"),
             "energy_sigma": (0.2, "energies"),
             **of_edm("density sets"),
             "sigma_data": (0.8, "density energies loss sets"),

@@ -93,6 +93,7 @@ LATER = {
     "with_maximum": False,
     "temperature": 1.0,
     "local_heads": True,
+    "training_rows": None,
 }
 
 

@@ -116,6 +116,7 @@ EXAMPLES: list[Any] = [
         sampler=dataclasses.replace(EDM, cardinality="sampled"),
         standardise_codes=True,
         energy=AttentionSettings(hidden=8),
+        training_rows=5,
         energy_sigma=0.1,
     ),
     DenoiserSettings(

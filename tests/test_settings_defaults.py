@@ -91,6 +91,7 @@ DENOISING = {
     **DIFFUSION,
     "standardise_codes": False,
     "energy": POOLED_LAYERS,
+    "training_rows": None,
     "energy_sigma": 0.05,
 }
 REPRESENTATION = {

@@ -96,6 +96,7 @@ NAN = float("nan")
         (EnergyDenoisingSettings, {"p_std": 0.0}, "p_std must be positive"),
         (EnergyDenoisingSettings, {"sigma_data": 0.0}, "sigma_data must be positive"),
         (EnergyDenoisingSettings, {"energy_sigma": 0.0}, "energy_sigma must be positive"),
+        (EnergyDenoisingSettings, {"training_rows": 0}, "training_rows must be positive, or None"),
         (EnergyDenoisingSettings, {"cardinality_weight": -1.0}, "cardinality_weight must be at least 0"),
         (EnergyDenoisingSettings, {"noise_draws": 0}, "noise_draws must be positive"),
         (DenoiserSettings, {"p_std": 0.0}, "p_std must be positive"),

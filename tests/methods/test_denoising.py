@@ -24,6 +24,7 @@ from desp.settings import (
     EDMSettings,
     EnergyDenoisingSettings,
     PooledLayersSettings,
+    Pooling,
     RepresentationSettings,
 )
 from small_methods import Given
@@ -220,6 +221,24 @@ def test_a_batch_of_empty_sets_teaches_cardinalities_alone(settings: DiffusionSe
     loss, statistics = method(torch.eye(5), torch.zeros(5, 8, 3), seeded())
     assert statistics["denoising_loss"] == 0
     torch.testing.assert_close(loss.detach(), statistics["cardinality_loss"])
+
+
+# -- some rows of large sets -------------------------------------------------------------------------------
+
+
+def rows_seen(pooling: Pooling, training_rows: int | None) -> int:
+    energy = PooledLayersSettings(hidden=16, pooling=pooling)
+    method = make_method(EnergyDenoisingSettings(energy=energy), training_rows=training_rows)
+    seen: list[int] = []
+    drawn = method._sigmas
+    method._sigmas = lambda y, generator: seen.append(y.shape[1]) or drawn(y, generator)  # type: ignore[func-returns-value, method-assign]
+    method(*polygons(6), seeded())
+    return seen[0]
+
+
+def test_a_step_looks_at_so_many_rows() -> None:
+    assert [rows_seen("softmax", rows) for rows in (None, 3, 8, 20)] == [8, 3, 8, 8]
+    assert [rows_seen(pooling, 3) for pooling in ("sum", "mean", "fspool")] == [3, 8, 8]
 
 
 # -- several noisy copies ----------------------------------------------------------------------------------

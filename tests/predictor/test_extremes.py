@@ -13,6 +13,7 @@ from desp.predictor import SetPredictor, inspect_dataset
 from desp.predictor.shape import summarise_dataset
 from desp.scaling import FeatureScaling
 from desp.settings import DataDescription, RepresentationSettings, TrainingSettings, from_json, to_json
+from desp.settings.representation import Scaled
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -59,6 +60,13 @@ def test_a_far_input_does_not_squeeze_the_others(value: float, caplog: pytest.Lo
     assert f"example 5: number 1 of the input is {value:g}" in caplog.text
     _, expected = inspect_dataset(near)
     torch.testing.assert_close(statistics[:, 1], expected[:, 1], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("scaling", [True, "standard"])
+def test_other_elements_are_scaled_as_if_the_far_one_were_not_there(scaling: Scaled) -> None:
+    data, near = with_far(1e38)
+    found, expected = (inspect_dataset(item, scaling=scaling)[0].scaling for item in (data, near))
+    assert found.span == pytest.approx(expected.span, rel=0.1)
 
 
 def test_training_and_predictions_stay_finite_with_a_far_input_and_a_far_element() -> None:

@@ -12,12 +12,13 @@ import torch
 from small_predictors import SHORT, VARIANTS, Pairs, ragged_pairs
 from torch import Tensor
 
+from desp.data.base import dataset_items
 from desp.data.frames import make_pairs
 from desp.errors import DataError, RunError, SettingsError
-from desp.predictor import SetPredictor
+from desp.predictor import SetPredictor, fitting
 from desp.predictor.saving import load_predictor
 from desp.sets import SetBatch
-from desp.settings import DataDescription, EDMSettings, TrainingSettings
+from desp.settings import DataDescription, EDMSettings, EnergyDenoisingSettings, TrainingSettings
 from desp.training import TrainingCallback
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -427,3 +428,20 @@ def test_a_predictor_is_loaded_with_its_facts(tmp_path: Path) -> None:
     predictor.save_pretrained(tmp_path)
     assert load_predictor(SetPredictor, tmp_path, device="cpu").facts == predictor.facts
     assert predictor.facts["seed"] == 4
+
+
+def test_the_default_training_holds_out_a_tenth_to_validate_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = TrainingSettings(steps=None, lr_schedule="wsd", validate_every=8, patience=1, keep="last")
+    monkeypatch.setattr(fitting, "own_data_training", lambda: short)
+    pairs = [(torch.tensor([float(index // 2)]), torch.rand(2, 2)) for index in range(40)]
+    predictor = SetPredictor(device="cpu")
+    outcome = predictor.fit(pairs)
+    assert outcome.best_score is not None
+    assert predictor.facts["examples"] == 36
+    training, held_out = fitting.hold_out(predictor, pairs, seed=0)
+    assert held_out is not None
+    sides = [{float(x) for x, _ in dataset_items(part)} for part in (training, held_out)]
+    assert sides[0] | sides[1] == set(map(float, range(20)))
+    assert not sides[0] & sides[1]  # of equal inputs
+    assert fitting.hold_out(predictor, pairs[:9], seed=0) == (pairs[:9], None)
+    assert fitting.hold_out(SetPredictor(EnergyDenoisingSettings()), pairs, seed=0) == (pairs, None)

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
 from desp.predictor import shape as shape_module
-from desp.predictor.fitting import dataset_source, train_predictor
+from desp.predictor.fitting import dataset_source, default_training, train_predictor
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
+from desp.recipes import get_recipe
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
 from desp.settings import (
@@ -252,10 +253,12 @@ def test_engine_and_device_are_those_that_are_asked_for(fitted: SetPredictor, tm
 
 def test_a_predictor_without_settings_has_the_defaults() -> None:
     predictor = SetPredictor()
-    assert (predictor.method_settings, predictor.representation) == (
-        EnergyDenoisingSettings(),
-        RepresentationSettings(),
-    )
+    custom = get_recipe("custom").build()
+    assert (predictor.method_settings, predictor.representation) == (custom.method, custom.representation)
+    assert default_training(predictor.method_settings) == custom.training
+    given = SetPredictor(EnergyDenoisingSettings())
+    assert given.representation == RepresentationSettings()
+    assert default_training(given.method_settings) == TrainingSettings()
     assert (predictor.engine, predictor.device_choice, predictor.matmul_precision) == ("auto", "auto", None)
 
 

@@ -222,7 +222,7 @@ def test_own_data_are_scaled_and_padded_with_presence() -> None:
     assert isinstance(settings.task, FilesSettings)
     assert settings.representation.padding == "presence"
     assert settings.representation.scaling == "standard"
-    assert settings.method == EnergyDenoisingSettings(standardise_codes=True)
+    assert settings.method == EnergyDenoisingSettings(standardise_codes=True, training_rows=128)
 
 
 def test_own_data_are_trained_until_validation_converges() -> None:

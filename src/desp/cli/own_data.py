@@ -21,7 +21,7 @@ EXAMPLES = """  desp bench own-data --record results/own-data
   desp bench own-data --problems few roots --minutes 1
   desp bench own-data --problems few --training.steps 500 --variant short --json"""
 
-SYSTEMS = {"desp": "desp", "knn": "10-NN", "random": "random", "mlp": "MLP"}
+SYSTEMS = {"desp": "desp", "knn": "10-NN", "random": "random", "mlp": "MLP", "oracle": "oracle"}
 COLUMNS = (
     *("problem", *SYSTEMS.values(), "desp - 10-NN", "verdict", "MLP - 10-NN"),
     *("best: desp", "10-NN", "MLP", "sizes: desp", "10-NN", "calibration", "steps", "s"),
@@ -32,10 +32,10 @@ COLUMNS = (
 class _OwnDataArguments:
     """Score the defaults on small problems of own data, against what a user would try first.
 
-    Systems are desp with the recipe `custom`, 10 nearest neighbours, random training sets, and an MLP with a
-    Hungarian loss. Energy scores (lower is better) are of set distances in standardised units, with standard
-    errors of paired differences. Held-out problems never help to choose defaults, and are shown apart. Flags
-    --task.* are refused: each problem has its own data and description.
+    Systems are desp with the recipe `custom`, 10 nearest neighbours, random training sets, an MLP with a Hungarian
+    loss, and an oracle that draws from the true distribution. Energy scores (lower is better) are of set distances
+    in standardised units, with standard errors of paired differences. Held-out problems never help to choose
+    defaults, and are shown apart. Flags --task.* are refused: each problem has its own data and description.
     """
 
     settings: Annotated[RunSettings, tyro.conf.arg(name="")]

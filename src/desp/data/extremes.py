@@ -99,10 +99,11 @@ class Extremes:
 
     def trimmed_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
         """Mean and standard deviation of the sample, what is outermost counted as the ends of the rest: long tails
-        have no standard deviation that says much."""
-        ordered = self.sample.sort(dim=0).values
+        have no standard deviation that says much. So is what is far, also of few examples."""
+        sample = self.sample.clamp(*self._near_ends(self.far_values()))
+        ordered = sample.sort(dim=0).values
         outermost = len(ordered) * OUTERMOST // 1000
-        near = self.sample.clamp(ordered[outermost], ordered[-1 - outermost])
+        near = sample.clamp(ordered[outermost], ordered[-1 - outermost])
         return near.mean(dim=0), near.std(dim=0, correction=0)
 
     def far_values(self) -> list[FarValue]:
@@ -120,14 +121,19 @@ class Extremes:
 
     def moments(self, far: list[FarValue]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
         """Mean and standard deviation of the sample, without what is far in the features of `far`."""
+        low, high = self._near_ends(far)
+        near = self.sample.masked_fill((self.sample < low) | (self.sample > high), torch.nan)
+        mean = near.nanmean(dim=0)
+        return mean, (near - mean).square().nanmean(dim=0).sqrt()
+
+    def _near_ends(self, far: list[FarValue]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+        """The lowest and the highest value of each feature that is not far."""
         low, high = (
             torch.full(self.sample.shape[1:], end, dtype=torch.float64) for end in (-torch.inf, torch.inf)
         )
         for item in far:
             low[item.feature], high[item.feature] = item.low, item.high
-        near = self.sample.masked_fill((self.sample < low) | (self.sample > high), torch.nan)
-        mean = near.nanmean(dim=0)
-        return mean, (near - mean).square().nanmean(dim=0).sqrt()
+        return low, high
 
 
 def far_findings(far: list[FarValue], what: str, name_of: Callable[[int], str]) -> list[str]:

@@ -159,6 +159,14 @@ class EnergyDenoising(Diffusion):
         options = {"known_presence": True} if self.known_presence and settings.masks_absent else {}
         self.energy = build_energy(settings, parts, **options)
 
+    def _denoising_loss(self, code: Tensor, y: Tensor, generator: torch.Generator) -> Float[Tensor, ""]:
+        """Of at most `training_rows` rows of padded sets, the same of all."""
+        rows, most = y.shape[1], self.settings.training_rows
+        if most is not None and rows > most and self.settings.energy.pools_means:
+            places = torch.rand(rows, generator=generator, device=y.device).argsort()[:most]
+            code, y = (code[:, places] if code.dim() == 3 else code), y[:, places]
+        return super()._denoising_loss(code, y, generator)
+
     @property
     def field(self) -> SetEnergy:  # type: ignore[override]
         """The energy."""

@@ -1,25 +1,29 @@
 """A predictor that was built, trained on a stream of batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from accelerate import Accelerator
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset, Subset
 
-from desp.data.base import EMPTY, Augmentation, Batch, BatchSource, DatasetSource, collate, dataset_items
+from desp.data.base import EMPTY, Augmentation, Batch, BatchSource, DatasetSource, as_input, collate, dataset_items
 from desp.data.frames import has_names, is_frame, make_pairs, read_named_inputs
 from desp.data.shape import DataShape
+from desp.data.splitting import group_by_input, take_groups
 from desp.errors import DataError
 from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
 from desp.predictor.scoring import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores_of, mean_energy_score
 from desp.predictor.shape import batch_of_inputs
-from desp.settings import DataDescription, TrainingSettings
+from desp.randomness import make_generator
+from desp.settings import DataDescription, MethodSettings, TrainingSettings
+from desp.settings.own_data import is_own_data_method, own_data_training
 from desp.training import Trainer, TrainingCallback, TrainingOutcome
 from desp.training.bar import with_bar
 from desp.training.convergence import STEPS_WITHOUT_VALIDATION
@@ -28,6 +32,8 @@ from desp.training.device import make_accelerator, suitable_threads
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
 
+VALIDATED_PART = 10
+"""One of so many examples is validated on, where there are no others for it."""
 VALIDATIONS = 10
 """How often is validated where there are data for it and `validate_every` is 0."""
 
@@ -79,8 +85,33 @@ def energy_validation(
     return lambda predictor: score(predictor, examples, VALIDATION_SAMPLES, seed)
 
 
-def training_for(training: TrainingSettings, *, validated: bool) -> TrainingSettings:
-    """The settings with validations, where there are data for them and none are asked for."""
+def default_training(method: MethodSettings) -> TrainingSettings:
+    """How a method is trained where nothing is said of it: as the recipe `custom` does, if it is that recipe's."""
+    return own_data_training() if is_own_data_method(method) else TrainingSettings()
+
+
+def hold_out(
+    predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
+) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
+    """What to train on, and, where the default training needs it, a tenth to validate on; equal inputs are on one
+    side. None of an iterable dataset, or of very few examples."""
+    if default_training(predictor.method_settings).steps is not None or isinstance(dataset, IterableDataset):
+        return dataset, None
+    total, shape = len(cast(Sized, dataset)), predictor.shape
+    order = torch.randperm(total, generator=make_generator(seed, "held out")).tolist()
+    inputs = (as_input(dataset[index][0]) for index in range(total))
+    groups = group_by_input(inputs, shape.input_kind, ordered=shape.aligned)
+    count = min(total // VALIDATED_PART, VALIDATION_EXAMPLES)
+    held_out, rest = take_groups(order, groups, count, at_least_one=False)
+    indexed = cast("Dataset[Any]", dataset)
+    return (Subset(indexed, rest), Subset(indexed, held_out)) if held_out else (dataset, None)
+
+
+def training_for(
+    training: TrainingSettings | None, method: MethodSettings, *, validated: bool
+) -> TrainingSettings:
+    """The settings, or the default ones, with validations where there are data for them and none are asked for."""
+    training = training or default_training(method)
     if not validated or training.validate_every:
         return training
     steps = training.steps or STEPS_WITHOUT_VALIDATION

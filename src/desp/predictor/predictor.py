@@ -25,7 +25,14 @@ from desp.predictor.checks import (
     check_ways,
     warn_of_far_inputs,
 )
-from desp.predictor.fitting import as_dataset, energy_validation, fit_to_dataset, training_for, validation_batch
+from desp.predictor.fitting import (
+    as_dataset,
+    energy_validation,
+    fit_to_dataset,
+    hold_out,
+    training_for,
+    validation_batch,
+)
 from desp.predictor.parameters import Parameters
 from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import Prediction, split_predictions
@@ -38,7 +45,6 @@ from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
     DataDescription,
     Device,
-    EnergyDenoisingSettings,
     Engine,
     MatmulPrecision,
     MethodSettings,
@@ -47,6 +53,7 @@ from desp.settings import (
     TrainingSettings,
     samples_for,
 )
+from desp.settings.own_data import is_own_data_method, own_data_method, own_data_representation
 from desp.training import TrainingCallback, TrainingOutcome
 
 
@@ -54,9 +61,9 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
-        method: settings of how the model is trained and sampled; by default `EnergyDenoisingSettings()`, for small
-            sets of a few features. The module built from them is `predictor.method`.
-        representation: how sets become tensors.
+        method: settings of how the model is trained and sampled; by default those of the recipe `custom`. The
+            module built from them is `predictor.method`.
+        representation: how sets become tensors; by default as in `custom`, for another method as the class says.
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
@@ -73,7 +80,9 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         device: Device = "auto",
         matmul_precision: MatmulPrecision | None = None,
     ) -> None:
-        method, representation = method or EnergyDenoisingSettings(), representation or RepresentationSettings()
+        method = method or own_data_method()
+        by_default = own_data_representation if is_own_data_method(method) else RepresentationSettings
+        representation = representation or by_default()
         check_parts(method, representation, input_encoder)
         check_ways(engine, device, matmul_precision)
         self.method_settings, self.representation = method, representation
@@ -169,12 +178,11 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
                 data frame; or the dataset, map-style or iterable.
             sets: M sets (n, D), as arrays or lists; or a data frame with one row per element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
-            training: length, batch size, learning rate and so on.
-            validation_data: (inputs, sets), or a dataset, not trained on: the weights of the best energy score on
-                200 of them are kept, every `training.validate_every` steps; if that is 0, ten times.
+            training: length, batch size, learning rate and so on; for the default method as in `custom`.
+            validation_data: (inputs, sets), or a dataset, not trained on, of which 200 are scored every
+                `training.validate_every` steps, or ten times. By default, where `training` is too, a tenth.
             progress: show a progress bar on standard error.
-            description: what inputs and features are, where their shapes do not tell. Inputs that are sets are
-                padded tensors (N, D + 1) with presence, 1 or 0, as last feature.
+            description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
             seed: of weights, noise and the order of data.
@@ -189,9 +197,10 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             sets, training = None, sets
         path = check_fit(training, description, callback, folder, resume, augment=augment, validation=validation)
         check_validation(validation, validation_data, progress)
-        training = training_for(training or TrainingSettings(), validated=validation_data is not None)
-        dataset, description = as_dataset(inputs, sets, description)
-        self._build_for(dataset, description, check_seed(seed))
+        dataset = self._build_for(inputs, sets, description, check_seed(seed))
+        if training is None and validation is None and validation_data is None:
+            dataset, validation_data = hold_out(self, dataset, seed)
+        training = training_for(training, self.method_settings, validated=validation_data is not None)
         examples = validation_batch(validation_data, self.shape)
         return fit_to_dataset(
             self,
@@ -207,8 +216,9 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             progress=progress,
         )
 
-    def _build_for(self, dataset: Any, description: DataDescription | None, seed: int) -> None:
-        """Make the module for a dataset, which is read once."""
+    def _build_for(self, inputs: Any, sets: Any, description: DataDescription | None, seed: int) -> Any:
+        """Make the module for data, which are read once; returns them as a dataset."""
+        dataset, description = as_dataset(inputs, sets, description)
         shape, input_statistics = inspect_dataset(
             dataset,
             max_size=self.representation.max_size,
@@ -216,6 +226,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)
+        return dataset
 
     # -- prediction ------------------------------------------------------------------------------------
 

@@ -81,12 +81,18 @@ class EnergyDenoisingSettings(EnergyMethodSettings, SetDiffusionSettings):
     summary: ClassVar[str] = "score matching of an energy"
     energy: EnergySettings = field(default_factory=PooledLayersSettings)
     """The energy E(x, Y, sigma), conditional on the noise level."""
+    training_rows: int | None = None
+    """Rows of larger padded sets that a training step looks at, drawn anew for each; None: all. Steps are cheaper,
+    but what only all elements show together, such as even spaces between them, is not learned. Only with energies
+    to which a subset looks like the whole, those of `pools_means`; others take all rows."""
     energy_sigma: float = 0.05
     """The sigma at which the energy of predictions is reported, for sets scaled to [-1, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "energy_sigma")
+        rows = self.training_rows
+        require_setting(rows is None or rows > 0, "training_rows", "positive, or None", rows)
         conditional, wanted = self.energy.supports_noise_conditioning, "pooled-layers, attention or deep-sets"
         require_setting(conditional, "energy", f"{wanted} for denoising", self.energy.kind)
 

@@ -37,6 +37,9 @@ class EnergySettings(Variant):
     """Whether it can mask absent elements: energy-denoising builds it with `known_presence` where presence is
     known; other methods do not."""
 
+    pools_means: ClassVar[bool] = False
+    """Whether elements see no more of a set than means over its rows: nearly the same of a random part of them."""
+
     hidden: int = 128
     """Width of all layers, also of the default encoder and, in denoising, of the cardinality head."""
 
@@ -164,6 +167,11 @@ class PooledLayersSettings(EnergySettings):
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
+
+    @property
+    def pools_means(self) -> bool:  # type: ignore[override]
+        """FSPool sorts, and `mean` divides by the number of rows twice."""
+        return self.pooling in ("sum", "softmax")
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""What `custom` sets for data that nobody here has seen, chosen on the problems of ``desp bench own-data``."""
+"""What `custom` and `SetPredictor` set for own data, chosen on the problems of ``desp bench own-data``."""
 
 from dataclasses import replace
 
@@ -21,8 +21,13 @@ def own_data_method(answers: str = "several") -> MethodSettings:
         SettingsError: `answers` is neither one nor several.
     """
     require_setting(answers in ANSWERS, "answers", " or ".join(ANSWERS), answers)
-    several = EnergyDenoisingSettings(standardise_codes=True)
+    several = EnergyDenoisingSettings(standardise_codes=True, training_rows=128)
     return replace(several, sampler=EDMSettings(cardinality="mode")) if answers == "one" else several
+
+
+def is_own_data_method(method: MethodSettings) -> bool:
+    """Whether it is one of `own_data_method`, which the other settings were chosen for."""
+    return method in [own_data_method(answers) for answers in ANSWERS]
 
 
 def own_data_representation() -> RepresentationSettings:

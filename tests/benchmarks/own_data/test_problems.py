@@ -1,5 +1,6 @@
 """Every problem is what it says it is."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ from desp.benchmarks.own_data.problem import Problem, write_file
 from desp.benchmarks.own_data.problems import PROBLEMS, choose_problems
 from desp.categories import are_one_hot
 from desp.comparison.examples import Examples
+from desp.comparison.ruler import Ruler
+from desp.comparison.scoring import score
 from desp.data.files import read_data_file
 from desp.errors import SettingsError
 from desp.randomness import make_generator
 from desp.recipes import get_recipe
+from desp.sets import SetBatch
 
 COUNT = 80
 each = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
@@ -69,6 +73,25 @@ def test_valid_sets_obey_the_rule_and_those_of_other_inputs_do_not(problem: Prob
     other = examples.part(torch.arange(COUNT).roll(1)).sets
     assert float(problem.rule(examples.inputs, examples.sets).max()) <= problem.rule_limit
     assert float(problem.rule(examples.inputs, other).mean()) > max(10 * problem.rule_limit, 0.05)
+
+
+@each
+def test_an_oracle_draws_other_sets_of_the_same_distribution(problem: Problem) -> None:
+    examples = some(problem)
+    ruler = Ruler.of(examples.sets, problem.description, problem.sizes[1])
+    if problem.sizes[1] > 100:  # large sets take long
+        examples = examples.part(torch.arange(5))
+    answers = problem.oracle(ruler, examples, 4, seed=0)
+    assert len(answers.samples) == 4 * len(examples)
+    assert len(answers.best) == len(examples)
+    drawn = score(ruler, examples, answers, 0, problem.rule)
+    turned = SetBatch(answers.samples.elements.roll(4, dims=0), answers.samples.mask.roll(4, dims=0))
+    others = score(ruler, examples, replace(answers, samples=turned), 0)
+    same = torch.equal(answers.samples.elements[::4], examples.sets.elements)
+    assert same == (problem.valid == "one")
+    assert float(drawn.energy.mean()) < float(others.energy.mean())
+    if problem.rule is not None:
+        assert drawn.numbers["rule_error"] <= problem.rule_limit
 
 
 @each

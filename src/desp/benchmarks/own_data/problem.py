@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from desp.comparison.examples import Examples
-from desp.comparison.scoring import Rule
+from desp.comparison.examples import Examples, chosen
+from desp.comparison.ruler import Ruler
+from desp.comparison.scoring import Answers, Rule
 from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import DataDescription, InputKind
@@ -34,6 +35,7 @@ class Problem:
         tests: fresh examples that systems are scored on.
         description: what the user says of the data.
         split: by inputs, or by examples where inputs repeat and all of them must be trained on.
+        redraw: another valid set for each of the inputs (M, ...), drawn as theirs was; None: one of the `answers`.
         rule: a law that valid sets obey, where there is one, and `rule_limit` the most that they depart from it.
         held_out: never used to choose defaults; reported apart.
     """
@@ -48,6 +50,7 @@ class Problem:
     tests: int = 300
     description: DataDescription = field(default_factory=DataDescription)
     split: Literal["inputs", "examples"] = "inputs"
+    redraw: Callable[[Tensor, torch.Generator], SetBatch] | None = None
     rule: Rule | None = None
     rule_limit: float = 0.0
     held_out: bool = False
@@ -59,6 +62,19 @@ class Problem:
     def test_examples(self, seed: int) -> Examples:
         """Fresh examples, of the same distribution."""
         return self.make(self.tests, make_generator(seed, "own-data", self.name, "tests"))
+
+    def oracle(self, ruler: Ruler, tests: Examples, samples: int, seed: int) -> Answers:
+        """K sets for each test from the distribution that its own was drawn from, and their medoid: no system is
+        better, but by chance."""
+        generator, count = make_generator(seed, "own-data", self.name, "oracle"), len(tests)
+        repeated = tests.part(torch.arange(count).repeat_interleave(samples))
+        if self.redraw is None:
+            drawn = chosen(whole(generator, 0, len(tests.answers) - 1, len(repeated)), repeated.answers)
+        else:
+            drawn = self.redraw(repeated.inputs, generator)
+        padded = ruler.pad(drawn)
+        places = ruler.medoids(padded.view(count, samples, *padded.shape[1:])) + samples * torch.arange(count)
+        return Answers(drawn, SetBatch(drawn.elements[places], drawn.mask[places]))
 
     def input_kind(self, examples: Examples) -> InputKind:
         """What inputs are, as the library reads them."""

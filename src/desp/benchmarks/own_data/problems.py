@@ -14,6 +14,7 @@ PROBLEMS = (
         sizes=(2, 6),
         features=4,
         valid="continuum",
+        redraw=vectors.events_sets,
         rule=vectors.missing_momentum,
         rule_limit=1e-4,
     ),
@@ -46,6 +47,7 @@ PROBLEMS = (
         sizes=(500, 500),
         features=2,
         valid="continuum",
+        redraw=structured.ellipse_sets,
         tests=50,
         rule=structured.off_ellipse,
         rule_limit=1e-4,
@@ -78,6 +80,7 @@ PROBLEMS = (
         sizes=(1, 3),
         features=2,
         valid="continuum",
+        redraw=vectors.repeated_sets,
         split="examples",
     ),
     Problem(
@@ -88,6 +91,7 @@ PROBLEMS = (
         sizes=(3, 3),
         features=2,
         valid="continuum",
+        redraw=vectors.few_sets,
     ),
     Problem(
         "useless",
@@ -97,6 +101,7 @@ PROBLEMS = (
         sizes=(2, 4),
         features=2,
         valid="continuum",
+        redraw=vectors.useless_sets,
     ),
     Problem(
         "incomes",
@@ -106,6 +111,7 @@ PROBLEMS = (
         sizes=(0, 3),
         features=2,
         valid="continuum",
+        redraw=vectors.incomes_sets,
     ),
     Problem(
         "sensors",
@@ -115,6 +121,7 @@ PROBLEMS = (
         sizes=(1, 5),
         features=3,
         valid="continuum",
+        redraw=vectors.sensors_sets,
     ),
     Problem(
         "clusters",
@@ -134,6 +141,7 @@ PROBLEMS = (
         sizes=(1, 4),
         features=30,
         valid="continuum",
+        redraw=structured.spectra_sets,
     ),
     Problem(
         "polygons",
@@ -143,6 +151,7 @@ PROBLEMS = (
         sizes=(3, 6),
         features=2,
         valid="continuum",
+        redraw=vectors.polygons_sets,
         rule=vectors.off_circle,
         rule_limit=1e-4,
     ),
@@ -176,6 +185,7 @@ PROBLEMS = (
         sizes=(0, 8),
         features=12,
         valid="continuum",
+        redraw=vectors.baskets_sets,
         description=DataDescription(categories=((0, 10),)),
         held_out=True,
     ),

@@ -85,6 +85,7 @@ def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
         answers: dict[str, Answers] = {
             "knn": nearest_neighbours(ruler, kind, known, tests, samples, seed),
             "random": any_sets(ruler, known, tests, samples, seed),
+            "oracle": problem.oracle(ruler, tests, samples, seed),
         }
         tell(f"{problem.name}: desp")
         answers["desp"] = user.predict(tests, samples, 60 * options.minutes)

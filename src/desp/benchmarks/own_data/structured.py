@@ -19,12 +19,18 @@ BOX_PIXELS, STAR_PIXELS = 20, 16
 def ellipse(count: int, generator: torch.Generator) -> Examples:
     """Two half-axes and an angle, and 500 points on that ellipse."""
     axes, turn = uniform(generator, count, 2, low=0.2), uniform(generator, count, high=math.pi)
-    at = uniform(generator, count, POINTS, high=2 * math.pi)
+    x = torch.cat([axes, (2 * turn).cos().unsqueeze(1), (2 * turn).sin().unsqueeze(1)], dim=1)
+    return Examples(x, ellipse_sets(x, generator))
+
+
+def ellipse_sets(x: Float[Tensor, "m 4"], generator: torch.Generator) -> SetBatch:
+    """Points (M, 500, 2) for half-axes and angles."""
+    axes, turn = x[:, :2], torch.atan2(x[:, 3], x[:, 2]) / 2 % math.pi
+    at = uniform(generator, len(x), POINTS, high=2 * math.pi)
     along = axes[:, :1] * at.cos(), axes[:, 1:] * at.sin()
     cos, sin = turn.cos().unsqueeze(1), turn.sin().unsqueeze(1)
     points = torch.stack([cos * along[0] - sin * along[1], sin * along[0] + cos * along[1]], dim=-1)
-    x = torch.cat([axes, (2 * turn).cos().unsqueeze(1), (2 * turn).sin().unsqueeze(1)], dim=1)
-    return Examples(x, as_sets(points, first_rows(torch.full((count,), POINTS), POINTS)))
+    return as_sets(points, first_rows(torch.full((len(x),), POINTS), POINTS))
 
 
 def off_ellipse(x: Tensor, sets: SetBatch) -> Float[Tensor, " m"]:
@@ -39,13 +45,19 @@ def off_ellipse(x: Tensor, sets: SetBatch) -> Float[Tensor, " m"]:
 def spectra(count: int, generator: torch.Generator) -> Examples:
     """A mixture, and the spectra of its one to four parts: 30 numbers each."""
     x = uniform(generator, count, 4)
+    return Examples(x, spectra_sets(x, generator))
+
+
+def spectra_sets(x: Float[Tensor, "m 4"], generator: torch.Generator) -> SetBatch:
+    """Spectra (M, 4, 30) for mixtures."""
+    count = len(x)
     sizes = 1 + (x[:, 0] * 4).long().clamp(max=3)
     centre = CHANNELS * (x[:, 1:2] / 4 + torch.arange(4) / 5 + 0.1) + 0.5 * normal(generator, count, 4)
     width, height = 1 + 2 * x[:, 2].view(-1, 1, 1), (1 + torch.arange(4) * x[:, 3:]).unsqueeze(-1)
     away = (torch.arange(CHANNELS) - centre.unsqueeze(-1)) / width
     peaks = height * (-0.5 * away.square()).exp()
     noise = 0.02 * normal(generator, count, 4, CHANNELS)
-    return Examples(x, as_sets(peaks + noise, first_rows(sizes, 4)))
+    return as_sets(peaks + noise, first_rows(sizes, 4))
 
 
 def boxes(count: int, generator: torch.Generator) -> Examples:
