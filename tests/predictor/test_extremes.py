@@ -36,7 +36,7 @@ def with_far(value: float, example: int = 7) -> tuple[Pairs, Pairs]:
 def test_a_far_value_does_not_squeeze_the_others(value: float, caplog: pytest.LogCaptureFixture) -> None:
     far, near = with_far(value)
     shape, _ = inspect_dataset(far)
-    assert f"example 7: feature 0 of an element is {value:g}, far from all others" in caplog.text
+    assert f"example 7: column 0 of an element is {value:g}, far from all others" in caplog.text
     caplog.clear()
     expected, _ = inspect_dataset(near)
     assert not caplog.records
@@ -56,7 +56,7 @@ def test_a_far_input_does_not_squeeze_the_others(value: float, caplog: pytest.Lo
     data[5][0][1] = value
     del near[5]
     _, statistics = inspect_dataset(data)
-    assert f"example 5: number 1 of the input is {value:g}" in caplog.text
+    assert f"example 5: column 1 of the input is {value:g}" in caplog.text
     _, expected = inspect_dataset(near)
     torch.testing.assert_close(statistics[:, 1], expected[:, 1], rtol=1e-6, atol=1e-6)
 
@@ -135,7 +135,7 @@ def test_without_scaling_nothing_is_clipped(caplog: pytest.LogCaptureFixture) ->
     [
         ([(1.0, [[1.0]])] * 3, "All 3 examples are equal"),
         ([(torch.full((3, 8, 8), 255.0), [[float(place)]]) for place in range(3)], "Images hold floats up to 255"),
-        ([(1.0, [[1.7e9 + 128 * place]]) for place in range(3)], "Feature 0 of elements .* float32 hardly tells"),
+        ([(1.0, [[1.7e9 + 128 * place]]) for place in range(3)], "Column 0 of elements .* float32 hardly tells"),
     ],
     ids=["equal", "floats as bytes", "times"],
 )
@@ -159,7 +159,7 @@ def test_far_elements_of_input_sets_are_found() -> None:
     sets[4][0][0, 0] = 1e9
     summary = summarise_dataset(sets, description=DataDescription(input_kind="set"))
     (finding,) = summary.findings("line {}".format)
-    assert finding.startswith("line 4: number 0 of the input is 1e+09")
+    assert finding.startswith("line 4: column 0 of the input is 1e+09")
     assert float(summary.statistics()[0, 0]) < 10
 
 

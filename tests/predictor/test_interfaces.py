@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from small_predictors import SHORT, VARIANTS, Pairs, ragged_pairs
+from small_predictors import SHORT, VARIANTS, Pairs, fitted_once, ragged_pairs
 from torch import Tensor
 
 from desp.data.frames import make_pairs
@@ -296,6 +296,18 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
     loaded.save_pretrained(tmp_path / "second")
     assert (tmp_path / "second" / "README.md").read_text() == card
     assert str(loaded.generate_model_card()) == card
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("default", "in the proportions of\nthe training data"),
+        ("dspn-chamfer", "deterministic"),
+        ("tspn", "need not be"),
+    ],
+)
+def test_the_model_card_promises_what_the_method_gives(name: str, told: str) -> None:
+    assert told in str(fitted_once(name).generate_model_card())
 
 
 def test_the_model_card_is_written_anew_unless_it_was_edited(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def _inspect(options: _InspectArguments) -> None:
     print(f"sets: {sizes['least']} to {sizes['most']} elements, {sizes['mean']} on average")
     for column, ends in enumerate(facts["features"]):
         name = f" ({columns['features'][column]})" if columns["features"] else ""
-        print(f"feature {column + 1}{name}: {ends['low']:g} to {ends['high']:g}{_role(column, facts)}")
+        print(f"column {column}{name}: {ends['low']:g} to {ends['high']:g}{_role(column, facts)}")
     print(f"inputs: {different} different, so {facts['examples'] - different} examples repeat one")
     print(
         f"split: {split['training']} to train on, {split['validation']} for validation, {split['test']} for tests"

@@ -21,7 +21,8 @@ class RunArguments:
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
     data_dir: Path | None = None
-    """Where the files of set-MNIST, CLEVR or CelebA are now, if they have moved; not for your own data."""
+    """Where the files of set-MNIST, CLEVR, CelebA or pedestrians are now, if they have moved; not for your own
+    data."""
 
     def folder(self) -> RunFolder:
         """The run folder; from now on it finds its data in `data_dir`, if that is given and holds the same data.
@@ -49,9 +50,9 @@ class ScoreArguments(RunArguments):
     """How much is scored, and where the result goes."""
 
     protocol: str | None = None
-    """Evaluation protocol, quick or full: how many test examples are scored (set-MNIST, CLEVR, CelebA, and tasks
-    of plugins that draw their data), how many sets are compared as collections, how many true sets are ranked for
-    calibration_error. By default quick, with --record full."""
+    """Evaluation protocol, quick or full: how many test examples are scored (set-MNIST, CLEVR, CelebA,
+    pedestrians, and tasks of plugins that draw their data), how many sets are compared as collections, how many
+    true sets are ranked for calibration_error. By default quick, with --record full."""
     json: bool = False
     """Print JSON."""
     record: Path | None = None

@@ -22,7 +22,7 @@ _IN_SENTENCES = SYSTEMS | {"mlp": "an MLP"}
 
 
 def verdict(difference: float, error: float) -> Verdict:
-    """What a paired difference of energy scores says: lower by two standard errors is clearly better."""
+    """What a paired difference, model minus baseline, says: lower by two standard errors is clearly better."""
     if abs(difference) <= CLEARLY * error:
         return "tie"
     return "clearly better" if difference < 0 else "worse"
@@ -69,6 +69,11 @@ def share(value: float) -> str:
     if value < 1 and percent == 100:
         return "over 99%"
     return "under 1%" if value > 0 and percent == 0 else f"{percent}%"
+
+
+def with_interval(number: str, error: float | None) -> str:
+    """A number ± two of its standard errors, if these are known."""
+    return number if error is None else f"{number} ± {2 * error:.1g}"
 
 
 def two_numbers(first: float, second: float) -> tuple[str, str]:

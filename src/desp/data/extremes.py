@@ -135,7 +135,7 @@ def far_findings(far: list[FarValue], what: str, name_of: Callable[[int], str]) 
 
     Args:
         far: the values.
-        what: with a place for the column: ``feature {} of an element``.
+        what: with a place for the column: ``column {} of an element``.
         name_of: names an example by its number.
     """
     found = [

@@ -202,7 +202,10 @@ def read_data_file(
 def _from_arrays(arrays: Arrays, path: Path, settings: FilesSettings) -> DataFile:
     description = settings.description
     if settings.image_size:
-        raise DataError(f"{path}: task.image_size is for images named in JSON lines, not for arrays. {LEAVE_OUT}")
+        raise DataError(
+            f"{path}: task.image_size is for images named in files of rows (JSON lines, CSV, Parquet, Arrow), not "
+            f"for arrays. {LEAVE_OUT}"
+        )
     if description.input_columns:
         raise DataError(f"{path}: input_columns are for tables, not for arrays. {LEAVE_OUT}")
     rows, notes = rows_of(arrays, path, description), []

@@ -122,7 +122,7 @@ class _PooledSetEncoder(nn.Module):
         """Encode sets (B, N, D + 1) with presence as last feature; absent elements do not count."""
         elements, presence = x[..., :-1], presence_mask(x).unsqueeze(-1)
         values = self.of_elements(with_fourier_features(elements, self.frequencies))
-        # By the same number for all sets: how many elements there are shall be seen.
+        # Divided by the constant N, not by each set's size, so that the code keeps the cardinality.
         pooled = torch.where(presence, values, 0.0).sum(dim=1) / self.size
         if self.with_maximum:
             present = values.masked_fill(~presence, -torch.inf)

@@ -33,7 +33,7 @@ FAR_NAMED = 10
 CALLED_WITH = {"augment": ("batch", "generator"), "validation": ("predictor",)}
 """The arguments of functions that `fit` takes."""
 MOST_SETS = 10_000_000
-"""More sets than this fit into no memory when they are predicted in one call."""
+"""Limit on sets predicted in one call, as memory would not hold more."""
 
 
 def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:

@@ -35,7 +35,7 @@ VALIDATIONS = 10
 def as_dataset(
     inputs: Any, sets: Any, description: DataDescription | None
 ) -> "tuple[Dataset[Any] | Sequence[Any], DataDescription | None]":
-    """What `SetPredictor.fit` is given as a dataset of pairs: that it is already where `sets` is None.
+    """The arguments of `SetPredictor.fit` as a dataset of pairs; `inputs` itself if `sets` is None.
 
     Raises:
         DataError: they are no inputs and sets; see `make_pairs`.

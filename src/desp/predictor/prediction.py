@@ -28,8 +28,8 @@ class Prediction:
         has_energy: whether the method has an energy at all.
         presence: K tensors (n_k,), the presence of each element as it was sampled: the confidence of a detector. 1
             where the cardinality is predicted first; nothing where sets are padded without presence.
-        span: of each feature, by which distances of sets are in scaled units; nothing: they are in the sets' own,
-            as those of boxes, whose corners have none.
+        span: scale of each feature; medoid distances divide by it. Empty: unscaled (boxes, as their scaling is of
+            centre and size).
         aligned: whether element i of all sets belongs to element i of the input.
     """
 

@@ -162,7 +162,8 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         resume: bool = False,
         callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
-        """Fit to ``(inputs, sets)``, or to a torch dataset, or a list, of (input, set) pairs; then come settings.
+        """Fit to ``(inputs, sets)``, or to a torch dataset, or a list, of (input, set) pairs. The next
+        positional argument is `training`.
 
         Args:
             inputs: numbers, vectors, images, sets, or what `input_encoder` takes: an array (M, ...), a list, a
@@ -178,7 +179,8 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
             seed: of weights, noise and the order of data.
-            folder: empty, or of a `fit`; becomes a run folder, for every command where `input_encoder` is None.
+            folder: an empty folder, or one of an earlier `fit` to resume; it becomes a run folder that `desp`
+                commands can use, unless `input_encoder` was given.
             resume: continue from the newest checkpoint in `folder`.
             callback: a `TrainingCallback`, called at each event of training.
 
@@ -234,7 +236,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
 
         Args:
             x: a batch of inputs (B, ...).
-            samples: K; by default 1, and to pick the best 10, or 1 for methods that give one answer.
+            samples: K. Default: 1; with best=True 10 (1 for deterministic methods).
             best: keep one set for each input: of boxes those that most samples agree on, with the share of samples
                 as their presence (see `best_boxes`), else the medoid (see `Prediction.medoid`).
             seed: the same seed gives the same sets.

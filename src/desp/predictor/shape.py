@@ -205,10 +205,10 @@ class DatasetSummary:
     def findings(self, name_of: Callable[[int], str] = "example {}".format) -> list[str]:
         """What looks like a mistake, a sentence or two each; `name_of` names an example by its number."""
         found = (
-            far_findings(self.elements.far_values(), "feature {} of an element", name_of) if self.scaling else []
+            far_findings(self.elements.far_values(), "column {} of an element", name_of) if self.scaling else []
         )
         if self.inputs is not None:
-            found += far_findings(self.inputs.far_values(), "number {} of the input", name_of)
+            found += far_findings(self.inputs.far_values(), "column {} of the input", name_of)
         if self.examples > 1 and self.all_equal:
             found.append(f"All {self.examples} examples are equal, so there is nothing to learn but one set.")
         if self.brightest > BRIGHTEST:
@@ -219,7 +219,7 @@ class DatasetSummary:
         for column, (low, high) in enumerate(torch.stack([self.ranges.low, self.ranges.high], dim=1).tolist()):
             if low < high < low + COARSEST * max(abs(low), abs(high)):
                 found.append(
-                    f"Feature {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "
+                    f"Column {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "
                     "float32 hardly tells values apart. Subtract a constant first."
                 )
         return found

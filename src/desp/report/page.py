@@ -105,7 +105,8 @@ def _systems(comparison: dict[str, Any]) -> str:
     for name, system in comparison["systems"].items():
         remark = f"± {2 * system['energy_score_se']:.1g}"
         if "verdict" in system:
-            remark += f", the model is {IS[system['verdict']]}"
+            own = "the model's best answer is" if name == "mlp" else "the model is"  # an MLP has no spread
+            remark += f", {own} {IS[system['verdict']]}"
         tiles.append(
             _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "")
         )

@@ -19,6 +19,7 @@ from desp.comparison.scoring import Answers, Scores, mean_and_error, score
 from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
 from desp.data.arrays import Example
 from desp.predictor import SetPredictor
+from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
 from desp.sets import SetBatch
@@ -125,7 +126,7 @@ def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, 
 
 
 def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> Answers:
-    """The model's predictions for the tests, and the set that it would give as its best."""
+    """The model's predictions for the tests, and what `predict` gives with `best=True`."""
     predictor, samples, places = setup.predictor, setup.samples, torch.tensor(compared.places)
     rows = (places.unsqueeze(1) * samples + torch.arange(samples)).flatten()
     on_device = rows.to(predicted.raw.device)
@@ -138,8 +139,8 @@ def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> A
     sets = sets.to("cpu")
     shape = predictor.shape
     each = split_predictions(sets, None, energies.cpu().view(-1, samples), comparable, has_energy, shape)
-    best = SetBatch.from_ragged([item.medoid for item in each], shape.max_size, shape.features)
-    return Answers(_float(sets), _float(best))
+    best = [best_prediction(item, shape.description, shape.max_size).sets[0] for item in each]
+    return Answers(_float(sets), _float(SetBatch.from_ragged(best, shape.max_size, shape.features)))
 
 
 @torch.no_grad()

@@ -48,7 +48,7 @@ class BoxDenoiserSettings(DiffusionSettings):
 
     @property
     def width(self) -> int:
-        """Of the layers."""
+        """Width of the layers."""
         return self.hidden
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
@@ -63,6 +63,7 @@ class DetectorSettings(MethodSettings):
     """A plain detector of boxes in images: a heat map of centres, with an offset and a size at each; no energy."""
 
     summary: ClassVar[str] = "boxes in images by a heat map of centres"
+    samples_follow_data: ClassVar[bool] = False
     hidden: int = 128
     """Width of its heads."""
 
@@ -76,7 +77,7 @@ class DetectorSettings(MethodSettings):
 
     @property
     def width(self) -> int:
-        """Of the heads."""
+        """Width of the heads."""
         return self.hidden
 
     @property

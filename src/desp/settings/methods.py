@@ -30,6 +30,8 @@ class MethodSettings(Variant):
     """Whether sets have an energy, by which predictions can be compared."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
+    samples_follow_data: ClassVar[bool] = True
+    """Whether the method learns the distribution of sets for an input, so that samples follow it."""
     encoder: EncoderSettings | None = None
     """Encoder of the inputs, h(x) in the paper; None: the default for the kind of input."""
 
@@ -188,6 +190,7 @@ class SetRiskSettings(EnergyMethodSettings):
     """
 
     summary: ClassVar[str] = "a set distance as loss, such as DSPN"
+    samples_follow_data: ClassVar[bool] = False
     distance: Distance = "chamfer"
     """The set distance that is minimised; where outputs are aligned with inputs, the Huber distance of elements i
     of both sets takes its place."""
@@ -240,6 +243,7 @@ class TSPNSettings(MethodSettings):
     energy."""
 
     summary: ClassVar[str] = "a cardinality, then a transformer"
+    samples_follow_data: ClassVar[bool] = False
     hidden: int = 256
     """Features of an element in the transformer, and width of the default encoder."""
     layers: int = 3

@@ -63,8 +63,8 @@ class LangevinSettings(SamplerSettings):
     """Chains run for each predicted set. More than 1 only where a single answer is right: with several, `lowest`
     over-represents low-energy answers and `mean` averages different ones."""
     aggregate: Aggregate = "lowest"
-    """What is made of several restarts. lowest: the end of lowest energy. mean: the Wasserstein barycenter of the
-    half of lower energy."""
+    """What is made of several restarts. lowest: the final set of the chain with the lowest energy. mean: the
+    Wasserstein barycenter of the final sets of the half with lower energy."""
 
     def __post_init__(self) -> None:
         require_positive(self, "steps", "step_size", "restarts")

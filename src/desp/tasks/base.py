@@ -26,7 +26,7 @@ from desp.settings import Scaled, TaskSettings, TrainingSettings
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5
-# Examples by which shapes and ranges of drawn data are known, and tests where the protocol has no number.
+# Examples generated to infer shapes and ranges, and the number of tests if the protocol gives none.
 DRAWN = 1000
 
 

@@ -114,8 +114,9 @@ class FilesTask(Task):
     def parts(self) -> tuple[DataFile, DataFile, DataFile]:
         """Held out for scoring, held out for choosing the best weights, and the rest to train on.
 
-        Validation and test examples are separate, so that scores are unbiased, and examples of equal inputs are in
-        one part, unless all inputs are equal. Very few examples leave none to validate on.
+        Validation and test examples are separate, so that scores are unbiased. Examples of equal inputs are in one
+        part, unless all inputs are equal or `task.split` is "examples". Very few examples leave none to
+        validate on.
         """
         total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()

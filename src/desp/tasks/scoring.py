@@ -74,7 +74,8 @@ class Evaluation:
 
     Attributes:
         raw: metrics of the sampler's raw output, as the paper scores it.
-        returned: metrics of the sets that a user gets: absent elements removed, zero-padded again.
+        returned: metrics of sets made from it: absent elements removed, zero-padded again. CLEVR pools all samples
+            of an image into one set; pedestrians have the centres of clusters of samples.
         real_data: the same metrics for fresh real sets; what a perfect model would get.
         details: further numbers, such as statistics for each input.
         energy: mean energy of the predictions.

@@ -34,7 +34,7 @@ class Ending:
         reference: validation scores of each example at the last improvement beyond their noise; all are finite.
         reference_step: when that was.
         waited: validations since then.
-        best: scores of the validation with the lowest mean.
+        best: scores of the validation with the best mean.
         last: scores of the last validation.
         end: the last step, once it is decided.
         verdict: why.
@@ -86,8 +86,8 @@ class Ending:
         return sign * worse <= CLEARLY * error
 
     def recent_gain(self) -> float | None:
-        """By how much the score fell over the second half of the steps before the decay: what as many again may
-        give at most."""
+        """By how much the mean score fell (rose, if negative) over the second half of the steps before the decay:
+        where lower is better, what as many again may give at most."""
         pairs = zip(self.steps, self.means, strict=True)
         before = [mean for step, mean in pairs if step <= self.steps[-1] / 2]
         return before[-1] - self.means[-1] if before else None
