@@ -34,13 +34,11 @@ class Rendering:
         images: bytes, red, green and blue.
         visible: for each object, the area that is visible divided by the area that it would cover alone.
         boxes: x1 y1 x2 y2 of whole objects, hidden parts included, clipped to the image; from 0 to 1.
-        visible_boxes: of the visible parts; all zero where nothing is visible.
     """
 
     images: UInt8[Tensor, "b 3 h w"]
     visible: Float[Tensor, "b n"]
     boxes: Float[Tensor, "b n 4"]
-    visible_boxes: Float[Tensor, "b n 4"]
 
 
 def generate(count: int, generator: torch.Generator, size: int = 128) -> tuple[Scenes, Rendering]:
@@ -61,7 +59,7 @@ def render(scenes: Scenes, generator: torch.Generator, size: int = 128) -> Rende
     """Render scenes as square images, in which 480 x 320 is squeezed to `size` x `size`."""
     images = torch.cat([_picture(some, generator, size) for some in _parts(scenes, 2 * size * size)])
     seen = _joined([visibility(some, BOX_GRID) for some in _parts(scenes, MOST * BOX_GRID**2)])
-    return Rendering(images, seen.share, seen.boxes, seen.visible_boxes)
+    return Rendering(images, seen.share, seen.boxes)
 
 
 def _parts(scenes: Scenes, rays: int) -> list[Scenes]:

@@ -124,11 +124,6 @@ def project(points: Float[Tensor, "b n 3"], camera: Float[Tensor, "b 3"]) -> Flo
     return torch.stack([0.5 + scale * x, 0.5 - scale * y * (WIDTH / HEIGHT)], dim=-1)
 
 
-def draw_scenes(count: int, generator: torch.Generator) -> Scenes:
-    """Draw scenes in which objects keep their distances; some objects may be hidden, see `generate`."""
-    return fullest(draw_alternatives(count, generator))
-
-
 def draw_alternatives(count: int, generator: torch.Generator) -> Scenes:
     """Draw groups of scenes, each group with one number of objects, one camera and the same lights.
 

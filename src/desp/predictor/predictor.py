@@ -162,12 +162,11 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         resume: bool = False,
         callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
-        """Fit to ``(inputs, sets)``, or to a torch dataset, or a list, of (input, set) pairs. The next
-        positional argument is `training`.
+        """Fit to ``(inputs, sets)``, or to one dataset of pairs. The next positional argument is `training`.
 
         Args:
             inputs: numbers, vectors, images, sets, or what `input_encoder` takes: an array (M, ...), a list, a
-                data frame; or the dataset, map-style or iterable.
+                data frame; or a torch dataset (map-style or iterable) or a list of (input, set) pairs.
             sets: M sets (n, D), as arrays or lists; or a data frame with one row an element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on.
@@ -179,8 +178,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
             seed: of weights, noise and the order of data.
-            folder: an empty folder, or one of an earlier `fit` to resume; it becomes a run folder that `desp`
-                commands can use, unless `input_encoder` was given.
+            folder: empty, or of an earlier `fit` to resume; for `desp` commands too, unless `input_encoder` is given.
             resume: continue from the newest checkpoint in `folder`.
             callback: a `TrainingCallback`, called at each event of training.
 

@@ -71,12 +71,12 @@ class Variant(Checked):
 
     kind: ClassVar[str] = ""
     target: ClassVar[str] = ""
-    """What these settings configure, as ``module:name``."""
+    """What `load` imports, as ``module:name``; none for samplers, which methods build."""
     summary: ClassVar[str] = ""
     """In a few words, for lists of all kinds."""
 
     @classmethod
-    def register(cls, kind: str, target: str) -> Callable[[type[V]], type[V]]:
+    def register(cls, kind: str, target: str = "") -> Callable[[type[V]], type[V]]:
         """Make the decorated settings class the variant `kind` of this family.
 
         Raises:
@@ -108,7 +108,7 @@ class Variant(Checked):
         return {kind: item for kind, item in _FAMILIES.get(cls.family(), {}).items() if issubclass(item, cls)}
 
     def load(self) -> Any:
-        """The class or function that builds it from these settings; not used for samplers, which methods build."""
+        """The class or function that builds it from these settings."""
         module, _, name = self.target.partition(":")
         return getattr(import_module(module), name)
 
