@@ -178,7 +178,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
             seed: of weights, noise and the order of data.
-            folder: empty, or of an earlier `fit` to resume; for `desp` commands too, unless `input_encoder` is given.
+            folder: empty, or of an earlier `fit` to resume. `desp` commands can use it if `input_encoder` is None.
             resume: continue from the newest checkpoint in `folder`.
             callback: a `TrainingCallback`, called at each event of training.
 
