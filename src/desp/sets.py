@@ -158,7 +158,7 @@ def present_feature_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n 
 
 
 # Fraction of the presence threshold below which a row is certainly absent.
-CLEARLY = 0.25
+CERTAINLY_ABSENT_FRACTION = 0.25
 
 
 class Padding:
@@ -204,7 +204,7 @@ class Padding:
         +-threshold: of rows that are absent by one coordinate alone, the mean over restarts may be present.
         """
         if self.with_presence:
-            return values[..., -1] <= CLEARLY * self.threshold
+            return values[..., -1] <= CERTAINLY_ABSENT_FRACTION * self.threshold
         return (values.abs() <= self.threshold).all(dim=-1)
 
 

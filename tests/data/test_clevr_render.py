@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from desp.data.clevr_rays import FAR, exposure, first_hits, solids_of
+from desp.data.clevr_rays import NO_HIT_DISTANCE, exposure, first_hits, solids_of
 from desp.data.clevr_render import Rendering, generate, render, trace
 from desp.data.clevr_scenes import CAMERA, LIGHTS, Scenes, draw_alternatives, fullest, project
 from desp.data.clevr_shading import World, irradiance, meet, reflected
@@ -77,7 +77,7 @@ def test_rays_that_meet_nothing_reach_the_ground_or_go_far() -> None:
     directions = torch.tensor([[[0.0, 0.0, -1.0], [0.0, 0.0, 1.0], [3.0, 0.0, -1.0]]]).transpose(1, 2)
     hits = first_hits(solids_of(scenes), torch.tensor([[[2.0], [2.0], [1.5]]]), directions)
     assert hits.index.tolist() == [[10, 10, 10]]
-    assert hits.distance.tolist() == [[1.5, FAR, 1.5]]
+    assert hits.distance.tolist() == [[1.5, NO_HIT_DISTANCE, 1.5]]
 
 
 @pytest.mark.parametrize("shape", [CUBE, SPHERE, CYLINDER])

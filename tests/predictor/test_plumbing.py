@@ -202,12 +202,13 @@ def test_modes_of_a_prediction_take_distance_and_threshold() -> None:
 def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None:
     sets = [torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(2, 2)]
     energies = torch.tensor([1.0, 0.5, -3.0])
-    assert Prediction(sets, energies).best is sets[2]
-    assert Prediction(sets, energies, comparable_across_cardinalities=False).best is sets[1]
-    assert Prediction(sets, energies, has_energy=False).best is sets[0]
+    assert Prediction(sets, energies).lowest_energy is sets[2]
+    assert Prediction(sets, energies, comparable_across_cardinalities=False).lowest_energy is sets[1]
+    assert Prediction(sets, energies, has_energy=False).lowest_energy is sets[0]
     usual_last = [sets[2], *sets[:2]]
     assert (
-        Prediction(usual_last, energies, comparable_across_cardinalities=False, has_energy=False).best is sets[0]
+        Prediction(usual_last, energies, comparable_across_cardinalities=False, has_energy=False).lowest_energy
+        is sets[0]
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from desp.cli.common import number, show_table
 from desp.comparison.features import Feature
-from desp.comparison.words import IS, SYSTEMS, share, with_interval
+from desp.comparison.words import SYSTEMS, VERDICT_WORDS, share, with_interval
 
 
 def show_verdict(result: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ def _show_systems(comparison: dict[str, Any]) -> None:
                 SYSTEMS[name],
                 _energy_score(row),
                 difference,
-                IS[row["verdict"]] if "verdict" in row else "-",
+                VERDICT_WORDS[row["verdict"]] if "verdict" in row else "-",
                 _interval(row["best_error"], row["best_error_se"]),
                 share(row["right_size"]),
             )

@@ -12,7 +12,7 @@ from desp.cli.common import bar, busy, number, parse
 from desp.cli.data_pedestrians import PedestriansArguments, check_pedestrians
 from desp.errors import SettingsError, TrainingInterrupted
 from desp.features.settings import FeatureSettings
-from desp.places import check_regular
+from desp.paths import check_regular
 from desp.settings import Device, FilesSettings, MnistDataset
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _inspect(options: _InspectArguments) -> None:
     from desp.randomness import check_seed
     from desp.tasks.inspection import inspect_file
 
-    facts = inspect_file(options.task.at(str(options.data)), check_seed(options.seed))
+    facts = inspect_file(options.task.with_location(str(options.data)), check_seed(options.seed))
     if options.json:
         print(json.dumps(facts, indent=1))
         return

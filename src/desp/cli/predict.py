@@ -10,7 +10,7 @@ import tyro
 
 from desp.cli.common import parse
 from desp.errors import SettingsError
-from desp.places import STDIN, STDOUT, descriptor_of
+from desp.paths import STDIN, STDOUT, descriptor_of
 from desp.runs.folder import RunFolder
 from desp.settings import samples_for
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from desp.errors import SettingsError
-from desp.places import whole_path
+from desp.paths import whole_path
 from desp.results import RECORDED, check_recordable, data_slug, write_result
 from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
@@ -106,7 +106,7 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         fetch = task.fetch_command(str(folder))
         hint = f" To fetch the data into it: {fetch}" if fetch else ""
         raise SettingsError(f"--data-dir: there is no folder {folder}.{hint}")
-    return replace(settings, task=task.at(str(folder)))
+    return replace(settings, task=task.with_location(str(folder)))
 
 
 def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings:

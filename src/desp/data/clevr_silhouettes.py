@@ -10,7 +10,7 @@ from torch import Tensor
 
 from desp.constants import constant
 from desp.data.clevr_boxes import HEIGHT, SHAPES, WIDTH
-from desp.data.clevr_rays import FAR, Vectors, entry, solids_of
+from desp.data.clevr_rays import NO_HIT_DISTANCE, Vectors, entry, solids_of
 from desp.data.clevr_scenes import FOCAL_LENGTH, Scenes, camera_axes, project
 
 MIN_PIXELS = 200
@@ -112,7 +112,7 @@ def visibility(scenes: Scenes, grid: int) -> Visibility:
     distance = torch.stack([entry(solid, start, directions) for solid, start in pairs], dim=1)
     distance = distance.unflatten(2, (count, grid * grid))
     own = distance.diagonal(dim1=1, dim2=2).transpose(1, 2)
-    alone = own < FAR
+    alone = own < NO_HIT_DISTANCE
     visible = alone & (own <= distance.amin(1))
     share = visible.sum(-1) / alone.sum(-1).clamp(min=1)
     pixels = visible.float().mean(-1) * size.prod(-1) * (WIDTH * HEIGHT)

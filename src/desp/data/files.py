@@ -19,7 +19,7 @@ from desp.data.long_tables import INPUTS, SETS, LongTables, long_files
 from desp.data.row_inputs import ANSWERS, INPUT, RowInputs
 from desp.data.tables import Record, Table, field_of
 from desp.errors import DataError
-from desp.places import folder_of
+from desp.paths import folder_of
 from desp.settings import DataDescription, FilesSettings, InputKind
 
 CSV = (".csv", ".tsv")

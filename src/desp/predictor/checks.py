@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.methods import Method
 from desp.nn import InputScaling, SetScaling
-from desp.nn.encoders import FAR
+from desp.nn.encoders import FAR_STANDARD_DEVIATIONS
 from desp.sets import presence_mask
 from desp.settings import (
     DataDescription,
@@ -55,7 +55,7 @@ def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
         )
 
 
-def check_ways(engine: Any, device: Any, matmul_precision: Any) -> None:
+def check_execution_options(engine: Any, device: Any, matmul_precision: Any) -> None:
     """Check how and where a predictor shall run.
 
     Raises:
@@ -208,7 +208,7 @@ def warn_of_far_inputs(method: Method, x: Tensor, name_of: Callable[[int], str] 
             "may mean nothing. Check their units. %s: %s",
             len(places),
             len(x),
-            FAR,
+            FAR_STANDARD_DEVIATIONS,
             "Counted from 0" if name_of is str else "They are",
             named,
         )

@@ -75,7 +75,7 @@ def energy_validation(
     else their mean; None without any."""
     if examples is None:
         return None
-    score = energy_scores_of if training.looks_at_noise else mean_energy_score
+    score = energy_scores_of if training.needs_score_per_example else mean_energy_score
     return lambda predictor: score(predictor, examples, VALIDATION_SAMPLES, seed)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from desp.capture import CapturedModule
+from desp.capture import CapturedFunction
 from desp.categories import argmax_one_hot
 from desp.data.base import Augmentation, Batch, as_input, to_float
 from desp.data.shape import DataShape
@@ -17,20 +17,20 @@ from desp.methods import Method, build_method
 from desp.methods.base import evaluating
 from desp.precision import matmul_precision
 from desp.predictor.checks import (
+    check_execution_options,
     check_fit,
     check_parts,
     check_sampler,
     check_samples,
     check_validation,
-    check_ways,
     warn_of_far_inputs,
 )
 from desp.predictor.fitting import as_dataset, energy_validation, fit_to_dataset, training_for, validation_batch
-from desp.predictor.parameters import Parameters
+from desp.predictor.parameters import ParametersMixin
 from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import Prediction, split_predictions
-from desp.predictor.saving import Saved
-from desp.predictor.scored import Scored
+from desp.predictor.saving import HubMixin
+from desp.predictor.scored import ScoringMixin
 from desp.predictor.shape import batch_of_inputs, inspect_dataset
 from desp.randomness import check_seed, derive_seed, make_generator
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
@@ -50,7 +50,7 @@ from desp.settings import (
 from desp.training import TrainingCallback, TrainingOutcome
 
 
-class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-prediction"]):
+class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp", tags=["set-prediction"]):
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
@@ -75,7 +75,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
     ) -> None:
         method, representation = method or EnergyDenoisingSettings(), representation or RepresentationSettings()
         check_parts(method, representation, input_encoder)
-        check_ways(engine, device, matmul_precision)
+        check_execution_options(engine, device, matmul_precision)
         self.method_settings, self.representation = method, representation
         self.engine, self.device_choice = engine, device
         self.matmul_precision: MatmulPrecision | None = matmul_precision
@@ -116,7 +116,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             self._method = build_method(*parts, input_statistics)
         self._method.eval()
         captures = self._method.capturable and self.engine in ("auto", "graph")
-        self._encode = CapturedModule(self._method.encode, self._method, captures=captures)
+        self._encode = CapturedFunction(self._method.encode, self._method, captures=captures)
 
     # -- units -------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             x: a batch of inputs (B, ...).
             samples: K. Default: 1; with best=True 10 (1 for deterministic methods).
             best: keep one set for each input: of boxes those that most samples agree on, with the share of samples
-                as their presence (see `best_boxes`), else the medoid (see `Prediction.medoid`).
+                as their presence (see `best_boxes`), else the medoid (`Prediction.medoid`, not `lowest_energy`).
             seed: the same seed gives the same sets.
             sampler: sampler settings to use instead of the method's own.
             name_of: names an input by its number, in warnings.

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from desp.comparison.features import Feature
-from desp.comparison.words import IS, SYSTEMS, share, with_interval
+from desp.comparison.words import SYSTEMS, VERDICT_WORDS, share, with_interval
 from desp.report.figures.own_sets import layout_note, own_sets_picture
 from desp.report.figures.plots import systems_picture
 from desp.report.folder import RunRecord
@@ -125,7 +125,7 @@ def compared(comparison: dict[str, Any]) -> str:
             name_of(name),
             interval(row["energy_score"], row["energy_score_se"]),
             interval(row["difference"], row["difference_se"]) if "difference" in row else "",
-            IS[row["verdict"]] if "verdict" in row else "",
+            VERDICT_WORDS[row["verdict"]] if "verdict" in row else "",
             interval(row["best_error"], row["best_error_se"]),
             share(row["right_size"]),
         ]

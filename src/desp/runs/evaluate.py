@@ -166,7 +166,7 @@ def changed_settings(folder: RunFolder) -> list[str]:
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
     steps, full = settings.training.steps, original.training.steps
-    if steps is not None and full is not None and steps < full and original.training.may_end_at(steps):
+    if steps is not None and full is not None and steps < full and original.training.is_exact_prefix(steps):
         same = replace(same, training=replace(same.training, steps=steps))
     same = replace(same, task=same.task.with_data_of(settings.task))
     words = ("in the recipe", "in this run")

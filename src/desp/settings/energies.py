@@ -78,7 +78,8 @@ class DeepSetsSettings(EnergySettings):
     """How element features become set features. softmax: N times a mean weighted by a softmax of the feature
     itself at a learned temperature."""
     divide_by_size: bool = True
-    """Divide pooled features by the padded set size N."""
+    """Divide pooled features by the padded set size N: a sum becomes the mean, and a mean is divided by N once
+    more."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "element_layers", "set_layers")
@@ -174,7 +175,8 @@ class PooledLayersSettings(EnergySettings):
 @EnergySettings.register("attention", "desp.energies.network:NetworkEnergy")
 @dataclass(frozen=True)
 class AttentionSettings(EnergySettings):
-    """Energy for denoising sets with much local structure: self-attention among elements."""
+    """Self-attention layers, as energy of energy-denoising or as network of denoiser, for sets with much local
+    structure."""
 
     summary: ClassVar[str] = "self-attention, for denoising"
     supports_noise_conditioning: ClassVar[bool] = True

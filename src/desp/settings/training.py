@@ -74,7 +74,7 @@ class TrainingSettings(Checked):
         patient = self.patience is None or (self.patience > 0 and self.validate_every > 0)
         require_setting(patient, "patience", "positive, with validate_every above 0, or None", self.patience)
 
-    def may_end_at(self, steps: int) -> bool:
+    def is_exact_prefix(self, steps: int) -> bool:
         """Whether a run of that length is the beginning of a longer one, and gives the best of its weights so far.
 
         The last weights are always validated, so the longer run must validate at that step, too.
@@ -82,7 +82,7 @@ class TrainingSettings(Checked):
         return self.lr_schedule == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
 
     @property
-    def looks_at_noise(self) -> bool:
+    def needs_score_per_example(self) -> bool:
         """Whether scores of validations are compared beyond their noise."""
         return self.keep == "last" or self.steps is None
 

@@ -49,7 +49,7 @@ class ScoredSets:
     Attributes:
         batch: inputs, each with the answer it was drawn for.
         valid: (B, S), which of `candidate_subsets` are valid.
-        items: (B, N), numbers of items in the pool.
+        items: (B, N), indices of items in the pool.
     """
 
     batch: Batch

@@ -16,17 +16,17 @@ from desp.errors import DataError, RunError
 from desp.predictor import DataShape
 from desp.predictor.saving import read_shape
 from desp.sets import SetBatch
-from desp.settings import GivenSettings, Scaled, TrainingSettings
+from desp.settings import InMemorySettings, Scaled, TrainingSettings
 from desp.tasks.base import SHOWN, ShownExample, Task, default_axes, shown_example
 from desp.tasks.scoring import Protocol
 
 
-class GivenTask(Task):
+class InMemoryTask(Task):
     """Scores are those of `score_examples`, on the validation data of `fit`."""
 
     name = "given"
 
-    def __init__(self, settings: GivenSettings, seed: int) -> None:
+    def __init__(self, settings: InMemorySettings, seed: int) -> None:
         del seed
         self.path, self.held_out = Path(settings.path), settings.held_out
         self.data_label = "validation data" if self.held_out else "training data"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data.extremes import MOST, Extremes
+from desp.data.outliers import MAX_OUTLIERS, Extremes
 from desp.predictor import SetPredictor, inspect_dataset
 from desp.predictor.shape import summarise_dataset
 from desp.scaling import FeatureScaling
@@ -85,7 +85,7 @@ def test_training_and_predictions_stay_finite_with_a_far_input_and_a_far_element
 def test_ordinary_data_have_no_far_values(values: Tensor) -> None:
     extremes = Extremes(1)
     extremes.add(values, torch.arange(len(values)))
-    assert extremes.far_values() == []
+    assert extremes.outliers() == []
 
 
 def test_many_parts_are_as_one_and_only_a_sample_is_kept() -> None:
@@ -96,8 +96,8 @@ def test_many_parts_are_as_one_and_only_a_sample_is_kept() -> None:
     parts.most_sampled = 1000
     for first in range(0, 5000, 7):
         parts.add(values[first : first + 7], torch.arange(first, min(first + 7, 5000)))
-    assert whole.far_values() == parts.far_values()
-    (found,) = parts.far_values()
+    assert whole.outliers() == parts.outliers()
+    (found,) = parts.outliers()
     assert (found.example, found.feature, found.value) == (4321, 2, -1e6)
     assert (found.low, found.high) == (float(values[:, 2].sort().values[1]), float(values[:, 2].max()))
     assert torch.equal(parts.sample, values[:: parts.every])
@@ -106,12 +106,12 @@ def test_many_parts_are_as_one_and_only_a_sample_is_kept() -> None:
 
 def test_a_thousandth_of_all_may_be_far() -> None:
     values = torch.rand(100_000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    values[:MOST] = 1e9
-    for count, expected in ((MOST, MOST), (MOST + 1, 0)):
+    values[:MAX_OUTLIERS] = 1e9
+    for count, expected in ((MAX_OUTLIERS, MAX_OUTLIERS), (MAX_OUTLIERS + 1, 0)):
         values[:count] = 1e9
         extremes = Extremes(1)
         extremes.add(values, torch.arange(len(values)))
-        assert len(extremes.far_values()) == expected
+        assert len(extremes.outliers()) == expected
 
 
 def test_limits_are_saved() -> None:
