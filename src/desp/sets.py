@@ -151,6 +151,11 @@ def presence_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n"]:
     return values[..., -1] > 0.5
 
 
+def prefix_mask(sizes: Int[Tensor, " b"], max_size: int) -> Bool[Tensor, "b n"]:
+    """The presence of sets whose elements are their first rows."""
+    return torch.arange(max_size, device=sizes.device) < sizes.unsqueeze(1)
+
+
 def present_feature_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n c"]:
     """What may change where presence is known: the features of present rows, but not presence itself."""
     rows = presence_mask(values).unsqueeze(-1)

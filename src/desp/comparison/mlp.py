@@ -16,7 +16,7 @@ from desp.comparison.ruler import MOST_ASSIGNED, Ruler
 from desp.comparison.scoring import SystemPredictions
 from desp.distances import assign, huber_pairs
 from desp.nn.mlp import MLP
-from desp.randomness import derive_seed, make_generator
+from desp.randomness import make_generator, seeded_weights
 from desp.sets import SetBatch, presence_mask
 from desp.settings import InputKind
 
@@ -117,8 +117,7 @@ def plain_mlp(
 
 def _network(inputs: int, rows: torch.Size, seed: int) -> MLP:
     # Layers draw their initial weights from torch's global generator; it is put back afterwards.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, "mlp", "weights"))
+    with seeded_weights(seed, "mlp", "weights"):
         return MLP([inputs, HIDDEN, HIDDEN, rows.numel()])
 
 

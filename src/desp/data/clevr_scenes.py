@@ -15,6 +15,7 @@ from torch import Tensor
 
 from desp.constants import constant
 from desp.data.clevr_boxes import COLOURS, HEIGHT, MATERIALS, MAX_OBJECTS, SHAPES, SIZES, WIDTH
+from desp.sets import prefix_mask
 
 RADII = (0.35, 0.7)
 """Of small and large objects, of all shapes, in the rules for places; also the height of their centres."""
@@ -168,7 +169,7 @@ def _draw_objects(
 
     shapes, materials, colours, sizes = (choose(names) for names in (SHAPES, MATERIALS, COLOURS, SIZES))
     rotations = 2 * math.pi * torch.rand(count, MAX_OBJECTS, generator=generator, device=device)
-    wanted = torch.arange(MAX_OBJECTS, device=device) < size.unsqueeze(1)
+    wanted = prefix_mask(size, MAX_OBJECTS)
     radii = constant(RADII, device, torch.float32)[sizes]
     places, placed = _place(radii, camera, generator)
     positions = torch.cat([places, radii.unsqueeze(-1)], dim=-1)

@@ -32,7 +32,7 @@ from desp.predictor.prediction import Prediction, split_predictions
 from desp.predictor.saving import HubMixin
 from desp.predictor.scored import ScoringMixin
 from desp.predictor.shape import batch_of_inputs, inspect_dataset
-from desp.randomness import check_seed, derive_seed, make_generator
+from desp.randomness import check_seed, make_generator, seeded_weights
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
@@ -109,9 +109,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
 
         `input_statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
         """
-        # Layers draw their initial weights from torch's global generator; it is put back afterwards.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(seed, "weights"))
+        with seeded_weights(seed, "weights"):
             parts = self.method_settings, shape, Padding(self.representation), self.input_encoder, self.engine
             self._method = build_method(*parts, input_statistics)
         self._method.eval()

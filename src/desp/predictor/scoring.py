@@ -25,8 +25,13 @@ def distance_function(predictor: "SetPredictor") -> Callable[[Tensor, Tensor], T
     """The distance (B,) of padded sets (B, N, C): Chamfer's, or, where outputs are aligned with inputs, between
     elements i of both sets."""
     if predictor.shape.description.aligned:
-        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
+        return aligned_padded_distance
     return chamfer
+
+
+def aligned_padded_distance(a: Tensor, b: Tensor) -> Tensor:
+    """The distance (B,) between elements i of sets (B, N, C) that are padded with presence, that of `b`."""
+    return aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
 
 
 def distances_among(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

@@ -49,6 +49,15 @@ def require_not_negative(settings: object, *names: str) -> None:
         require_setting(getattr(settings, name) >= 0, name, "at least 0", getattr(settings, name))
 
 
+def require_divisor(heads: int, hidden: int) -> None:
+    """Refuse a number of attention heads that does not divide the width.
+
+    Raises:
+        SettingsError: it does not.
+    """
+    require_setting(hidden % heads == 0, "heads", f"a divisor of hidden ({hidden})", heads)
+
+
 def require_variant(settings: "Variant", expected: type[V], setting: str) -> V:
     """`settings`, checked to be of the variant that a method needs.
 

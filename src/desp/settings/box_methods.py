@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from desp.settings.base import InputKind, require_not_negative, require_positive, require_setting
+from desp.settings.base import InputKind, require_divisor, require_not_negative, require_positive, require_setting
 from desp.settings.diffusion import DiffusionSettings
 from desp.settings.encoders import EncoderSettings, PyramidEncoderSettings
 from desp.settings.methods import MethodSettings
@@ -43,8 +43,7 @@ class BoxDenoiserSettings(DiffusionSettings):
         super().__post_init__()
         require_positive(self, "hidden", "layers", "heads", "points")
         require_not_negative(self, "fourier_frequencies", "centre_weight")
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+        require_divisor(self.heads, self.hidden)
 
     @property
     def width(self) -> int:

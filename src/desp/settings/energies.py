@@ -9,9 +9,9 @@ from desp.settings.base import (
     InputKind,
     Pooling,
     Variant,
+    require_divisor,
     require_not_negative,
     require_positive,
-    require_setting,
 )
 from desp.settings.encoders import (
     LAYERED_ENCODERS,
@@ -197,8 +197,7 @@ class AttentionSettings(EnergySettings):
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "heads")
         require_not_negative(self, "fourier_frequencies")
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+        require_divisor(self.heads, self.hidden)
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""

@@ -8,6 +8,7 @@ from desp.settings.base import (
     Distance,
     InputKind,
     Variant,
+    require_divisor,
     require_not_negative,
     require_positive,
     require_setting,
@@ -262,8 +263,7 @@ class TSPNSettings(MethodSettings):
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "heads", "feedforward", "latent", "cardinality_hidden")
         require_not_negative(self, "cardinality_weight")
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+        require_divisor(self.heads, self.hidden)
 
     @property
     def width(self) -> int:

@@ -24,9 +24,8 @@ from desp.predictor.fitting import dataset_source
 from desp.predictor.scoring import energy_scores
 from desp.predictor.shape import DatasetSummary, summarise_dataset
 from desp.randomness import make_generator
-from desp.sets import SetBatch
 from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
-from desp.tasks.base import Task
+from desp.tasks.base import Task, first_answers
 from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 
 # Fewer different inputs than this are labels rather than data to generalise over.
@@ -237,8 +236,4 @@ class FilesTask(Task):
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Validation examples."""
         del seed
-        some = self.parts[1].examples[:count]
-        if not some:
-            return None
-        sets = [answers[0] for _, answers in some]
-        return Batch(torch.stack([x for x, _ in some]), SetBatch.from_ragged(sets, features=sets[0].shape[1]))
+        return first_answers(self.parts[1].examples[:count])
