@@ -9,11 +9,11 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from desp.data.base import Augmentation, Batch, random_order
+from desp.data.images import Bytes
 from desp.data.mnist_files import (
     TEST_IMAGES,
     TEST_LABELS,
     TRAIN_IMAGES,
-    Bytes,
     check_files,
     files_folder,
     read_idx,
