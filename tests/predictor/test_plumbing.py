@@ -227,7 +227,7 @@ def test_corners_of_boxes_have_no_spans(boxes: Columns) -> None:
     scaling = FeatureScaling((0.0,) * 4, (1.0, 1.0, 0.1, 0.1), boxes)
     shape = DataShape((1,), 4, 1, scaling, description=DataDescription(boxes=boxes))
     sets = SetBatch.from_ragged([torch.rand(1, 4), torch.rand(1, 4)])
-    (prediction,) = split_predictions(sets, None, torch.zeros(1, 2), True, True, shape)
+    (prediction,) = split_predictions(sets, None, torch.zeros(1, 2), EnergyDenoisingSettings(), shape)
     assert prediction.span == (() if boxes else scaling.span)
 
 

@@ -251,13 +251,9 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
         returned = self.unpad_sets(values)
-        # Decided categories are other numbers than those that were sampled.
-        scored = self.pad_sets(returned) if self.shape.description.categories else values
-        energies = self.raw_energy(code, scored, samples).cpu().view(-1, samples)
+        energies = self.predicted_energy(code, returned, values, samples).cpu().view(-1, samples)
         sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
-        comparable = given is not None or not self.method_settings.predicts_cardinality
-        has_energy = self.method_settings.has_energy
-        found = split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy, self.shape)
+        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape)
         if not best:
             return found
         return [best_prediction(item, self.shape.description, self.shape.max_size) for item in found]
@@ -316,3 +312,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         """The energy (B K,) of K raw padded sets (B K, N, C) for each code; NaN for a method that has none."""
         with self.predicting():
             return self.method.energies(code, values, samples)
+
+    def predicted_energy(self, code: Tensor, sets: SetBatch, raw: Tensor, samples: int) -> Tensor:
+        """The energies (B K,) that predictions have: of raw padded sets, or where there are categories of the sets
+        made from them, as decided categories are other numbers than those that were sampled."""
+        return self.raw_energy(code, self.pad_sets(sets) if self.shape.description.categories else raw, samples)

@@ -18,7 +18,6 @@ from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import Scores, SystemPredictions, mean_and_error, score
 from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
 from desp.data.arrays import Example
-from desp.predictor import SetPredictor
 from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
@@ -131,23 +130,12 @@ def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> S
     rows = (places.unsqueeze(1) * samples + torch.arange(samples)).flatten()
     on_device = rows.to(predicted.raw.device)
     sets = SetBatch(predicted.returned.elements[on_device], predicted.returned.mask[on_device])
-    energies = energies_of(
-        predictor, predicted.code[places.to(predicted.code.device)], sets, predicted.raw[on_device]
-    )
-    comparable = predictor.shape.aligned or not predictor.method_settings.predicts_cardinality
-    has_energy = predictor.method_settings.has_energy
-    sets = sets.to("cpu")
-    shape = predictor.shape
-    each = split_predictions(sets, None, energies.cpu().view(-1, samples), comparable, has_energy, shape)
+    code = predicted.code[places.to(predicted.code.device)]
+    energies = predictor.predicted_energy(code, sets, predicted.raw[on_device], samples).cpu().view(-1, samples)
+    sets, shape = sets.to("cpu"), predictor.shape
+    each = split_predictions(sets, None, energies, predictor.method_settings, shape)
     best = [best_prediction(item, shape.description, shape.max_size).sets[0] for item in each]
     return SystemPredictions(_float(sets), _float(SetBatch.from_ragged(best, shape.max_size, shape.features)))
-
-
-@torch.no_grad()
-def energies_of(predictor: SetPredictor, code: Tensor, sets: SetBatch, raw: Tensor) -> Float[Tensor, " b"]:
-    """As `SetPredictor.predict` has them: decided categories are other numbers than those that were sampled."""
-    scored = predictor.pad_sets(sets) if predictor.shape.description.categories else raw
-    return predictor.raw_energy(code, scored, len(raw) // max(1, len(code)))
 
 
 def _float(sets: SetBatch) -> SetBatch:
