@@ -228,13 +228,13 @@ def test_the_best_of_several_samples(fitted_variant: SetPredictor) -> None:
         several = fitted_variant.predict(x, 1, seed=5)
     for one, all_ in zip(best, several, strict=True):
         assert len(one) == 1
-        assert torch.equal(one.best, all_.medoid)
+        assert torch.equal(one.lowest_energy, all_.medoid)
         assert len(one.energies) == 1
 
 
 def test_scores_are_higher_for_the_truth(fitted: SetPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.stack([x for x, _ in ragged_pairs()])
-    sets = [item.best for item in fitted.predict(x, seed=2)]
+    sets = [item.lowest_energy for item in fitted.predict(x, seed=2)]
     right, wrong = fitted.score(x, sets), fitted.score(x, [item + 5 for item in sets])
     assert wrong < right
     assert fitted.score(x, sets) == right
