@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1] / "src" / "desp"
 # Low to high. A module may import from its own layer and from those below it. A new top-level module or
 # package gets its place here.
 LAYERS = (
-    {"errors", "extras", "places", "storage", "locks", "randomness", "plugins", "settings"},
+    {"errors", "extras", "paths", "storage", "locks", "randomness", "plugins", "settings"},
     {"sets", "tensors", "scaling", "categories", "boxes", "kernels", "capture", "constants", "precision"},
     {"distances", "nn", "data"},
     {"energies"},

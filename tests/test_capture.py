@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from desp.capture import GRAPHS_KEPT, MAX_INPUT_NUMBERS, CapturedModule, GraphCache
+from desp.capture import GRAPHS_KEPT, MAX_INPUT_NUMBERS, CapturedFunction, GraphCache
 from pretend_cuda import PretendGraph
 
 
@@ -29,7 +29,7 @@ def inputs(seed: int, count: int = 4) -> Tensor:
 
 def test_what_comes_again_is_replayed_with_its_own_inputs(on_cuda: list[PretendGraph]) -> None:
     module = encoder()
-    captured = CapturedModule(module, module)
+    captured = CapturedFunction(module, module)
     found = [captured(inputs(seed)) for seed in range(4)]
     assert [item.replays for item in on_cuda] == [3]  # the first runs eagerly
     for seed, code in enumerate(found):  # none is overwritten by a later replay
@@ -38,7 +38,7 @@ def test_what_comes_again_is_replayed_with_its_own_inputs(on_cuda: list[PretendG
 
 def test_replays_follow_weights_and_statistics_changed_in_place(on_cuda: list[PretendGraph]) -> None:
     module = encoder()
-    captured = CapturedModule(module, module)
+    captured = CapturedFunction(module, module)
     before = [captured(inputs(0)) for _ in range(2)][1]
     with torch.no_grad():
         module[0].weight.mul_(2)
@@ -52,7 +52,7 @@ def test_replays_follow_weights_and_statistics_changed_in_place(on_cuda: list[Pr
 @pytest.mark.parametrize("what", ["shape", "dtype", "weights", "training", "precision"])
 def test_what_is_captured_anew(what: str, on_cuda: list[PretendGraph]) -> None:
     module = encoder()
-    captured, x, precision = CapturedModule(module, module), inputs(0), torch.get_float32_matmul_precision()
+    captured, x, precision = CapturedFunction(module, module), inputs(0), torch.get_float32_matmul_precision()
     for _ in range(2):
         captured(x)
     if what == "shape":
@@ -75,7 +75,7 @@ def test_what_is_captured_anew(what: str, on_cuda: list[PretendGraph]) -> None:
 
 
 def test_large_inputs_run_eagerly(on_cuda: list[PretendGraph]) -> None:
-    captured = CapturedModule(torch.sin, nn.Linear(1, 1))
+    captured = CapturedFunction(torch.sin, nn.Linear(1, 1))
     for _ in range(3):
         captured(torch.zeros(MAX_INPUT_NUMBERS + 1))
     assert on_cuda == []
@@ -85,14 +85,14 @@ def test_large_inputs_run_eagerly(on_cuda: list[PretendGraph]) -> None:
 
 
 def test_nothing_is_captured_where_it_is_switched_off(on_cuda: list[PretendGraph]) -> None:
-    captured = CapturedModule(torch.sin, nn.Linear(1, 1), captures=False)
+    captured = CapturedFunction(torch.sin, nn.Linear(1, 1), captures=False)
     for _ in range(3):
         captured(torch.zeros(1))
     assert on_cuda == []
 
 
 def test_nothing_is_captured_on_a_cpu(captured_graphs: list[PretendGraph]) -> None:
-    captured = CapturedModule(torch.sin, nn.Linear(1, 1))
+    captured = CapturedFunction(torch.sin, nn.Linear(1, 1))
     for _ in range(3):
         captured(torch.zeros(1))
     assert captured_graphs == []
@@ -109,7 +109,7 @@ def test_a_failed_capture_is_told_once_and_not_tried_again(
         raise RuntimeError("not permitted\nwhen capturing")
 
     monkeypatch.setattr("desp.capture.CapturedCall", fail)
-    captured = CapturedModule(torch.sin, nn.Linear(1, 1))
+    captured = CapturedFunction(torch.sin, nn.Linear(1, 1))
     for _ in range(4):
         assert torch.equal(captured(torch.ones(2)), torch.ones(2).sin())
     assert len(attempts) == 1
@@ -145,7 +145,7 @@ def test_a_feature_pyramid_is_the_same_eagerly_and_captured() -> None:
 
     settings = PyramidEncoderSettings(hidden=16, out=32)
     module = settings.load()(settings, (3, 64, 64)).cuda().eval()
-    captured = CapturedModule(module, module)
+    captured = CapturedFunction(module, module)
     images = [torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(seed)).cuda() for seed in range(3)]
     found = [captured(item) for item in [*images, images[0]]]
     assert len(captured.graphs) == 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desp.boxes import centres_to_corners
-from desp.scaling import MOST_SPANS, FeatureScaling, box_centres
+from desp.scaling import MAX_RANGE_IN_UNITS, FeatureScaling, box_centres
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 shares = st.floats(0, 1, allow_subnormal=False)
@@ -172,6 +172,6 @@ def test_features_by_their_moments() -> None:
     assert (scaling.offset[0], scaling.span[0]) == (0.0, 1.0)
     assert scaling.scale(torch.tensor([[0.0, 1.0, 10.0, 3.0]]))[0].tolist() == [0.0, 0.5, 0.5, 0.5]
     assert float(scaling.scale(torch.tensor([[0.0, 3.0, 0.0, 0.0]]))[0, 1]) == 0.75
-    assert scaling.span[2] == 1e6 / MOST_SPANS  # and not 20, which would make 50,000 of the largest value
+    assert scaling.span[2] == 1e6 / MAX_RANGE_IN_UNITS  # and not 20, which would make 50,000 of the largest value
     values = torch.tensor([[0.3, -7.0, 4e5, 3.0]])
     torch.testing.assert_close(scaling.unscale(scaling.scale(values)), values)

@@ -24,7 +24,7 @@ from desp.settings import (
     EnergySettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
-    GivenSettings,
+    InMemorySettings,
     LabelLikelihoodSettings,
     LabelSamplerSettings,
     LangevinSettings,
@@ -303,7 +303,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "set_column": "set",
         "id_column": "id",
     },
-    GivenSettings: {"kind": "given", "held_out": False, "path": ""},
+    InMemorySettings: {"kind": "given", "held_out": False, "path": ""},
     DataDescription: DESCRIPTION,
     MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
     CelebaSettings: {

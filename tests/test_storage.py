@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from desp.errors import StorageError
-from desp.places import check_output, descriptor_of, folder_of, whole_path
+from desp.paths import check_output, descriptor_of, folder_of, whole_path
 from desp.storage import (
     append,
     sweep,
@@ -207,7 +207,7 @@ def test_other_things_are_never_replaced(tmp_path: Path) -> None:
 
 
 def test_block_devices_are_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("desp.places._mode", lambda _: stat.S_IFBLK)
+    monkeypatch.setattr("desp.paths._mode", lambda _: stat.S_IFBLK)
     with pytest.raises(StorageError, match="is a block device, which no file may replace"):
         write_text(tmp_path / "disk", "text")
     assert os.listdir(tmp_path) == []

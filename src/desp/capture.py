@@ -108,7 +108,7 @@ class GraphCache(Generic[Result]):
         return self._graphs[key]
 
 
-class CapturedModule:
+class CapturedFunction:
     """A function of small inputs on CUDA, run as a graph from the second time on that a shape comes.
 
     Args:

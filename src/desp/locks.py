@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from desp.errors import RunError, StorageError
-from desp.places import writing
+from desp.paths import writing
 
 LOCK = ".lock"
 """The file in a folder that is in use; it names the process."""

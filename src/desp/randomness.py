@@ -7,6 +7,8 @@ therefore continues bit for bit without any generator state in its checkpoint.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -37,3 +39,11 @@ def derive_seed(*path: int | str) -> int:
 def make_generator(*path: int | str, device: torch.device | str = "cpu") -> torch.Generator:
     """Make the generator that belongs to `path` on `device`."""
     return torch.Generator(device=device).manual_seed(derive_seed(*path))
+
+
+@contextmanager
+def seeded_weights(*path: int | str) -> Iterator[None]:
+    """Seed torch's global generator by `path`, as layers draw their initial weights from it; put it back after."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(*path))
+        yield

@@ -14,8 +14,8 @@ from desp.tensors import LARGEST
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
-# Four standard deviations are one unit of standardised features; the whole range is at most so many.
-MOST_SPANS = 100
+# A standardised unit is 4 standard deviations; it is widened until the range is at most so many units.
+MAX_RANGE_IN_UNITS = 100
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class FeatureScaling:
         offset, span: of each feature.
         boxes: columns of boxes, which are scaled as centre, width and height: the corners of a box are strongly
             correlated, centre and size are not, and sizes span a smaller range than positions.
-        lowest, highest: of each feature, what values beyond are taken as; nothing is changed where they are empty.
-            Only data with values far from all others have them.
+        lowest, highest: of each feature; values are clipped to these, unless they are empty. Only data with
+            outliers have them.
     """
 
     offset: tuple[float, ...]
@@ -64,13 +64,13 @@ class FeatureScaling:
     ) -> "FeatureScaling":
         """Map the features in `columns` to mean 1/2 and standard deviation 1/4, others as `ranges` does.
 
-        The whole range becomes at most `MOST_SPANS`, so that no value is thrown out of all bounds. A feature that
-        never changes stays as in `ranges`.
+        The whole range becomes at most `MAX_RANGE_IN_UNITS`, so that no value is thrown out of all bounds. A
+        feature that never changes stays as in `ranges`.
         """
         offset, span = list(ranges.offset), list(ranges.span)
         for column in columns:
             if deviation[column] > 0:
-                span[column] = max(4 * deviation[column], ranges.span[column] / MOST_SPANS)
+                span[column] = max(4 * deviation[column], ranges.span[column] / MAX_RANGE_IN_UNITS)
                 offset[column] = mean[column] - span[column] / 2
         return replace(ranges, offset=tuple(offset), span=tuple(span))
 

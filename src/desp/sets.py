@@ -151,6 +151,11 @@ def presence_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n"]:
     return values[..., -1] > 0.5
 
 
+def prefix_mask(sizes: Int[Tensor, " b"], max_size: int) -> Bool[Tensor, "b n"]:
+    """The presence of sets whose elements are their first rows."""
+    return torch.arange(max_size, device=sizes.device) < sizes.unsqueeze(1)
+
+
 def present_feature_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n c"]:
     """What may change where presence is known: the features of present rows, but not presence itself."""
     rows = presence_mask(values).unsqueeze(-1)
@@ -158,7 +163,7 @@ def present_feature_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n 
 
 
 # Fraction of the presence threshold below which a row is certainly absent.
-CLEARLY = 0.25
+CERTAINLY_ABSENT_FRACTION = 0.25
 
 
 class Padding:
@@ -204,7 +209,7 @@ class Padding:
         +-threshold: of rows that are absent by one coordinate alone, the mean over restarts may be present.
         """
         if self.with_presence:
-            return values[..., -1] <= CLEARLY * self.threshold
+            return values[..., -1] <= CERTAINLY_ABSENT_FRACTION * self.threshold
         return (values.abs() <= self.threshold).all(dim=-1)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from desp.errors import RunError
-from desp.places import check_regular, descriptor_of, is_stream, writing
+from desp.paths import check_regular, descriptor_of, is_stream, writing
 
 Write = Callable[[Path], object]
 """Fills the file at a path."""
@@ -157,14 +157,14 @@ def open_in_place(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def write_at(file: BinaryIO, place: int, content: bytes) -> None:
-    """Write to a place of a file; `content` is on the disk when this returns.
+def write_at(file: BinaryIO, offset: int, content: bytes) -> None:
+    """Write at an offset of a file; `content` is on the disk when this returns.
 
     Raises:
         StorageError: it cannot be written.
     """
     with writing(Path(str(file.name))):
-        file.seek(place)
+        file.seek(offset)
         _write_all(file.fileno(), content)
         os.fsync(file.fileno())
 
@@ -200,20 +200,20 @@ def sweep(folder: Path) -> None:
 # -- reading, and JSON -----------------------------------------------------------------------------------
 
 
-def read_object(path: Path, again: str) -> dict[str, Any]:
+def read_object(path: Path, recovery_hint: str) -> dict[str, Any]:
     """The JSON object in `path`.
 
     Raises:
-        RunError: it cannot be read, or is none; `again` says how to get a whole one.
+        RunError: it cannot be read, or is none; `recovery_hint` says how to get a whole one.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is damaged: {error}. {again}") from error
+        raise RunError(f"{path} is damaged: {error}. {recovery_hint}") from error
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}. Check its permissions.") from error
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: expected a JSON object, got {type(value).__name__}. {again}")
+        raise RunError(f"{path} is damaged: expected a JSON object, got {type(value).__name__}. {recovery_hint}")
     return value
 
 

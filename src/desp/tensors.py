@@ -9,7 +9,7 @@ from torch import Tensor
 from desp.errors import DataError
 
 LARGEST = torch.finfo(torch.float32).max
-"""Of the numbers that networks compute with."""
+"""Largest float32."""
 
 
 def as_numbers(value: Any, expected: str) -> Tensor:

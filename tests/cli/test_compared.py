@@ -90,7 +90,7 @@ def test_the_best_median_and_worst_examples_are_kept(trained: Any) -> None:
     assert [item["name"] for item in kept["axes"]["features"]] == ["amount", "kind"]
     assert kept["axes"]["input_names"] == ["width", "depth"]
     page = Path("run/report.html").read_text()
-    assert "Beside simpler ways" in page
+    assert "Compared with baselines" in page
     assert "amount (kg)" in page
 
 

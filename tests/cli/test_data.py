@@ -205,7 +205,7 @@ def test_a_data_folder_is_remembered_as_a_whole_path(tmp_path: Path, monkeypatch
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
     plain = settings_of("tiny-mnist")
-    relative = replace(plain, task=plain.task.at("data"))
+    relative = replace(plain, task=plain.task.with_location("data"))
     whole = str(tmp_path.resolve() / "data")
     for settings, data_dir in ((plain, Path("data")), (plain, Path("data/../data")), (relative, None)):
         assert with_data_dir(settings, data_dir).task.location == whole

@@ -44,7 +44,7 @@ def test_tables_of_inputs_and_elements(
     told = desp("data", "inspect", folder, "--task.id-column", "room")
     assert told.status == 0, told.err
     assert "columns of the input: size, style=new, style=old" in told.out
-    assert "feature 3 (kind=c): 0 to 1, a category" in told.out
+    assert "column 2 (kind=c): 0 to 1, a category" in told.out
     refused = desp("data", "inspect", folder, "--task.path", "other.jsonl")
     assert refused.status == 2
     assert "--task.path has no place here" in refused.message

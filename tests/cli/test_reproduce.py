@@ -59,7 +59,7 @@ def test_reproduce_does_what_is_left(desp: Desp, commands: list[list[str]]) -> N
     Path(run, "summary.json").unlink()  # the project's own results come without their runs
     found = desp("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp", "--no-ablate")
     assert (found.status, commands) == (0, [])
-    assert found.out == "polygons-desp seed 0: was in results before, and stays\n"
+    assert found.out == "polygons-desp seed 0: already recorded in results; not run again\n"
 
 
 def test_reproduce_runs_a_whole_table(desp: Desp, commands: list[list[str]]) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from desp.benchmarks.own_data.problem import Problem
 from desp.benchmarks.own_data.problems import PROBLEMS, choose_problems
-from desp.comparison.baselines import any_sets, input_distances, nearest_neighbours, standardised
+from desp.comparison.baselines import input_distances, nearest_neighbours, random_training_sets, standardised
 from desp.comparison.examples import Examples
 from desp.comparison.mlp import Effort, flat_inputs, matched_loss, plain_mlp
 from desp.comparison.ruler import Ruler
@@ -37,7 +37,7 @@ def test_baselines_give_k_sets_and_one(problem: Problem) -> None:
     ruler, kind = ruler_of(problem, known), problem.input_kind(known)
     found = [
         nearest_neighbours(ruler, kind, known, tests, SAMPLES, 0),
-        any_sets(ruler, known, tests, SAMPLES, 0),
+        random_training_sets(ruler, known, tests, SAMPLES, 0),
         plain_mlp(ruler, kind, known, known, tests, SAMPLES, 0, Effort(0.1)),
     ]
     for answers in found:
@@ -141,7 +141,7 @@ def test_an_mlp_learns_what_has_one_answer() -> None:
     (problem,) = choose_problems(("few",))
     training, validation, tests = parts(problem, 300, 50, 50)
     ruler = ruler_of(problem, training)
-    random = score(ruler, tests, any_sets(ruler, training, tests, SAMPLES, 0), 0)
+    random = score(ruler, tests, random_training_sets(ruler, training, tests, SAMPLES, 0), 0)
     steps: list[int] = []
     effort = Effort(torch.inf, 600, steps.append)
     answers = plain_mlp(ruler, "vector", training, validation, tests, SAMPLES, 0, effort)
@@ -153,7 +153,7 @@ def test_an_mlp_learns_what_has_one_answer() -> None:
 def test_any_sets_come_again_only_after_all_others() -> None:
     (problem,) = choose_problems(("few",))
     known, tests = parts(problem, 3, 2)
-    answers = any_sets(ruler_of(problem, known), known, tests, 7, 0)
+    answers = random_training_sets(ruler_of(problem, known), known, tests, 7, 0)
     for index in range(2):
         given = [tuple(item.flatten().tolist()) for item in answers.samples.elements[7 * index : 7 * index + 7]]
         assert sorted(map(given.count, set(given))) == [2, 2, 3]

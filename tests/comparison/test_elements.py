@@ -9,7 +9,7 @@ from desp.comparison.elements import feature_errors, matched, nearest_valid, siz
 from desp.comparison.examples import Examples
 from desp.comparison.features import Feature
 from desp.comparison.ruler import Ruler
-from desp.comparison.scoring import Answers
+from desp.comparison.scoring import SystemPredictions
 from desp.sets import SetBatch
 
 AMOUNT, KIND = Feature("amount", "kg", (0, 1)), Feature("kind", "", (1, 3), ("a", "b"))
@@ -55,7 +55,7 @@ def test_the_nearest_of_several_valid_sets_counts() -> None:
 def test_a_size_is_right_if_any_valid_set_has_it() -> None:
     one, two = batch([[0.0, *A]], [[0.0, *A]]), batch([[0.0, *A], [1.0, *A]], [])
     samples = batch([[0.0, *A]], [[0.0, *A], [0.0, *A]], [[0.0, *A]], [[0.0, *A], [0.0, *A]])
-    answers = Answers(samples, one)
+    answers = SystemPredictions(samples, one)
     assert sizes_right(Examples(torch.zeros(2, 1), one), answers).tolist() == [0.5, 0.5]
     assert sizes_right(Examples(torch.zeros(2, 1), one, (one, two)), answers).tolist() == [1.0, 0.5]
 

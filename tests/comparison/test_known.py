@@ -2,7 +2,7 @@
 
 import torch
 
-from desp.comparison.known import MOST_KNOWN, KnownExamples, most_known, read_pairs, repeats_agree
+from desp.comparison.known import MOST_KNOWN, BaselineData, most_known, read_pairs, repeats_agree
 from desp.comparison.ruler import Ruler
 from desp.data.shape import DataShape
 
@@ -14,20 +14,20 @@ def pairs(count: int, first: float = 0.0) -> list[tuple[torch.Tensor, torch.Tens
 
 
 def test_training_and_validation_are_kept_apart_and_together() -> None:
-    known = KnownExamples.read(pairs(6), pairs(2, 100.0), SHAPE, 0)
+    known = BaselineData.read(pairs(6), pairs(2, 100.0), SHAPE, 0)
     assert (len(known.training), len(known.validation), len(known.all)) == (6, 2, 8)
     assert known.validation.inputs.flatten().tolist() == [100.0, 101.0]
-    alone = KnownExamples.read(pairs(6), [], SHAPE, 0)
+    alone = BaselineData.read(pairs(6), [], SHAPE, 0)
     assert alone.validation is alone.training
 
 
 def test_of_too_many_a_random_part_is_read() -> None:
-    known = KnownExamples.read(pairs(3 * MOST_KNOWN), pairs(3), SHAPE, 0)
+    known = BaselineData.read(pairs(3 * MOST_KNOWN), pairs(3), SHAPE, 0)
     assert len(known.all) == MOST_KNOWN
     places = known.training.inputs.flatten()
     assert bool((places[1:] > places[:-1]).all())
     assert float(places.max()) > 2.9 * MOST_KNOWN
-    again = KnownExamples.read(pairs(3 * MOST_KNOWN), pairs(3), SHAPE, 0)
+    again = BaselineData.read(pairs(3 * MOST_KNOWN), pairs(3), SHAPE, 0)
     assert torch.equal(again.training.inputs, known.training.inputs)
 
 
@@ -48,8 +48,8 @@ def test_elements_of_input_sets_come_first() -> None:
 
 def test_equal_inputs_tell_whether_one_answer_is_right() -> None:
     ruler = Ruler(torch.zeros(1), torch.ones(1), 2, False)
-    same = KnownExamples.read(pairs(12) + pairs(12), [], SHAPE, 0)
+    same = BaselineData.read(pairs(12) + pairs(12), [], SHAPE, 0)
     assert repeats_agree(ruler, same, 0.1) is True
     other = [(x, -10 - y) for x, y in pairs(12)]
-    assert repeats_agree(ruler, KnownExamples.read(pairs(12) + other, [], SHAPE, 0), 0.1) is False
-    assert repeats_agree(ruler, KnownExamples.read(pairs(12) + pairs(2), [], SHAPE, 0), 0.1) is None
+    assert repeats_agree(ruler, BaselineData.read(pairs(12) + other, [], SHAPE, 0), 0.1) is False
+    assert repeats_agree(ruler, BaselineData.read(pairs(12) + pairs(2), [], SHAPE, 0), 0.1) is None

@@ -9,7 +9,7 @@ import torch
 
 from desp.comparison.examples import Examples
 from desp.comparison.ruler import Ruler
-from desp.comparison.scoring import Answers, mean_and_error, score
+from desp.comparison.scoring import SystemPredictions, mean_and_error, score
 from desp.comparison.words import verdict
 from desp.sets import SetBatch
 from desp.settings import DataDescription
@@ -46,9 +46,11 @@ def batch(sets: list[Set]) -> SetBatch:
     return SetBatch.from_ragged(sets, 2, 2)
 
 
-def tiny() -> tuple[Examples, Answers]:
+def tiny() -> tuple[Examples, SystemPredictions]:
     tests = Examples(torch.zeros(3, 1), batch(TRUTH))
-    return tests, Answers(batch([item for group in SAMPLES for item in group]), batch(BEST), 2.0, {"steps": 7})
+    return tests, SystemPredictions(
+        batch([item for group in SAMPLES for item in group]), batch(BEST), 2.0, {"steps": 7}
+    )
 
 
 def test_energy_and_best_by_brute_force() -> None:
@@ -78,7 +80,7 @@ def test_differences_are_paired() -> None:
 
 def test_the_best_answer_may_be_any_valid_one() -> None:
     tests, answers = tiny()
-    several = replace(tests, answers=(tests.sets, answers.best))
+    several = replace(tests, valid_sets=(tests.sets, answers.best))
     assert float(score(plain_ruler(), several, answers, seed=0).best.max()) == 0
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from desp.data.clevr_rays import FAR, exposure, first_hits, solids_of
+from desp.data.clevr_rays import NO_HIT_DISTANCE, exposure, first_hits, solids_of
 from desp.data.clevr_render import Rendering, generate, render, trace
-from desp.data.clevr_scenes import CAMERA, LIGHTS, Scenes, draw_scenes, project
+from desp.data.clevr_scenes import CAMERA, LIGHTS, Scenes, draw_alternatives, fullest, project
 from desp.data.clevr_shading import World, irradiance, meet, reflected
 from desp.data.clevr_silhouettes import MIN_PIXELS, view_directions, visibility, whole_boxes
 from desp.randomness import make_generator
@@ -77,7 +77,7 @@ def test_rays_that_meet_nothing_reach_the_ground_or_go_far() -> None:
     directions = torch.tensor([[[0.0, 0.0, -1.0], [0.0, 0.0, 1.0], [3.0, 0.0, -1.0]]]).transpose(1, 2)
     hits = first_hits(solids_of(scenes), torch.tensor([[[2.0], [2.0], [1.5]]]), directions)
     assert hits.index.tolist() == [[10, 10, 10]]
-    assert hits.distance.tolist() == [[1.5, FAR, 1.5]]
+    assert hits.distance.tolist() == [[1.5, NO_HIT_DISTANCE, 1.5]]
 
 
 @pytest.mark.parametrize("shape", [CUBE, SPHERE, CYLINDER])
@@ -145,19 +145,13 @@ def test_visible_share_of_two_objects() -> None:
     assert seen.share[0, 0].item() == pytest.approx(expected.item(), abs=0.02)
     assert seen.share[0, 1] == 1
     assert seen.pixels[0, 0].item() == pytest.approx(visible.float().mean().item() * 480 * 320, rel=0.03)
-    inner = places[0, visible]
-    torch.testing.assert_close(
-        seen.visible_boxes[0, 0], torch.cat([inner.amin(0), inner.amax(0)]), atol=4e-3, rtol=0
-    )
-    torch.testing.assert_close(seen.visible_boxes[0, 1], seen.boxes[0, 1], atol=4e-3, rtol=0)
 
 
-def test_what_is_wholly_hidden_has_no_visible_box() -> None:
+def test_what_is_wholly_hidden_keeps_its_box() -> None:
     towards = torch.tensor(CAMERA[:2]) / math.hypot(*CAMERA[:2])
     near = (1.5 * towards).tolist()
     rendering = render(scene((SPHERE, 0, 0.0, 0.0, 0.0), (CUBE, 1, *near, 0.0)), make_generator(0), 16)
     assert rendering.visible[0, 0] == 0
-    assert (rendering.visible_boxes[0, 0] == 0).all()
     assert rendering.boxes[0, 0, 2] > rendering.boxes[0, 0, 0]
     assert rendering.visible[0, 1] == 1
     assert (rendering.visible[0, 2:] == 0).all()
@@ -182,13 +176,10 @@ def test_generated_batches_have_fixed_shapes(generated: tuple[Scenes, Rendering]
     scenes, rendering = generated
     assert rendering.images.shape == (80, 3, 16, 16)
     assert rendering.images.dtype == torch.uint8
-    assert rendering.boxes.shape == rendering.visible_boxes.shape == (80, 10, 4)
+    assert rendering.boxes.shape == (80, 10, 4)
     assert rendering.visible.shape == (80, 10)
     assert (rendering.boxes[scenes.mask][:, 2:] > rendering.boxes[scenes.mask][:, :2]).all()
     assert ((rendering.boxes >= 0) & (rendering.boxes <= 1)).all()
-    whole, part = rendering.boxes[scenes.mask], rendering.visible_boxes[scenes.mask]
-    assert (part[:, :2] >= whole[:, :2] - 1e-6).all()
-    assert (part[:, 2:] <= whole[:, 2:] + 1e-6).all()
     assert set(scenes.mask.sum(1).tolist()) == set(range(3, 11))
 
 
@@ -206,7 +197,7 @@ def test_one_seed_one_image() -> None:
 
 
 def test_a_scene_looks_the_same_in_any_batch() -> None:
-    scenes = draw_scenes(3, make_generator(3))
+    scenes = fullest(draw_alternatives(3, make_generator(3)))
     together = trace(scenes, 16)
     alone = torch.cat([trace(scenes.scenes(torch.tensor([row])), 16) for row in range(3)])
     torch.testing.assert_close(together, alone)

@@ -23,11 +23,15 @@ from desp.data.clevr_scenes import (
     Scenes,
     camera_axes,
     draw_alternatives,
-    draw_scenes,
     fullest,
     project,
 )
 from desp.randomness import make_generator
+
+
+def draw_scenes(count: int, generator: torch.Generator) -> Scenes:
+    """Scenes in which objects keep their distances; some objects may be hidden."""
+    return fullest(draw_alternatives(count, generator))
 
 
 @pytest.fixture(scope="module")

@@ -112,10 +112,12 @@ def test_images_are_squeezed_to_one_size_where_that_is_asked_for(write: WriteLin
         read_data_file(path)
 
 
-def test_an_image_size_is_for_images_in_json_lines(write: WriteLines, write_npz: Callable[..., Path]) -> None:
+def test_an_image_size_is_for_images_in_rows(write: WriteLines, write_npz: Callable[..., Path]) -> None:
     with pytest.raises(DataError, match=r"line 1: task.image_size is for images, but the input is a vector"):
         read_data_file(write(GOOD), image_size=8)
-    with pytest.raises(DataError, match=r"task.image_size is for images named in JSON lines, not for arrays"):
+    with pytest.raises(
+        DataError, match=r"task.image_size is for images named in files of rows .*, not for arrays"
+    ):
         read_data_file(write_npz(inputs=np.zeros((2, 3)), sets=np.zeros((2, 1, 1))), image_size=8)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from desp.metrics.average_precision import ATTRIBUTES, average_precision, state_average_precision
+from desp.data.clevr_boxes import STATE_CATEGORIES
+from desp.metrics.average_precision import average_precision, state_average_precision
 
 IOUS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -101,7 +102,7 @@ def random_states(seed: int) -> dict[str, Tensor]:
     for name in ("truth", "predicted"):
         places = case[name][..., :3] / 24  # an eighth of a scene unit for a step of the grid
         kinds = torch.rand(*places.shape[:2], 15, generator=generator)
-        for first, _ in ATTRIBUTES:  # the first kind of each mostly
+        for first, _ in STATE_CATEGORIES:  # the first kind of each mostly
             kinds[..., first - 3] += 1.5 * (torch.rand(places.shape[:2], generator=generator) < 0.9)
         case[name] = torch.cat([places, kinds], dim=-1)
     return case

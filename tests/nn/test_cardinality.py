@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from desp.nn import CardinalityHead, prefix_mask
+from desp.nn import CardinalityHead
+from desp.sets import prefix_mask
 
 
 @pytest.mark.parametrize("max_size", [0, 1, 30])

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from desp.nn import MLP, InputScaling, SetEncoder
-from desp.nn.encoders import _ImageEncoder, _PooledSetEncoder, _PresenceSetEncoder, _StandardCodes
+from desp.nn.encoders import _ImageEncoder, _MaskedSetEncoder, _PooledSetEncoder, _StandardCodes
 from desp.randomness import make_generator
 from desp.settings import (
     ConvEncoderSettings,
@@ -129,7 +129,7 @@ def test_set_encoder_has_as_many_layers_as_asked(layers: int) -> None:
 
 
 def test_presence_set_encoder_reads_the_last_column(assert_invariant: Callable[..., None]) -> None:
-    encoder = _PresenceSetEncoder(SetEncoderEnergySettings(hidden=8, latent=5), 2)
+    encoder = _MaskedSetEncoder(SetEncoderEnergySettings(hidden=8, latent=5), 2)
 
     def encode(sets: torch.Tensor, presence: torch.Tensor) -> torch.Tensor:
         return encoder(torch.cat([sets, presence.unsqueeze(-1).float()], dim=-1))

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.nn import TransformerDecoder, prefix_mask
+from desp.nn import TransformerDecoder
+from desp.sets import prefix_mask
 from desp.settings import TSPNSettings
 
 SETTINGS = TSPNSettings(hidden=8, layers=2, heads=2, feedforward=16, latent=5)

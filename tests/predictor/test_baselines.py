@@ -108,7 +108,7 @@ def transformer() -> SetPredictor:
 def test_it_has_no_energies(transformer: SetPredictor, inputs: Tensor) -> None:
     prediction = transformer.predict_one(inputs[2], samples=4)
     assert prediction.energies.isnan().all()
-    assert torch.equal(prediction.best, prediction.sets[0])
+    assert torch.equal(prediction.lowest_energy, prediction.sets[0])
     assert sum(mode.fraction for mode in prediction.modes()) == pytest.approx(1)
     with pytest.raises(SettingsError, match="has no energy"):
         transformer.energy(inputs[2:3], [torch.rand(2, 2)])

@@ -117,7 +117,7 @@ def test_one_input_gives_k_sets(variant: Parts, fitted_variant: SetPredictor, pa
         float(energy) if usual in (None, size) else float("inf")  # of other sizes they do not compare
         for energy, size in zip(prediction.energies.nan_to_num(), sizes, strict=True)
     ]
-    assert torch.equal(prediction.best, prediction.sets[energies.index(min(energies))])
+    assert torch.equal(prediction.lowest_energy, prediction.sets[energies.index(min(energies))])
 
 
 def test_a_batch_gives_a_list(fitted_variant: SetPredictor, pairs: Pairs) -> None:

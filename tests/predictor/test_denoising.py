@@ -195,8 +195,8 @@ def test_batches_padded_otherwise_are_the_same_sets() -> None:
 
 def test_the_best_is_of_the_usual_size_where_sizes_do_not_compare() -> None:
     sets, energies = [torch.zeros(n, 1) for n in (4, 1, 1, 1)], torch.tensor([-9.0, 3.0, 1.0, 2.0])
-    assert len(Prediction(sets, energies).best) == 4
-    assert Prediction(sets, energies, comparable_across_cardinalities=False).best is sets[2]
+    assert len(Prediction(sets, energies).lowest_energy) == 4
+    assert Prediction(sets, energies, comparable_across_cardinalities=False).lowest_energy is sets[2]
     assert not always(built(), 2).predict_one(torch.zeros(3)).comparable_across_cardinalities
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from small_predictors import SHORT, VARIANTS, Pairs, ragged_pairs
+from small_predictors import SHORT, VARIANTS, Pairs, fitted_once, ragged_pairs
 from torch import Tensor
 
 from desp.data.base import dataset_items
@@ -229,13 +229,13 @@ def test_the_best_of_several_samples(fitted_variant: SetPredictor) -> None:
         several = fitted_variant.predict(x, 1, seed=5)
     for one, all_ in zip(best, several, strict=True):
         assert len(one) == 1
-        assert torch.equal(one.best, all_.medoid)
+        assert torch.equal(one.lowest_energy, all_.medoid)
         assert len(one.energies) == 1
 
 
 def test_scores_are_higher_for_the_truth(fitted: SetPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.stack([x for x, _ in ragged_pairs()])
-    sets = [item.best for item in fitted.predict(x, seed=2)]
+    sets = [item.lowest_energy for item in fitted.predict(x, seed=2)]
     right, wrong = fitted.score(x, sets), fitted.score(x, [item + 5 for item in sets])
     assert wrong < right
     assert fitted.score(x, sets) == right
@@ -297,6 +297,18 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
     loaded.save_pretrained(tmp_path / "second")
     assert (tmp_path / "second" / "README.md").read_text() == card
     assert str(loaded.generate_model_card()) == card
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("default", "in the proportions of\nthe training data"),
+        ("dspn-chamfer", "deterministic"),
+        ("tspn", "need not be"),
+    ],
+)
+def test_the_model_card_promises_what_the_method_gives(name: str, told: str) -> None:
+    assert told in str(fitted_once(name).generate_model_card())
 
 
 def test_the_model_card_is_written_anew_unless_it_was_edited(tmp_path: Path) -> None:

@@ -203,12 +203,13 @@ def test_modes_of_a_prediction_take_distance_and_threshold() -> None:
 def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None:
     sets = [torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(2, 2)]
     energies = torch.tensor([1.0, 0.5, -3.0])
-    assert Prediction(sets, energies).best is sets[2]
-    assert Prediction(sets, energies, comparable_across_cardinalities=False).best is sets[1]
-    assert Prediction(sets, energies, has_energy=False).best is sets[0]
+    assert Prediction(sets, energies).lowest_energy is sets[2]
+    assert Prediction(sets, energies, comparable_across_cardinalities=False).lowest_energy is sets[1]
+    assert Prediction(sets, energies, has_energy=False).lowest_energy is sets[0]
     usual_last = [sets[2], *sets[:2]]
     assert (
-        Prediction(usual_last, energies, comparable_across_cardinalities=False, has_energy=False).best is sets[0]
+        Prediction(usual_last, energies, comparable_across_cardinalities=False, has_energy=False).lowest_energy
+        is sets[0]
     )
 
 
@@ -227,7 +228,7 @@ def test_corners_of_boxes_have_no_spans(boxes: Columns) -> None:
     scaling = FeatureScaling((0.0,) * 4, (1.0, 1.0, 0.1, 0.1), boxes)
     shape = DataShape((1,), 4, 1, scaling, description=DataDescription(boxes=boxes))
     sets = SetBatch.from_ragged([torch.rand(1, 4), torch.rand(1, 4)])
-    (prediction,) = split_predictions(sets, None, torch.zeros(1, 2), True, True, shape)
+    (prediction,) = split_predictions(sets, None, torch.zeros(1, 2), EnergyDenoisingSettings(), shape)
     assert prediction.span == (() if boxes else scaling.span)
 
 

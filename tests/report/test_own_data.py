@@ -199,8 +199,9 @@ def test_the_page_begins_with_the_verdict_and_all_systems(make_run: MakeRun) -> 
     assert "Clearly better than <b>nearest neighbours</b>; sizes right in 75%." in said
     for name in ("This model", "Nearest neighbours", "Random training sets", "MLP"):
         assert f"<dt>{name}</dt>" in html
-    assert "± 0.02, the model is not clearly different" in said  # two standard errors
-    assert "0.200" not in said.partition("Beside simpler ways")[0]
+    assert "± 0.02, the model's best answer is not clearly different" in said  # two standard errors; of the MLP
+    assert "an MLP with a Hungarian loss is compared too, by the distance of its best answer" in said
+    assert "0.200" not in said.partition("Compared with baselines")[0]
     assert f"{MINUS}0.200 ± 0.02" in said  # the model less neighbours, paired
     assert "only in its section" not in html
 
@@ -244,6 +245,16 @@ def test_cases_take_the_place_of_the_first_examples(make_run: MakeRun) -> None:
 def test_before_it_is_scored_a_page_shows_the_first_examples(make_run: MakeRun) -> None:
     before = words(page(make_run, evaluation=None, samples=shown([X], example([X], None))))
     assert "The first held-out examples" in before
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("held_out", [True, False])
+def test_examples_that_were_trained_on_are_not_called_held_out(make_run: MakeRun, held_out: bool) -> None:
+    task = {"kind": "given", "path": "given.npz", "held_out": held_out}
+    settings = {"recipe": "fit", "seed": 0, "settings": {"schema": 4, "task": task}}
+    said = words(page(make_run, evaluation=None, settings=settings, samples=shown([X], example([X], None))))
+    assert ("which the model had never seen" in said) == held_out
+    assert ("The first training examples." in said) != held_out
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -188,6 +188,13 @@ def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str
     assert ('<section id="ablation"' in page) == contrastive  # others have no share of noise to vary
 
 
+@pytest.mark.parametrize("method", ["contrastive", "set-risk"])
+def test_a_deterministic_method_draws_nothing(make_run: MakeRun, method: str) -> None:
+    told = words(section(page_of(make_run(settings=with_method(method))), "predictions"))
+    assert ("separate draws from the model" in told) == (method == "contrastive")
+    assert ("it gives one answer" in told) == (method == "set-risk")
+
+
 @pytest.mark.parametrize("added", ["infonce_temperature", "real_energy_weight"])
 def test_what_is_added_to_the_loss_is_told(make_run: MakeRun, added: str) -> None:
     page = page_of(make_run(settings=with_method("contrastive", **{added: 0.1})))

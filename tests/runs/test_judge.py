@@ -125,6 +125,26 @@ def test_several_valid_answers_are_all_right(predictor: SetPredictor) -> None:
     assert not found.values["one_answer"]
 
 
+def test_the_best_answer_of_boxes_is_what_samples_agree_on() -> None:
+    """Three of four samples have both boxes, each off by as much in another corner: their medians are right."""
+    generator = torch.Generator().manual_seed(0)
+
+    def pairs(count: int) -> Pairs:
+        corners = torch.rand(count, 2, generator=generator) * 10
+        lower = torch.cat([corners, corners + 10], dim=1)
+        return [(x, torch.stack([y, y + 40])) for x, y in zip(corners, lower, strict=True)]
+
+    predictor = SetPredictor(EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8)), device="cpu")
+    described = DataDescription(boxes=((0, 4),))
+    predictor.fit(pairs(30), TrainingSettings(steps=1, batch_size=8), description=described)
+    tests = pairs(10)
+    made_up = predicted(predictor, tests, lambda y, place: y[:1] if place == 3 else y + torch.eye(4)[place])
+    setup = EvaluationSetup(predictor, 0, SAMPLES, QUICK)
+    found = compare(setup, made_up, [(x, (y,)) for x, y in tests], (pairs(30), pairs(9)))
+    assert isinstance(found, Comparison)
+    assert found.values["systems"]["desp"]["best_error"] == pytest.approx(0.0, abs=1e-5)
+
+
 def test_the_ranking_names_the_examples(predictor: SetPredictor) -> None:
     def worse(y: Tensor, place: int) -> Tensor:
         del place

@@ -14,7 +14,7 @@ from PIL import Image
 from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.runs.folder import LoadedRun
-from desp.runs.shown import LARGEST_DRAWN, drawing_axes, drawn_image, image_uri
+from desp.runs.shown import MAX_PLOTTED_SIDE, drawing_axes, drawn_image, image_uri
 from desp.scaling import FeatureScaling
 from desp.settings import DataDescription, FilesSettings, PolygonsSettings, RunSettings
 
@@ -68,8 +68,8 @@ def test_a_png_has_the_pixels_of_its_image() -> None:
 
 
 def test_large_images_are_drawn_smaller_in_their_proportions(tmp_path: Path) -> None:
-    Image.new("RGB", (2 * LARGEST_DRAWN, 100)).save(tmp_path / "wide.png")
-    assert drawn_image(tmp_path / "wide.png").shape == (50, LARGEST_DRAWN, 3)
+    Image.new("RGB", (2 * MAX_PLOTTED_SIDE, 100)).save(tmp_path / "wide.png")
+    assert drawn_image(tmp_path / "wide.png").shape == (50, MAX_PLOTTED_SIDE, 3)
     Image.new("L", (5, 7)).save(tmp_path / "small.png")
     assert drawn_image(tmp_path / "small.png").shape == (7, 5, 3)
     (tmp_path / "broken.png").write_text("no")

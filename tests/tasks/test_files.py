@@ -377,14 +377,14 @@ def test_a_far_value_is_named_by_its_line(tmp_path: Path, caplog: pytest.LogCapt
     lines = [json.dumps({"input": index, "set": [[0.01 * index if index != 6 else 1e9]]}) for index in range(40)]
     path.write_text("\n\n".join(lines))
     task_of(path).shape(None, True)
-    assert f"{path}, line 13: feature 0 of an element is 1e+09" in caplog.text
+    assert f"{path}, line 13: column 0 of an element is 1e+09" in caplog.text
     assert len(caplog.records) == 1
     caplog.clear()
     sets = np.arange(40.0).reshape(40, 1, 1)
     sets[6] = -1e9
     np.savez(tmp_path / "data.npz", inputs=np.arange(40), sets=sets)
     task_of(tmp_path / "data.npz").shape(None, True)
-    assert "row 6: feature 0 of an element is -1e+09" in caplog.text
+    assert "row 6: column 0 of an element is -1e+09" in caplog.text
 
 
 # -- one answer or several -----------------------------------------------------------------------------------

@@ -35,9 +35,9 @@ def test_what_would_be_used_is_told(data: Path) -> None:
     assert facts["features"][1:3] == [{"low": pytest.approx(0.01), "high": 1e9}, {"low": 0.0, "high": 1.0}]
     assert facts["split"] == {"test": 6, "validation": 6, "training": 48}
     far, one_hot, constant = facts["findings"]
-    assert far.startswith(f"{data}, line 5: feature 1 of an element is 1e+09")
+    assert far.startswith(f"{data}, line 5: column 1 of an element is 1e+09")
     assert one_hot.endswith("--task.description.categories 2 4")
-    assert constant == "Feature 4 is 7 in all elements."
+    assert constant == "Column 4 is 7 in all elements."
 
 
 def test_categories_that_are_named_are_no_finding(data: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["data", "inspect", str(data), "--json", "--task.description.categories", "2", "4"])
     assert json.loads(capsys.readouterr().out)["categories"] == [[2, 4]]
     main(["data", "inspect", str(data), "--task.description.categories", "2", "4"])
-    assert "feature 3: 0 to 1, a category" in capsys.readouterr().out
+    assert "column 2: 0 to 1, a category" in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

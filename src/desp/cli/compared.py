@@ -5,7 +5,7 @@ from typing import Any
 
 from desp.cli.common import number, show_table
 from desp.comparison.features import Feature
-from desp.comparison.words import IS, SYSTEMS, share
+from desp.comparison.words import SYSTEMS, VERDICT_WORDS, share, with_interval
 
 
 def show_verdict(result: dict[str, Any]) -> None:
@@ -27,21 +27,23 @@ def _show_systems(comparison: dict[str, Any]) -> None:
     columns = ("system", "energy score", "desp minus it", "verdict on desp", "best answer", "sizes right")
     rows = []
     for name, row in comparison["systems"].items():
-        difference = with_error(row["difference"], row["difference_se"]) if "difference" in row else "-"
+        difference = _interval(row["difference"], row["difference_se"]) if "difference" in row else "-"
         rows.append(
             (
                 SYSTEMS[name],
                 _energy_score(row),
                 difference,
-                IS[row["verdict"]] if "verdict" in row else "-",
-                with_error(row["best_error"], row["best_error_se"]),
+                VERDICT_WORDS[row["verdict"]] if "verdict" in row else "-",
+                _interval(row["best_error"], row["best_error_se"]),
                 share(row["right_size"]),
             )
         )
     title = (
         f"Compared on {comparison['tests']} held-out examples, {comparison['samples']} predictions for each: "
-        "lower is better, +- are two standard errors"
+        "lower is better, ± are two standard errors"
     )
+    if "mlp" in comparison["systems"]:
+        title += "; of the MLP, which has no spread, the difference and the verdict are of best answers"
     show_table(title, columns, rows)
 
 
@@ -59,17 +61,14 @@ def _show_features(comparison: dict[str, Any]) -> None:
 
 
 def feature_error(error: dict[str, Any], feature: Feature) -> str:
-    """The error of a feature, with its standard error."""
+    """The error of a feature, ± two standard errors."""
     if error["mean"] is None:
         return "-"
-    if feature.classes:
-        return share(error["mean"])
-    return number(error["mean"]) if error["se"] is None else with_error(error["mean"], error["se"])
+    return share(error["mean"]) if feature.classes else _interval(error["mean"], error["se"])
 
 
-def with_error(value: float, error: float | None) -> str:
-    """A number with its standard error."""
-    return number(value) if error is None else f"{value:.3g} +- {2 * error:.1g}"
+def _interval(value: float, error: float | None) -> str:
+    return with_interval(number(value), error)
 
 
 def show_comparisons(results: Sequence[dict[str, Any]]) -> None:
@@ -88,4 +87,4 @@ def show_comparisons(results: Sequence[dict[str, Any]]) -> None:
 
 
 def _energy_score(system: dict[str, Any] | None) -> str:
-    return "-" if system is None else with_error(system["energy_score"], system["energy_score_se"])
+    return "-" if system is None else _interval(system["energy_score"], system["energy_score_se"])

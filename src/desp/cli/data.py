@@ -12,7 +12,7 @@ from desp.cli.common import bar, busy, number, parse
 from desp.cli.data_pedestrians import PedestriansArguments, check_pedestrians
 from desp.errors import SettingsError, TrainingInterrupted
 from desp.features.settings import FeatureSettings
-from desp.places import check_regular
+from desp.paths import check_regular
 from desp.settings import Device, FilesSettings, MnistDataset
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def _inspect(options: _InspectArguments) -> None:
 
     if options.task.path:
         raise SettingsError(f"The file is {options.data}, so --task.path has no place here. Leave it out.")
-    facts = inspect_file(options.task.at(str(options.data)), check_seed(options.seed))
+    facts = inspect_file(options.task.with_location(str(options.data)), check_seed(options.seed))
     if options.json:
         print(json.dumps(facts, indent=1))
         return
@@ -332,7 +332,7 @@ def _inspect(options: _InspectArguments) -> None:
     print(f"sets: {sizes['least']} to {sizes['most']} elements, {sizes['mean']} on average")
     for column, ends in enumerate(facts["features"]):
         name = f" ({columns['features'][column]})" if columns["features"] else ""
-        print(f"feature {column + 1}{name}: {ends['low']:g} to {ends['high']:g}{_role(column, facts)}")
+        print(f"column {column}{name}: {ends['low']:g} to {ends['high']:g}{_role(column, facts)}")
     print(f"inputs: {different} different, so {facts['examples'] - different} examples repeat one")
     print(
         f"split: {split['training']} to train on, {split['validation']} for validation, {split['test']} for tests"

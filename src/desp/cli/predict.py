@@ -10,7 +10,7 @@ import tyro
 
 from desp.cli.common import parse
 from desp.errors import SettingsError
-from desp.places import STDIN, STDOUT, descriptor_of
+from desp.paths import STDIN, STDOUT, descriptor_of
 from desp.runs.folder import RunFolder
 from desp.settings import samples_for
 
@@ -45,9 +45,8 @@ class _PredictArguments:
     """Predictions for each input. If not given 1; with --best 10, but 1 for methods that give one answer."""
     best: bool = False
     """One set for each input. Boxes: those that more than half of the samples agree on, most confident first, with
-    `confidence`, the share of samples that have the box (of a single sample: its presence). Other sets: the sample
-    of lowest energy; where the cardinality is predicted, among samples of the most frequent cardinality; the first
-    of these for methods without an energy."""
+    `confidence`, the share of samples that have the box (of a single sample: its presence). Other sets: the
+    medoid: the sample nearest to all others, among those of the most frequent cardinality."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
     the report draws them, the first six samples. Needs the extra `viz`."""

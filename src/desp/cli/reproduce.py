@@ -81,7 +81,7 @@ def run(arguments: list[str]) -> None:
     jobs = _with_data([job(name, seed) for seed in options.seeds for name in names])
     left = [item for item in jobs if any(item.commands())]
     for item in (item for item in jobs if item not in left):
-        print(f"{item.recipe} seed {item.seed}: was in {options.results} before, and stays", flush=True)
+        print(f"{item.recipe} seed {item.seed}: already recorded in {options.results}; not run again", flush=True)
     make_folder(options.runs)
     failed: list[Job] = []
 

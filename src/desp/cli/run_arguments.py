@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from desp.errors import SettingsError
-from desp.places import whole_path
+from desp.paths import whole_path
 from desp.results import RECORDED, check_recordable, data_slug, write_result
 from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
@@ -21,7 +21,8 @@ class RunArguments:
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
     data_dir: Path | None = None
-    """Where the files of set-MNIST, CLEVR or CelebA are now, if they have moved; not for your own data."""
+    """Where the files of set-MNIST, CLEVR, CelebA or pedestrians are now, if they have moved; not for your own
+    data."""
 
     def folder(self) -> RunFolder:
         """The run folder; from now on it finds its data in `data_dir`, if that is given and holds the same data.
@@ -49,10 +50,10 @@ class ScoreArguments(RunArguments):
     """How much is scored, and where the result goes."""
 
     protocol: str | None = None
-    """Evaluation protocol, quick or full: how many test examples are scored (set-MNIST, CLEVR, CelebA, and tasks
-    of plugins that draw their data), how many sets enter coverage, minimum_matching_distance and
-    nearest_neighbour_accuracy, how many true sets are ranked for calibration_error. By default quick, with
-    --record full."""
+    """Evaluation protocol, quick or full: how many test examples are scored (set-MNIST, CLEVR, CelebA,
+    pedestrians, and tasks of plugins that draw their data), how many sets enter coverage,
+    minimum_matching_distance and nearest_neighbour_accuracy, how many true sets are ranked for
+    calibration_error. By default quick, with --record full."""
     json: bool = False
     """Print JSON."""
     record: Path | None = None
@@ -106,7 +107,7 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         fetch = task.fetch_command(str(folder))
         hint = f" To fetch the data into it: {fetch}" if fetch else ""
         raise SettingsError(f"--data-dir: there is no folder {folder}.{hint}")
-    return replace(settings, task=task.at(str(folder)))
+    return replace(settings, task=task.with_location(str(folder)))
 
 
 def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from desp.comparison.examples import Examples
 from desp.comparison.ruler import Ruler
-from desp.comparison.scoring import Answers
+from desp.comparison.scoring import SystemPredictions
 from desp.data.base import to_float
 from desp.distances import assign, huber_pairs
 from desp.errors import DataError
@@ -55,7 +55,7 @@ def _presence_kept(values: Tensor) -> SetBatch:
 
 def nearest_neighbours(
     ruler: Ruler, kind: InputKind, known: Examples, tests: Examples, samples: int, seed: int
-) -> Answers:
+) -> SystemPredictions:
     """The sets of the ten nearest inputs, in any order, each once before any comes again; the best is the medoid.
 
     Drawn with replacement they would come twice, and their spread, and with it the energy score, be worse.
@@ -65,18 +65,20 @@ def nearest_neighbours(
     if ruler.aligned:
         distances = _same_sizes_only(distances, known, tests)
     places = distances.topk(min(NEIGHBOURS, len(known)), dim=1, largest=False).indices
-    draws = _any_order(places, samples, make_generator(seed, "neighbours"))
+    draws = _random_order(places, samples, make_generator(seed, "neighbours"))
     return _drawn(ruler, known, tests, places, draws, began)
 
 
-def _any_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Generator) -> Int[Tensor, "t k"]:
+def _random_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Generator) -> Int[Tensor, "t k"]:
     """K columns for each test, all of them in a random order before any comes again."""
     rounds = range(math.ceil(samples / places.shape[1]))
     orders = [torch.rand(places.shape, generator=generator).argsort(dim=1) for _ in rounds]
     return torch.cat(orders, dim=1)[:, :samples]
 
 
-def any_sets(ruler: Ruler, known: Examples, tests: Examples, samples: int, seed: int) -> Answers:
+def random_training_sets(
+    ruler: Ruler, known: Examples, tests: Examples, samples: int, seed: int
+) -> SystemPredictions:
     """Any sets that were trained on, whatever the input; each once before any comes again."""
     began = time.perf_counter()
     chances = torch.rand((len(tests), len(known)), generator=make_generator(seed, "any sets"))
@@ -108,7 +110,7 @@ def _drawn(
     places: Int[Tensor, "t p"],
     draws: Int[Tensor, "t k"],
     began: float,
-) -> Answers:
+) -> SystemPredictions:
     """Of the sets at each test's places those that are drawn, and the medoid of all."""
     found = known.part(places.flatten())
     sets = _carried_over(known, found, tests, places.shape[1]) if ruler.aligned else found.sets
@@ -116,7 +118,7 @@ def _drawn(
     medoids = ruler.medoids(padded.view(*places.shape, *padded.shape[1:]))
     firsts = torch.arange(len(tests)) * places.shape[1]
     of = Examples(found.inputs, sets)
-    return Answers(
+    return SystemPredictions(
         of.part((draws + firsts.unsqueeze(1)).flatten()).sets,
         of.part(medoids + firsts).sets,
         facts={"predict_seconds": round(time.perf_counter() - began, 2)},

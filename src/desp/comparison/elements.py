@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.comparison.examples import Examples, chosen
 from desp.comparison.features import Feature
 from desp.comparison.ruler import MOST_ASSIGNED, Ruler
-from desp.comparison.scoring import Answers
+from desp.comparison.scoring import SystemPredictions
 from desp.distances import huber_pairs
 from desp.sets import SetBatch
 
@@ -21,11 +21,11 @@ MOST_SIZES = 10
 
 def nearest_valid(ruler: Ruler, tests: Examples, answers: SetBatch) -> SetBatch:
     """For each test its valid set that is the nearest to the answer."""
-    if not tests.answers:
+    if not tests.valid_sets:
         return tests.sets
     own = ruler.pad(answers)
-    which = torch.stack([ruler.distance(own, ruler.pad(item)) for item in tests.answers]).argmin(dim=0)
-    return chosen(which, tests.answers)
+    which = torch.stack([ruler.distance(own, ruler.pad(item)) for item in tests.valid_sets]).argmin(dim=0)
+    return chosen(which, tests.valid_sets)
 
 
 def matched(ruler: Ruler, predicted: Float[Tensor, "n d"], true: Float[Tensor, "m d"]) -> Int[Tensor, "2 p"]:
@@ -64,10 +64,10 @@ def _error(predicted: Tensor, true: Tensor, feature: Feature) -> float:
     return float((a - b).abs().mean())
 
 
-def sizes_right(tests: Examples, answers: Answers) -> Float[Tensor, " t"]:
+def sizes_right(tests: Examples, answers: SystemPredictions) -> Float[Tensor, " t"]:
     """For each test the share of its predictions that have the cardinality of a valid set."""
     sizes = answers.samples.sizes.view(len(tests), -1)
-    valid = torch.stack([item.sizes for item in tests.answers or (tests.sets,)])
+    valid = torch.stack([item.sizes for item in tests.valid_sets or (tests.sets,)])
     return (sizes.unsqueeze(0) == valid.unsqueeze(-1)).any(dim=0).double().mean(dim=1)
 
 

@@ -16,12 +16,12 @@ class Examples:
     Attributes:
         inputs: (M, ...); sets are padded, (M, N, D + 1), with presence as last feature.
         sets: one of the valid sets of each input.
-        answers: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
+        valid_sets: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
     """
 
     inputs: Tensor
     sets: SetBatch
-    answers: tuple[SetBatch, ...] = ()
+    valid_sets: tuple[SetBatch, ...] = ()
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -29,7 +29,7 @@ class Examples:
     def part(self, places: Int[Tensor, " p"]) -> "Examples":
         """The examples at these places."""
         return Examples(
-            self.inputs[places], _part(self.sets, places), tuple(_part(item, places) for item in self.answers)
+            self.inputs[places], _part(self.sets, places), tuple(_part(item, places) for item in self.valid_sets)
         )
 
 

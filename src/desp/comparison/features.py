@@ -7,7 +7,7 @@ from typing import Any
 from desp.settings import DataDescription
 
 # Between what categories mean together and the name of one, as in kind=apple.
-MEANS = "="
+CATEGORY_SEPARATOR = "="
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ def _category(description: DataDescription, number: int) -> tuple[str, tuple[str
     """What a category is called, and its classes: by the names of its columns, as far as they are known."""
     first, end = description.categories[number]
     columns = description.feature_columns[first:end]
-    together = {column.partition(MEANS)[0] for column in columns if MEANS in column}
-    shared = len(together) == 1 and all(MEANS in column for column in columns)
+    together = {column.partition(CATEGORY_SEPARATOR)[0] for column in columns if CATEGORY_SEPARATOR in column}
+    shared = len(together) == 1 and all(CATEGORY_SEPARATOR in column for column in columns)
     several = len(description.categories) > 1
     name = together.pop() if shared else f"category {number + 1}" if several else "category"
     if number == 0 and description.class_names:
         return name, description.class_names
     if shared:
-        return name, tuple(column.partition(MEANS)[2] for column in columns)
+        return name, tuple(column.partition(CATEGORY_SEPARATOR)[2] for column in columns)
     return name, columns or tuple(f"class {place + 1}" for place in range(end - first))

@@ -18,13 +18,13 @@ from desp.settings import InputKind
 # Examples, and numbers of their inputs or sets.
 MOST_KNOWN, MOST_NUMBERS = 10_000, 2**26
 # The distance of two sets takes about so many operations for each pair of numbers.
-OF_A_PAIR = 8
+OPERATIONS_PER_PAIR = 8
 # Inputs that come again, from which on they tell whether one answer is right.
 FEWEST_REPEATS = 10
 
 
 @dataclass(frozen=True)
-class KnownExamples:
+class BaselineData:
     """Examples that were not held out for scoring.
 
     Attributes:
@@ -40,7 +40,7 @@ class KnownExamples:
     kind: InputKind
 
     @classmethod
-    def read(cls, training: Any, validation: Any, shape: DataShape, seed: int) -> "KnownExamples":
+    def read(cls, training: Any, validation: Any, shape: DataShape, seed: int) -> "BaselineData":
         """Of datasets of (input, set) pairs all, or a random part of what there are too many."""
         most = most_known(shape)
         share = min(1.0, most / max(1, len(training) + len(validation)))
@@ -59,7 +59,7 @@ def most_known(shape: DataShape) -> int:
     """How many examples baselines look at: fewer where inputs or sets are large."""
     of_input = torch.Size(shape.input_shape).numel()
     if shape.input_kind == "set":
-        of_input *= OF_A_PAIR * shape.input_shape[0]
+        of_input *= OPERATIONS_PER_PAIR * shape.input_shape[0]
     numbers = max(1, of_input, shape.max_size * shape.features)
     return max(100, min(MOST_KNOWN, MOST_NUMBERS // numbers))
 
@@ -81,7 +81,7 @@ def read_pairs(pairs: Sequence[tuple[Tensor, Tensor]], shape: DataShape) -> Exam
     return Examples(inputs, SetBatch(sets.elements.float(), sets.mask))
 
 
-def repeats_agree(ruler: Ruler, known: KnownExamples, limit: float) -> bool | None:
+def repeats_agree(ruler: Ruler, known: BaselineData, limit: float) -> bool | None:
     """Whether sets of equal inputs are nearer to each other than `limit` on average; None where too few inputs
     come again."""
     groups = group_by_input(known.all.inputs, known.kind, ordered=ruler.aligned)

@@ -13,10 +13,10 @@ from desp.categories import argmax_one_hot
 from desp.comparison.baselines import standardised
 from desp.comparison.examples import Examples
 from desp.comparison.ruler import MOST_ASSIGNED, Ruler
-from desp.comparison.scoring import Answers
+from desp.comparison.scoring import SystemPredictions
 from desp.distances import assign, huber_pairs
 from desp.nn.mlp import MLP
-from desp.randomness import derive_seed, make_generator
+from desp.randomness import make_generator, seeded_weights
 from desp.sets import SetBatch, presence_mask
 from desp.settings import InputKind
 
@@ -78,7 +78,7 @@ def plain_mlp(
     samples: int,
     seed: int,
     effort: Effort,
-) -> Answers:
+) -> SystemPredictions:
     """An MLP that gives as many rows as the largest set has, trained with at most that effort.
 
     The weights of the lowest validation loss are kept, and training ends when they are not beaten for a while.
@@ -112,13 +112,12 @@ def plain_mlp(
         sets = _read(network(x_test).view(-1, *y.shape[1:]), tests, ruler)
     repeats = torch.arange(len(tests)).repeat_interleave(samples)
     each = Examples(tests.inputs, sets).part(repeats).sets
-    return Answers(each, sets, taken, {"steps": step})
+    return SystemPredictions(each, sets, taken, {"steps": step})
 
 
 def _network(inputs: int, rows: torch.Size, seed: int) -> MLP:
     # Layers draw their initial weights from torch's global generator; it is put back afterwards.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, "mlp", "weights"))
+    with seeded_weights(seed, "mlp", "weights"):
         return MLP([inputs, HIDDEN, HIDDEN, rows.numel()])
 
 

@@ -13,7 +13,8 @@ def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> lis
     """A row for each system and metric of results that all have a comparison, averaged over seeds.
 
     Of one seed they have the standard error over tests; the model's first one has the verdict in words, and those
-    of baselines how much lower the model's energy score is, and what that says.
+    of baselines the model's energy score minus theirs (of the MLP, the error of its best answer), and what that
+    says.
 
     Args:
         results: of one recipe and variant.

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from desp.distances import aligned_distance, chamfer, hungarian
-from desp.predictor.scoring import distances_among
-from desp.sets import SetBatch, presence_mask
+from desp.distances import chamfer, hungarian
+from desp.predictor.scoring import aligned_padded_distance, distances_among
+from desp.sets import SetBatch
 from desp.settings import Columns, DataDescription
 
 # Larger sets are compared by Chamfer's distance: assignments of 500 elements take too long.
@@ -82,12 +82,8 @@ class Ruler:
         return self.among(groups).sqrt().sum(dim=2).argmin(dim=1)
 
 
-def _aligned(a: Tensor, b: Tensor) -> Tensor:
-    return aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
-
-
 _DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "aligned": _aligned,
+    "aligned": aligned_padded_distance,
     "hungarian": hungarian,
     "chamfer": chamfer,
 }

@@ -20,7 +20,7 @@ Rule = Callable[[Tensor, SetBatch], Float[Tensor, " m"]]
 
 
 @dataclass(frozen=True)
-class Answers:
+class SystemPredictions:
     """What a system predicts for T tests.
 
     Attributes:
@@ -60,14 +60,16 @@ class Scores:
         return own | self.numbers
 
 
-def score(ruler: Ruler, tests: Examples, answers: Answers, seed: int, rule: Rule | None = None) -> Scores:
+def score(
+    ruler: Ruler, tests: Examples, answers: SystemPredictions, seed: int, rule: Rule | None = None
+) -> Scores:
     """Score what a system predicted for the tests; by how far it departs from a `rule` too, where there is one."""
     count = len(tests)
     truth, samples, best = (ruler.pad(item) for item in (tests.sets, answers.samples, answers.best))
     groups = torch.cat([truth.unsqueeze(1), samples.view(count, -1, *samples.shape[1:])], dim=1)
     distances = ruler.among(groups)
     predictions = distances.shape[1] - 1
-    valid = [ruler.pad(item) for item in tests.answers] or [truth]
+    valid = [ruler.pad(item) for item in tests.valid_sets] or [truth]
     nearest = torch.stack([ruler.distance(best, item) for item in valid]).amin(dim=0)
     each_truth = tests.sets.sizes.repeat_interleave(predictions)
     calibrated, _ = calibration_scores(distances, seed)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 # Standard errors of a paired difference, from which on it is clear.
-CLEARLY = 2.0
+CLEAR_DIFFERENCE_SE = 2.0
 # How far the mean rank of the truth, of 0 to 1, is from the middle where the spread is slightly, and far off.
-SLIGHTLY, FAR = 0.1, 0.25
+SLIGHTLY_OFF, FAR_OFF = 0.1, 0.25
 # Sizes that are right so often need no comparison.
 OFTEN = 0.9
 # Uneven ranks are a finding of their own below this probability.
@@ -22,8 +22,8 @@ _IN_SENTENCES = SYSTEMS | {"mlp": "an MLP"}
 
 
 def verdict(difference: float, error: float) -> Verdict:
-    """What a paired difference of energy scores says: lower by two standard errors is clearly better."""
-    if abs(difference) <= CLEARLY * error:
+    """What a paired difference, model minus baseline, says: lower by two standard errors is clearly better."""
+    if abs(difference) <= CLEAR_DIFFERENCE_SE * error:
         return "tie"
     return "clearly better" if difference < 0 else "worse"
 
@@ -55,11 +55,11 @@ def spread_verdict(histogram: Sequence[float], inputs: int, p_value: float | Non
     mean = sum(rank * share for rank, share in enumerate(histogram)) / last
     error = math.sqrt((last + 2) / (12 * last) / max(inputs, 1))
     off = mean - 0.5
-    if abs(off) <= CLEARLY * error:
+    if abs(off) <= CLEAR_DIFFERENCE_SE * error:
         uneven = p_value is not None and p_value < UNEVEN
         words = "spread too widely for some inputs, too little for others" if uneven else "spread like the data"
         return Spread(f"predictions are {words}", mean, error)
-    how = "slightly " if abs(off) < SLIGHTLY else "far " if abs(off) > FAR else ""
+    how = "slightly " if abs(off) < SLIGHTLY_OFF else "far " if abs(off) > FAR_OFF else ""
     return Spread(f"predictions are {how}{'too narrow, or off' if off > 0 else 'too wide'}", mean, error)
 
 
@@ -69,6 +69,11 @@ def share(value: float) -> str:
     if value < 1 and percent == 100:
         return "over 99%"
     return "under 1%" if value > 0 and percent == 0 else f"{percent}%"
+
+
+def with_interval(number: str, error: float | None) -> str:
+    """A number ± two of its standard errors, if these are known."""
+    return number if error is None else f"{number} ± {2 * error:.1g}"
 
 
 def two_numbers(first: float, second: float) -> tuple[str, str]:
@@ -86,7 +91,7 @@ _RELATIONS = {
     "tie": "not clearly better or worse than",
     "worse": "clearly worse than",
 }
-IS = {"clearly better": "clearly better", "tie": "not clearly different", "worse": "clearly worse"}
+VERDICT_WORDS = {"clearly better": "clearly better", "tie": "not clearly different", "worse": "clearly worse"}
 """What the model is beside a baseline, by the verdict on it."""
 
 

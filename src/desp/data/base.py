@@ -187,7 +187,7 @@ class DatasetSource(BatchSource):
 
 
 def _augmented(augment: Augmentation, batch: Batch, generator: torch.Generator) -> Batch:
-    """A batch as a function of the user's changes it."""
+    """The batch as the user's `augment` function changes it."""
     changed: Any = augment(batch, generator)
     if not isinstance(changed, Batch):
         raise DataError(

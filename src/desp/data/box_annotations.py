@@ -22,7 +22,7 @@ Corners = tuple[float, float, float, float]
 SAME_PROPORTIONS = 0.01
 CLASSES = ".classes.json"
 """Ending of the file that names the classes, in place of that of the data."""
-AGAIN = "Convert the annotations again with `desp data boxes`, or delete it."
+RECOVERY_HINT = "Convert the annotations again with `desp data boxes`, or delete it."
 
 
 @dataclass
@@ -305,7 +305,7 @@ def class_names_beside(data: Path) -> tuple[str, ...]:
     beside = data.with_suffix(CLASSES)
     if not beside.is_file():
         return ()
-    return tuple(str(name) for name in read_object(beside, AGAIN).get("classes") or ())
+    return tuple(str(name) for name in read_object(beside, RECOVERY_HINT).get("classes") or ())
 
 
 def _copied(path: Path, number: int, output: Path, size: int, skips: Skips) -> Path | None:

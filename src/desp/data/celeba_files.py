@@ -9,7 +9,7 @@ from pathlib import Path
 from desp.data.folders import data_folder, dataset_folder
 from desp.errors import DataError
 
-BELOW = ("celeba", "CelebA")
+SUBFOLDERS = ("celeba", "CelebA")
 """Folders in which the layout may begin, besides the given one itself."""
 
 IMAGES, ATTRIBUTES, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
@@ -47,13 +47,13 @@ class CelebaFiles:
 
 
 def celeba_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder that holds images and lists: `data_dir` (see `data_folder`), or one of `BELOW` in it.
+    """The folder that holds images and lists: `data_dir` (see `data_folder`), or one of `SUBFOLDERS` in it.
 
     Raises:
         DataError: it is nowhere, or something in it is missing.
     """
     return dataset_folder(
-        "CelebA", data_folder(data_dir), BELOW, _wanted, f"{IMAGES}, {ATTRIBUTES} and {PARTITION}", _layout()
+        "CelebA", data_folder(data_dir), SUBFOLDERS, _wanted, f"{IMAGES}, {ATTRIBUTES} and {PARTITION}", _layout()
     )
 
 

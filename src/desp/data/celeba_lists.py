@@ -49,7 +49,7 @@ class AttributeList:
         return self.values[_rows_of(images, self.images, path)]
 
     def columns(self, names: tuple[str, ...]) -> Int[Tensor, " k"]:
-        """Numbers of some attributes."""
+        """Column indices of some attributes."""
         return torch.tensor([self.names.index(name) for name in names])
 
 

@@ -18,7 +18,7 @@ from desp.data.image_cache import Progress
 from desp.data.skips import Skips
 from desp.errors import DataError
 from desp.randomness import make_generator
-from desp.sets import SetBatch
+from desp.sets import SetBatch, prefix_mask
 from desp.settings import ClevrTarget
 
 VALIDATION_SHARE = 0.05
@@ -55,7 +55,7 @@ class ImageTable:
 
     def batch(self) -> Batch:
         """All rows as one batch, in their order."""
-        presence = torch.arange(self.elements.shape[1], device=self.sizes.device) < self.sizes.unsqueeze(1)
+        presence = prefix_mask(self.sizes, self.elements.shape[1])
         return Batch(self.images, SetBatch(self.elements, presence))
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:

@@ -13,7 +13,7 @@ from desp.errors import DataError
 Split = Literal["train", "val"]
 SPLITS: tuple[Split, ...] = ("train", "val")
 
-BELOW = ("clevr", "CLEVR_v1.0")
+SUBFOLDERS = ("clevr", "CLEVR_v1.0")
 """Folders in which the layout may begin, besides the given one itself."""
 
 OFFICIAL_PAGE = "https://cs.stanford.edu/people/jcjohns/clevr/"
@@ -39,13 +39,13 @@ class SplitFiles:
 
 
 def clevr_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder that holds ``images`` and ``scenes``: `data_dir` (see `data_folder`), or one of `BELOW` in it.
+    """The folder of ``images`` and ``scenes``: `data_dir` (see `data_folder`), or one of `SUBFOLDERS` in it.
 
     Raises:
         DataError: it is nowhere, or something in it is missing.
     """
     return dataset_folder(
-        "CLEVR", data_folder(data_dir), BELOW, _wanted, "the folders images and scenes", _layout()
+        "CLEVR", data_folder(data_dir), SUBFOLDERS, _wanted, "the folders images and scenes", _layout()
     )
 
 

@@ -11,6 +11,7 @@ from desp.data.clevr import ImageTable, elements_of
 from desp.data.clevr_boxes import MAX_OBJECTS, formula_boxes, scene_state
 from desp.data.clevr_render import generate
 from desp.data.clevr_scenes import Scenes
+from desp.sets import prefix_mask
 from desp.settings import ClevrTarget
 
 
@@ -30,7 +31,7 @@ class GeneratedTable:
 
     def first_hidden(self, most_visible: float) -> int | None:
         """The first image with an object of which at most this share is visible; None if there is none."""
-        there = torch.arange(self.visible.shape[1], device=self.visible.device) < self.table.sizes.unsqueeze(1)
+        there = prefix_mask(self.table.sizes, self.visible.shape[1])
         found = ((self.visible <= most_visible) & there).any(dim=1).nonzero()
         return int(found[0]) if len(found) else None
 

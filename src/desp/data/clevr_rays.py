@@ -23,7 +23,7 @@ Triple = tuple[Tensor, Tensor, Tensor]
 # For each shape x² + y² + k z² <= s: k, and s.
 QUADRIC_Z = (1.0, 1.0, 0.0)
 QUADRIC_SIZE = (3.01, 1.0, 1.0)
-FAR = 1e4
+NO_HIT_DISTANCE = 1e4
 """The distance to what is not there."""
 TINY = 1e-6
 """Added to coordinates, so that rays are not exactly parallel to faces of objects that stand straight."""
@@ -105,7 +105,7 @@ def solids_of(scenes: Scenes) -> Solids:
     """The objects of scenes."""
     scale = 1 / scenes.extents()
     quadric = [constant(each, scenes.device, torch.float32)[scenes.shapes] for each in (QUADRIC_Z, QUADRIC_SIZE)]
-    centres = torch.where(scenes.mask.unsqueeze(-1), scenes.positions, -FAR).unbind(-1)
+    centres = torch.where(scenes.mask.unsqueeze(-1), scenes.positions, -NO_HIT_DISTANCE).unbind(-1)
     numbers = (*centres, scale, scale * scenes.rotations.cos(), scale * scenes.rotations.sin(), *quadric)
     columns = [each.unsqueeze(-1) for each in numbers]
     rows = zip(*(each.unbind(1) for each in columns), strict=True)
@@ -155,10 +155,10 @@ def _slab(start: Float[Tensor, "b q"], step: Numbers) -> tuple[Numbers, Numbers]
 
 
 def entry(solid: Solid, start: Start, directions: Vectors) -> Numbers:
-    """Where rays meet an object from outside, as multiples of the ray's direction; `FAR` where they do not."""
+    """Where rays meet an object from outside, as multiples of the ray's direction; else `NO_HIT_DISTANCE`."""
     crossing = cross(solid, start, *solid.turn(*directions.unbind(1)))
     met = (crossing.leave > crossing.enter) & (crossing.enter > 0) & (crossing.quadric > 0)
-    return torch.where(met, crossing.enter, FAR)
+    return torch.where(met, crossing.enter, NO_HIT_DISTANCE)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Hits:
 
     Attributes:
         index: the object's row; N is the ground.
-        distance: as a multiple of the ray's direction; `FAR` for rays that go up and meet nothing.
+        distance: as a multiple of the ray's direction; `NO_HIT_DISTANCE` for rays that go up and meet nothing.
     """
 
     index: Int[Tensor, "b p"]
@@ -177,7 +177,7 @@ class Hits:
 def first_hits(solids: Solids, origins: Float[Tensor, "b 3 q"], directions: Vectors) -> Hits:
     """The first object, or else the ground, that rays meet; Q is 1 if all rays of a scene have one origin."""
     fall = directions[:, 2]
-    nearest = torch.where(fall < 0, -origins[:, 2] / fall, FAR).clamp(max=FAR)
+    nearest = torch.where(fall < 0, -origins[:, 2] / fall, NO_HIT_DISTANCE).clamp(max=NO_HIT_DISTANCE)
     index = torch.full_like(fall, len(solids), dtype=torch.int64)
     directions = directions + TINY
     for row, (solid, start) in enumerate(zip(solids.each, solids.starts(origins), strict=True)):

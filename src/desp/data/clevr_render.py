@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from desp.data.clevr_boxes import MAX_OBJECTS
 from desp.data.clevr_rays import exposure
-from desp.data.clevr_scenes import MOST, Scenes, draw_alternatives, fullest
+from desp.data.clevr_scenes import Scenes, draw_alternatives, fullest
 from desp.data.clevr_shading import LIGHT_RADIUS, World, encode, meet, radiance
 from desp.data.clevr_silhouettes import Visibility, keep_visible, view_directions, visibility
 
@@ -34,13 +35,11 @@ class Rendering:
         images: bytes, red, green and blue.
         visible: for each object, the area that is visible divided by the area that it would cover alone.
         boxes: x1 y1 x2 y2 of whole objects, hidden parts included, clipped to the image; from 0 to 1.
-        visible_boxes: of the visible parts; all zero where nothing is visible.
     """
 
     images: UInt8[Tensor, "b 3 h w"]
     visible: Float[Tensor, "b n"]
     boxes: Float[Tensor, "b n 4"]
-    visible_boxes: Float[Tensor, "b n 4"]
 
 
 def generate(count: int, generator: torch.Generator, size: int = 128) -> tuple[Scenes, Rendering]:
@@ -51,7 +50,7 @@ def generate(count: int, generator: torch.Generator, size: int = 128) -> tuple[S
     object each in 15 of those with ten objects and in 1 of those with nine, that is 0.08 % of all objects.
     """
     drawn = draw_alternatives(count, generator)
-    alternatives = [keep_visible(some, CHOICE_GRID) for some in _parts(drawn, MOST * CHOICE_GRID**2)]
+    alternatives = [keep_visible(some, CHOICE_GRID) for some in _parts(drawn, MAX_OBJECTS * CHOICE_GRID**2)]
     scenes = fullest(_joined(alternatives))
     return scenes, render(scenes, generator, size)
 
@@ -60,8 +59,8 @@ def generate(count: int, generator: torch.Generator, size: int = 128) -> tuple[S
 def render(scenes: Scenes, generator: torch.Generator, size: int = 128) -> Rendering:
     """Render scenes as square images, in which 480 x 320 is squeezed to `size` x `size`."""
     images = torch.cat([_picture(some, generator, size) for some in _parts(scenes, 2 * size * size)])
-    seen = _joined([visibility(some, BOX_GRID) for some in _parts(scenes, MOST * BOX_GRID**2)])
-    return Rendering(images, seen.share, seen.boxes, seen.visible_boxes)
+    seen = _joined([visibility(some, BOX_GRID) for some in _parts(scenes, MAX_OBJECTS * BOX_GRID**2)])
+    return Rendering(images, seen.share, seen.boxes)
 
 
 def _parts(scenes: Scenes, rays: int) -> list[Scenes]:

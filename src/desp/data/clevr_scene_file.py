@@ -15,6 +15,7 @@ from desp.data.clevr_boxes import COLOURS, MATERIALS, MAX_OBJECTS, SHAPES, SIZES
 from desp.data.clevr_files import SplitFiles
 from desp.data.skips import Skips
 from desp.errors import DataError
+from desp.sets import prefix_mask
 
 OFFICIAL, RE_RENDERED = "CLEVR v1.0", "re-rendered CLEVR"
 
@@ -214,7 +215,7 @@ def _rows(values: Sequence[Sequence[float]], width: int) -> Float[Tensor, "k wid
 
 def _padded(values: Float[Tensor, "k d"], sizes: Int[Tensor, " m"]) -> Float[Tensor, "m n d"]:
     """Rows of all objects, shared out to their scenes; zero behind the last of each."""
-    present = torch.arange(MAX_OBJECTS) < sizes.unsqueeze(1)
+    present = prefix_mask(sizes, MAX_OBJECTS)
     padded = torch.zeros(*present.shape, values.shape[1])
     padded[present] = values.float()
     return padded

@@ -14,14 +14,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.constants import constant
-from desp.data.clevr_boxes import COLOURS, HEIGHT, MATERIALS, SHAPES, SIZES, WIDTH
+from desp.data.clevr_boxes import COLOURS, HEIGHT, MATERIALS, MAX_OBJECTS, SHAPES, SIZES, WIDTH
+from desp.sets import prefix_mask
 
 RADII = (0.35, 0.7)
 """Of small and large objects, of all shapes, in the rules for places; also the height of their centres."""
 EXTENTS = (0.965, 1.0, 0.985)
 """Half the extents of cubes, spheres and cylinders, as a share of their radii: those with sharp edges that look as
 large as CLEVR's with round edges."""
-FEWEST, MOST = 3, 10
+MIN_OBJECTS = 3
 REACH = 3.0
 """Centres lie within this distance of the middle, in x and in y."""
 MIN_DISTANCE = 0.25
@@ -124,11 +125,6 @@ def project(points: Float[Tensor, "b n 3"], camera: Float[Tensor, "b 3"]) -> Flo
     return torch.stack([0.5 + scale * x, 0.5 - scale * y * (WIDTH / HEIGHT)], dim=-1)
 
 
-def draw_scenes(count: int, generator: torch.Generator) -> Scenes:
-    """Draw scenes in which objects keep their distances; some objects may be hidden, see `generate`."""
-    return fullest(draw_alternatives(count, generator))
-
-
 def draw_alternatives(count: int, generator: torch.Generator) -> Scenes:
     """Draw groups of scenes, each group with one number of objects, one camera and the same lights.
 
@@ -136,7 +132,7 @@ def draw_alternatives(count: int, generator: torch.Generator) -> Scenes:
 
     Returns: count · `ALTERNATIVES` scenes; a group's scenes follow each other.
     """
-    size = torch.randint(FEWEST, MOST + 1, (count,), generator=generator, device=generator.device)
+    size = torch.randint(MIN_OBJECTS, MAX_OBJECTS + 1, (count,), generator=generator, device=generator.device)
     camera = _jitter((CAMERA,), CAMERA_JITTER, count, generator)[:, 0]
     lights = _jitter(LIGHTS, LIGHT_JITTER, count, generator)
     size, camera, lights = (each.repeat_interleave(ALTERNATIVES, 0) for each in (size, camera, lights))
@@ -145,7 +141,7 @@ def draw_alternatives(count: int, generator: torch.Generator) -> Scenes:
 
 def fullest(scenes: Scenes) -> Scenes:
     """Of each group of alternatives, the first of those that have the most objects."""
-    lacking = (MOST - scenes.mask.sum(1)).view(-1, ALTERNATIVES)
+    lacking = (MAX_OBJECTS - scenes.mask.sum(1)).view(-1, ALTERNATIVES)
     index = torch.arange(ALTERNATIVES, device=scenes.device)
     first = torch.arange(len(lacking), device=scenes.device) * ALTERNATIVES
     return scenes.scenes(first + (lacking * ALTERNATIVES + index).argmin(dim=1))
@@ -169,11 +165,11 @@ def _draw_objects(
     device, count = generator.device, len(size)
 
     def choose(options: tuple[str, ...]) -> Int[Tensor, "b n"]:
-        return torch.randint(len(options), (count, MOST), generator=generator, device=device)
+        return torch.randint(len(options), (count, MAX_OBJECTS), generator=generator, device=device)
 
     shapes, materials, colours, sizes = (choose(names) for names in (SHAPES, MATERIALS, COLOURS, SIZES))
-    rotations = 2 * math.pi * torch.rand(count, MOST, generator=generator, device=device)
-    wanted = torch.arange(MOST, device=device) < size.unsqueeze(1)
+    rotations = 2 * math.pi * torch.rand(count, MAX_OBJECTS, generator=generator, device=device)
+    wanted = prefix_mask(size, MAX_OBJECTS)
     radii = constant(RADII, device, torch.float32)[sizes]
     places, placed = _place(radii, camera, generator)
     positions = torch.cat([places, radii.unsqueeze(-1)], dim=-1)

@@ -13,7 +13,7 @@ from torch import Tensor
 from desp.constants import Numbers as Constants
 from desp.constants import constant
 from desp.data.clevr_boxes import SHAPES
-from desp.data.clevr_rays import FAR, Numbers, Solids, Vectors, first_hits, solids_of
+from desp.data.clevr_rays import NO_HIT_DISTANCE, Numbers, Solids, Vectors, first_hits, solids_of
 from desp.data.clevr_scenes import LIGHTS, Scenes
 
 ALBEDO = (
@@ -108,7 +108,7 @@ def meet(world: World, origins: Float[Tensor, "b 3 q"], directions: Vectors) -> 
     found = torch.gather(world.table, 2, row)
     ground = hits.index == len(world.solids)
     normals = _normals(points - found[:, :3], found[:, 3:7], ground)
-    return Surface(points, normals, found[:, 8:], found[:, 7], hits.index, hits.distance >= FAR)
+    return Surface(points, normals, found[:, 8:], found[:, 7], hits.index, hits.distance >= NO_HIT_DISTANCE)
 
 
 def _normals(offsets: Vectors, solid: Float[Tensor, "b 4 p"], ground: Bool[Tensor, "b p"]) -> Vectors:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from desp.constants import constant
 from desp.data.clevr_boxes import HEIGHT, SHAPES, WIDTH
-from desp.data.clevr_rays import FAR, Vectors, entry, solids_of
+from desp.data.clevr_rays import NO_HIT_DISTANCE, Vectors, entry, solids_of
 from desp.data.clevr_scenes import FOCAL_LENGTH, Scenes, camera_axes, project
 
 MIN_PIXELS = 200
@@ -89,13 +89,11 @@ class Visibility:
 
     Attributes:
         boxes: of the whole object, clipped to the image.
-        visible_boxes: of its visible part; zeros where nothing is visible.
         share: visible area divided by the area that it would cover alone.
         pixels: visible area, in pixels of an image of 480 x 320.
     """
 
     boxes: Float[Tensor, "b n 4"]
-    visible_boxes: Float[Tensor, "b n 4"]
     share: Float[Tensor, "b n"]
     pixels: Float[Tensor, "b n"]
 
@@ -114,23 +112,11 @@ def visibility(scenes: Scenes, grid: int) -> Visibility:
     distance = torch.stack([entry(solid, start, directions) for solid, start in pairs], dim=1)
     distance = distance.unflatten(2, (count, grid * grid))
     own = distance.diagonal(dim1=1, dim2=2).transpose(1, 2)
-    alone = own < FAR
+    alone = own < NO_HIT_DISTANCE
     visible = alone & (own <= distance.amin(1))
     share = visible.sum(-1) / alone.sum(-1).clamp(min=1)
     pixels = visible.float().mean(-1) * size.prod(-1) * (WIDTH * HEIGHT)
-    inside = _cell_box(visible.unflatten(-1, (grid, grid)))
-    visible_boxes = boxes[..., :2].repeat(1, 1, 2) + inside * size.repeat(1, 1, 2)
-    return Visibility(boxes, visible_boxes * visible.any(-1, keepdim=True), share, pixels)
-
-
-def _cell_box(visible: Tensor) -> Float[Tensor, "b n 4"]:
-    """Boxes around cells (B, N, G, G), from 0 to 1."""
-    grid = visible.shape[-1]
-    index = torch.arange(grid, device=visible.device)
-    lines = torch.stack([visible.any(-2), visible.any(-1)], dim=2)
-    first = torch.where(lines, index, grid).amin(-1)
-    last = torch.where(lines, index + 1, 0).amax(-1)
-    return torch.cat([first, last], dim=-1) / grid
+    return Visibility(boxes, share, pixels)
 
 
 def keep_visible(scenes: Scenes, grid: int) -> Scenes:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from desp.constants import constant
 from desp.data.base import Batch
-from desp.sets import SetBatch
+from desp.sets import SetBatch, prefix_mask
 
 POINTS = 64
 
@@ -92,5 +92,5 @@ def draw_digits(batch_size: int, generator: torch.Generator) -> Batch:
     variants = torch.stack([draw_styles(digit, batch_size, generator) for digit in DIGITS])
     points = variants[kind, style, torch.arange(batch_size, device=device)]
     sizes = constant(_SIZES, device, torch.int64)[kind, style]
-    presence = torch.arange(POINTS, device=device) < sizes.unsqueeze(1)
+    presence = prefix_mask(sizes, POINTS)
     return Batch(F.one_hot(kind, 2).float(), SetBatch(points, presence))

@@ -19,7 +19,7 @@ from desp.data.long_tables import INPUTS, SETS, LongTables, long_files
 from desp.data.row_inputs import ANSWERS, INPUT, RowInputs
 from desp.data.tables import Record, Table, field_of
 from desp.errors import DataError
-from desp.places import folder_of
+from desp.paths import folder_of
 from desp.settings import DataDescription, FilesSettings, InputKind
 
 CSV = (".csv", ".tsv")
@@ -202,7 +202,10 @@ def read_data_file(
 def _from_arrays(arrays: Arrays, path: Path, settings: FilesSettings) -> DataFile:
     description = settings.description
     if settings.image_size:
-        raise DataError(f"{path}: task.image_size is for images named in JSON lines, not for arrays. {LEAVE_OUT}")
+        raise DataError(
+            f"{path}: task.image_size is for images named in files of rows (JSON lines, CSV, Parquet, Arrow), not "
+            f"for arrays. {LEAVE_OUT}"
+        )
     if description.input_columns:
         raise DataError(f"{path}: input_columns are for tables, not for arrays. {LEAVE_OUT}")
     rows, notes = rows_of(arrays, path, description), []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from desp.errors import DataError
-from desp.places import whole_path
+from desp.paths import whole_path
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from desp.data.tables import Record, Table
 from desp.errors import DataError
-from desp.places import opened
+from desp.paths import opened
 
 
 def open_json_lines(path: Path) -> Table:

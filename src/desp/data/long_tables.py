@@ -24,7 +24,7 @@ INPUTS, SETS = "inputs", "sets"
 
 _WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0+")
 
-BOTH = f"'{INPUTS}' has a row for each input and '{SETS}' one for each element, joined by this column."
+TWO_TABLES_HINT = f"'{INPUTS}' has a row for each input and '{SETS}' one for each element, joined by this column."
 
 
 class LongTables:
@@ -58,7 +58,7 @@ class LongTables:
                 "each input is one row. `desp data labels` converts tables of items with labels."
             )
         for table in (inputs, sets):
-            table.require_column(id_column, f"{BOTH} To name another one: --task.id-column NAME")
+            table.require_column(id_column, f"{TWO_TABLES_HINT} To name another one: --task.id-column NAME")
         self.inputs, self.sets, self.id_column = inputs, sets, id_column
         self.numbers, self._places = array("q"), dict[str, int]()
         self._gathered = GatheredInputs(inputs.path.parent, image_size)

@@ -9,18 +9,18 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from desp.data.base import Augmentation, Batch, random_order
+from desp.data.images import Bytes
 from desp.data.mnist_files import (
     TEST_IMAGES,
     TEST_LABELS,
     TRAIN_IMAGES,
-    Bytes,
     check_files,
     files_folder,
     read_idx,
 )
 from desp.errors import DataError
 from desp.randomness import make_generator
-from desp.sets import SetBatch
+from desp.sets import SetBatch, prefix_mask
 from desp.settings import MnistDataset
 
 PIXELS = 28
@@ -55,7 +55,7 @@ class PointTable:
 
     def batch(self) -> Batch:
         """All sets, of (row, column) in [0, 1]; the input x of each is the same as (B, N, 3) with presence."""
-        presence = torch.arange(self.points.shape[1], device=self.points.device) < self.sizes.unsqueeze(1)
+        presence = prefix_mask(self.sizes, self.points.shape[1])
         sets = SetBatch(self.points.to(torch.float32) / (PIXELS - 1), presence)
         return Batch(sets.with_presence(), sets)
 

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from desp.data.folders import data_folder
+from desp.data.images import Bytes
 from desp.errors import DataError
 from desp.settings import MnistDataset
 from desp.storage import write_atomically
-
-Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"

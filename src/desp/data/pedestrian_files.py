@@ -13,7 +13,7 @@ from desp.data.mnist_files import download, file_md5
 from desp.errors import DataError
 from desp.settings import PedestrianScene
 
-BELOW = ("pedestrians",)
+SUBFOLDERS = ("pedestrians",)
 """Folders in which the recordings may lie, besides the given one itself."""
 
 # MD5 sums of the recordings in metres, 2.5 frames a second, as published with Trajectron++.
@@ -55,13 +55,13 @@ Rows = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 def pedestrian_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder of the recordings: `data_dir` (see `data_folder`), or one of `BELOW` in it.
+    """The folder of the recordings: `data_dir` (see `data_folder`), or one of `SUBFOLDERS` in it.
 
     Raises:
         DataError: they are nowhere, or one is missing.
     """
     wanted = lambda folder: [folder / name for name in CHECKSUMS]  # noqa: E731 - said once, where it is used
-    return dataset_folder("pedestrians", data_folder(data_dir), BELOW, wanted, "the recordings", LAYOUT)
+    return dataset_folder("pedestrians", data_folder(data_dir), SUBFOLDERS, wanted, "the recordings", LAYOUT)
 
 
 def fetch_recordings(
@@ -74,7 +74,7 @@ def fetch_recordings(
     """
     base = data_folder(data_dir)
     here = any((base / name).is_file() for name in CHECKSUMS)
-    folder = base if here else base / BELOW[0]
+    folder = base if here else base / SUBFOLDERS[0]
     for name, md5 in CHECKSUMS.items():
         if not (folder / name).is_file():
             download(folder / name, md5, MIRRORS, None if progress is None else partial(progress, name))

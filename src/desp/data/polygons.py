@@ -10,7 +10,7 @@ from torch import Tensor
 
 from desp.constants import constant
 from desp.data.base import Batch
-from desp.sets import SetBatch
+from desp.sets import SetBatch, prefix_mask
 
 CENTRE = 0.5
 RADIUS = 0.35
@@ -32,5 +32,5 @@ def draw_polygons(batch_size: int, generator: torch.Generator, corners: Sequence
     turn = torch.rand(batch_size, generator=generator, device=device)
     sizes = constant(tuple(corners), device, torch.int64)[kind]
     points = polygon(sizes, 2 * math.pi * turn, max(corners))
-    presence = torch.arange(max(corners), device=device) < sizes.unsqueeze(1)
+    presence = prefix_mask(sizes, max(corners))
     return Batch(F.one_hot(kind, len(corners)).float(), SetBatch(points, presence))

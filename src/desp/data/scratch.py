@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from desp.places import writing
+from desp.paths import writing
 
 KEPT_IN_MEMORY = 2**28
 """Bytes of a growing array above which it goes to an unnamed file in the folder for temporary files (TMPDIR)."""

@@ -1,4 +1,4 @@
-"""Which examples are held out: those of equal inputs are never on both sides."""
+"""Which examples are held out: whole groups, such as those of equal inputs."""
 
 import hashlib
 from collections import Counter

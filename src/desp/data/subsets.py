@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.errors import DataError
+from desp.sets import prefix_mask
 
 SET_SIZE = 5
 MIN_INLIERS = 3
@@ -158,7 +159,7 @@ def draw_sets(pool: ItemPool, count: int, generator: torch.Generator) -> DrawnSe
     inside = _distinct(have, SET_SIZE, generator)
     outside = have.unsqueeze(1) + _distinct(len(pool) - have, SET_SIZE - MIN_INLIERS, generator)
     places = torch.cat([outside, outside.new_zeros(count, MIN_INLIERS)], dim=1)
-    is_outlier = torch.arange(SET_SIZE, device=device) < outliers.unsqueeze(1)
+    is_outlier = prefix_mask(outliers, SET_SIZE)
     items = pool.order[pair.unsqueeze(1), torch.where(is_outlier, places, inside)]
     shuffled = torch.rand(count, SET_SIZE, generator=generator, device=device).argsort(dim=1)
     return DrawnSets(items.gather(1, shuffled), ~is_outlier.gather(1, shuffled))

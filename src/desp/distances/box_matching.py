@@ -16,7 +16,7 @@ def match_boxes(
     Boxes without area, as those of absent rows, and with NaN overlap with nothing and match none.
 
     Returns:
-        For each of `boxes` its place among the others, and whether it has one.
+        For each of `boxes` the index of its match in `others`, and whether it is matched.
     """
     overlaps = box_iou(boxes, others)
     gains = overlaps.masked_fill(overlaps < iou, 0.0)

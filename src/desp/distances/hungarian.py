@@ -15,7 +15,7 @@ from torch import Tensor
 
 from desp.distances.pairwise import check_same_batch, huber_pairs
 from desp.errors import DataError
-from desp.sets import SetBatch
+from desp.sets import SetBatch, prefix_mask
 
 Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
@@ -70,7 +70,7 @@ def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False)
     size = max(a.max_size, b.max_size)
     pairs = huber_pairs(_pad(a.packed().elements, size), _pad(b.packed().elements, size))
     counts = torch.maximum(a.sizes, b.sizes)
-    used = torch.arange(size, device=pairs.device) < counts.unsqueeze(1)
+    used = prefix_mask(counts, size)
     # Padding rows of both sets match each other at cost 0 and are never matched with elements.
     mixed = used.unsqueeze(2) != used.unsqueeze(1)
     forbidden = pairs.detach().amax() * (size + 1) + 1 if pairs.numel() else 0.0

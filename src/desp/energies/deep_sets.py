@@ -39,7 +39,7 @@ class DeepSetsEnergy(SetEnergy):
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
         """The code, the first layer's share of it, the quadratic form that ends the energy, pooling weights.
 
-        With v the last hidden features, the energy is |v M + m|^2 for M = W L, m = b L, where W and b are the
+        With v the last hidden features, the energy is |v M + m|^2 for M = W^T L, m = b L, where W and b are the
         last layer's weight and bias: its gradient in v takes a single product, with 2 M M^T.
         """
         last, lower = self.set_mlp.linears[-1], self.lower.tril()

@@ -35,7 +35,7 @@ class SetEncoderEnergy(SetEnergy):
         return self.set_encoder(encoded) if self.shared else encoded
 
     def code_features(self, code_shape: tuple[int, ...]) -> int:
-        """That of the latent space."""
+        """The dimension of the latent space."""
         del code_shape
         return self.latent
 

@@ -16,7 +16,7 @@ from desp.errors import TrainingError
 from desp.features.augmentation import FaceAugmentation
 from desp.features.settings import FeatureSettings
 from desp.nn import resnet
-from desp.randomness import derive_seed, make_generator
+from desp.randomness import make_generator, seeded_weights
 from desp.training.checkpoints import Checkpoint, CheckpointStore, flatten_optimizer, restore_optimizer
 
 CHECKPOINT_SECONDS = 20.0
@@ -86,8 +86,7 @@ def train_classifier(
     """
     store = CheckpointStore(folder)
     store.sweep()
-    with torch.random.fork_rng(devices=[]):  # layers draw their initial weights from torch's global generator
-        torch.manual_seed(derive_seed(settings.seed, "celeba weights"))
+    with seeded_weights(settings.seed, "celeba weights"):
         model = AttributeClassifier(attributes.shape[1])
     model.to(images.device)
     optimizer = torch.optim.SGD(

@@ -25,7 +25,7 @@ DENOISED_AT_ONCE = 512
 class BoxDenoiser(Diffusion):
     """A denoiser whose boxes read the image's features inside and around themselves.
 
-    One vector says little of where things are to a pixel; what is read at a noisy box says how to move it. The
+    A single code vector does not localise to the pixel; what is read at a noisy box says how to move it. The
     energy is the error of denoising, summed over noise levels.
 
     Raises:

@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.energies import Prepared, SetEnergy, SetField
 from desp.errors import SettingsError
 from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
-from desp.nn import SIGMA_FEATURES, CardinalityHead, ElementNetwork, SetNetwork, prefix_mask
+from desp.nn import SIGMA_FEATURES, CardinalityHead, ElementNetwork, SetNetwork
 from desp.samplers import (
     CHAINS_AT_ONCE,
     ChainEngine,
@@ -24,7 +24,7 @@ from desp.samplers import (
     value_and_grad_of,
 )
 from desp.samplers.diffusion import add_noise, noise_mask, to_symmetric
-from desp.sets import presence_mask
+from desp.sets import prefix_mask, presence_mask
 from desp.settings import (
     DenoiserSettings,
     DiffusionSettings,

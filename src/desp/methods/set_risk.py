@@ -7,9 +7,9 @@ from torch import Tensor
 from desp.distances import SET_DISTANCES, aligned_distance, chamfer_of_equal_sizes
 from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
-from desp.nn import CardinalityHead, prefix_mask
+from desp.nn import CardinalityHead
 from desp.samplers import ChainInfo, Record, UnrolledDescent
-from desp.sets import presence_mask
+from desp.sets import prefix_mask, presence_mask
 from desp.settings import DescentSettings, SamplerSettings, SetRiskSettings
 from desp.settings.base import require_variant
 

@@ -67,7 +67,7 @@ class Tagger(LabelMethod):
         self.layers = EquivariantLayers(parts.code_shape[-1], settings.hidden, settings.layers)
 
     def logits(self, code: Float[Tensor, "b n h"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
-        """Of the higher label, for each element."""
+        """The logit of the higher label, for each element."""
         logits: Tensor = self.layers(code, mask)
         return logits
 

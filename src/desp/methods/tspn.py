@@ -7,9 +7,9 @@ from torch import Tensor
 from desp.distances import chamfer_of_equal_sizes
 from desp.errors import SettingsError
 from desp.methods.base import Method, MethodParts
-from desp.nn import CardinalityHead, TransformerDecoder, prefix_mask
+from desp.nn import CardinalityHead, TransformerDecoder
 from desp.samplers import ChainInfo, Record
-from desp.sets import presence_mask
+from desp.sets import prefix_mask, presence_mask
 from desp.settings import SamplerSettings, TSPNSettings
 
 

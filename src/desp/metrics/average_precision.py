@@ -13,15 +13,12 @@ from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
 from desp.boxes import box_iou
+from desp.data.clevr_boxes import POSITION_SCALE, STATE_CATEGORIES, STATE_FEATURES
 from desp.errors import DataError, SettingsError
 from desp.metrics.base import Metric
 
 IOUS = (0.5, 0.6, 0.7, 0.8, 0.9)
 STATE_DISTANCES = (math.inf, 1.0, 0.5, 0.25, 0.125)
-# A state is x, y, z, divided by this, and one-hot groups: material, colour, shape, size.
-SCENE_UNITS = 3.0
-ATTRIBUTES = ((3, 5), (5, 13), (13, 16), (16, 18))
-STATE_FEATURES = 18
 TIE_ORDERS = 10
 
 AP_METRICS = tuple(
@@ -188,9 +185,9 @@ def by_name(metrics: Iterable[Metric], values: Mapping[float, float]) -> dict[st
 
 def _state_quality(states: Tensor, truth: Tensor) -> Tensor:
     """Minus the distance in scene units where all attributes are equal, else minus infinity (m n t)."""
-    offsets = SCENE_UNITS * (states[..., :3].unsqueeze(2) - truth[..., :3].unsqueeze(1))
+    offsets = POSITION_SCALE * (states[..., :3].unsqueeze(2) - truth[..., :3].unsqueeze(1))
     equal = ~torch.isnan(states).any(dim=-1).unsqueeze(2)
-    for first, behind in ATTRIBUTES:
+    for first, behind in STATE_CATEGORIES:
         kinds, wanted = (values[..., first:behind].argmax(dim=-1) for values in (states, truth))
         equal = equal & (kinds.unsqueeze(2) == wanted.unsqueeze(1))
     return torch.where(equal, -offsets.square().sum(dim=-1).sqrt(), -math.inf)

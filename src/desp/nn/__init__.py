@@ -1,7 +1,6 @@
 """Building blocks: MLPs, poolings, set networks, encoders."""
 
 from desp.nn.cardinality import CardinalityHead as CardinalityHead
-from desp.nn.cardinality import prefix_mask as prefix_mask
 from desp.nn.encoders import InputScaling as InputScaling
 from desp.nn.encoders import SetEncoder as SetEncoder
 from desp.nn.encoders import SetScaling as SetScaling

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from desp.nn.mlp import MLP
@@ -40,8 +40,3 @@ class CardinalityHead(nn.Module):
     def mode(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"]:
         """The most probable cardinality for each input; of equal ones the smallest."""
         return self(code).argmax(dim=-1)
-
-
-def prefix_mask(sizes: Int[Tensor, " b"], max_size: int) -> Bool[Tensor, "b n"]:
-    """The presence of sets whose elements are their first rows."""
-    return torch.arange(max_size, device=sizes.device) < sizes.unsqueeze(1)

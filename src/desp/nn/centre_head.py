@@ -9,21 +9,21 @@ from desp.constants import constant
 from desp.nn.pyramid import split_levels
 
 # The standard deviation of a peak is this share of the size of its box, and at least so many cells.
-PEAK_SHARE, NARROWEST = 1 / 6, 0.7
-# Exponents of CenterNet's focal loss: how much less places count that are sure, or near a centre.
-FOCUS, NEARNESS = 2, 4
-# A place and those around it: where the box of a centre is learned.
+PEAK_SIGMA_FRACTION, MIN_SIGMA_CELLS = 1 / 6, 0.7
+# Exponents of CenterNet's focal loss: how much less locations count that are sure, or near a centre.
+FOCAL_ALPHA, FOCAL_BETA = 2, 4
+# A location and those around it: where the box of a centre is learned.
 AROUND = tuple((column, row) for row in (-1, 0, 1) for column in (-1, 0, 1))
 BOX_WEIGHT = 2.0
-# The logit of a hundredth: how many places are centres before anything is learned.
-RARE = -4.6
+# The logit of a hundredth: how many locations are centres before anything is learned.
+PRIOR_LOGIT = -4.6
 
 
 class CentreHead(nn.Module):
     """A detector's head on the finest level of a pyramid.
 
     Args:
-        features: of one place.
+        features: of one location.
         hidden: width of its hidden layers.
         shapes: rows and columns of the pyramid's levels.
     """
@@ -32,10 +32,10 @@ class CentreHead(nn.Module):
         super().__init__()
         self.shapes = shapes
         self.heat, self.geometry = _layers(features, hidden, 1), _layers(features, hidden, 4)
-        nn.init.constant_(self.heat[-1].bias, RARE)  # type: ignore[arg-type]
+        nn.init.constant_(self.heat[-1].bias, PRIOR_LOGIT)  # type: ignore[arg-type]
 
     def loss(
-        self, code: Float[Tensor, "b places c"], boxes: Float[Tensor, "b n 4"], mask: Bool[Tensor, "b n"]
+        self, code: Float[Tensor, "b locations c"], boxes: Float[Tensor, "b n 4"], mask: Bool[Tensor, "b n"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Focal loss of the heat map, mean over boxes, and the weighted error of boxes near their centres.
 
@@ -52,7 +52,7 @@ class CentreHead(nn.Module):
         return focal, BOX_WEIGHT * self._box_error(geometry, cells, nearness)
 
     def peaks(
-        self, code: Float[Tensor, "b places c"], count: int
+        self, code: Float[Tensor, "b locations c"], count: int
     ) -> tuple[Float[Tensor, "b n 4"], Float[Tensor, "b n"]]:
         """The boxes at the `count` highest peaks, normalised, and the peaks' values, from 0 to 1."""
         heat, geometry = self._maps(code)
@@ -60,14 +60,14 @@ class CentreHead(nn.Module):
         # Of logits: a sigmoid makes high ones equal, and equal neighbours would all be peaks.
         grid = heat.unflatten(1, (1, rows, columns))
         peak = grid == F.max_pool2d(grid, 3, stride=1, padding=1)
-        highest, places = grid.masked_fill(~peak, -torch.inf).flatten(1).topk(count, dim=1)
-        found = geometry.gather(1, places.unsqueeze(-1).expand(-1, -1, 4))
-        centres = self._column_row(places) + 0.5 + found[..., :2]
+        highest, locations = grid.masked_fill(~peak, -torch.inf).flatten(1).topk(count, dim=1)
+        found = geometry.gather(1, locations.unsqueeze(-1).expand(-1, -1, 4))
+        centres = self._column_row(locations) + 0.5 + found[..., :2]
         cells = torch.cat([centres, found[..., 2:].exp()], dim=-1)
         return cells / self._grid_size(cells), highest.sigmoid()
 
-    def _maps(self, code: Tensor) -> tuple[Float[Tensor, "b places"], Float[Tensor, "b places 4"]]:
-        """Logits of the heat map, and offset and logarithmic size, at all places."""
+    def _maps(self, code: Tensor) -> tuple[Float[Tensor, "b locations"], Float[Tensor, "b locations 4"]]:
+        """Logits of the heat map, and offset and logarithmic size, at all locations."""
         finest = split_levels(code, self.shapes)[0].permute(0, 3, 1, 2)
         return self.heat(finest).flatten(1), self.geometry(finest).flatten(2).transpose(1, 2)
 
@@ -75,51 +75,51 @@ class CentreHead(nn.Module):
         rows, columns = self.shapes[0]
         return constant((columns, rows, columns, rows), like.device, like.dtype)
 
-    def _places(self, cells: Float[Tensor, "b n 4"]) -> Int[Tensor, "b n"]:
-        """The place of each centre."""
+    def _locations(self, cells: Float[Tensor, "b n 4"]) -> Int[Tensor, "b n"]:
+        """The location of each centre."""
         rows, columns = self.shapes[0]
         column, row = (
             cells[..., axis].floor().clamp(0, end - 1).long() for axis, end in ((0, columns), (1, rows))
         )
         return row * columns + column
 
-    def _column_row(self, places: Int[Tensor, "*b"]) -> Int[Tensor, "*b 2"]:
+    def _column_row(self, locations: Int[Tensor, "*b"]) -> Int[Tensor, "*b 2"]:
         columns = self.shapes[0][1]
-        return torch.stack([places % columns, places // columns], dim=-1)
+        return torch.stack([locations % columns, locations // columns], dim=-1)
 
-    def _nearness(self, cells: Float[Tensor, "b n 4"]) -> Float[Tensor, "b n places"]:
-        """How near each place is to the place of each centre, from 0 to 1."""
+    def _nearness(self, cells: Float[Tensor, "b n 4"]) -> Float[Tensor, "b n locations"]:
+        """How near each location is to the location of each centre, from 0 to 1."""
         rows, columns = self.shapes[0]
         grid = self._column_row(torch.arange(rows * columns, device=cells.device))
-        width = (cells[..., 2:] * PEAK_SHARE).clamp(min=NARROWEST).unsqueeze(2)
-        centres = self._column_row(self._places(cells)).unsqueeze(2)
+        width = (cells[..., 2:] * PEAK_SIGMA_FRACTION).clamp(min=MIN_SIGMA_CELLS).unsqueeze(2)
+        centres = self._column_row(self._locations(cells)).unsqueeze(2)
         return (((grid - centres) / width).square().sum(dim=-1) / -2).exp()
 
     def _box_error(
         self,
-        geometry: Float[Tensor, "b places 4"],
+        geometry: Float[Tensor, "b locations 4"],
         cells: Float[Tensor, "b n 4"],
-        nearness: Float[Tensor, "b n places"],
+        nearness: Float[Tensor, "b n locations"],
     ) -> Float[Tensor, ""]:
-        """The error of boxes at the places around their centres, but where another box is nearer.
+        """The error of boxes at the locations around their centres, but where another box is nearer.
 
-        A peak that is one place off finds the same box then, and nine places learn from each. Errors of centres
-        are relative to half the size of their box, and those of sizes of their logarithm: both cost IoU.
+        A peak that is one location off finds the same box then, and nine locations learn from each. Errors of
+        centres are relative to half the size of their box, and those of sizes of their logarithm: both cost IoU.
         """
-        places = self._around(cells)  # (B, N, 9)
-        own, nearest = nearness.gather(2, places), nearness.amax(dim=1).gather(1, places.flatten(1))
+        locations = self._around(cells)  # (B, N, 9)
+        own, nearest = nearness.gather(2, locations), nearness.amax(dim=1).gather(1, locations.flatten(1))
         counts = (own > 0) & (own >= nearest.view_as(own))
-        found = geometry.gather(1, places.flatten(1).unsqueeze(-1).expand(-1, -1, 4)).view(*places.shape, 4)
+        found = geometry.gather(1, locations.flatten(1).unsqueeze(-1).expand(-1, -1, 4)).view(*locations.shape, 4)
         target = cells.unsqueeze(2)
-        offsets = (found[..., :2] - (target[..., :2] - self._column_row(places) - 0.5)).abs()
+        offsets = (found[..., :2] - (target[..., :2] - self._column_row(locations) - 0.5)).abs()
         logarithms = (found[..., 2:] - target[..., 2:].clamp(min=1e-3).log()).abs()
         errors = (2 * offsets / target[..., 2:].clamp(min=1) + logarithms).sum(dim=-1)
         return torch.where(counts, errors, 0.0).sum() / counts.sum().clamp(min=1)
 
     def _around(self, cells: Float[Tensor, "b n 4"]) -> Int[Tensor, "b n 9"]:
-        """The places of centres and those around them; at a border, the nearest inside."""
+        """The locations of centres and those around them; at a border, the nearest inside."""
         rows, columns = self.shapes[0]
-        centres = self._column_row(self._places(cells))
+        centres = self._column_row(self._locations(cells))
         around = [
             (centres[..., 1] + row).clamp(0, rows - 1) * columns + (centres[..., 0] + column).clamp(0, columns - 1)
             for column, row in AROUND
@@ -128,12 +128,12 @@ class CentreHead(nn.Module):
 
 
 def focal_loss(
-    logits: Float[Tensor, "b places"], centre: Float[Tensor, "b places"], near: Float[Tensor, "b places"]
+    logits: Float[Tensor, "b locations"], centre: Float[Tensor, "b locations"], near: Float[Tensor, "b locations"]
 ) -> Float[Tensor, ""]:
-    """The sum over places; those near a centre count less as background."""
+    """The sum over locations; those near a centre count less as background."""
     probability = logits.sigmoid()
-    found = centre * (1 - probability) ** FOCUS * F.logsigmoid(logits)
-    background = (1 - centre) * (1 - near) ** NEARNESS * probability**FOCUS * F.logsigmoid(-logits)
+    found = centre * (1 - probability) ** FOCAL_ALPHA * F.logsigmoid(logits)
+    background = (1 - centre) * (1 - near) ** FOCAL_BETA * probability**FOCAL_ALPHA * F.logsigmoid(-logits)
     return -(found + background).sum()
 
 

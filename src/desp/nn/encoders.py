@@ -89,7 +89,7 @@ class SetEncoder(nn.Module):
         return pooled / divisor, pull
 
 
-class _PresenceSetEncoder(nn.Module):
+class _MaskedSetEncoder(nn.Module):
     """h(x) for inputs that are sets themselves, given as (B, N, D + 1) with presence as last feature."""
 
     def __init__(self, settings: SetEncoderEnergySettings, features: int) -> None:
@@ -122,7 +122,7 @@ class _PooledSetEncoder(nn.Module):
         """Encode sets (B, N, D + 1) with presence as last feature; absent elements do not count."""
         elements, presence = x[..., :-1], presence_mask(x).unsqueeze(-1)
         values = self.of_elements(with_fourier_features(elements, self.frequencies))
-        # By the same number for all sets: how many elements there are shall be seen.
+        # Divided by the constant N, not by each set's size, so that the code keeps the cardinality.
         pooled = torch.where(presence, values, 0.0).sum(dim=1) / self.size
         if self.with_maximum:
             present = values.masked_fill(~presence, -torch.inf)
@@ -131,7 +131,7 @@ class _PooledSetEncoder(nn.Module):
         return self.of_set(pooled)
 
 
-FAR = 10.0
+FAR_STANDARD_DEVIATIONS = 10.0
 """Inputs of more standard deviations than this are unlike those of training."""
 FARTHEST = 1000.0
 """What is beyond, in standard deviations, is taken as this: a number of 1e30 would give NaN."""
@@ -166,13 +166,13 @@ class InputScaling(nn.Module):
         return scaled * x[..., -1:] if self.masked else scaled
 
     def far(self, x: Float[Tensor, "b *shape"]) -> Bool[Tensor, "b *shape"]:
-        """Which numbers of inputs lie more than `FAR` standard deviations from the mean of the training inputs.
+        """Which numbers of inputs lie more than `FAR_STANDARD_DEVIATIONS` from the mean of the training inputs.
 
         The 1 of a column that is 0 or 1 is not far, however seldom it was.
         """
         seldom = torch.isclose(self.deviation.square(), self.mean * (1 - self.mean), rtol=0.01, atol=0.0)
         expected = seldom & ((x == 0) | (x == 1))
-        return ((x - self.mean).abs() > FAR * self.deviation) & ~expected
+        return ((x - self.mean).abs() > FAR_STANDARD_DEVIATIONS * self.deviation) & ~expected
 
 
 class SetScaling(InputScaling):
@@ -331,7 +331,7 @@ def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int,
     """Sets through FSPool."""
     channels, as_feature = input_shape[1], settings.presence_as_feature
     of_sets = SetEncoderEnergySettings(hidden=settings.hidden, latent=settings.out, divide_by_size=as_feature)
-    encoder = SetEncoder(of_sets, channels) if as_feature else _PresenceSetEncoder(of_sets, channels - 1)
+    encoder = SetEncoder(of_sets, channels) if as_feature else _MaskedSetEncoder(of_sets, channels - 1)
     return _finished(settings, InputScaling((channels,), masked=as_feature), encoder)
 
 

@@ -76,7 +76,7 @@ class Job:
             SettingsError: data cannot be generated.
         """
         settings = get_recipe(self.recipe).build()
-        task = settings.task.generated() if self.generated else settings.task
+        task = settings.task.on_synthetic_data() if self.generated else settings.task
         if task is None:
             raise SettingsError(
                 f"--generated: '{self.recipe}' has no choice of data that are read or generated. Leave it out."

@@ -18,7 +18,7 @@ from desp.data.shape import DataShape
 from desp.errors import RunError
 from desp.locks import LOCK
 from desp.predictor.saving import predictor_files
-from desp.settings import GivenSettings, RunSettings, TrainingSettings, saved_run
+from desp.settings import InMemorySettings, RunSettings, TrainingSettings, saved_run
 from desp.storage import Write, json_bytes, read_object, with_content, write_together
 from desp.training import TrainingOutcome
 
@@ -61,7 +61,7 @@ def begin_run(
         return
     shape = predictor.shape
     shown = held_out or collate(list(islice(dataset_items(dataset), SHOWN)), shape.max_size, shape.features)
-    task = GivenSettings(held_out=held_out is not None)
+    task = InMemorySettings(held_out=held_out is not None)
     settings = RunSettings(
         "custom",
         task,
@@ -73,7 +73,7 @@ def begin_run(
         predictor.matmul_precision or "highest",
     )
     arrays = _arrays(shown, shape)
-    kept = task.inside(folder).path
+    kept = task.in_run_folder(folder).path
     files: dict[Path, Write] = {Path(kept) / f"{name}.npy": _as_file(array) for name, array in arrays.items()}
     files[folder / SETTINGS] = with_content(json_bytes(saved_run(settings, seed, None)))
     write_together(files)
@@ -91,7 +91,7 @@ def _check_own(folder: Path) -> None:
     kind = task.get("kind") if isinstance(task, dict) else None
     if kind is None:
         raise RunError(f"{path} is not that of a run. {ANOTHER_FOLDER}")
-    if kind != GivenSettings.kind:
+    if kind != InMemorySettings.kind:
         raise RunError(
             f"{folder} holds a run of `desp train` (its task is '{kind}'). {ANOTHER_FOLDER} Continue that run "
             "with `desp train --resume`."

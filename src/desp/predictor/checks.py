@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.methods import Method
 from desp.nn import InputScaling, SetScaling
-from desp.nn.encoders import FAR
+from desp.nn.encoders import FAR_STANDARD_DEVIATIONS
 from desp.sets import presence_mask
 from desp.settings import (
     DataDescription,
@@ -33,7 +33,7 @@ FAR_NAMED = 10
 CALLED_WITH = {"augment": ("batch", "generator"), "validation": ("predictor",)}
 """The arguments of functions that `fit` takes."""
 MOST_SETS = 10_000_000
-"""More sets than this fit into no memory when they are predicted in one call."""
+"""Limit on sets predicted in one call, as memory would not hold more."""
 
 
 def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
@@ -55,7 +55,7 @@ def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
         )
 
 
-def check_ways(engine: Any, device: Any, matmul_precision: Any) -> None:
+def check_execution_options(engine: Any, device: Any, matmul_precision: Any) -> None:
     """Check how and where a predictor shall run.
 
     Raises:
@@ -208,7 +208,7 @@ def warn_of_far_inputs(method: Method, x: Tensor, name_of: Callable[[int], str] 
             "may mean nothing. Check their units. %s: %s",
             len(places),
             len(x),
-            FAR,
+            FAR_STANDARD_DEVIATIONS,
             "Counted from 0" if name_of is str else "They are",
             named,
         )

@@ -41,7 +41,7 @@ VALIDATIONS = 10
 def as_dataset(
     inputs: Any, sets: Any, description: DataDescription | None
 ) -> "tuple[Dataset[Any] | Sequence[Any], DataDescription | None]":
-    """What `SetPredictor.fit` is given as a dataset of pairs: that it is already where `sets` is None.
+    """The arguments of `SetPredictor.fit` as a dataset of pairs; `inputs` itself if `sets` is None.
 
     Raises:
         DataError: they are no inputs and sets; see `make_pairs`.
@@ -81,7 +81,7 @@ def energy_validation(
     else their mean; None without any."""
     if examples is None:
         return None
-    score = energy_scores_of if training.looks_at_noise else mean_energy_score
+    score = energy_scores_of if training.needs_score_per_example else mean_energy_score
     return lambda predictor: score(predictor, examples, VALIDATION_SAMPLES, seed)
 
 

@@ -4,6 +4,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from desp import __version__
+from desp.settings import MethodSettings
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
@@ -18,8 +19,7 @@ tags:
 
 # A set predictor
 
-Predicts sets where more than one answer is right: for one input it gives K different sets, each plausible, in the
-proportions of the training data. Saved by desp {version}.
+{predicts} Saved by desp {version}.
 
 ## How to use it
 
@@ -59,6 +59,7 @@ def model_card(predictor: "SetPredictor") -> str:
     """The card of a fitted predictor, as Markdown."""
     shape, method = predictor.shape, predictor.method_settings
     text = _CARD.format(
+        predicts=_what_it_predicts(method),
         version=__version__,
         encoder="" if predictor.input_encoder is None else ", input_encoder=MyEncoder()",
         shapes=_table(_shapes(predictor)),
@@ -67,6 +68,17 @@ def model_card(predictor: "SetPredictor") -> str:
         energy=_about_energies(method.has_energy, method.predicts_cardinality),
     )
     return text + _last_line(text)
+
+
+def _what_it_predicts(method: MethodSettings) -> str:
+    if method.deterministic:
+        return "Predicts one set for each input: its method is deterministic."
+    if not method.samples_follow_data:
+        return "Predicts K sets for each input, which need not be as different as those of the training data."
+    return (
+        "Predicts sets where more than one answer is right: for one input it gives K sets, in the proportions of\n"
+        "the training data."
+    )
 
 
 def is_edited(card: str) -> bool:

@@ -8,7 +8,7 @@ from desp.errors import SettingsError
 NAMES = ("method", "representation", "input_encoder", "engine", "device", "matmul_precision")
 
 
-class Parameters:
+class ParametersMixin:
     """`get_params` and `set_params`; those of settings are named by a path, as ``method__sampler__steps``."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from desp.data.shape import DataShape
 from desp.distances import chamfer
 from desp.predictor.modes import Mode, group_modes
 from desp.sets import SetBatch
-from desp.settings import Distance
+from desp.settings import Distance, MethodSettings
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Prediction:
         has_energy: whether the method has an energy at all.
         presence: K tensors (n_k,), the presence of each element as it was sampled: the confidence of a detector. 1
             where the cardinality is predicted first; nothing where sets are padded without presence.
-        span: of each feature, by which distances of sets are in scaled units; nothing: they are in the sets' own,
-            as those of boxes, whose corners have none.
+        span: scale of each feature; medoid distances divide by it. Empty: unscaled (boxes, as their scaling is of
+            centre and size).
         aligned: whether element i of all sets belongs to element i of the input.
     """
 
@@ -77,10 +77,11 @@ class Prediction:
         return [index for index, size in enumerate(sizes) if size == usual]
 
     @property
-    def best(self) -> Tensor:
+    def lowest_energy(self) -> Tensor:
         """The set of lowest energy; among those of the most frequent cardinality where others do not compare.
 
-        Without energies it is the first of them, which is as good as any.
+        Without energies it is the first of them, which is as good as any. `predict(best=True)` gives another set:
+        the medoid, or of boxes those that most samples agree on.
         """
         candidates = list(range(len(self.sets)))
         if not self.comparable_across_cardinalities:
@@ -102,9 +103,8 @@ def split_predictions(
     sets: SetBatch,
     presence: Float[Tensor, "b_k n"] | None,
     energies: Float[Tensor, "b k"],
-    comparable_across_cardinalities: bool,
-    has_energy: bool,
-    shape: DataShape | None = None,
+    method: MethodSettings,
+    shape: DataShape,
 ) -> list[Prediction]:
     """The predictions of B inputs, from the K sets of the first input, those of the second, and so on.
 
@@ -112,16 +112,16 @@ def split_predictions(
         sets: B times K of them.
         presence: of all their rows, as it was sampled; None where there is none.
         energies: of the sets.
-        comparable_across_cardinalities, has_energy: as in `Prediction`.
-        shape: of the data, for what `Prediction` knows of them.
+        method: what predicted them.
+        shape: of the data.
     """
-    span, aligned = ((), False) if shape is None else (_span(shape), shape.aligned)
+    comparable, span = shape.aligned or not method.predicts_cardinality, _span(shape)
     ragged = sets.to_ragged()
     rows = [] if presence is None else [row[mask] for row, mask in zip(presence, sets.mask, strict=True)]
     samples = energies.shape[1]
     owns = [slice(first, first + samples) for first in range(0, len(ragged), samples)]
     return [
-        Prediction(ragged[own], energy, comparable_across_cardinalities, has_energy, rows[own], span, aligned)
+        Prediction(ragged[own], energy, comparable, method.has_energy, rows[own], span, shape.aligned)
         for own, energy in zip(owns, energies, strict=True)
     ]
 

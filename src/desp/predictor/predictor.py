@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from desp.capture import CapturedModule
+from desp.capture import CapturedFunction
 from desp.categories import argmax_one_hot
 from desp.data.base import Augmentation, Batch, as_input, to_float
 from desp.data.shape import DataShape
@@ -17,12 +17,12 @@ from desp.methods import Method, build_method
 from desp.methods.base import evaluating
 from desp.precision import matmul_precision
 from desp.predictor.checks import (
+    check_execution_options,
     check_fit,
     check_parts,
     check_sampler,
     check_samples,
     check_validation,
-    check_ways,
     warn_of_far_inputs,
 )
 from desp.predictor.fitting import (
@@ -33,13 +33,13 @@ from desp.predictor.fitting import (
     training_for,
     validation_batch,
 )
-from desp.predictor.parameters import Parameters
+from desp.predictor.parameters import ParametersMixin
 from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import Prediction, split_predictions
-from desp.predictor.saving import Saved
-from desp.predictor.scored import Scored
+from desp.predictor.saving import HubMixin
+from desp.predictor.scored import ScoringMixin
 from desp.predictor.shape import batch_of_inputs, inspect_dataset
-from desp.randomness import check_seed, derive_seed, make_generator
+from desp.randomness import check_seed, make_generator, seeded_weights
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import Padding, SetBatch, presence_mask
 from desp.settings import (
@@ -57,7 +57,7 @@ from desp.settings.own_data import is_own_data_method, own_data_method, own_data
 from desp.training import TrainingCallback, TrainingOutcome
 
 
-class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-prediction"]):
+class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp", tags=["set-prediction"]):
     """Fits itself to (input, set) pairs and predicts K sets for new inputs.
 
     Args:
@@ -84,7 +84,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         by_default = own_data_representation if is_own_data_method(method) else RepresentationSettings
         representation = representation or by_default()
         check_parts(method, representation, input_encoder)
-        check_ways(engine, device, matmul_precision)
+        check_execution_options(engine, device, matmul_precision)
         self.method_settings, self.representation = method, representation
         self.engine, self.device_choice = engine, device
         self.matmul_precision: MatmulPrecision | None = matmul_precision
@@ -118,14 +118,12 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
 
         `input_statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
         """
-        # Layers draw their initial weights from torch's global generator; it is put back afterwards.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(seed, "weights"))
+        with seeded_weights(seed, "weights"):
             parts = self.method_settings, shape, Padding(self.representation), self.input_encoder, self.engine
             self._method = build_method(*parts, input_statistics)
         self._method.eval()
         captures = self._method.capturable and self.engine in ("auto", "graph")
-        self._encode = CapturedModule(self._method.encode, self._method, captures=captures)
+        self._encode = CapturedFunction(self._method.encode, self._method, captures=captures)
 
     # -- units -------------------------------------------------------------------------------------------
 
@@ -171,11 +169,11 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         resume: bool = False,
         callback: TrainingCallback | None = None,
     ) -> TrainingOutcome:
-        """Fit to ``(inputs, sets)``, or to a torch dataset, or a list, of (input, set) pairs; then come settings.
+        """Fit to ``(inputs, sets)``, or to one dataset of pairs. The next positional argument is `training`.
 
         Args:
             inputs: numbers, vectors, images, sets, or what `input_encoder` takes: an array (M, ...), a list, a
-                data frame; or the dataset, map-style or iterable.
+                data frame; or a torch dataset (map-style or iterable) or a list of (input, set) pairs.
             sets: M sets (n, D), as arrays or lists; or a data frame with one row per element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on; for the default method as in `custom`.
@@ -186,7 +184,7 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
             seed: of weights, noise and the order of data.
-            folder: empty, or of a `fit`; becomes a run folder, for every command where `input_encoder` is None.
+            folder: empty, or of an earlier `fit` to resume. `desp` commands can use it if `input_encoder` is None.
             resume: continue from the newest checkpoint in `folder`.
             callback: a `TrainingCallback`, called at each event of training.
 
@@ -245,9 +243,9 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
 
         Args:
             x: a batch of inputs (B, ...).
-            samples: K; by default 1, and to pick the best 10, or 1 for methods that give one answer.
+            samples: K. Default: 1; with best=True 10 (1 for deterministic methods).
             best: keep one set for each input: of boxes those that most samples agree on, with the share of samples
-                as their presence (see `best_boxes`), else the medoid (see `Prediction.medoid`).
+                as their presence (see `best_boxes`), else the medoid (`Prediction.medoid`, not `lowest_energy`).
             seed: the same seed gives the same sets.
             sampler: sampler settings to use instead of the method's own.
             name_of: names an input by its number, in warnings.
@@ -264,13 +262,9 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
         returned = self.unpad_sets(values)
-        # Decided categories are other numbers than those that were sampled.
-        scored = self.pad_sets(returned) if self.shape.description.categories else values
-        energies = self.raw_energy(code, scored, samples).cpu().view(-1, samples)
+        energies = self.predicted_energy(code, returned, values, samples).cpu().view(-1, samples)
         sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
-        comparable = given is not None or not self.method_settings.predicts_cardinality
-        has_energy = self.method_settings.has_energy
-        found = split_predictions(returned.to("cpu"), sampled, energies, comparable, has_energy, self.shape)
+        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape)
         if not best:
             return found
         return [best_prediction(item, self.shape.description, self.shape.max_size) for item in found]
@@ -329,3 +323,8 @@ class SetPredictor(Saved, Scored, Parameters, library_name="desp", tags=["set-pr
         """The energy (B K,) of K raw padded sets (B K, N, C) for each code; NaN for a method that has none."""
         with self.predicting():
             return self.method.energies(code, values, samples)
+
+    def predicted_energy(self, code: Tensor, sets: SetBatch, raw: Tensor, samples: int) -> Tensor:
+        """The energies (B K,) that predictions have: of raw padded sets, or where there are categories of the sets
+        made from them, as decided categories are other numbers than those that were sampled."""
+        return self.raw_energy(code, self.pad_sets(sets) if self.shape.description.categories else raw, samples)

@@ -42,8 +42,8 @@ OWN_OPTIONS = ("input_encoder", "engine", "device", "matmul_precision")
 HUB_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 
 
-class Saved(ModelHubMixin):
-    """Saved to a folder, and loaded from it or from the hub."""
+class HubMixin(ModelHubMixin):
+    """Saves a predictor to a folder, and loads it from there or from the hub."""
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Write settings, shapes and weights into a folder; what it holds is replaced as a whole, or not at all.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
 
 
-class Scored:
+class ScoringMixin:
     """What a `SetPredictor` says of sets that are given to it."""
 
     @torch.no_grad()

@@ -21,12 +21,17 @@ VALIDATION_SAMPLES = 2
 """Predictions for each input of a validation; the expected energy score does not depend on it."""
 
 
-def distance_between(predictor: "SetPredictor") -> Callable[[Tensor, Tensor], Tensor]:
+def distance_function(predictor: "SetPredictor") -> Callable[[Tensor, Tensor], Tensor]:
     """The distance (B,) of padded sets (B, N, C): Chamfer's, or, where outputs are aligned with inputs, between
     elements i of both sets."""
     if predictor.shape.description.aligned:
-        return lambda a, b: aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
+        return aligned_padded_distance
     return chamfer
+
+
+def aligned_padded_distance(a: Tensor, b: Tensor) -> Tensor:
+    """The distance (B,) between elements i of sets (B, N, C) that are padded with presence, that of `b`."""
+    return aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
 
 
 def distances_among(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -40,7 +45,7 @@ def distances_among(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) 
     return distances
 
 
-def distances_to_truth(predictor: "SetPredictor", raw: Tensor, truth: SetBatch, samples: int) -> Tensor:
+def pairwise_distances_with_truth(predictor: "SetPredictor", raw: Tensor, truth: SetBatch, samples: int) -> Tensor:
     """Distances (T, K + 1, K + 1) among the true set of each of T inputs, the first, and K predictions.
 
     Args:
@@ -54,7 +59,7 @@ def distances_to_truth(predictor: "SetPredictor", raw: Tensor, truth: SetBatch, 
     padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)
     own = predictor.pad_sets(padded.to(predictor.device))
     together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
-    return distances_among(together, distance_between(predictor))
+    return distances_among(together, distance_function(predictor))
 
 
 def energy_scores(distances: Tensor) -> Tensor:
@@ -65,7 +70,7 @@ def energy_scores(distances: Tensor) -> Tensor:
     lowest expectation; the root of Chamfer's distance, which is used here, comes near to that type.
 
     Args:
-        distances: (T, K + 1, K + 1), from `distances_to_truth`.
+        distances: (T, K + 1, K + 1), from `pairwise_distances_with_truth`.
 
     Raises:
         SettingsError: less than two predictions an input.
@@ -94,4 +99,4 @@ def energy_scores_of(predictor: "SetPredictor", examples: Batch, samples: int, s
     generator = make_generator(seed, "score", device=predictor.device)
     given = predictor.given_presence(x)
     raw, _ = predictor.sample(predictor.encode(x), generator, presence=given, samples=samples)
-    return energy_scores(distances_to_truth(predictor, raw, examples.sets, samples))
+    return energy_scores(pairwise_distances_with_truth(predictor, raw, examples.sets, samples))

@@ -11,8 +11,8 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
-from desp.data.extremes import Extremes, Ranges, far_findings
 from desp.data.frames import has_names, read_named_inputs
+from desp.data.outliers import Extremes, Ranges, outlier_findings
 from desp.data.shape import DataShape
 from desp.errors import DataError
 from desp.scaling import FeatureScaling, box_centres
@@ -167,7 +167,7 @@ class DatasetSummary:
             raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
         scaling = FeatureScaling.identity(self.features)
         if self.scaling:
-            limits = {item.feature: (item.low, item.high) for item in self.elements.far_values()}
+            limits = {item.feature: (item.low, item.high) for item in self.elements.outliers()}
             low, high = self.ranges.low.tolist(), self.ranges.high.tolist()
             for column, ends in limits.items():
                 low[column], high[column] = ends
@@ -195,7 +195,7 @@ class DatasetSummary:
         """Mean and standard deviation (2, ...) of all inputs."""
         mean = self.total / max(self.count, 1)
         deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
-        if self.inputs is not None and (far := self.inputs.far_values()):
+        if self.inputs is not None and (far := self.inputs.outliers()):
             mean, deviation = (moment.reshape(mean.shape) for moment in self.inputs.moments(far))
         if self.kind == "set":  # presence itself stays 0 or 1
             mean[-1], deviation[-1] = 0.0, 1.0
@@ -205,10 +205,10 @@ class DatasetSummary:
     def findings(self, name_of: Callable[[int], str] = "example {}".format) -> list[str]:
         """What looks like a mistake, a sentence or two each; `name_of` names an example by its number."""
         found = (
-            far_findings(self.elements.far_values(), "feature {} of an element", name_of) if self.scaling else []
+            outlier_findings(self.elements.outliers(), "column {} of an element", name_of) if self.scaling else []
         )
         if self.inputs is not None:
-            found += far_findings(self.inputs.far_values(), "number {} of the input", name_of)
+            found += outlier_findings(self.inputs.outliers(), "column {} of the input", name_of)
         if self.examples > 1 and self.all_equal:
             found.append(f"All {self.examples} examples are equal, so there is nothing to learn but one set.")
         if self.brightest > BRIGHTEST:
@@ -219,7 +219,7 @@ class DatasetSummary:
         for column, (low, high) in enumerate(torch.stack([self.ranges.low, self.ranges.high], dim=1).tolist()):
             if low < high < low + COARSEST * max(abs(low), abs(high)):
                 found.append(
-                    f"Feature {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "
+                    f"Column {column} of elements goes from {low:.10g} to {high:.10g}: so large and alike that "
                     "float32 hardly tells values apart. Subtract a constant first."
                 )
         return found

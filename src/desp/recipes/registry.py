@@ -25,7 +25,7 @@ class Recipe:
         system: name of the method or baseline in tables, such as desp (the paper's name of `contrastive`) or
             denoising (`energy-denoising`).
         scored: the table's number is that of the sampler's ``raw`` output, as in the paper, or of the ``returned``
-            sets that a user gets.
+            sets that are made from it, see `Evaluation`.
         expected: the score to expect, from recorded results of this length; None where there are none.
         minutes: training time, estimated from the time of a step on hardware that does nothing else; an upper
             bound where steps were timed on a shared GPU; None where it was not timed.

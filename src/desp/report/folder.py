@@ -7,7 +7,7 @@ from typing import Any
 
 from desp.errors import DespError, RunError
 from desp.older_results import SET_MNIST, present_ablation, present_evaluation
-from desp.runs.folder import RunFolder, again
+from desp.runs.folder import RunFolder, recovery_hint
 from desp.runs.log import by_step, read_log, validations
 from desp.settings import LangevinSettings, MethodSettings, from_json, migrate_run
 
@@ -121,7 +121,7 @@ def _read_listing(run: RunFolder, path: Path, *keys: str) -> dict[str, Any] | No
     for key in keys:
         items = None if value is None else value.get(key)
         if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
-            raise RunError(f"{path} is damaged: '{key}' must be a list of objects. {again(path)}")
+            raise RunError(f"{path} is damaged: '{key}' must be a list of objects. {recovery_hint(path)}")
     return value
 
 

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from desp.comparison.features import Feature
-from desp.comparison.words import IS, SYSTEMS, share
+from desp.comparison.words import SYSTEMS, VERDICT_WORDS, share, with_interval
 from desp.report.figures.own_sets import layout_note, own_sets_picture
 from desp.report.figures.plots import systems_picture
 from desp.report.folder import RunRecord
@@ -62,14 +62,12 @@ def cases_note(examples: Sequence[dict[str, Any]]) -> str:
     return _CASES if examples and "group" in examples[0] else ""
 
 
-_FIRST = "The first held-out examples, which the model had never seen."
-
-
-def predictions(shown: dict[str, Any]) -> str:
-    """Pictures of examples, and the same as numbers."""
+def predictions(shown: dict[str, Any], *, trained_on: bool = False) -> str:
+    """Pictures of examples, and the same as numbers; `trained_on` if none was held out."""
     features = [Feature.from_json(item) for item in shown["axes"]["features"]]
     examples = shown["examples"]
-    note = f"{cases_note(examples) or _FIRST} {layout_note(features)}"
+    first = "training examples" if trained_on else "held-out examples, which the model had never seen"
+    note = f"{cases_note(examples) or f'The first {first}.'} {layout_note(features)}"
     words = ", ".join(_title(item) for item in examples)
     described = f"True sets beside predicted sets for {len(examples)} inputs: {words}."
     tables = "".join(_numbers(item, features) for item in examples)
@@ -119,14 +117,15 @@ def compared(comparison: dict[str, Any]) -> str:
         "they can be clear where intervals overlap."
     )
     if comparison["one_answer"]:
-        note += " One answer seems to be right for each input, so an MLP with a Hungarian loss is compared too."
+        note += " One answer seems to be right for each input, so an MLP with a Hungarian loss is compared too, "
+        note += "by the distance of its best answer, as it has no spread."
     heads = ["", "energy score", "model minus it", "the model is", "distance of the best answer", "sizes right"]
     rows = [
         [
             name_of(name),
             interval(row["energy_score"], row["energy_score_se"]),
             interval(row["difference"], row["difference_se"]) if "difference" in row else "",
-            IS[row["verdict"]] if "verdict" in row else "",
+            VERDICT_WORDS[row["verdict"]] if "verdict" in row else "",
             interval(row["best_error"], row["best_error_se"]),
             share(row["right_size"]),
         ]
@@ -144,8 +143,8 @@ def name_of(system: str) -> str:
 
 
 def interval(value: float, error: float | None) -> str:
-    """A number with two standard errors."""
-    return short_number(value) if error is None else f"{short_number(value)} ± {2 * error:.1g}"
+    """A number ± two standard errors."""
+    return with_interval(short_number(value), error)
 
 
 # -- features and sizes ------------------------------------------------------------------------------------
@@ -157,9 +156,8 @@ def feature_errors(comparison: dict[str, Any]) -> str:
     systems = comparison["systems"]
     note = (
         "Of the best answer of each system, matched element by element with the true set: the mean absolute error "
-        "in the unit of the feature, or how often a category is wrong. Elements that one of the two sets has too "
-        "many count as wrong sizes, not here. Where several answers are right, an error is no mistake yet: "
-        "compare it with the others."
+        "in the unit of the feature, or how often a category is wrong. Unmatched elements are not counted here, "
+        "but under sizes. Where several answers are right, a large error need not be a mistake."
     )
     rows = [
         [feature.label, *(_error(row["feature_errors"][place], feature) for row in systems.values())]

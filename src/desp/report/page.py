@@ -9,8 +9,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from desp.comparison.words import IS
-from desp.places import whole_path
+from desp.comparison.words import VERDICT_WORDS
+from desp.paths import whole_path
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.numbers import duration, is_number, readable
@@ -105,7 +105,8 @@ def _systems(comparison: dict[str, Any]) -> str:
     for name, system in comparison["systems"].items():
         remark = f"± {2 * system['energy_score_se']:.1g}"
         if "verdict" in system:
-            remark += f", the model is {IS[system['verdict']]}"
+            own = "the model's best answer is" if name == "mlp" else "the model is"  # an MLP has no spread
+            remark += f", {own} {VERDICT_WORDS[system['verdict']]}"
         tiles.append(
             _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "")
         )

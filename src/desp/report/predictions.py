@@ -10,10 +10,10 @@ from desp.report.numbers import is_number, short_number
 from desp.storage import write_bytes
 
 if TYPE_CHECKING:
-    from desp.runs.shown import DrawnInput
+    from desp.runs.shown import PlottedInput
 
 
-def draw_prediction(folder: Path, drawn: "DrawnInput", axes: dict[str, Any]) -> Path:
+def draw_prediction(folder: Path, drawn: "PlottedInput", axes: dict[str, Any]) -> Path:
     """Write a picture of what was predicted for an input, and say where it is.
 
     Boxes over the image of the input, a panel for each set; other sets as the report draws them, the first six.
@@ -31,7 +31,7 @@ def draw_prediction(folder: Path, drawn: "DrawnInput", axes: dict[str, Any]) -> 
     return path
 
 
-def _boxes(drawn: "DrawnInput", axes: dict[str, Any]) -> bytes:
+def _boxes(drawn: "PlottedInput", axes: dict[str, Any]) -> bytes:
     confidence = tuple(drawn.confidence or ())
     pairs = zip(drawn.sets, drawn.energies, strict=True)
     panels = [
@@ -46,7 +46,7 @@ def _title(number: int, of: int, energy: float | None) -> str:
     return ": ".join(parts + ([f"E = {short_number(energy)}"] if is_number(energy) else []))
 
 
-def _points(drawn: "DrawnInput", axes: dict[str, Any]) -> bytes:
+def _points(drawn: "PlottedInput", axes: dict[str, Any]) -> bytes:
     pairs = zip(drawn.sets, drawn.energies, strict=True)
     samples = [{"set": elements, "energy": energy} for elements, energy in pairs]
     example = {"label": str(drawn.label), "truth": [], "samples": samples}

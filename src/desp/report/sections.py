@@ -77,7 +77,7 @@ def _own_data(record: RunRecord) -> list[_Section]:
         return []
     confused = own_data.sizes(comparison)
     return [
-        _Section("compared", "Beside simpler ways", own_data.compared(comparison)),
+        _Section("compared", "Compared with baselines", own_data.compared(comparison)),
         _Section("features", "Error of each feature", own_data.feature_errors(comparison)),
         *([_Section("sizes", "Sizes", confused)] if confused else []),
         *_spread(record),
@@ -88,15 +88,19 @@ def _missing(what: str, file: str) -> str:
     return f'<p class="missing">{escape(what)} Created by <code>{escape(WRITTEN_BY[file])}</code>.</p>'
 
 
-_ONE_ANSWER = (
-    "<p class='note'>One row for each input. One answer is right: the true set on the left. Predictions are "
-    "separate draws from the model; all should look like it."
-)
+_ONE_ANSWER = "One row for each input. One answer is right: the true set on the left."
 _MANY_ANSWERS = (
-    "<p class='note'>One row for each input. More than one answer can be right: the true sets on the "
-    "left are draws from the data, the predictions on the right are separate draws from the model. "
-    "They should look alike as groups, not one by one."
+    "One row for each input. More than one answer can be right: the true sets on the left are draws from the data."
 )
+_SAME = "The method is deterministic: it gives one answer."
+_DRAWS = {
+    True: "Predictions are separate draws from the model; all should look like it.",
+    False: (
+        "Predictions, on the right, are separate draws from the model. They should look like the true sets as a "
+        "group, not one by one."
+    ),
+}
+"""What predictions are, by whether one answer is right."""
 _ENERGIES = " E is the energy of a prediction; among sets of one size the model prefers low ones."
 
 
@@ -107,13 +111,15 @@ def _has_energy(record: RunRecord) -> bool:
 
 def _predictions(record: RunRecord) -> str:
     if (shown := own_data.shown_of(record)) is not None:
-        return own_data.predictions(shown)
+        # Of a `fit` without validation data, nothing is held out.
+        trained_on = _setting(record, "task", "kind") == "given" and not _setting(record, "task", "held_out")
+        return own_data.predictions(shown, trained_on=trained_on)
     samples = own_data.cases_of(record) or record.samples or {}
     examples = samples.get("examples") or []
     if not examples:
         return _missing("There are no predictions yet: they need a trained model.", "samples.json")
     labels = ", ".join(str(item.get("label", "")) for item in examples)
-    note = _ONE_ANSWER if samples.get("one_answer") else _MANY_ANSWERS
+    one_answer = bool(samples.get("one_answer"))
     same = record.method is not None and record.method.deterministic
     if all("items" in item for item in examples):
         return subset_tables(examples, same)
@@ -123,8 +129,11 @@ def _predictions(record: RunRecord) -> str:
         return aligned_tables(examples, same, own_data.cases_note(examples))
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     cases = own_data.cases_note(examples)
-    note += f"{' ' + cases if cases else ''}{_ENERGIES if _has_energy(record) else ''}</p>"
-    return note + picture(prediction_grid(samples), description, _scale_note(samples), "wide")
+    note = f"{_ONE_ANSWER if one_answer else _MANY_ANSWERS} {_SAME if same else _DRAWS[one_answer]}"
+    note += f"{' ' + cases if cases else ''}{_ENERGIES if _has_energy(record) else ''}"
+    return f"<p class='note'>{note}</p>" + picture(
+        prediction_grid(samples), description, _scale_note(samples), "wide"
+    )
 
 
 def _paths(examples: list[dict[str, Any]]) -> str:

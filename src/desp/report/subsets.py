@@ -7,7 +7,7 @@ from typing import Any
 _NOTE = (
     "<p class='note'>One table for each set. A row is a prediction, with how many of them are the same; framed "
     "items are those that do not belong. Beside a valid answer stands what its other items share. Valid answers "
-    "that no prediction is follow in red.</p>"
+    "that were not predicted follow in red.</p>"
 )
 
 
@@ -44,7 +44,7 @@ def _inliers(rows: list[list[float]]) -> tuple[bool, ...]:
 
 
 def _verdict(reason: str | None) -> str:
-    return "no valid answer" if reason is None else f"valid: share {reason}"
+    return "no valid answer" if reason is None else f"valid: inliers share {reason}"
 
 
 def _head(items: list[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from desp.randomness import make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
 from desp.runs.folder import LoadedRun, RunFolder, differences
-from desp.runs.judge import Comparison, compare, energies_of, verdict_of
+from desp.runs.judge import Comparison, compare, verdict_of
 from desp.runs.log import read_log, training_words, validations
 from desp.runs.provenance import provenance
 from desp.runs.shown import chosen_cases, drawing_axes, paths_of, rounded, shown_values
@@ -132,7 +132,7 @@ def _judged(
         own = slice(place * setup.samples, (place + 1) * setup.samples)
         returned = SetBatch(kept[-1].returned.elements[own], kept[-1].returned.mask[own])
         code, raw = kept[-1].code[place : place + 1], kept[-1].raw[own]
-        energies = energies_of(setup.predictor, code, returned, raw).flatten()[:SHOWN_SETS]
+        energies = setup.predictor.predicted_energy(code, returned, raw, setup.samples)[:SHOWN_SETS]
         example = shown_example(f"held-out example {place + 1}", scored[place])
         shown = shown_values(run, example, returned.to("cpu").to_ragged()[:SHOWN_SETS], energies)
         examples.append({**shown, "group": group, "energy_score": value})
@@ -166,7 +166,7 @@ def changed_settings(folder: RunFolder) -> list[str]:
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)
     steps, full = settings.training.steps, original.training.steps
-    if steps is not None and full is not None and steps < full and original.training.may_end_at(steps):
+    if steps is not None and full is not None and steps < full and original.training.is_exact_prefix(steps):
         same = replace(same, training=replace(same.training, steps=steps))
     same = replace(same, task=same.task.with_data_of(settings.task))
     words = ("in the recipe", "in this run")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.locks import LOCK, sole_use
-from desp.places import whole_path
+from desp.paths import whole_path
 from desp.settings import RunSettings, TaskSettings, from_json, migrate_run, saved_run, to_json
 from desp.storage import read_object, sweep, write_json
 
@@ -128,7 +128,7 @@ class RunFolder:
         longer = replace(saved, training=saved.training.of_length(settings.training.steps))
         if not saved.task.own_data:
             # Data may have moved; `check_data` tells whether they are the same.
-            longer = replace(longer, task=saved.task.at(settings.task.location))
+            longer = replace(longer, task=saved.task.with_location(settings.task.location))
         different = differences(to_json(longer), to_json(settings))
         if different:
             raise RunError(
@@ -185,7 +185,7 @@ class RunFolder:
         found = []
         earlier = self.read_settings_file().get("earlier_lengths", [])
         training = self.load_settings()[0].training
-        if not all(steps is not None and training.may_end_at(steps) for steps in earlier):
+        if not all(steps is not None and training.is_exact_prefix(steps) for steps in earlier):
             found.append(f"training.steps: {earlier} before it was resumed with another length")
         processes = (self.read(self.summary_file) or {}).get("processes", 1)
         if processes != 1:
@@ -210,7 +210,7 @@ class RunFolder:
             except SettingsError as error:  # of another version, and not damaged
                 raise RunError(f"{self.settings_file} cannot be used: {error}") from error
             settings = from_json(RunSettings, current)
-            return replace(settings, task=settings.task.inside(self.path)), int(values["seed"])
+            return replace(settings, task=settings.task.in_run_folder(self.path)), int(values["seed"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{self.settings_file} is damaged ({error}). Train again in another folder.") from error
 
@@ -272,7 +272,7 @@ class RunFolder:
 
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""
-        return read_object(file, again(file)) if file.exists() else None
+        return read_object(file, recovery_hint(file)) if file.exists() else None
 
     def read_settings_file(self) -> dict[str, Any]:
         """What ``settings.json`` holds: recipe, seed, settings as they were saved, and the checksum of the data.
@@ -289,7 +289,7 @@ class RunFolder:
         return {"data_fingerprint" if name == "data" else name: value for name, value in values.items()}
 
 
-def again(file: Path) -> str:
+def recovery_hint(file: Path) -> str:
     """How to get a whole file in place of a damaged one."""
     return f"Restore it, or delete it and run `{WRITTEN_BY[file.name]}` again."
 

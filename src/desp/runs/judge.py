@@ -8,17 +8,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from desp.comparison.baselines import NEIGHBOURS, any_sets, nearest_neighbours, same_sizes
+from desp.comparison.baselines import NEIGHBOURS, nearest_neighbours, random_training_sets, same_sizes
 from desp.comparison.elements import feature_errors, nearest_valid, size_confusion, sizes_right
 from desp.comparison.examples import Examples
 from desp.comparison.features import Feature, features_of
-from desp.comparison.known import KnownExamples, read_pairs, repeats_agree
+from desp.comparison.known import BaselineData, read_pairs, repeats_agree
 from desp.comparison.mlp import Effort, plain_mlp
 from desp.comparison.ruler import Ruler
-from desp.comparison.scoring import Answers, Scores, mean_and_error, score
+from desp.comparison.scoring import Scores, SystemPredictions, mean_and_error, score
 from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
 from desp.data.arrays import Example
-from desp.predictor import SetPredictor
+from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
 from desp.sets import SetBatch
@@ -51,7 +51,7 @@ class _Compared:
 
     ruler: Ruler
     features: list[Feature]
-    known: KnownExamples
+    known: BaselineData
     tests: Examples
     places: list[int]
     samples: int
@@ -99,7 +99,7 @@ def compare(
 
 def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, Any]) -> _Compared:
     shape, seed = setup.predictor.shape, setup.seed
-    known = KnownExamples.read(*pairs, shape, seed)
+    known = BaselineData.read(*pairs, shape, seed)
     chances = torch.rand(len(some), generator=make_generator(seed, "valid answers")).tolist()
     chosen = [int(chance * len(answers)) for chance, (_, answers) in zip(chances, some, strict=True)]
     tests = read_pairs([(x, answers[place]) for place, (x, answers) in zip(chosen, some, strict=True)], shape)
@@ -124,44 +124,33 @@ def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, 
     return _Compared(ruler, features, known, tests, places, setup.samples, seed)
 
 
-def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> Answers:
-    """The model's predictions for the tests, and the set that it would give as its best."""
+def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> SystemPredictions:
+    """The model's predictions for the tests, and what `predict` gives with `best=True`."""
     predictor, samples, places = setup.predictor, setup.samples, torch.tensor(compared.places)
     rows = (places.unsqueeze(1) * samples + torch.arange(samples)).flatten()
     on_device = rows.to(predicted.raw.device)
     sets = SetBatch(predicted.returned.elements[on_device], predicted.returned.mask[on_device])
-    energies = energies_of(
-        predictor, predicted.code[places.to(predicted.code.device)], sets, predicted.raw[on_device]
-    )
-    comparable = predictor.shape.aligned or not predictor.method_settings.predicts_cardinality
-    has_energy = predictor.method_settings.has_energy
-    sets = sets.to("cpu")
-    shape = predictor.shape
-    each = split_predictions(sets, None, energies.cpu().view(-1, samples), comparable, has_energy, shape)
-    best = SetBatch.from_ragged([item.medoid for item in each], shape.max_size, shape.features)
-    return Answers(_float(sets), _float(best))
-
-
-@torch.no_grad()
-def energies_of(predictor: SetPredictor, code: Tensor, sets: SetBatch, raw: Tensor) -> Float[Tensor, " b"]:
-    """As `SetPredictor.predict` has them: decided categories are other numbers than those that were sampled."""
-    scored = predictor.pad_sets(sets) if predictor.shape.description.categories else raw
-    return predictor.raw_energy(code, scored, len(raw) // max(1, len(code)))
+    code = predicted.code[places.to(predicted.code.device)]
+    energies = predictor.predicted_energy(code, sets, predicted.raw[on_device], samples).cpu().view(-1, samples)
+    sets, shape = sets.to("cpu"), predictor.shape
+    each = split_predictions(sets, None, energies, predictor.method_settings, shape)
+    best = [best_prediction(item, shape.description, shape.max_size).sets[0] for item in each]
+    return SystemPredictions(_float(sets), _float(SetBatch.from_ragged(best, shape.max_size, shape.features)))
 
 
 def _float(sets: SetBatch) -> SetBatch:
     return SetBatch(sets.elements.float(), sets.mask)
 
 
-def _baselines(compared: _Compared, tell: Callable[[str, int, int], None]) -> dict[str, Answers]:
+def _baselines(compared: _Compared, tell: Callable[[str, int, int], None]) -> dict[str, SystemPredictions]:
     known, shared = compared.known, (compared.tests, compared.samples, compared.seed)
     tell("looking for nearest neighbours", 0, 2)
     neighbours = nearest_neighbours(compared.ruler, known.kind, known.all, *shared)
     tell("drawing random training sets", 1, 2)
-    return {"knn": neighbours, "random": any_sets(compared.ruler, known.all, *shared)}
+    return {"knn": neighbours, "random": random_training_sets(compared.ruler, known.all, *shared)}
 
 
-def _mlp(compared: _Compared, tell: Callable[[str, int, int], None]) -> Answers:
+def _mlp(compared: _Compared, tell: Callable[[str, int, int], None]) -> SystemPredictions:
     known = compared.known
     effort = Effort(MLP_SECONDS, MLP_STEPS, lambda step: tell("training an MLP", step, MLP_STEPS))
     tell("training an MLP", 0, MLP_STEPS)
@@ -171,7 +160,7 @@ def _mlp(compared: _Compared, tell: Callable[[str, int, int], None]) -> Answers:
 
 def _one_answer(compared: _Compared, scores: dict[str, Scores]) -> bool:
     """Whether one answer is right for an input: by what the file says, else by how much predictions differ."""
-    if compared.tests.answers:
+    if compared.tests.valid_sets:
         return False
     apart = float(scores["random"].spread.mean())
     by_repeats = repeats_agree(compared.ruler, compared.known, ONE_ANSWER * apart)
@@ -182,7 +171,7 @@ def _one_answer(compared: _Compared, scores: dict[str, Scores]) -> bool:
 
 
 def _row(
-    compared: _Compared, answers: Answers, scores: Scores, own: Scores, *, one_answer: bool = False
+    compared: _Compared, answers: SystemPredictions, scores: Scores, own: Scores, *, one_answer: bool = False
 ) -> dict[str, Any]:
     """Scores of a system with standard errors, and how the model differs from it: by energy scores, from a system
     with one answer by errors of the best ones."""
@@ -213,7 +202,7 @@ def _known_mean(values: Float[Tensor, " t"]) -> dict[str, float | None]:
 
 
 def _as_json(
-    compared: _Compared, systems: dict[str, dict[str, Any]], own: Answers, one_answer: bool
+    compared: _Compared, systems: dict[str, dict[str, Any]], own: SystemPredictions, one_answer: bool
 ) -> dict[str, Any]:
     true = compared.tests.sets.sizes
     vary = bool((compared.known.all.sets.sizes != true[0]).any()) and not compared.ruler.aligned
@@ -230,10 +219,10 @@ def _as_json(
     }
 
 
-def _valid_sizes(compared: _Compared, own: Answers) -> Int[Tensor, " t_k"]:
+def _valid_sizes(compared: _Compared, own: SystemPredictions) -> Int[Tensor, " t_k"]:
     """The true size for each prediction: its own where a valid set has that, else that of the drawn answer."""
     predicted, true = own.samples.sizes, compared.tests.sets.sizes.repeat_interleave(compared.samples)
-    for valid in compared.tests.answers:
+    for valid in compared.tests.valid_sets:
         same = valid.sizes.repeat_interleave(compared.samples) == predicted
         true = torch.where(same, predicted, true)
     return true

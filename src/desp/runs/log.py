@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from desp.comparison.words import CLEARLY
+from desp.comparison.words import CLEAR_DIFFERENCE_SE
 from desp.errors import RunError
 
 # Without standard errors, validations differ if one is lower by this share.
@@ -99,5 +99,5 @@ def _notable(first: dict[str, Any], second: dict[str, Any]) -> float:
     """How much two validations must differ."""
     errors = [line.get("validation_error") for line in (first, second)]
     if all(isinstance(error, int | float) for error in errors):
-        return float(CLEARLY * sum(error**2 for error in errors) ** 0.5)  # type: ignore[operator]
+        return float(CLEAR_DIFFERENCE_SE * sum(error**2 for error in errors) ** 0.5)  # type: ignore[operator]
     return float(NOTABLE * abs(first["validation_score"]))

@@ -14,10 +14,10 @@ from desp.data.files import open_table
 from desp.data.images import SUFFIXES
 from desp.data.row_inputs import ANSWERS, INPUT, RowInputs
 from desp.errors import DataError
-from desp.places import check_output, folder_of
+from desp.paths import check_output, folder_of
 from desp.predictor import Prediction
 from desp.runs.folder import LoadedRun, RunFolder
-from desp.runs.shown import DrawnInput, drawing_axes, drawn_image
+from desp.runs.shown import PlottedInput, drawing_axes, drawn_image
 from desp.storage import without_nonfinite, write_text
 
 # Letters of an input that stand beside its picture.
@@ -60,8 +60,8 @@ class PredictedInput:
     confidence: list[float] | None = None
 
 
-Draw = Callable[[DrawnInput, dict[str, Any]], object]
-"""Draws what was predicted for an input, by the axes of the sets (`drawing_axes`)."""
+PlotPrediction = Callable[[PlottedInput, dict[str, Any]], object]
+"""Plots what was predicted for an input, by the axes of the sets (`drawing_axes`)."""
 
 
 def is_image(path: Path) -> bool:
@@ -77,7 +77,7 @@ def predict_file(
     seed: int = 0,
     *,
     best: bool = False,
-    draw: Draw | None = None,
+    draw: PlotPrediction | None = None,
 ) -> int:
     """Predict for an image, or for the inputs of a file, and write one object a line with sets and energies.
 
@@ -188,7 +188,7 @@ def _written(run: LoadedRun, item: PredictedInput) -> PredictedInput:
     return replace(item, sets=run.task.written_sets(item.given.written, item.given.x, item.sets))
 
 
-def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: Draw) -> None:
+def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: PlotPrediction) -> None:
     axes, shape = drawing_axes(run), run.predictor.shape
     columns = shape.description.columns_to_draw(shape.features)
     for number, item in enumerate(predicted, start=1):
@@ -197,7 +197,9 @@ def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: Draw) -> No
         name = stem if item.image is not None and len(predicted) == 1 else f"{number:04d}-{stem}"
         image = None if item.image is None else drawn_image(item.image)
         sets = [elements[:, columns].tolist() for elements in item.sets]
-        draw(DrawnInput(name, str(item.given.written)[:LABEL], image, sets, item.energies, item.confidence), axes)
+        draw(
+            PlottedInput(name, str(item.given.written)[:LABEL], image, sets, item.energies, item.confidence), axes
+        )
 
 
 def _line(item: PredictedInput, *, best: bool) -> dict[str, Any]:

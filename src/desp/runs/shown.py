@@ -28,7 +28,7 @@ LONGEST_SIDE = 128
 # Of a PNG: the filter of rows, and the kind of pixels.
 _UP, _COLOURS = 2, 2
 # Of an image in a picture of its own.
-LARGEST_DRAWN = 1024
+MAX_PLOTTED_SIDE = 1024
 
 
 def drawing_axes(run: LoadedRun) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _png(pixels: UInt8[Tensor, "3 height width"]) -> bytes:
 
 
 @dataclass(frozen=True)
-class DrawnInput:
+class PlottedInput:
     """What was predicted for an input, as plain values for a picture.
 
     Attributes:
@@ -248,7 +248,7 @@ def drawn_image(path: Path) -> Bytes:
     """
     try:
         width, height = image_size(path)
-        share = min(1.0, LARGEST_DRAWN / max(width, height))
+        share = min(1.0, MAX_PLOTTED_SIDE / max(width, height))
         size = max(1, round(share * height)), max(1, round(share * width))
         return read_image(path, size).transpose(1, 2, 0)
     except UnusableImage as error:

@@ -76,7 +76,9 @@ def _train(
         task.source(shape, settings.training, seed, accelerator),
         settings.training,
         accelerator,
-        validation=(task.validation_by_example if settings.training.looks_at_noise else task.validation)(seed),
+        validation=(task.validation_by_example if settings.training.needs_score_per_example else task.validation)(
+            seed
+        ),
         seed=seed,
         folder=folder.path,
         resume=resume,

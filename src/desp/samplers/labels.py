@@ -18,7 +18,7 @@ class LabelSampler:
         self.settings = settings
 
     def choose(self, logits: Float[Tensor, "b l"], samples: int, generator: torch.Generator) -> Int[Tensor, "b k"]:
-        """Numbers of K labellings for each of B inputs.
+        """Indices of K labellings for each of B inputs.
 
         Args:
             logits: log p of all labellings, up to a constant.

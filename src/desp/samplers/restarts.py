@@ -1,4 +1,5 @@
-"""Several chains for each set: the end of lowest energy is kept, or the mean of the lower half."""
+"""Several chains for each set: the final set of the chain with the lowest energy is kept, or the mean of the
+lower half."""
 
 from collections.abc import Callable
 

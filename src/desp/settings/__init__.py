@@ -65,7 +65,7 @@ from desp.settings.tasks import ClevrSource as ClevrSource
 from desp.settings.tasks import ClevrTarget as ClevrTarget
 from desp.settings.tasks import DigitsSettings as DigitsSettings
 from desp.settings.tasks import FilesSettings as FilesSettings
-from desp.settings.tasks import GivenSettings as GivenSettings
+from desp.settings.tasks import InMemorySettings as InMemorySettings
 from desp.settings.tasks import MnistDataset as MnistDataset
 from desp.settings.tasks import MnistSettings as MnistSettings
 from desp.settings.tasks import PedestrianScene as PedestrianScene

@@ -49,6 +49,15 @@ def require_not_negative(settings: object, *names: str) -> None:
         require_setting(getattr(settings, name) >= 0, name, "at least 0", getattr(settings, name))
 
 
+def require_divisor(heads: int, hidden: int) -> None:
+    """Refuse a number of attention heads that does not divide the width.
+
+    Raises:
+        SettingsError: it does not.
+    """
+    require_setting(hidden % heads == 0, "heads", f"a divisor of hidden ({hidden})", heads)
+
+
 def require_variant(settings: "Variant", expected: type[V], setting: str) -> V:
     """`settings`, checked to be of the variant that a method needs.
 
@@ -71,12 +80,12 @@ class Variant(Checked):
 
     kind: ClassVar[str] = ""
     target: ClassVar[str] = ""
-    """What these settings configure, as ``module:name``."""
+    """What `load` imports, as ``module:name``; none for samplers, which methods build."""
     summary: ClassVar[str] = ""
     """In a few words, for lists of all kinds."""
 
     @classmethod
-    def register(cls, kind: str, target: str) -> Callable[[type[V]], type[V]]:
+    def register(cls, kind: str, target: str = "") -> Callable[[type[V]], type[V]]:
         """Make the decorated settings class the variant `kind` of this family.
 
         Raises:
@@ -108,7 +117,7 @@ class Variant(Checked):
         return {kind: item for kind, item in _FAMILIES.get(cls.family(), {}).items() if issubclass(item, cls)}
 
     def load(self) -> Any:
-        """The class or function that builds it from these settings; not used for samplers, which methods build."""
+        """The class or function that builds it from these settings."""
         module, _, name = self.target.partition(":")
         return getattr(import_module(module), name)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from desp.settings.base import InputKind, require_not_negative, require_positive, require_setting
+from desp.settings.base import InputKind, require_divisor, require_not_negative, require_positive, require_setting
 from desp.settings.diffusion import DiffusionSettings
 from desp.settings.encoders import EncoderSettings, PyramidEncoderSettings
 from desp.settings.methods import MethodSettings
@@ -43,12 +43,11 @@ class BoxDenoiserSettings(DiffusionSettings):
         super().__post_init__()
         require_positive(self, "hidden", "layers", "heads", "points")
         require_not_negative(self, "fourier_frequencies", "centre_weight")
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+        require_divisor(self.heads, self.hidden)
 
     @property
     def width(self) -> int:
-        """Of the layers."""
+        """Width of the layers."""
         return self.hidden
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
@@ -63,6 +62,7 @@ class DetectorSettings(MethodSettings):
     """A plain detector of boxes in images: a heat map of centres, with an offset and a size at each; no energy."""
 
     summary: ClassVar[str] = "boxes in images by a heat map of centres"
+    samples_follow_data: ClassVar[bool] = False
     hidden: int = 128
     """Width of its heads."""
 
@@ -76,7 +76,7 @@ class DetectorSettings(MethodSettings):
 
     @property
     def width(self) -> int:
-        """Of the heads."""
+        """Width of the heads."""
         return self.hidden
 
     @property

@@ -20,8 +20,9 @@ class DataDescription(Checked):
     """What inputs and the features of elements are. A feature that is not described is a number."""
 
     input_kind: InputKind | None = None
-    """Kind of the inputs; None: image if (C, H, W), else vector. In JSON lines this setting is not used: how an
-    input is written (number or list, list of lists, path) tells its kind."""
+    """Kind of the inputs; None: image if (C, H, W), else vector. In files of rows (JSON lines, CSV, Parquet,
+    Arrow) this setting is not used: how an input is written (number or list, list of lists, path) tells its
+    kind."""
     aligned: bool = False
     """Inputs are sets, and element i of a set belongs to element i of its input: cardinality and order are given
     by the input."""

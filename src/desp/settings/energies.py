@@ -9,9 +9,9 @@ from desp.settings.base import (
     InputKind,
     Pooling,
     Variant,
+    require_divisor,
     require_not_negative,
     require_positive,
-    require_setting,
 )
 from desp.settings.encoders import (
     LAYERED_ENCODERS,
@@ -81,7 +81,8 @@ class DeepSetsSettings(EnergySettings):
     """How element features become set features. softmax: N times a mean weighted by a softmax of the feature
     itself at a learned temperature."""
     divide_by_size: bool = True
-    """Divide pooled features by the padded set size N."""
+    """Divide pooled features by the padded set size N: a sum becomes the mean, and a mean is divided by N once
+    more."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "element_layers", "set_layers")
@@ -182,7 +183,8 @@ class PooledLayersSettings(EnergySettings):
 @EnergySettings.register("attention", "desp.energies.network:NetworkEnergy")
 @dataclass(frozen=True)
 class AttentionSettings(EnergySettings):
-    """Energy for denoising sets with much local structure: self-attention among elements."""
+    """Self-attention layers, as energy of energy-denoising or as network of denoiser, for sets with much local
+    structure."""
 
     summary: ClassVar[str] = "self-attention, for denoising"
     supports_noise_conditioning: ClassVar[bool] = True
@@ -203,8 +205,7 @@ class AttentionSettings(EnergySettings):
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "heads")
         require_not_negative(self, "fourier_frequencies")
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+        require_divisor(self.heads, self.hidden)
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""

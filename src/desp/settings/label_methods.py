@@ -11,7 +11,7 @@ from desp.settings.methods import EnergyMethodSettings, MethodSettings
 from desp.settings.samplers import LabelSamplerSettings
 
 MOST_ELEMENTS = 10
-"""Of sets whose labellings are all scored."""
+"""Largest set whose 2^n labellings are enumerated."""
 
 
 def _require_two(labels: tuple[float, float]) -> None:
@@ -39,7 +39,7 @@ class EquivariantSettings(MethodSettings):
 
     @property
     def width(self) -> int:
-        """Of the layers."""
+        """Width of the layers."""
         return self.hidden
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
@@ -55,6 +55,7 @@ class TaggerSettings(EquivariantSettings):
     probability for the label of each element. Labels are independent given the input."""
 
     summary: ClassVar[str] = "independent binary labels of given elements"
+    samples_follow_data: ClassVar[bool] = False
     sampler: LabelSamplerSettings = field(default_factory=lambda: LabelSamplerSettings(min_probability=1.0))
     """Which labels are predicted. By default the more probable one of each element, so that there is one answer;
     with `min_probability` None independent samples."""

@@ -8,6 +8,7 @@ from desp.settings.base import (
     Distance,
     InputKind,
     Variant,
+    require_divisor,
     require_not_negative,
     require_positive,
     require_setting,
@@ -30,6 +31,8 @@ class MethodSettings(Variant):
     """Whether sets have an energy, by which predictions can be compared."""
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
+    samples_follow_data: ClassVar[bool] = True
+    """Whether the method learns the distribution of sets for an input, so that samples follow it."""
     encoder: EncoderSettings | None = None
     """Encoder of the inputs, h(x) in the paper; None: the default for the kind of input."""
 
@@ -188,6 +191,7 @@ class SetRiskSettings(EnergyMethodSettings):
     """
 
     summary: ClassVar[str] = "a set distance as loss, such as DSPN"
+    samples_follow_data: ClassVar[bool] = False
     distance: Distance = "chamfer"
     """The set distance that is minimised; where outputs are aligned with inputs, the Huber distance of elements i
     of both sets takes its place."""
@@ -240,6 +244,7 @@ class TSPNSettings(MethodSettings):
     energy."""
 
     summary: ClassVar[str] = "a cardinality, then a transformer"
+    samples_follow_data: ClassVar[bool] = False
     hidden: int = 256
     """Features of an element in the transformer, and width of the default encoder."""
     layers: int = 3
@@ -258,8 +263,7 @@ class TSPNSettings(MethodSettings):
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers", "heads", "feedforward", "latent", "cardinality_hidden")
         require_not_negative(self, "cardinality_weight")
-        divides = self.hidden % self.heads == 0
-        require_setting(divides, "heads", f"a divisor of hidden ({self.hidden})", self.heads)
+        require_divisor(self.heads, self.hidden)
 
     @property
     def width(self) -> int:

@@ -37,7 +37,7 @@ class SamplerSettings(Variant):
         return False
 
 
-@SamplerSettings.register("langevin", "desp.samplers.langevin:LangevinSampler")
+@SamplerSettings.register("langevin")
 @dataclass(frozen=True)
 class LangevinSettings(SamplerSettings):
     """Sampler: the Langevin chain of equations 5 and 6, `stochastic_steps` steps with noise, the rest without."""
@@ -63,8 +63,8 @@ class LangevinSettings(SamplerSettings):
     """Chains run for each predicted set. More than 1 only where a single answer is right: with several, `lowest`
     over-represents low-energy answers and `mean` averages different ones."""
     aggregate: Aggregate = "lowest"
-    """What is made of several restarts. lowest: the end of lowest energy. mean: the Wasserstein barycenter of the
-    half of lower energy."""
+    """What is made of several restarts. lowest: the final set of the chain with the lowest energy. mean: the
+    Wasserstein barycenter of the final sets of the half with lower energy."""
 
     def __post_init__(self) -> None:
         require_positive(self, "steps", "step_size", "restarts")
@@ -94,7 +94,7 @@ class LangevinSettings(SamplerSettings):
         return float(self.noise_scale ** (1 - progress) * self.final_noise_scale**progress)
 
 
-@SamplerSettings.register("edm", "desp.samplers.edm:EDMSampler")
+@SamplerSettings.register("edm")
 @dataclass(frozen=True)
 class EDMSettings(SamplerSettings):
     """Sampler: that of Karras et al. (2022), from noise to sets along the probability-flow ODE."""
@@ -126,7 +126,7 @@ class EDMSettings(SamplerSettings):
         require_not_negative(self, "churn")
 
 
-@SamplerSettings.register("descent", "desp.samplers.descent:UnrolledDescent")
+@SamplerSettings.register("descent")
 @dataclass(frozen=True)
 class DescentSettings(SamplerSettings):
     """Sampler: gradient steps from a learned start, which direct risk and DSPN unroll in training."""
@@ -145,7 +145,7 @@ class DescentSettings(SamplerSettings):
         return True
 
 
-@SamplerSettings.register("labels", "desp.samplers.labels:LabelSampler")
+@SamplerSettings.register("labels")
 @dataclass(frozen=True)
 class LabelSamplerSettings(SamplerSettings):
     """Sampler: labels of all elements at once, by their probabilities, without a chain."""

@@ -33,7 +33,7 @@ class TaskSettings(Variant):
         """Where the data are; None where they are generated."""
         return None if self.location_field is None else str(getattr(self, self.location_field))
 
-    def at(self, location: str | None) -> Self:
+    def with_location(self, location: str | None) -> Self:
         """The same task with its data elsewhere."""
         return self if self.location_field is None else replace(self, **{self.location_field: location or ""})
 
@@ -42,19 +42,19 @@ class TaskSettings(Variant):
         """Which data they are, among those that a recipe could use; a part of the names of results."""
         return ""
 
-    def inside(self, folder: Path) -> Self:
+    def in_run_folder(self, folder: Path) -> Self:
         """The same task for a run in a folder, where its data lie in that."""
         del folder
         return self
 
-    def generated(self) -> Self | None:
+    def on_synthetic_data(self) -> Self | None:
         """The same task on generated data; None where there is no choice."""
         return None
 
     def with_data_of(self, other: Self) -> Self:
         """The same task on the data of `other`. Other data do not count as a changed setting, as `data_name` is
         part of a result's name."""
-        return other if self.own_data else self.at(other.location)
+        return other if self.own_data else self.with_location(other.location)
 
     def fetch_command(self, location: str) -> str | None:
         """The command that fetches the data into a folder; None if they cannot be fetched."""
@@ -123,9 +123,9 @@ class FilesSettings(TaskSettings):
         require_setting(different, "id_column", "another column than set_column", self.id_column)
 
 
-@TaskSettings.register("given", "desp.tasks.given:GivenTask")
+@TaskSettings.register("given", "desp.tasks.given:InMemoryTask")
 @dataclass(frozen=True)
-class GivenSettings(TaskSettings):
+class InMemorySettings(TaskSettings):
     """Data that a program gave to `SetPredictor.fit`."""
 
     own_data: ClassVar[bool] = True
@@ -139,7 +139,7 @@ class GivenSettings(TaskSettings):
         """Data in memory have no name."""
         return "given"
 
-    def inside(self, folder: Path) -> Self:
+    def in_run_folder(self, folder: Path) -> Self:
         """Examples lie in the run folder, wherever that is now."""
         return replace(self, path=str(folder / "examples"))
 
@@ -171,7 +171,7 @@ class MnistSettings(TaskSettings):
 
     def with_data_of(self, other: Self) -> Self:
         """The same dataset, in the same folder."""
-        return replace(self.at(other.location), dataset=other.dataset)
+        return replace(self.with_location(other.location), dataset=other.dataset)
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the files come from."""
@@ -179,12 +179,12 @@ class MnistSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
-class ReadOrMadeSettings(TaskSettings):
+class FilesOrSyntheticSettings(TaskSettings):
     """Data that are read from files, or made here."""
 
     location_field: ClassVar[str | None] = "data_dir"
     location_flag: ClassVar[str | None] = "--data-dir"
-    made: ClassVar[str] = "generated"
+    synthetic_source: ClassVar[str] = "generated"
     """The source of data that are made here."""
     source: str = "files"
     data_dir: str = ""
@@ -193,29 +193,29 @@ class ReadOrMadeSettings(TaskSettings):
     @property
     def location(self) -> str | None:
         """Where the files are; None where data are made here."""
-        return None if self.source == self.made else self.data_dir
+        return None if self.source == self.synthetic_source else self.data_dir
 
     @property
     def data_name(self) -> str:
         """Data that are made here have their own results."""
-        return self.made if self.source == self.made else ""
+        return self.synthetic_source if self.source == self.synthetic_source else ""
 
-    def generated(self) -> Self | None:
+    def on_synthetic_data(self) -> Self | None:
         """The same task on data that are made here."""
-        return replace(self, source=self.made, data_dir="")
+        return replace(self, source=self.synthetic_source, data_dir="")
 
     def with_data_of(self, other: Self) -> Self:
         """Of the same source, in the same folder."""
         return replace(self, source=other.source, data_dir=other.data_dir)
 
-    def at(self, location: str | None) -> Self:
+    def with_location(self, location: str | None) -> Self:
         """The same task with its files elsewhere; data that are made here have none."""
-        return self if self.source == self.made else super().at(location)
+        return self if self.source == self.synthetic_source else super().with_location(location)
 
 
 @TaskSettings.register("clevr", "desp.tasks.clevr:ClevrTask")
 @dataclass(frozen=True)
-class ClevrSettings(ReadOrMadeSettings):
+class ClevrSettings(FilesOrSyntheticSettings):
     """Images of up to ten objects; the set has the box of each, or its state."""
 
     source: ClevrSource = "files"
@@ -238,10 +238,10 @@ class ClevrSettings(ReadOrMadeSettings):
 
 @TaskSettings.register("celeba", "desp.tasks.celeba:CelebaTask")
 @dataclass(frozen=True)
-class CelebaSettings(ReadOrMadeSettings):
+class CelebaSettings(FilesOrSyntheticSettings):
     """Five items with features; the set has a label for each: 1 if it belongs to the others, -1 if not."""
 
-    made: ClassVar[str] = "simulated"
+    synthetic_source: ClassVar[str] = "simulated"
     source: CelebaSource = "files"
     """files: faces of CelebA, whose features `desp data celeba` makes. simulated: items with attributes about as
     frequent as those of the faces, and made-up features."""
@@ -258,11 +258,11 @@ class CelebaSettings(ReadOrMadeSettings):
 
 @TaskSettings.register("pedestrians", "desp.tasks.pedestrians:PedestriansTask")
 @dataclass(frozen=True)
-class PedestriansSettings(ReadOrMadeSettings):
+class PedestriansSettings(FilesOrSyntheticSettings):
     """Everybody's next 12 positions from their last 8, at 2.5 frames a second; the set has an element for each
     person, all futures together."""
 
-    made: ClassVar[str] = "simulated"
+    synthetic_source: ClassVar[str] = "simulated"
     source: PedestrianSource = "files"
     """files: recordings of ETH and UCY. simulated: walkers with goals who avoid each other."""
     scene: PedestrianScene = "eth"

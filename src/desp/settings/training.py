@@ -15,8 +15,8 @@ class TrainingSettings(Checked):
     """The training loop. The defaults are not the paper's; the `-paper` recipes have those."""
 
     steps: int | None = 2000
-    """Optimiser steps; None: until validation no longer improves beyond its standard error, or `minutes` are over,
-    with the learning rate decaying in the last fifth (`wsd`)."""
+    """Optimiser steps; None: until validation no longer improves beyond its standard error (see `patience`), or
+    `minutes` are over, with the learning rate decaying in the last fifth (`wsd`); 2000 without validation data."""
     minutes: float | None = None
     """With steps None: minutes of training at most, validations included; None: no limit."""
     batch_size: int = 64
@@ -41,7 +41,7 @@ class TrainingSettings(Checked):
     """Steps between validations; 0: never. In Python `fit` also needs `validation`."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: without improvement
-    beyond the standard error; None: 4."""
+    beyond the standard error, if they are also a third of all steps so far; None: 4."""
     validation_mode: Literal["min", "max"] = "min"
     """Whether a smaller or a larger validation score is better."""
     keep: Literal["best", "last"] = "best"
@@ -74,7 +74,7 @@ class TrainingSettings(Checked):
         patient = self.patience is None or (self.patience > 0 and self.validate_every > 0)
         require_setting(patient, "patience", "positive, with validate_every above 0, or None", self.patience)
 
-    def may_end_at(self, steps: int) -> bool:
+    def is_exact_prefix(self, steps: int) -> bool:
         """Whether a run of that length is the beginning of a longer one, and gives the best of its weights so far.
 
         The last weights are always validated, so the longer run must validate at that step, too.
@@ -82,7 +82,7 @@ class TrainingSettings(Checked):
         return self.lr_schedule == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
 
     @property
-    def looks_at_noise(self) -> bool:
+    def needs_score_per_example(self) -> bool:
         """Whether scores of validations are compared beyond their noise."""
         return self.keep == "last" or self.steps is None
 

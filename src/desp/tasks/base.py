@@ -22,11 +22,12 @@ from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
 from desp.predictor.scoring import energy_score
 from desp.randomness import make_generator
+from desp.sets import SetBatch
 from desp.settings import Scaled, TaskSettings, TrainingSettings
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5
-# Examples by which shapes and ranges of drawn data are known, and tests where the protocol has no number.
+# Examples generated to infer shapes and ranges, and the number of tests if the protocol gives none.
 DRAWN = 1000
 
 
@@ -89,6 +90,14 @@ def shown_example(label: str, example: Example) -> ShownExample:
     """An example to show; a small input as numbers beside it."""
     x, answers = example
     return ShownExample(label, x.tolist() if x.numel() <= 64 else None, x, list(answers))
+
+
+def first_answers(examples: Sequence[Example]) -> Batch | None:
+    """Inputs, each with the first of its valid sets; None of no examples."""
+    if not examples:
+        return None
+    sets = [answers[0] for _, answers in examples]
+    return Batch(torch.stack([x for x, _ in examples]), SetBatch.from_ragged(sets, features=sets[0].shape[1]))
 
 
 class Task(ABC):

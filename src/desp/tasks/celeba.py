@@ -49,7 +49,7 @@ class ScoredSets:
     Attributes:
         batch: inputs, each with the answer it was drawn for.
         valid: (B, S), which of `candidate_subsets` are valid.
-        items: (B, N), numbers of items in the pool.
+        items: (B, N), indices of items in the pool.
     """
 
     batch: Batch
@@ -106,8 +106,8 @@ def scores_by_ambiguity(predicted: Bool[Tensor, "b k n"], valid: Bool[Tensor, "b
 
 
 class CelebaTask(Task):
-    """Score: F1 of ten predictions for each set: how many of them are valid answers, and of how many valid answers
-    one is a prediction. A label is decided by its sign.
+    """Score: F1 of ten predictions for each set. Precision: the share of predictions that are valid; recall: the
+    share of valid answers that were predicted. A label is decided by its sign.
 
     Ambiguous sets, with several valid answers, are also scored apart.
     """

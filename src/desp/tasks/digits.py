@@ -44,7 +44,7 @@ class DigitsTask(LabelTask):
         return lambda sets, kinds: digit_score(sets.to(device), kinds.to(device))
 
     def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
-        """Those at hand."""
+        """The true and the predicted sets, by digit."""
         return _by_digit(real, setup.predictor.device), _by_digit(predicted, setup.predictor.device)
 
     def measure(

@@ -24,9 +24,8 @@ from desp.predictor.fitting import dataset_source
 from desp.predictor.scoring import energy_scores
 from desp.predictor.shape import DatasetSummary, summarise_dataset
 from desp.randomness import make_generator
-from desp.sets import SetBatch
 from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
-from desp.tasks.base import Task
+from desp.tasks.base import Task, first_answers
 from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 
 # Fewer different inputs than this are labels rather than data to generalise over.
@@ -114,8 +113,9 @@ class FilesTask(Task):
     def parts(self) -> tuple[DataFile, DataFile, DataFile]:
         """Held out for scoring, held out for choosing the best weights, and the rest to train on.
 
-        Validation and test examples are separate, so that scores are unbiased, and examples of equal inputs are in
-        one part, unless all inputs are equal. Very few examples leave none to validate on.
+        Validation and test examples are separate, so that scores are unbiased. Examples of equal inputs are in one
+        part, unless all inputs are equal or `task.split` is "examples". Very few examples leave none to
+        validate on.
         """
         total = len(self.whole.examples)
         order = torch.randperm(total, generator=make_generator(self.seed, "held out")).tolist()
@@ -236,8 +236,4 @@ class FilesTask(Task):
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Validation examples."""
         del seed
-        some = self.parts[1].examples[:count]
-        if not some:
-            return None
-        sets = [answers[0] for _, answers in some]
-        return Batch(torch.stack([x for x, _ in some]), SetBatch.from_ragged(sets, features=sets[0].shape[1]))
+        return first_answers(self.parts[1].examples[:count])

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
 from accelerate import Accelerator
 
 from desp.data.arrays import Example
@@ -15,18 +14,17 @@ from desp.data.files import DataFile, read_data_file
 from desp.errors import DataError, RunError
 from desp.predictor import DataShape
 from desp.predictor.saving import read_shape
-from desp.sets import SetBatch
-from desp.settings import GivenSettings, Scaled, TrainingSettings
-from desp.tasks.base import SHOWN, ShownExample, Task, default_axes, shown_example
+from desp.settings import InMemorySettings, Scaled, TrainingSettings
+from desp.tasks.base import SHOWN, ShownExample, Task, default_axes, first_answers, shown_example
 from desp.tasks.scoring import Protocol
 
 
-class GivenTask(Task):
+class InMemoryTask(Task):
     """Scores are those of `score_examples`, on the validation data of `fit`."""
 
     name = "given"
 
-    def __init__(self, settings: GivenSettings, seed: int) -> None:
+    def __init__(self, settings: InMemorySettings, seed: int) -> None:
         del seed
         self.path, self.held_out = Path(settings.path), settings.held_out
         self.data_label = "validation data" if self.held_out else "training data"
@@ -81,8 +79,4 @@ class GivenTask(Task):
     def validation_batch(self, seed: int, count: int) -> Batch | None:
         """Those that weights were chosen by, too."""
         del seed
-        some = self.kept.examples[:count] if self.held_out else []
-        if not some:
-            return None
-        sets = [answers[0] for _, answers in some]
-        return Batch(torch.stack([x for x, _ in some]), SetBatch.from_ragged(sets, features=sets[0].shape[1]))
+        return first_answers(self.kept.examples[:count]) if self.held_out else None

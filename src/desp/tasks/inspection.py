@@ -106,7 +106,7 @@ def one_hot_columns(parts: Iterable[Tensor]) -> Columns:
 
 def _unnamed_categories(one_hot: Columns, named: Columns) -> list[str]:
     return [
-        f"Features {first} to {end - 1} are one-hot. If they are categories, predictions are one-hot too with "
+        f"Columns {first} to {end - 1} are one-hot. If they are categories, predictions are one-hot too with "
         f"--task.description.categories {first} {end}"
         for first, end in one_hot
         if not any(start < end and first < last for start, last in named)
@@ -117,6 +117,6 @@ def _constant_features(low: Tensor, high: Tensor, names: Sequence[str]) -> list[
     same = (low == high).nonzero().flatten().tolist()
     called = [f" ({names[column]})" if names else "" for column in same]
     return [
-        f"Feature {column}{name} is {float(low[column]):g} in all elements."
+        f"Column {column}{name} is {float(low[column]):g} in all elements."
         for column, name in zip(same, called, strict=True)
     ]

@@ -160,7 +160,7 @@ class SetMnistTask(Task):
             },
             energy=float(predictor.raw_energy(code, raw).mean()),
             data=None if counts[0] == PUBLISHED_TESTS else scored,
-            cases=self._drawn(cases, sets, distances),
+            cases=self._shown_cases(cases, sets, distances),
         )
 
     def _named(self, scores: dict[int, dict[str, float]], mark: str = "") -> dict[str, float]:
@@ -194,7 +194,7 @@ class SetMnistTask(Task):
         labels = torch.from_numpy(np.array(self.data.labels[: len(distances)]))
         return {str(label): float(distances[labels == label].mean()) for label in labels.unique().tolist()}
 
-    def _drawn(self, cases: dict[str, list[int]], sets: SetBatch, distances: Tensor) -> list[dict[str, Any]]:
+    def _shown_cases(self, cases: dict[str, list[int]], sets: SetBatch, distances: Tensor) -> list[dict[str, Any]]:
         """The sets of the best, median and worst cases, for pictures."""
         truth = self.data.test.batch().sets
         return [

@@ -17,7 +17,7 @@ from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
-from desp.predictor.scoring import VALIDATION_EXAMPLES, distance_between, distances_to_truth
+from desp.predictor.scoring import VALIDATION_EXAMPLES, distance_function, pairwise_distances_with_truth
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Distance, SamplerSettings
@@ -74,7 +74,8 @@ class Evaluation:
 
     Attributes:
         raw: metrics of the sampler's raw output, as the paper scores it.
-        returned: metrics of the sets that a user gets: absent elements removed, zero-padded again.
+        returned: metrics of sets made from it: absent elements removed, zero-padded again. CLEVR pools all samples
+            of an image into one set; pedestrians have the centres of clusters of samples.
         real_data: the same metrics for fresh real sets; what a perfect model would get.
         details: further numbers, such as statistics for each input.
         energy: mean energy of the predictions.
@@ -167,7 +168,7 @@ class EvaluationSetup:
     def distances(self, examples: Batch, samples: int = CALIBRATION_SAMPLES) -> Tensor:
         """Distances (T, K + 1, K + 1) among the true set of each of T inputs, the first, and K predictions."""
         _, raw = self.sample([examples.x], samples, "calibration")
-        return distances_to_truth(self.predictor, raw, examples.sets, samples)
+        return pairwise_distances_with_truth(self.predictor, raw, examples.sets, samples)
 
     def calibration(self, truth: Batch) -> tuple[dict[str, float], dict[str, Any]]:
         """As `calibration_scores`, for inputs with a true set."""
@@ -221,7 +222,7 @@ def _to_answers(
     predictor: SetPredictor, returned: SetBatch, answers: Sequence[Sequence[Tensor]], samples: int
 ) -> tuple[Tensor, Tensor]:
     """(M, K) distances of predictions to the nearest valid set of each example, and which of them that is."""
-    shape, between, each = predictor.shape, distance_between(predictor), []
+    shape, between, each = predictor.shape, distance_function(predictor), []
     own = predictor.pad_sets(returned)
     for number in range(max(map(len, answers))):
         # Where there are fewer, the first one again: the nearest stays the same.

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from desp.errors import CheckpointError
-from desp.storage import remove, sweep, write_atomically, write_together
+from desp.storage import remove, sweep, write_together
 
 FORMAT = "1"
 KEPT = 2
@@ -36,15 +36,6 @@ class Checkpoint:
         """The tensors whose names start with ``prefix/``, without it."""
         start = f"{prefix}/"
         return {name[len(start) :]: value for name, value in self.tensors.items() if name.startswith(start)}
-
-
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint so that `path` is never half a file.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    write_atomically(path, partial(fill_checkpoint, checkpoint))
 
 
 def fill_checkpoint(checkpoint: Checkpoint, path: Path) -> None:

@@ -13,17 +13,17 @@ from typing import Literal
 from desp.settings import TrainingSettings
 
 # One of so many steps belongs to the decay, at the end.
-DECAY_PART = 5
+DECAY_DIVISOR = 5
 # Standard errors by which an earlier checkpoint must be better than the last one to be kept.
-CLEARLY = 2.0
+CLEAR_DIFFERENCE_SE = 2.0
 # Validations without improvement beyond the standard error, in a row, after which training has converged, ...
 PATIENCE = 4
 # ... if they are also so large a part of all steps: later, the same number of steps brings less.
-WAITED_PART = 1 / 3
+MIN_WAIT_FRACTION = 1 / 3
 # Without validation examples nothing tells when to stop.
 STEPS_WITHOUT_VALIDATION = 2000
 
-Verdict = Literal["converged", "overfitted", "out of time"]
+StopReason = Literal["converged", "overfitted", "out of time"]
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Ending:
         reference: validation scores of each example at the last improvement beyond their noise; all are finite.
         reference_step: when that was.
         waited: validations since then.
-        best: scores of the validation with the lowest mean.
+        best: scores of the validation with the best mean.
         last: scores of the last validation.
         end: the last step, once it is decided.
         verdict: why.
@@ -47,7 +47,7 @@ class Ending:
     best: list[float] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
     end: int | None = None
-    verdict: Verdict | None = None
+    verdict: StopReason | None = None
     steps: list[int] = field(default_factory=list)
     means: list[float] = field(default_factory=list)
 
@@ -70,11 +70,11 @@ class Ending:
             self.reference, self.reference_step, self.waited = list(scores), step, 0
             return
         self.waited += 1
-        if self.waited >= patience and step - self.reference_step >= WAITED_PART * step:
-            overfitted = len(scores) > 1 and -sign * gain > CLEARLY * error
+        if self.waited >= patience and step - self.reference_step >= MIN_WAIT_FRACTION * step:
+            overfitted = len(scores) > 1 and -sign * gain > CLEAR_DIFFERENCE_SE * error
             self.end_after(step, "overfitted" if overfitted else "converged")
 
-    def end_after(self, step: int, verdict: Verdict) -> None:
+    def end_after(self, step: int, verdict: StopReason) -> None:
         """Decide the end: after a decay, which weights that have overfitted do not need."""
         self.end, self.verdict = (step if verdict == "overfitted" else with_decay(step)), verdict
 
@@ -83,11 +83,11 @@ class Ending:
         if not self.best or not self.last:
             return False
         worse, error = paired_difference(self.last, self.best)
-        return sign * worse <= CLEARLY * error
+        return sign * worse <= CLEAR_DIFFERENCE_SE * error
 
     def recent_gain(self) -> float | None:
-        """By how much the score fell over the second half of the steps before the decay: what as many again may
-        give at most."""
+        """By how much the mean score fell (rose, if negative) over the second half of the steps before the decay:
+        where lower is better, what as many again may give at most."""
         pairs = zip(self.steps, self.means, strict=True)
         before = [mean for step, mean in pairs if step <= self.steps[-1] / 2]
         return before[-1] - self.means[-1] if before else None
@@ -115,17 +115,17 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 def with_decay(step: int) -> int:
     """The length of a run whose decay begins after `step` steps; `decay_start` is the inverse."""
-    return step + step // (DECAY_PART - 1)
+    return step + step // (DECAY_DIVISOR - 1)
 
 
 def decay_start(steps: int) -> int:
     """The step before which the decay of a run of `steps` begins."""
-    return steps - steps // DECAY_PART
+    return steps - steps // DECAY_DIVISOR
 
 
 def is_late(seconds: float, settings: TrainingSettings) -> bool:
     """Whether the decay must begin for training to end in time."""
-    return settings.minutes is not None and seconds >= 60 * settings.minutes * (1 - 1 / DECAY_PART)
+    return settings.minutes is not None and seconds >= 60 * settings.minutes * (1 - 1 / DECAY_DIVISOR)
 
 
 def early_validation(step: int, every: int) -> bool:

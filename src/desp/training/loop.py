@@ -163,7 +163,8 @@ class Trainer:
     def _after_step(self) -> bool:
         """Log, validate and save when it is time; true when patience has run out."""
         step, settings = self.state.step, self.settings
-        save_now = self.schedule.look_at_clock(self.state, self.accelerator)  # no other run would decide the same
+        # Depends on wall time, so it is saved at once: a resumed run could not repeat it.
+        save_now = self.schedule.look_at_clock(self.state, self.accelerator)
         if save_now:
             self.callback.on_length(self.schedule.end(self.state))
         validate_now = self.schedule.validation_is_due(self.state)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from desp.settings import TrainingSettings
-from desp.training.convergence import Ending, Verdict, decay_start
+from desp.training.convergence import Ending, StopReason, decay_start
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TrainingOutcome:
     stopped_early: bool
     rollbacks: int = 0
     best_error: float | None = None
-    verdict: Verdict | None = None
+    verdict: StopReason | None = None
     recent_gain: float | None = None
 
 

@@ -57,11 +57,11 @@ def test_both_ends_of_the_sizes_occur(problem: Problem) -> None:
 @each
 def test_valid_sets_are_known_where_there_are_few(problem: Problem) -> None:
     examples = some(problem)
-    assert len(examples.answers) == {"one": 1, "few": 2, "continuum": 0}[problem.valid]
-    if examples.answers:
-        same = [(examples.sets.elements == item.elements).all(dim=(1, 2)) for item in examples.answers]
+    assert len(examples.valid_sets) == {"one": 1, "few": 2, "continuum": 0}[problem.valid]
+    if examples.valid_sets:
+        same = [(examples.sets.elements == item.elements).all(dim=(1, 2)) for item in examples.valid_sets]
         assert bool(torch.stack(same).any(dim=0).all())
-    for answer in examples.answers[1:]:  # each of them is drawn
+    for answer in examples.valid_sets[1:]:  # each of them is drawn
         assert not torch.equal(examples.sets.elements, answer.elements)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from desp.benchmarks.own_data.problem import Problem, write_file
 from desp.comparison.examples import Examples
-from desp.comparison.scoring import Answers
+from desp.comparison.scoring import SystemPredictions
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
 from desp.sets import SetBatch
@@ -90,14 +90,14 @@ class UserRun:
             )
         return max(1, min(most, int(seconds / clock.step_seconds)))
 
-    def predict(self, tests: Examples, samples: int, seconds: float) -> Answers:
+    def predict(self, tests: Examples, samples: int, seconds: float) -> SystemPredictions:
         """Train within about the time, and predict the tests."""
         run = RunFolder(self.folder / "run")
         outcome = train_run(self.affordable(seconds), self.seed, run)
         began = time.perf_counter()
         predictions = run.load_predictor().predict(tests.inputs, samples, seed=self.seed)
         shape = self.examples.sets.max_size, self.examples.sets.features
-        return Answers(
+        return SystemPredictions(
             SetBatch.from_ragged([item for prediction in predictions for item in prediction.sets], *shape),
             SetBatch.from_ragged([prediction.medoid for prediction in predictions], *shape),
             outcome.seconds,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from desp.comparison.examples import Examples, chosen
 from desp.comparison.ruler import Ruler
-from desp.comparison.scoring import Answers, Rule
+from desp.comparison.scoring import Rule, SystemPredictions
 from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import DataDescription, InputKind
@@ -35,7 +35,7 @@ class Problem:
         tests: fresh examples that systems are scored on.
         description: what the user says of the data.
         split: by inputs, or by examples where inputs repeat and all of them must be trained on.
-        redraw: another valid set for each of the inputs (M, ...), drawn as theirs was; None: one of the `answers`.
+        redraw: another valid set for each of the inputs (M, ...), drawn as theirs was; None: one of the `valid_sets`.
         rule: a law that valid sets obey, where there is one, and `rule_limit` the most that they depart from it.
         held_out: never used to choose defaults; reported apart.
     """
@@ -63,18 +63,18 @@ class Problem:
         """Fresh examples, of the same distribution."""
         return self.make(self.tests, make_generator(seed, "own-data", self.name, "tests"))
 
-    def oracle(self, ruler: Ruler, tests: Examples, samples: int, seed: int) -> Answers:
+    def oracle(self, ruler: Ruler, tests: Examples, samples: int, seed: int) -> SystemPredictions:
         """K sets for each test from the distribution that its own was drawn from, and their medoid: no system is
         better, but by chance."""
         generator, count = make_generator(seed, "own-data", self.name, "oracle"), len(tests)
         repeated = tests.part(torch.arange(count).repeat_interleave(samples))
         if self.redraw is None:
-            drawn = chosen(whole(generator, 0, len(tests.answers) - 1, len(repeated)), repeated.answers)
+            drawn = chosen(whole(generator, 0, len(tests.valid_sets) - 1, len(repeated)), repeated.valid_sets)
         else:
             drawn = self.redraw(repeated.inputs, generator)
         padded = ruler.pad(drawn)
         places = ruler.medoids(padded.view(count, samples, *padded.shape[1:])) + samples * torch.arange(count)
-        return Answers(drawn, SetBatch(drawn.elements[places], drawn.mask[places]))
+        return SystemPredictions(drawn, SetBatch(drawn.elements[places], drawn.mask[places]))
 
     def input_kind(self, examples: Examples) -> InputKind:
         """What inputs are, as the library reads them."""

@@ -12,10 +12,10 @@ from typing import Any
 import desp
 from desp.benchmarks.own_data.defaults import UserRun
 from desp.benchmarks.own_data.problem import Problem
-from desp.comparison.baselines import any_sets, nearest_neighbours
+from desp.comparison.baselines import nearest_neighbours, random_training_sets
 from desp.comparison.mlp import Effort, plain_mlp
 from desp.comparison.ruler import Ruler
-from desp.comparison.scoring import Answers, score
+from desp.comparison.scoring import SystemPredictions, score
 from desp.comparison.words import verdict
 from desp.errors import SettingsError
 from desp.recipes import get_recipe
@@ -82,9 +82,9 @@ def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
         known, training, validation = (file.part(item) for item in (split.known, split.training, split.validation))
         ruler, kind = Ruler.of(known.sets, problem.description, problem.sizes[1]), problem.input_kind(known)
         tell(f"{problem.name}: neighbours")
-        answers: dict[str, Answers] = {
+        answers: dict[str, SystemPredictions] = {
             "knn": nearest_neighbours(ruler, kind, known, tests, samples, seed),
-            "random": any_sets(ruler, known, tests, samples, seed),
+            "random": random_training_sets(ruler, known, tests, samples, seed),
             "oracle": problem.oracle(ruler, tests, samples, seed),
         }
         tell(f"{problem.name}: desp")

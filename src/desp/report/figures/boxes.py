@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 from desp.errors import RunError
 from desp.extras import require
 from desp.report.figures.points import Axes2D, Points, window
-from desp.report.figures.style import FRAME, INK, MUTED, PREDICTION, new_figure, render, style
-from desp.runs.folder import WRITTEN_BY
+from desp.report.figures.style import (
+    FRAME,
+    INK,
+    MUTED,
+    PREDICTION,
+    SAMPLES_RECOVERY_HINT,
+    new_figure,
+    render,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,10 +54,7 @@ def image_of(example: dict[str, Any]) -> Image | None:
         with image_module.open(io.BytesIO(content)) as image:
             return np.array(image.convert("RGB"), dtype=np.uint8)
     except (binascii.Error, OSError) as error:
-        raise RunError(
-            f"An image in samples.json cannot be read ({error}). Delete the file and run "
-            f"`{WRITTEN_BY['samples.json']}` again."
-        ) from error
+        raise RunError(f"An image in samples.json cannot be read ({error}). {SAMPLES_RECOVERY_HINT}") from error
 
 
 def box_window(truth: Iterable[Points], predictions: Iterable[Points], axes: Axes2D) -> Points:

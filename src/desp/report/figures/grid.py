@@ -13,8 +13,10 @@ from desp.report.figures.style import (
     COLOUR_MAP,
     FRAME,
     INK,
+    MAX_VECTOR_POINTS,
     MUTED,
     PREDICTION,
+    SAMPLES_RECOVERY_HINT,
     TINT,
     TRUTH,
     ImageFormat,
@@ -23,14 +25,11 @@ from desp.report.figures.style import (
     style,
 )
 from desp.report.numbers import is_number, short_number
-from desp.runs.folder import WRITTEN_BY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Beyond it an SVG is larger than a picture of its points.
-_MOST_VECTOR_POINTS = 3000
 # Columns of true and of predicted sets.
 _MOST_TRUTH, _MOST_PREDICTIONS = 3, 6
 _GAP = 0.28  # between groups of columns, as a share of a panel
@@ -79,12 +78,13 @@ def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") 
         for row, image in zip(examples, images, strict=True)
     ]
     left, right = (max(map(len, cells), default=0) for cells in (truth, predictions))
-    again = f"Delete the file and run `{WRITTEN_BY['samples.json']}` again."
     if left + right == 0:
-        raise RunError(f"samples.json has no examples to draw. {again}")
+        raise RunError(f"samples.json has no examples to draw. {SAMPLES_RECOVERY_HINT}")
     sets = [cell.points for cells in truth + predictions for cell in cells]
     if len({points.shape[1] for points in sets if len(points)}) > 1:
-        raise RunError(f"The sets in samples.json have elements of different numbers of features. {again}")
+        raise RunError(
+            f"The sets in samples.json have elements of different numbers of features. {SAMPLES_RECOVERY_HINT}"
+        )
     gap = 1 if left and right else 0
     rows = [
         (_row_label(example), [*true, *[None] * (left - len(true) + gap), *predicted])
@@ -156,7 +156,7 @@ def _draw(
     cells = [cell for _, row in rows for cell in row if cell is not None]
     view = _window_of(cells, axes)
     sizes = [len(cell.points) for cell in cells]
-    look = _Look(axes, view, point_size(max(sizes)), sum(sizes) > _MOST_VECTOR_POINTS)
+    look = _Look(axes, view, point_size(max(sizes)), sum(sizes) > MAX_VECTOR_POINTS)
     height = panel * (0.45 if view.shape[1] == 1 else 1.0)
     sides: dict[str, float] = {"left": 0, "right": 1, "bottom": 0, "top": 1, "wspace": 0.06, "hspace": 0.28}
     with style():

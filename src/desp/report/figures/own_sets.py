@@ -19,9 +19,19 @@ from desp.report.figures.panels import (
     plain_frame,
 )
 from desp.report.figures.points import Points, as_points, window
-from desp.report.figures.style import INK, MUTED, PREDICTION, TINT, TRUTH, new_figure, render, style
+from desp.report.figures.style import (
+    INK,
+    MAX_VECTOR_POINTS,
+    MUTED,
+    PREDICTION,
+    SAMPLES_RECOVERY_HINT,
+    TINT,
+    TRUTH,
+    new_figure,
+    render,
+    style,
+)
 from desp.report.numbers import short_number
-from desp.runs.folder import WRITTEN_BY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,8 +47,6 @@ _MOST_INPUTS = 6
 # Inches: of panels, of what is written beside a row, and between panels.
 _PANEL, _WIDE_PANEL, _TEXT, _GAP = 1.3, 1.9, 1.55, 0.16
 _BETWEEN_PAIRS, _WIDEST_PANEL, _PAGE = 0.5, 2.6, 8.6
-# More points than this are drawn as pixels: an SVG would be larger.
-_MOST_VECTOR_POINTS = 3000
 
 
 def layout_of(features: Sequence[Feature]) -> Layout:
@@ -92,8 +100,7 @@ def own_sets_picture(shown: dict[str, Any]) -> bytes:
     features = [Feature.from_json(item) for item in shown["axes"]["features"]]
     rows = [_row(item, shown["axes"].get("input_names") or ()) for item in shown.get("examples") or []]
     if not rows:
-        again = f"Delete the file and run `{WRITTEN_BY['samples.json']}` again."
-        raise RunError(f"There are no examples to draw. {again}")
+        raise RunError(f"There are no examples to draw. {SAMPLES_RECOVERY_HINT}")
     truth, predictions = (
         [item for row in rows for item in getattr(row, name)] for name in ("truth", "predictions")
     )
@@ -102,7 +109,7 @@ def own_sets_picture(shown: dict[str, Any]) -> bytes:
         raise RunError(
             "A set to draw has another number of features than its axes have names. Score the run again."
         )
-    raster = sum(map(len, sets)) > _MOST_VECTOR_POINTS
+    raster = sum(map(len, sets)) > MAX_VECTOR_POINTS
     limits = (
         window(truth, predictions) if sets else np.array([[0.0], [1.0]]).repeat(features[-1].columns[1], axis=1)
     )

@@ -9,13 +9,13 @@ from desp.report.figures.style import (
     INK,
     MUTED,
     PREDICTION,
+    SAMPLES_RECOVERY_HINT,
     TRUTH,
     ImageFormat,
     new_figure,
     render,
     style,
 )
-from desp.runs.folder import WRITTEN_BY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,7 @@ def path_grid(examples: list[dict[str, Any]], image_format: ImageFormat = "svg")
     """
     shown = [item for item in examples if (item.get("paths") or {}).get("observed")]
     if not shown:
-        again = f"Delete the file and run `{WRITTEN_BY['samples.json']}` again."
-        raise RunError(f"samples.json has no paths to draw. {again}")
+        raise RunError(f"samples.json has no paths to draw. {SAMPLES_RECOVERY_HINT}")
     rows = -(-len(shown) // _COLUMNS)
     with style():
         figure = new_figure(_COLUMNS * _PANEL, rows * _PANEL)

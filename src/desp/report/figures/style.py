@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 from desp.extras import require
+from desp.runs.folder import WRITTEN_BY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +28,9 @@ MUTED = "#6e7781"
 FRAME = "#d0d7de"
 TINT = "#eef4f9"
 COLOUR_MAP = "cividis"
+# More points than this are drawn as pixels: an SVG would be larger.
+MAX_VECTOR_POINTS = 3000
+SAMPLES_RECOVERY_HINT = f"Delete the file and run `{WRITTEN_BY['samples.json']}` again."
 
 _CSS_NAMES = {
     TRUTH: "var(--truth)",

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data.extremes import MOST, Extremes
+from desp.data.outliers import MAX_OUTLIERS, Extremes
 from desp.predictor import SetPredictor, inspect_dataset
 from desp.predictor.shape import summarise_dataset
 from desp.scaling import FeatureScaling
@@ -37,7 +37,7 @@ def with_far(value: float, example: int = 7) -> tuple[Pairs, Pairs]:
 def test_a_far_value_does_not_squeeze_the_others(value: float, caplog: pytest.LogCaptureFixture) -> None:
     far, near = with_far(value)
     shape, _ = inspect_dataset(far)
-    assert f"example 7: feature 0 of an element is {value:g}, far from all others" in caplog.text
+    assert f"example 7: column 0 of an element is {value:g}, far from all others" in caplog.text
     caplog.clear()
     expected, _ = inspect_dataset(near)
     assert not caplog.records
@@ -57,7 +57,7 @@ def test_a_far_input_does_not_squeeze_the_others(value: float, caplog: pytest.Lo
     data[5][0][1] = value
     del near[5]
     _, statistics = inspect_dataset(data)
-    assert f"example 5: number 1 of the input is {value:g}" in caplog.text
+    assert f"example 5: column 1 of the input is {value:g}" in caplog.text
     _, expected = inspect_dataset(near)
     torch.testing.assert_close(statistics[:, 1], expected[:, 1], rtol=1e-6, atol=1e-6)
 
@@ -93,7 +93,7 @@ def test_training_and_predictions_stay_finite_with_a_far_input_and_a_far_element
 def test_ordinary_data_have_no_far_values(values: Tensor) -> None:
     extremes = Extremes(1)
     extremes.add(values, torch.arange(len(values)))
-    assert extremes.far_values() == []
+    assert extremes.outliers() == []
 
 
 def test_many_parts_are_as_one_and_only_a_sample_is_kept() -> None:
@@ -104,8 +104,8 @@ def test_many_parts_are_as_one_and_only_a_sample_is_kept() -> None:
     parts.most_sampled = 1000
     for first in range(0, 5000, 7):
         parts.add(values[first : first + 7], torch.arange(first, min(first + 7, 5000)))
-    assert whole.far_values() == parts.far_values()
-    (found,) = parts.far_values()
+    assert whole.outliers() == parts.outliers()
+    (found,) = parts.outliers()
     assert (found.example, found.feature, found.value) == (4321, 2, -1e6)
     assert (found.low, found.high) == (float(values[:, 2].sort().values[1]), float(values[:, 2].max()))
     assert torch.equal(parts.sample, values[:: parts.every])
@@ -114,12 +114,12 @@ def test_many_parts_are_as_one_and_only_a_sample_is_kept() -> None:
 
 def test_a_thousandth_of_all_may_be_far() -> None:
     values = torch.rand(100_000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    values[:MOST] = 1e9
-    for count, expected in ((MOST, MOST), (MOST + 1, 0)):
+    values[:MAX_OUTLIERS] = 1e9
+    for count, expected in ((MAX_OUTLIERS, MAX_OUTLIERS), (MAX_OUTLIERS + 1, 0)):
         values[:count] = 1e9
         extremes = Extremes(1)
         extremes.add(values, torch.arange(len(values)))
-        assert len(extremes.far_values()) == expected
+        assert len(extremes.outliers()) == expected
 
 
 def test_limits_are_saved() -> None:
@@ -143,7 +143,7 @@ def test_without_scaling_nothing_is_clipped(caplog: pytest.LogCaptureFixture) ->
     [
         ([(1.0, [[1.0]])] * 3, "All 3 examples are equal"),
         ([(torch.full((3, 8, 8), 255.0), [[float(place)]]) for place in range(3)], "Images hold floats up to 255"),
-        ([(1.0, [[1.7e9 + 128 * place]]) for place in range(3)], "Feature 0 of elements .* float32 hardly tells"),
+        ([(1.0, [[1.7e9 + 128 * place]]) for place in range(3)], "Column 0 of elements .* float32 hardly tells"),
     ],
     ids=["equal", "floats as bytes", "times"],
 )
@@ -167,7 +167,7 @@ def test_far_elements_of_input_sets_are_found() -> None:
     sets[4][0][0, 0] = 1e9
     summary = summarise_dataset(sets, description=DataDescription(input_kind="set"))
     (finding,) = summary.findings("line {}".format)
-    assert finding.startswith("line 4: number 0 of the input is 1e+09")
+    assert finding.startswith("line 4: column 0 of the input is 1e+09")
     assert float(summary.statistics()[0, 0]) < 10
 
 

@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-FAR = 100.0
-"""A value is far if it lies so many times the width of the inner values beyond them."""
-FEWEST = 10
+FAR_WIDTHS = 100.0
+"""A value is an outlier if it lies so many times the width of the inner values beyond them."""
+MIN_VALUES = 10
 """Of fewer values nothing is said."""
 TRIMMED = 2
 """At least so many of the smallest and largest values, and a hundredth of all, are not inner ones."""
-MOST = 32
-"""More far values than this, or than a thousandth of all (but two), are how the data are, and no mistake."""
+MAX_OUTLIERS = 32
+"""More outliers than this, or than max(2, n / 1000), belong to the distribution and are not reported."""
 OUTERMOST = 5
 """Thousandths of all values, at each end, by whose distance scales do not change."""
 SAMPLED_NUMBERS = 2**22
@@ -22,7 +22,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class FarValue:
+class Outlier:
     """A value far from the others.
 
     Attributes:
@@ -89,44 +89,44 @@ class Extremes:
         """Between what values of each feature are not far; without end where that cannot be said."""
         ordered = self.sample.sort(dim=0).values
         trimmed = max(TRIMMED, len(ordered) // 100)
-        if len(ordered) < FEWEST:
+        if len(ordered) < MIN_VALUES:
             endless = torch.full(self.sample.shape[1:], torch.inf, dtype=torch.float64)
             return -endless, endless
         low, high = ordered[trimmed], ordered[-1 - trimmed]
         # A feature that hardly ever changes, as one-hot columns, has no width to compare with.
-        reach = torch.where(high > low, FAR * (high - low), torch.inf)
+        reach = torch.where(high > low, FAR_WIDTHS * (high - low), torch.inf)
         return low - reach, high + reach
 
     def trimmed_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
         """Mean and standard deviation of the sample, what is outermost counted as the ends of the rest: long tails
         have no standard deviation that says much. So is what is far, also of few examples."""
-        sample = self.sample.clamp(*self._near_ends(self.far_values()))
+        sample = self.sample.clamp(*self._near_ends(self.outliers()))
         ordered = sample.sort(dim=0).values
         outermost = len(ordered) * OUTERMOST // 1000
         near = sample.clamp(ordered[outermost], ordered[-1 - outermost])
         return near.mean(dim=0), near.std(dim=0, correction=0)
 
-    def far_values(self) -> list[FarValue]:
+    def outliers(self) -> list[Outlier]:
         """Values beyond the fences, unless there are many of them."""
         lowest, highest = self.fences()
-        allowed = min(MOST, max(2, self.count // 1000))
-        found: list[FarValue] = []
+        allowed = min(MAX_OUTLIERS, max(2, self.count // 1000))
+        found: list[Outlier] = []
         for feature in range(self.sample.shape[1]):
             above = self.highest.beyond(feature, float(highest[feature]))
             below = self.lowest.beyond(feature, float(lowest[feature]))
             if 0 < len(above) + len(below) <= allowed:
                 low, high = self.lowest.after(feature, len(below)), self.highest.after(feature, len(above))
-                found += [FarValue(example, feature, value, low, high) for value, example in (*below, *above)]
+                found += [Outlier(example, feature, value, low, high) for value, example in (*below, *above)]
         return found
 
-    def moments(self, far: list[FarValue]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+    def moments(self, far: list[Outlier]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
         """Mean and standard deviation of the sample, without what is far in the features of `far`."""
         low, high = self._near_ends(far)
         near = self.sample.masked_fill((self.sample < low) | (self.sample > high), torch.nan)
         mean = near.nanmean(dim=0)
         return mean, (near - mean).square().nanmean(dim=0).sqrt()
 
-    def _near_ends(self, far: list[FarValue]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+    def _near_ends(self, far: list[Outlier]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
         """The lowest and the highest value of each feature that is not far."""
         low, high = (
             torch.full(self.sample.shape[1:], end, dtype=torch.float64) for end in (-torch.inf, torch.inf)
@@ -136,17 +136,18 @@ class Extremes:
         return low, high
 
 
-def far_findings(far: list[FarValue], what: str, name_of: Callable[[int], str]) -> list[str]:
-    """A sentence or two for each of the first far values, and how many more there are.
+def outlier_findings(far: list[Outlier], what: str, name_of: Callable[[int], str]) -> list[str]:
+    """A sentence or two for each of the first outliers, and how many more there are.
 
     Args:
         far: the values.
-        what: with a place for the column: ``feature {} of an element``.
+        what: with a place for the column: ``column {} of an element``.
         name_of: names an example by its number.
     """
     found = [
         f"{name_of(item.example)}: {what.format(item.feature)} is {item.value:g}, far from all others, which go "
-        f"from {item.low:g} to {item.high:g}. They are scaled as if it were not there. Repair or remove it."
+        f"from {item.low:g} to {item.high:g}. The other values are scaled as if this one were missing. Repair or "
+        "remove it."
         for item in far[:NAMED]
     ]
     return [*found, f"{len(far) - NAMED} more values are as far from all others."] if len(far) > NAMED else found
@@ -163,7 +164,7 @@ class _Ends:
     def add(self, values: Tensor, examples: Tensor) -> None:
         joined = torch.cat([self.values, self.sign * values])
         owners = torch.cat([self.examples, examples.unsqueeze(1).expand(values.shape)])
-        top = joined.topk(min(MOST + 1, len(joined)), dim=0)
+        top = joined.topk(min(MAX_OUTLIERS + 1, len(joined)), dim=0)
         self.values, self.examples = top.values, owners.gather(0, top.indices)
 
     def beyond(self, feature: int, fence: float) -> list[tuple[float, int]]:
