@@ -9,6 +9,8 @@ from desp.cli.compared import show_verdict
 from desp.cli.run_arguments import ScoreArguments
 from desp.comparison.rows import is_compared
 from desp.results import Row, metric_label, recipe_label
+from desp.run_lengths import trained_words
+from desp.scorings import is_shown_twice
 from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons
@@ -60,16 +62,23 @@ def shown_protocol(protocol: dict[str, Any]) -> str:
 
 
 def show_rows(title: str, rows: list[Row]) -> None:
-    """Print table rows for people."""
-    first = ("recipe", "scored", "metric", "better")
-    columns = (*first, "ours", "std", "paper", "real data", "seeds", "steps", "data")
-    show_table(title, columns, [_cells(row) for row in rows], wrapped=("recipe", "metric", "steps", "data"))
+    """Print table rows for people: raw output beside the paper's number, returned sets in a column of their
+    own."""
+    first = ("recipe", "metric", "better", "paper")
+    columns = (*first, "raw", "returned", "real data", "n", "training", "data")
+    shown = [_cells(row) for row in rows if not is_shown_twice(row)]
+    show_table(title, columns, shown, wrapped=("recipe", "metric", "training", "data"))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    first = (recipe_label(row), number(row["scored"]), metric_label(row), number(row["direction"]))
-    numbers = (number(row[name]) for name in ("value", "std", "paper", "real_data"))
-    return (*first, *numbers, str(len(row["seeds"])), number(row["steps"]), number(row["data"]))
+    first = (recipe_label(row), metric_label(row), number(row["direction"]), number(row["paper"]))
+    numbers = (_with_interval(row, "raw"), _with_interval(row, "returned"), number(row["real_data"]))
+    return (*first, *numbers, str(row["n"]), trained_words(row) or "-", number(row["data"]))
+
+
+def _with_interval(row: Row, scoring: str) -> str:
+    half = row[f"{scoring}_ci95"]
+    return number(row[scoring]) + ("" if half is None else f" ± {half:.2g}")
 
 
 def _plain(value: object) -> str:
