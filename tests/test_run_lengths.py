@@ -78,9 +78,9 @@ def test_a_commit_says_where_it_is_known_from() -> None:
         {"training": {"commit": "a" * 40, "commit_source": "environment"}},
         {"training": {"commit": f"{'b' * 40}-dirty", "commit_source": "git"}},
         {"training": {"commit": "c" * 40}},
-        {"training": {"commit": "a" * 40, "commit_source": "environment"}},
+        {"training": {"commit": "a" * 40, "parts": [{"commit": "d" * 40, "commit_source": "environment"}]}},
     ]
-    shown = "aaaaaaa (environment); bbbbbbb-dirty (git); ccccccc (source unknown)"
+    shown = "aaaaaaa, ddddddd (environment); bbbbbbb-dirty (git); ccccccc (source unknown)"
     assert row_of("mnist-tspn", *runs)["commits"] == shown
 
 

@@ -119,9 +119,10 @@ def _rollbacks(results: list[dict[str, Any]]) -> int | str:
 def _commits(results: list[dict[str, Any]]) -> str:
     """The commits that trained, and whether git told them or a variable of the environment."""
     by_source: dict[str, list[str]] = {}
-    for result in results:
-        training = _training(result)
-        commit = str(training.get("commit") or UNKNOWN)
+    # A run that was resumed has several parts.
+    parts = [part for result in results for part in _training(result).get("parts") or [_training(result)]]
+    for part in parts:
+        commit = str(part.get("commit") or UNKNOWN)
         short = commit if commit == UNKNOWN else commit[:7] + ("-dirty" if commit.endswith("-dirty") else "")
-        by_source.setdefault(training.get("commit_source") or "source unknown", []).append(short)
+        by_source.setdefault(part.get("commit_source") or "source unknown", []).append(short)
     return "; ".join(f"{_joined(commits)} ({source})" for source, commits in by_source.items())

@@ -142,15 +142,18 @@ def _judged(
 _TRAINING_FACTS = (
     "command",
     "commit",
+    "commit_source",
     "device",
     "engine",
     "versions",
     "seconds",
     "peak_memory_mb",
     "steps",
+    "examples",
     "parameters",
     "best_step",
     "stopped_early",
+    "verdict",
     "rollbacks",
 )
 

@@ -172,7 +172,7 @@ class RunFolder:
         if finished:
             return
         part = {"from_step": begins}
-        part |= {name: provenance[name] for name in ("commit", "command", "device")}
+        part |= {name: provenance[name] for name in ("commit", "commit_source", "command", "device")}
         values = self.read_settings_file()
         write_json(self.settings_file, {**values, "parts": [*values.get("parts", []), part]})
 
