@@ -94,6 +94,27 @@ def test_evaluating_twice_gives_the_same(desp: Desp, polygons: Path) -> None:
     assert desp("evaluate", polygons, "--json").out == desp("evaluate", polygons, "--json").out
 
 
+def test_evaluating_with_other_seeds(desp: Desp, polygons: Path) -> None:
+    usual = json.loads(desp("evaluate", polygons, "--json").out)
+    again = json.loads(desp("evaluate", polygons, "--json", "--seed", 0).out)
+    other = json.loads(desp("evaluate", polygons, "--json", "--seed", 3).out)
+    assert again == usual
+    assert other[0]["value"] != usual[0]["value"]
+    assert other[0]["seeds"] == [0]  # of the run
+    finished = desp("evaluate", polygons, "--seed", 0, 3)
+    assert "score with the seeds 0, 3: raw" in finished.message
+    result = json.loads((polygons / "evaluation.json").read_text())["result"]
+    each = result["reseeded"]["scores"]
+    assert each[0] == result["scores"]
+    assert each[1]["returned"]["score"] == other[0]["value"]
+    values = [scores["returned"]["score"] for scores in each]
+    assert result["reseeded"]["std"]["returned"]["score"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert result["evaluation"]["seed"] == 0
+    refused = desp("evaluate", polygons, "--seed", 3, "--record", "results", "--variant", "tiny")
+    assert refused.status == 2
+    assert "--seed 0" in refused.message
+
+
 def test_only_unchanged_recipes_are_recorded(desp: Desp, polygons: Path) -> None:
     finished = desp("evaluate", polygons, "--record", "results")
     assert finished.status == 2

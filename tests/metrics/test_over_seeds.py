@@ -20,5 +20,6 @@ def test_intervals_are_student_s(values: list[float], half: float | None) -> Non
 
 def test_a_seed_without_a_number_leaves_nothing() -> None:
     assert over_seeds([1.0, None]) == {"value": None, "std": None, "ci95": None}
+    assert over_seeds([1.0, float("nan")]) == {"value": None, "std": None, "ci95": None}
     assert over_seeds([]) == {"value": None, "std": None, "ci95": None}
     assert over_seeds([2.0]) == {"value": 2.0, "std": None, "ci95": None}

@@ -22,7 +22,7 @@ def over_seeds(values: Sequence[float | None]) -> dict[str, float | None]:
 
     A seed without a number failed; a mean of the rest would hide it, so that then nothing is known.
     """
-    known = [value for value in values if value is not None]
+    known = [value for value in values if value is not None and math.isfinite(value)]
     if not known or len(known) < len(values):
         return {"value": None, "std": None, "ci95": None}
     spread = statistics.stdev(known) if len(known) > 1 else None
