@@ -13,7 +13,7 @@ from desp.metrics.over_seeds import over_seeds
 from desp.randomness import check_seed, make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
-from desp.runs.folder import LoadedRun, RunFolder, differences
+from desp.runs.folder import LoadedRun, RunFolder, recipe_differences
 from desp.runs.judge import Comparison, compare, energies_of, verdict_of
 from desp.runs.log import read_log, training_words, validations
 from desp.runs.provenance import provenance
@@ -177,21 +177,11 @@ _TRAINING_FACTS = (
 
 
 def changed_settings(folder: RunFolder) -> list[str]:
-    """How a run differs from its recipe, but for where it ran and its data, which results tell by `data_slug`.
-
-    A shorter run differs only if the recipe's would not have begun with the same steps; tables show its length.
-    """
+    """How a run differs from its recipe, see `recipe_differences`."""
     settings, _ = folder.load_settings()
     if folder.model.is_dir():  # its sampler may have been chosen since
         settings = replace(settings, method=folder.load_predictor().method_settings)
-    original = get_recipe(settings.recipe).build()
-    same = replace(original, engine=settings.engine, device=settings.device)
-    steps, full = settings.training.steps, original.training.steps
-    if steps is not None and full is not None and steps < full and original.training.may_end_at(steps):
-        same = replace(same, training=replace(same.training, steps=steps))
-    same = replace(same, task=same.task.with_data_of(settings.task))
-    words = ("in the recipe", "in this run")
-    return differences(to_json(same), to_json(settings), words) + folder.irregularities()
+    return recipe_differences(settings) + folder.irregularities()
 
 
 def sample_run(folder: RunFolder, samples: int | None = None) -> None:
