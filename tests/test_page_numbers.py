@@ -3,7 +3,6 @@
 import json
 import re
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +168,6 @@ def test_sentences_on_pooled_boxes(pattern: str, of: tuple[str, str]) -> None:
     "name", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 )
 def test_recorded_files_that_pages_name_are_there(name: str) -> None:
-    """And what stands for several, such as NAME, is none."""
-    exists: Callable[[str], bool] = lambda path: (ROOT / path).exists()  # noqa: E731
-    paths = re.findall(r"`(results/[\w./-]+)`", page(name))
-    made_up = {"results/polygons-desp-paper-seed0.json", "results/custom-NAME-seedN.json"}
-    assert [path for path in paths if path not in made_up and not exists(path)] == []
+    named = re.findall(r"`(results/[\w./-]+)`", page(name))
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert [path for path in missing if path != "results/custom-NAME-seedN.json"] == []  # an example
