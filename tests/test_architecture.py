@@ -25,7 +25,7 @@ LAYERS = (
     {"tasks"},
     {"comparison"},
     {"recipes"},
-    {"older_results", "results", "runs"},
+    {"older_results", "results", "run_lengths", "scorings", "runs"},
     {"paper"},
     {"benchmarks"},
     {"report"},
@@ -34,7 +34,17 @@ LAYERS = (
 INDEPENDENT = {"distances", "nn", "data"}  # one layer, but they do not know each other
 ENTRANCES = {"__init__", "__main__"}  # the package itself: it may name anything, lazily
 
-WITHOUT_TORCH = ("settings", "recipes", "older_results", "results", "paper", "report", "cli")
+WITHOUT_TORCH = (
+    "settings",
+    "recipes",
+    "older_results",
+    "results",
+    "run_lengths",
+    "scorings",
+    "paper",
+    "report",
+    "cli",
+)
 # By a command that varies a sampler, once it runs.
 LOADED_LATE = {ROOT / "paper" / "ablation.py"}
 # Besides `storage.py` itself: what `write_atomically` is given to fill a file, and a switch of the kernel's.

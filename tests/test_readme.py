@@ -24,10 +24,16 @@ def test_python_example_runs_as_printed(
     assert (tmp_path / "polygons" / "model.safetensors").is_file()
 
 
-def test_table_is_the_measured_one() -> None:
-    (shown,) = re.findall(r"<!-- measured: .*? -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
-    measured = markdown_table(table_rows(read_results(ROOT / "results"), read_baselines(ROOT / "results")))
-    assert shown == measured, "put the output of `desp tables --markdown` into the README"
+@pytest.mark.parametrize(
+    ("page", "options", "short"),
+    [("README.md", "--markdown", True), ("docs/results.md", "--markdown --all", False)],
+)
+def test_tables_are_the_measured_ones(page: str, options: str, short: bool) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    ((command, shown),) = re.findall(r"<!-- measured: (.*?) -->\n(.*?)\n<!-- end -->", text, re.DOTALL)
+    assert command == f"desp tables {options}"
+    rows = table_rows(read_results(ROOT / "results"), read_baselines(ROOT / "results"))
+    assert shown == markdown_table(rows, short), f"put the output of `{command}` into {page}"
 
 
 def test_links_lead_somewhere() -> None:

@@ -88,9 +88,23 @@ def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version  # takes longer than all else here
 
     try:
-        return version("desp")
-    except PackageNotFoundError:  # used from a checkout that was never installed
+        return _version_of_checkout() or version("desp")
+    except PackageNotFoundError:
         return "0+unknown"
+
+
+def _version_of_checkout() -> str | None:
+    """What pyproject.toml says where this code lies in its repository, installed or not; another version may be
+    installed as well."""
+    import tomllib
+    from pathlib import Path
+
+    try:
+        project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, IndexError, ValueError):
+        return None
+    known = project.get("project", {})
+    return known.get("version") if known.get("name") == "desp" else None
 
 
 def __dir__() -> list[str]:

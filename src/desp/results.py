@@ -1,15 +1,17 @@
 """Measured numbers: one JSON file a run, and the rows of tables made of them. Nothing here loads torch."""
 
 import re
-import statistics
 from pathlib import Path
 from typing import Any
 
 from desp.comparison.rows import comparison_rows
 from desp.errors import RunError
 from desp.metrics.base import split_key
+from desp.metrics.over_seeds import over_seeds
 from desp.older_results import present_result
 from desp.recipes import Recipe, all_recipes, get_recipe, get_table
+from desp.run_lengths import training_facts
+from desp.scorings import both_scorings, metrics_of, real_data, scores_of
 from desp.settings import RunSettings
 from desp.storage import make_folder, read_object, write_json
 
@@ -150,6 +152,7 @@ def read_baselines(folder: Path) -> list[Row]:
             scored="returned",
             protocol="ours",
             value=value,
+            returned=value,
             data=result.get("data"),
         )
         | {key: metric_facts(metric, result.get("metrics"))[key] for key in ("unit", "direction")}
@@ -190,9 +193,11 @@ def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[s
 def make_row(table: str | None, task: str, system: str, metric: str, **known: Any) -> Row:
     """A row of a table; what is not given was not measured.
 
-    Where there is a value, `scored` is the recipe's and `protocol` that of `_row_protocol`, both the same in all
-    its rows. A name ending in `_raw` or `_returned` says what a value is of; a name without an ending is of
-    `scored` sets, or, where those have no such metric, of the other ones.
+    `raw` is the mean over `n` seeds of the sampler's output, which the paper's numbers are of, `returned` that of
+    the sets a user gets, each with half of its 95 % interval and its median over predictions, where that is known.
+    `value` is one of the two. Where there is a value, `scored` is the recipe's and `protocol` that of
+    `_row_protocol`, both the same in all its rows. A name ending in `_raw` or `_returned` says what a value is of;
+    a name without an ending is of `scored` sets, or, where those have no such metric, of the other ones.
     """
     facts = metric_facts(metric)
     return {
@@ -208,8 +213,20 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
         "direction": facts["direction"],
         "value": None,
         "std": None,
+        "ci95": None,
+        "n": len(known.get("seeds", ())),
+        "raw": None,
+        "raw_ci95": None,
+        "raw_median": None,
+        "returned": None,
+        "returned_ci95": None,
+        "returned_median": None,
         "seeds": [],
         "steps": None,
+        "epochs": [],
+        "ended_by": None,
+        "rollbacks": None,
+        "commits": None,
         "paper": None,
         "real_data": None,
         "data": None,
@@ -259,12 +276,13 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         "scored": recipe.scored,
         "protocol": _row_protocol(recipe, results[0]),
         "seeds": [result["seed"] for result in results],
-        "steps": _length(results),
+        "n": len(results),
+        **training_facts(results),
         "data": results[0].get("data"),
     }
     rows = []
     for scoring in (recipe.scored, "returned" if recipe.scored == "raw" else "raw"):
-        for metric in _metrics(results, scoring):
+        for metric in metrics_of(results, scoring):
             ours = scoring == recipe.scored or metric not in results[0]["scores"][recipe.scored]
             facts = metric_facts(metric, results[0].get("metrics"))
             part, name = split_key(metric)
@@ -273,8 +291,9 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
                 make_row(recipe.table, task, _system(recipe, results[0]), name if ours else f"{name}_{scoring}")
                 | common
                 | {key: facts[key] for key in ("unit", "direction")}
-                | _mean([result["scores"].get(scoring, {}).get(metric) for result in results])
-                | {"paper": _published(recipe, task, name, variant), "real_data": _real(results, metric)}
+                | over_seeds(scores_of(results, scoring, metric))
+                | both_scorings(results, metric)
+                | {"paper": _published(recipe, task, name, variant), "real_data": real_data(results, metric)}
             )
     first = make_row(recipe.table, recipe.task, _system(recipe, results[0]), "score") | common
     return rows + comparison_rows(results, first)
@@ -303,42 +322,3 @@ def _published(recipe: Recipe, task: str, metric: str, variant: str | None) -> f
     if recipe.table is None or variant is not None:
         return None
     return get_table(recipe.table).value(task, recipe.system, metric)
-
-
-def _metrics(results: list[dict[str, Any]], scoring: str) -> list[str]:
-    names = set().union(*(result["scores"].get(scoring, {}) for result in results))
-    return sorted(names, key=lambda name: (name != "score", name))
-
-
-def _real(results: list[dict[str, Any]], metric: str) -> float | None:
-    known = [value for result in results if (value := result["real_data"].get(metric)) is not None]
-    return statistics.fmean(known) if known else None
-
-
-def _mean(values: list[float | None]) -> dict[str, float | None]:
-    """Mean and standard deviation over seeds. A seed without a number failed; a mean of the rest would hide it."""
-    known = [value for value in values if value is not None]
-    complete = len(known) == len(values)
-    return {
-        "value": statistics.fmean(known) if complete else None,
-        "std": statistics.stdev(known) if complete and len(known) > 1 else None,
-    }
-
-
-def _length(results: list[dict[str, Any]]) -> str | None:
-    """Steps of training, of how many where fewer were asked for than the recipe has, which were best, how often
-    it rolled back."""
-    full = get_recipe(results[0]["recipe"]).build().training.steps
-    texts = []
-    for result in results:
-        training = result.get("training", {})
-        asked = result.get("settings", {}).get("training", {}).get("steps", full)
-        if training.get("steps") is None:
-            continue
-        cut = f" of {full:,}" if asked is not None and full is not None and asked < full else ""
-        best = training.get("best_step")
-        best = f", best {best:,}" if best is not None and best != training["steps"] else ""
-        texts.append(f"{training['steps']:,}{cut}{best}")
-    rollbacks = sum(result.get("training", {}).get("rollbacks") or 0 for result in results)
-    back = f", rolled back {rollbacks} x" if rollbacks else ""
-    return "; ".join(dict.fromkeys(texts)) + back or None

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from desp.benchmarks.measure import measure
+from desp.benchmarks.chains import sampler_rows
+from desp.benchmarks.measure import BenchOptions, measure
 from desp.runs.provenance import provenance
 
 pytestmark = [
@@ -29,3 +30,11 @@ def test_provenance_names_the_gpu_and_what_was_allocated_there() -> None:
     assert facts["device"] == torch.cuda.get_device_name()
     assert facts["versions"]["cuda"]
     assert facts["peak_memory_mb"] >= kept.numel() * 4 / 2**20
+
+
+def test_the_reference_is_also_measured_as_one_graph() -> None:
+    """It computes what the plain loop does, and is faster than that."""
+    (row,) = sampler_rows(BenchOptions(DEVICE, engine="graph", tasks=("celeba",), repeats=3))
+    assert 0 < row["captured_ms"] < row["reference_ms"]
+    assert row["captured_speedup"] == pytest.approx(row["captured_ms"] / row["ms"])
+    assert row["captured_spread_ms"] >= 0

@@ -20,6 +20,7 @@ from desp.benchmarks import (
     write_record,
 )
 from desp.benchmarks.measure import timing
+from desp.cli.bench import markdown
 from desp.errors import SettingsError
 from desp.precision import matmul_precision
 
@@ -84,7 +85,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     def measured(work: Callable[[], object], device: torch.device, repeats: int) -> Row:
         work()
         calls.append((torch.get_float32_matmul_precision(), repeats))
-        return {"ms": 2.0 if len(calls) % 2 else 10.0, "compile_s": 3.0 * len(calls), "peak_mb": 4.0 * len(calls)}
+        times = {"ms": 2.0 if len(calls) % 2 else 10.0, "spread_ms": 0.5 * len(calls)}
+        return {**times, "compile_s": 3.0 * len(calls), "peak_mb": 4.0 * len(calls)}
 
     monkeypatch.setattr(chains, "measure", measured)
     return calls
@@ -96,11 +98,22 @@ def test_both_times_of_a_chain_are_scaled_to_its_length(clock: list[tuple[str, i
     found = {name: row[name] for name in ("ms", "reference_ms", "speedup", "compile_s", "peak_mb")}
     assert found == {"ms": 20.0, "reference_ms": 100.0, "speedup": 5.0, "compile_s": 3.0, "peak_mb": 4.0}
     assert row["reference_peak_mb"] == 8.0
+    assert (row["spread_ms"], row["reference_spread_ms"]) == (5.0, 10.0)
+    assert "captured_ms" not in row  # there are no CUDA graphs here
 
 
 def test_a_timing_is_the_median() -> None:
     found = timing([0.003, 0.001, 0.02], first=7.0, peak_mb=1.26)
-    assert found == {"ms": 3.0, "compile_s": 7.0, "peak_mb": 1.3}
+    assert found == {"ms": 3.0, "spread_ms": pytest.approx(19.0), "compile_s": 7.0, "peak_mb": 1.3}
+
+
+def test_a_second_reference_stands_beside_the_first() -> None:
+    times = [timing([seconds], first=1.0, peak_mb=1.0) for seconds in (0.002, 0.1, 0.0167)]
+    row = measure.make_row("polygons", "graph", CPU, *times)
+    assert (row["captured_ms"], row["captured_speedup"]) == (pytest.approx(16.7), pytest.approx(8.35))
+    shown = markdown([row]).splitlines()
+    cells = dict(zip(shown[0].split(" | "), shown[2].split(" | "), strict=True))
+    assert (cells["speedup"], cells["captured_speedup"]) == ("50", "8.3")
 
 
 @pytest.mark.parametrize("task", ["polygons", pytest.param("digits", marks=pytest.mark.long)])

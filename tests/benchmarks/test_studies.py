@@ -93,7 +93,7 @@ def test_times_of_distances_are_what_was_measured(monkeypatch: pytest.MonkeyPatc
 
     def measured(work: Any, device: torch.device, repeats: int) -> Row:
         repeated.append(repeats)
-        return {"ms": next(times), "compile_s": 1.0, "peak_mb": 1.0}
+        return {"ms": next(times), "spread_ms": 0.1, "compile_s": 1.0, "peak_mb": 1.0}
 
     monkeypatch.setattr(distances, "measure", measured)
     for row in distances.distance_rows(options(repeats=4)):

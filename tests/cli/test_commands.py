@@ -32,6 +32,8 @@ ROW = {
     "paper",
     "real_data",
     "data",
+    *("ci95", "n", "raw", "raw_ci95", "raw_median", "returned", "returned_ci95", "returned_median"),
+    *("epochs", "ended_by", "rollbacks", "commits"),
 }
 
 
@@ -79,7 +81,7 @@ def test_evaluate_prints_a_table(desp: Desp, digits: Path) -> None:
     for word in (
         "protocol quick: test_examples 12, predictions_per_input 4",
         "digits-desp-paper, seed 0",
-        "score_returned",
+        "returned",
         "rarest_style",
         "real data",
         "style_shares",
@@ -90,6 +92,27 @@ def test_evaluate_prints_a_table(desp: Desp, digits: Path) -> None:
 
 def test_evaluating_twice_gives_the_same(desp: Desp, polygons: Path) -> None:
     assert desp("evaluate", polygons, "--json").out == desp("evaluate", polygons, "--json").out
+
+
+def test_evaluating_with_other_seeds(desp: Desp, polygons: Path) -> None:
+    usual = json.loads(desp("evaluate", polygons, "--json").out)
+    again = json.loads(desp("evaluate", polygons, "--json", "--seed", 0).out)
+    other = json.loads(desp("evaluate", polygons, "--json", "--seed", 3).out)
+    assert again == usual
+    assert other[0]["value"] != usual[0]["value"]
+    assert other[0]["seeds"] == [0]  # of the run
+    finished = desp("evaluate", polygons, "--seed", 0, 3)
+    assert "score with the seeds 0, 3: raw" in finished.message
+    result = json.loads((polygons / "evaluation.json").read_text())["result"]
+    each = result["reseeded"]["scores"]
+    assert each[0] == result["scores"]
+    assert each[1]["returned"]["score"] == other[0]["value"]
+    values = [scores["returned"]["score"] for scores in each]
+    assert result["reseeded"]["std"]["returned"]["score"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert result["evaluation"]["seed"] == 0
+    refused = desp("evaluate", polygons, "--seed", 3, "--record", "results", "--variant", "tiny")
+    assert refused.status == 2
+    assert "--seed 0" in refused.message
 
 
 def test_only_unchanged_recipes_are_recorded(desp: Desp, polygons: Path) -> None:
@@ -305,7 +328,7 @@ def test_recipes_of_no_table_are_shown_beside_the_tables(desp: Desp) -> None:
     beside = text[text.index("Recipes outside the paper's tables") :]
     assert "polygons-desp-fast" in beside
     assert "digits-desp-fast" in beside
-    metrics = {line.split("│")[3].strip() for line in beside.splitlines() if line.startswith("│")}
+    metrics = {line.split("│")[2].strip() for line in beside.splitlines() if line.startswith("│")}
     assert metrics == {"score"}
     everything = desp("tables", "--all", "--results", results / "robust").out
     assert "right_size" in everything[everything.index("Recipes outside the paper's tables") :]

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,17 @@ from typing import Any
 import pytest
 
 from desp.errors import RunError
-from desp.recipes import all_recipes, get_recipe
-from desp.settings import SCHEMA, MnistSettings, to_json
+from desp.recipes import all_recipes, get_recipe, registry
+from desp.settings import (
+    SCHEMA,
+    ContrastiveSettings,
+    DeepSetsSettings,
+    LangevinSettings,
+    MnistSettings,
+    RunSettings,
+    to_json,
+)
+from desp.training.bar import ProgressBar
 from tiny_clevr import write_tiny_clevr
 
 Desp = Callable[..., Any]
@@ -30,7 +40,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         calls.append(command)
         return 7 if command[1] == "digits-desp" else 0
 
-    monkeypatch.setattr("desp.paper.reproduce._Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
     return calls
 
 
@@ -195,6 +205,108 @@ def test_reproduce_refuses_unknown_names(desp: Desp, commands: list[list[str]]) 
     assert commands == []
 
 
+# -- what is there already -----------------------------------------------------------------------------
+
+
+def recorded(recipe: str, commit: str = "0" * 40, **training: Any) -> dict[str, Any]:
+    settings = get_recipe(recipe).build()
+    settings = replace(settings, training=replace(settings.training, **training))
+    values = {"schema": SCHEMA, **to_json(settings)}
+    return {"recipe": recipe, "seed": 0, "settings": values, "training": {"commit": commit}}
+
+
+def test_results_of_other_settings_are_named_and_left_out(desp: Desp, commands: list[list[str]]) -> None:
+    Path("results").mkdir()
+    recipes = ("--recipes", "polygons-desp", "polygons-risk-chamfer")
+    arguments = ("reproduce", "toy", "--seeds", 0, "--no-ablate", *recipes)
+    Path("results/polygons-desp-seed0.json").write_text(json.dumps(recorded("polygons-desp", learning_rate=0.5)))
+    finished = desp(*arguments)
+    assert finished.status == 2
+    assert "results/polygons-desp-seed0.json is of other settings (training.learning_rate" in finished.out
+    assert "Name another folder with --results, or move it away" in finished.out
+    assert {command[1] for command in commands if command[0] == "train"} == {"polygons-risk-chamfer"}
+    assert "1 of 2 runs were left out" in finished.message
+    commands.clear()
+    Path("results/polygons-desp-seed0.json").write_text(json.dumps(recorded("polygons-desp")))
+    assert desp(*arguments).status == 0
+    assert {command[1] for command in commands if command[0] == "train"} == {"polygons-risk-chamfer"}
+
+
+def test_a_run_of_other_settings_is_not_gone_on_with(desp: Desp, commands: list[list[str]]) -> None:
+    """It would be refused when it is recorded, after all of its training."""
+    run = Path("runs/polygons-desp-seed0")
+    run.mkdir(parents=True)
+    begun = recorded("polygons-desp", learning_rate=0.5)
+    (run / "settings.json").write_text(json.dumps(begun | {"data_fingerprint": None}))
+    finished = desp("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp")
+    assert finished.status == 2
+    assert f"{run} is of other settings (training.learning_rate" in finished.out
+    assert commands == []
+
+
+def test_results_of_another_commit_stay_unless_the_same_is_asked_for(
+    desp: Desp, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("results").mkdir()
+    Path("results/polygons-desp-seed0.json").write_text(json.dumps(recorded("polygons-desp", commit="1" * 40)))
+    arguments = ("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp", "--no-ablate")
+    assert "stays" in desp(*arguments).out
+    finished = desp(*arguments, "--same-code")
+    assert finished.status == 2
+    assert f"is of another commit ({'1' * 40})" in finished.out
+    monkeypatch.setenv("DESP_COMMIT", "1" * 40)
+    assert desp(*arguments, "--same-code").status == 0
+    monkeypatch.setenv("DESP_COMMIT", f"{'1' * 40}-dirty")
+    assert "needs a commit without changes" in desp(*arguments, "--same-code").message
+    assert commands == []
+
+
+def test_an_interrupted_table_goes_on(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny recipe, trained in this process: stopped in the middle, gone on with, and not done again."""
+    monkeypatch.setattr(registry, "_RECIPES", dict(registry._RECIPES))
+
+    @registry.recipe(table="tiny", task="polygons", system="desp", scored="raw")
+    def tiny_desp() -> RunSettings:
+        """Made small."""
+        usual = get_recipe("polygons-desp-paper").build()
+        chain = LangevinSettings(steps=3, stochastic_steps=2, noise_scale=0.01)
+        method = ContrastiveSettings(energy=DeepSetsSettings(hidden=8), training_sampler=chain, sampler=chain)
+        training = replace(usual.training, steps=6, batch_size=8, log_every=1)
+        return replace(usual, recipe="tiny-desp", method=method, training=training, device="cpu")
+
+    done: list[str] = []
+
+    def call(self: object, command: list[str], log: Path) -> int:
+        done.append(" ".join(command))
+        return int(desp(*command).status)
+
+    def interrupt(self: ProgressBar, step: int, numbers: dict[str, float]) -> None:
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.ThreadPoolExecutor", Here)
+    arguments = ("reproduce", "tiny", "--seeds", 0, "--no-ablate")
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressBar, "on_log", interrupt)
+        assert "ended with status 130" in desp(*arguments).out
+    assert desp(*arguments).out == "tiny-desp seed 0: recorded\n"
+    result = json.loads(Path("results/tiny-desp-seed0.json").read_text())
+    assert [part["from_step"] for part in result["training"]["parts"]] == [0, 3]
+    assert desp(*arguments).out == "tiny-desp seed 0: was in results before, and stays\n"
+    assert [line.split()[0] for line in done] == ["train", "train", "evaluate"]
+    assert done[1].endswith("--resume")
+
+
+class Here(ThreadPoolExecutor):
+    """Does everything at once in this thread, which alone gets signals."""
+
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*given, **named))
+        return future
+
+
 # -- processes -----------------------------------------------------------------------------------------
 
 ONE = ("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp")
@@ -277,7 +389,7 @@ def test_as_many_jobs_as_are_asked_for_run_at_once(desp: Desp, monkeypatch: pyte
             together[0] -= 1
         return 0
 
-    monkeypatch.setattr("desp.paper.reproduce._Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
     options = ["--seeds", 0, 1, "--no-ablate", "--recipes", "polygons-desp"]
     assert desp("reproduce", "toy", *options, *([] if jobs == 1 else ["--jobs", jobs])).status == 0
     assert most == [jobs]
@@ -305,7 +417,7 @@ def test_signals_let_children_save_themselves_and_begin_no_other(
         raise RunError("no child was started")
 
     handler = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("desp.paper.reproduce.as_completed", interrupted)
+    monkeypatch.setattr("desp.runs.side_by_side.as_completed", interrupted)
     finished = desp("reproduce", "toy", "--seeds", 0, 1, "--recipes", "polygons-desp", "polygons-risk-chamfer")
     assert finished.status == 130
     assert "interrupted" in finished.err

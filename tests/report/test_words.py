@@ -279,6 +279,7 @@ def test_provenance_has_every_fact_beside_its_name(whole_page: str) -> None:
     assert table(section(whole_page, "provenance")) == [
         ["command", "desp train polygons"],
         ["commit", "0123abc"],
+        ["commit known from", "unknown"],
         ["device", "cpu"],
         ["engine", "eager"],
         ["wall time", "1 min 32 s"],

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import subprocess
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+import desp
 from desp.runs.provenance import commit, device_name, peak_memory_mb, provenance
 
 
@@ -100,6 +102,31 @@ def test_commit_can_be_given_or_is_asked_of_git(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("DESP_COMMIT")
     monkeypatch.setenv("PATH", "")  # no git
     assert commit() is None
+
+
+@pytest.mark.parametrize(("given", "told"), [("1234", "environment"), ("", None)])
+def test_a_commit_that_is_given_is_told_from_one_that_git_knows(
+    given: str, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESP_COMMIT", given)
+    monkeypatch.setattr("desp.runs.provenance._git", lambda *_: "1234")
+    assert provenance(torch.device("cpu"))["commit_source"] == (told or "git")
+    monkeypatch.setattr("desp.runs.provenance.commit", lambda: None)
+    assert provenance(torch.device("cpu"))["commit_source"] == told
+
+
+def test_the_version_is_that_of_the_code_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was copied without being installed; else none is recorded."""
+    project = Path(desp.__file__).parents[2] / "pyproject.toml"
+    assert desp.__version__ == tomllib.loads(project.read_text())["project"]["version"]
+    monkeypatch.setattr(desp, "__file__", str(tmp_path / "src" / "desp" / "__init__.py"))
+    copied = tmp_path / "pyproject.toml"
+    copied.write_text('[project]\nname = "desp"\nversion = "9.8.7"\n')
+    assert desp.__version__ == "9.8.7"
+    copied.write_text('[project]\nname = "theirs"\nversion = "9.8.7"\n')
+    assert desp.__version__ != "9.8.7"
+    monkeypatch.setattr("desp.runs.provenance.__version__", "0+unknown")
+    assert provenance(torch.device("cpu"))["versions"]["desp"] is None
 
 
 def test_what_a_failing_git_says_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

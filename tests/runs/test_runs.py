@@ -223,11 +223,11 @@ def test_a_run_may_end_early_if_a_longer_one_would_have_begun_like_it(tmp_path: 
 def test_a_run_knows_its_parts(trained: RunFolder) -> None:
     (part,) = trained.parts()
     assert part["from_step"] == 0
-    assert part.keys() == {"from_step", "commit", "command", "device"}
-    later = {"commit": "abc", "command": "desp train", "device": "a GPU", "more": 1}
+    assert part.keys() == {"from_step", "commit", "commit_source", "command", "device"}
+    later = {"commit": "abc", "commit_source": "git", "command": "desp train", "device": "a GPU", "more": 1}
     trained.add_part(later, steps=4)  # it is there already
     trained.add_part(later, steps=9)
-    assert trained.parts()[1] == {"from_step": 4, "commit": "abc", "command": "desp train", "device": "a GPU"}
+    assert trained.parts()[1] == {"from_step": 4} | {name: later[name] for name in later if name != "more"}
 
 
 def test_a_part_begins_at_the_newest_checkpoint(folder: RunFolder) -> None:
@@ -237,7 +237,7 @@ def test_a_part_begins_at_the_newest_checkpoint(folder: RunFolder) -> None:
     for step in (100, 20, 3):
         (checkpoints / f"step-{step}.safetensors").touch()
     (checkpoints / "best.safetensors").touch()
-    facts = {"commit": "abc", "command": "desp train", "device": "a GPU"}
+    facts = {"commit": "abc", "commit_source": "git", "command": "desp train", "device": "a GPU"}
     folder.add_part(facts, steps=100)
     folder.add_part(facts, steps=101)
     assert [part["from_step"] for part in folder.parts()] == [100]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from desp.benchmarks.measure import OUR_PRECISION, REFERENCE_PRECISION, BenchOptions, Row, make_row, measure
 from desp.benchmarks.reference import reference_chain
+from desp.capture import CapturedCall, warm_up
 from desp.energies import SetEnergy
 from desp.precision import matmul_precision
 from desp.randomness import derive_seed, make_generator
@@ -107,14 +108,17 @@ def _row(case: ChainCase, options: BenchOptions) -> Row:
         ours, engine = time_our_chain(case, energy, options, measured)
     with matmul_precision(REFERENCE_PRECISION):
         reference = measure(_reference(case, energy, options, measured), options.device, options.repeats)
-    for timing in (ours, reference):  # of the whole chain
-        timing["ms"] *= case.steps / measured
+    captured = _time_captured(case, energy, options, measured) if options.device.type == "cuda" else None
+    for timing in filter(None, (ours, reference, captured)):  # of the whole chain
+        for name in ("ms", "spread_ms"):
+            timing[name] *= case.steps / measured
     return make_row(
         case.task,
         engine,
         options.device,
         ours,
         reference,
+        captured,
         steps=case.steps,
         measured_steps=measured,
         batch=case.batch,
@@ -135,6 +139,21 @@ def _reference(case: ChainCase, energy: SetEnergy, options: BenchOptions, steps:
     code, start = case.code(options.device, options.seed), case.start(options.device)
     generator = _generator(case, options)
     return lambda: reference_chain(energy, code, start, generator, steps=steps, noise_scale=case.noise_scale)
+
+
+def _time_captured(case: ChainCase, energy: SetEnergy, options: BenchOptions, steps: int) -> Row:
+    """The reference, unchanged but for what anybody would do first on a GPU: captured as one CUDA graph, with tf32
+    products."""
+    code, start = case.code(options.device, options.seed), case.start(options.device)
+    generator = _generator(case, options)
+
+    def work() -> Tensor:
+        return reference_chain(energy, code, start, generator, steps=steps, noise_scale=case.noise_scale)
+
+    with matmul_precision(OUR_PRECISION):
+        warm_up(work)
+        captured = CapturedCall(work, [generator])
+        return measure(captured, options.device, options.repeats)
 
 
 def _generator(case: ChainCase, options: BenchOptions) -> torch.Generator:

@@ -92,11 +92,16 @@ def timing(samples: list[float], first: float, peak_mb: float) -> Row:
     """Fields of a row on how long work took.
 
     Args:
-        samples: seconds of the warm runs, whose median counts.
+        samples: seconds of the warm runs, whose median counts; `spread_ms` is from the fastest to the slowest.
         first: seconds of the whole very first call (`compile_s`), compiling or capturing included.
         peak_mb: most memory by which the allocations on the GPU, or the process, grew.
     """
-    return {"ms": 1e3 * statistics.median(samples), "compile_s": first, "peak_mb": round(peak_mb, 1)}
+    return {
+        "ms": 1e3 * statistics.median(samples),
+        "spread_ms": 1e3 * (max(samples) - min(samples)),
+        "compile_s": first,
+        "peak_mb": round(peak_mb, 1),
+    }
 
 
 def _seconds(work: Callable[[], object], device: torch.device, calls: int = 1) -> float:
@@ -123,9 +128,16 @@ def watch_memory(device: torch.device) -> Callable[[], float]:
 
 
 def make_row(
-    task: str, engine: str, device: torch.device, ours: Row, reference: Row | None = None, **sizes: int | None
+    task: str,
+    engine: str,
+    device: torch.device,
+    ours: Row,
+    reference: Row | None = None,
+    captured: Row | None = None,
+    **sizes: int | None,
 ) -> Row:
-    """One measurement by `measure`, beside the reference's where there is one."""
+    """One measurement by `measure`, beside the reference's where there is one, and the reference's captured as one
+    CUDA graph."""
     row: Row = {
         "task": task,
         "engine": engine,
@@ -136,8 +148,15 @@ def make_row(
     if reference is not None:
         row |= {
             "reference_ms": reference["ms"],
+            "reference_spread_ms": reference["spread_ms"],
             "speedup": reference["ms"] / ours["ms"],
             "reference_peak_mb": reference["peak_mb"],
+        }
+    if captured is not None:
+        row |= {
+            "captured_ms": captured["ms"],
+            "captured_spread_ms": captured["spread_ms"],
+            "captured_speedup": captured["ms"] / ours["ms"],
         }
     return row | sizes
 

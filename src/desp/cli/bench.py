@@ -27,8 +27,12 @@ EXAMPLES = """  desp bench
 # In the order they are shown. Records of studies in benchmarks/ have fields that `desp bench` does not measure.
 FIELDS = (
     *("task", "vary", "value", "predictions", "batch", "size", "steps", "measured_steps", "engine", "precision"),
-    *("ms", "images_per_s", "reference_ms", "speedup", "floor_ms", "roofline_fraction", "peak_mb", "compile_s"),
+    *("ms", "spread_ms", "images_per_s", "reference_ms", "reference_spread_ms", "speedup"),
+    *("captured_ms", "captured_spread_ms", "captured_speedup"),
+    *("floor_ms", "roofline_fraction", "peak_mb", "compile_s"),
 )
+# Two significant digits: runs of the same code differ by more than the third.
+RATIOS = ("speedup", "captured_speedup")
 # Names of fields in older records.
 RENAMED = {"share_of_floor": "roofline_fraction"}
 
@@ -37,8 +41,10 @@ RENAMED = {"share_of_floor": "roofline_fraction"}
 class _BenchArguments:
     """Measure this machine: ours against a plain reference.
 
-    sampler: the chains of the paper's five tasks. train: whole training steps of Polygons and Digits. Weights and
-    inputs are random; no data are needed. compile_s is the whole first call, peak_mb the growth of memory.
+    sampler: the chains of the paper's five tasks, on a GPU also beside the reference captured as one CUDA graph
+    with tf32 products (captured_ms). train: whole training steps of Polygons and Digits. Weights and inputs are
+    random; no data are needed. Times are medians; spread_ms is from the fastest to the slowest of --repeats.
+    compile_s is the whole first call, peak_mb the growth of memory.
     `desp bench own-data` scores the defaults on small problems instead, and has options of its own.
     """
 
@@ -126,9 +132,11 @@ def _table(rows: "list[Row]") -> list[tuple[str, ...]]:
     """Names of the fields that rows have, then the fields of each row."""
     rows = [{RENAMED.get(name, name): value for name, value in row.items()} for row in rows]
     names = tuple(name for name in FIELDS if any(row.get(name) is not None for row in rows))
-    return [names, *(tuple(_cell(row.get(name)) for name in names) for row in rows)]
+    return [names, *(tuple(_cell(row.get(name), name in RATIOS) for name in names) for row in rows)]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, ratio: bool = False) -> str:
     """A number for people, without powers of ten for long times."""
+    if ratio and isinstance(value, float):
+        return number(float(f"{value:.2g}"))
     return f"{value:.0f}" if isinstance(value, float) and abs(value) >= 100 else number(value)

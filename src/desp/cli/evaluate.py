@@ -8,13 +8,17 @@ from desp.cli.common import bar, number, parse, show_table
 from desp.cli.compared import show_verdict
 from desp.cli.run_arguments import ScoreArguments
 from desp.comparison.rows import is_compared
+from desp.errors import SettingsError
 from desp.results import Row, metric_label, recipe_label
+from desp.run_lengths import trained_words
+from desp.scorings import is_shown_twice
 from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons
   desp evaluate runs/mine --samples 20 --json
   desp evaluate runs/polygons --distance hungarian --protocol full
   desp evaluate runs/polygons --record results
+  desp evaluate runs/polygons --seed 0 1 2
   desp evaluate runs/wide --record my-results --variant wide"""
 
 
@@ -32,6 +36,10 @@ class _EvaluateArguments(ScoreArguments):
     `task.drawn`."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
+    seed: tuple[int, ...] = ()
+    """Seeds of chains, and of test data where they are drawn; the run's own if not given. Scores are those of the
+    first; of several, the scores of each and their spread are kept as well. With --record the first must be the
+    run's own."""
 
 
 def run(arguments: list[str]) -> None:
@@ -39,19 +47,35 @@ def run(arguments: list[str]) -> None:
     options = parse(_EvaluateArguments, arguments, "evaluate", EXAMPLES)
     folder = options.folder()
     protocol = options.protocol_for(folder)
+    own = folder.load_settings()[1]
+    if options.record is not None and options.seed and options.seed[0] != own:
+        raise SettingsError(f"--seed: results are recorded with the run's own seed first: --seed {own} ...")
     from desp.runs.evaluate import evaluate_run
 
     with bar("predicting and scoring; on a CPU this may take minutes") as tell:
-        result, rows = evaluate_run(folder, options.samples, options.distance, protocol, tell)
+        result, rows = evaluate_run(folder, options.samples, options.distance, protocol, tell, options.seed)
     options.keep(result)
     if options.json:
         print(json.dumps(rows, indent=2))
         return
     show_rows(f"{result['recipe']}, seed {result['seed']}", [row for row in rows if not is_compared(row)])
     print(shown_protocol(result["protocol"]))
+    if "reseeded" in result:
+        print(_spread_words(result["reseeded"]))
     for name, value in result["details"].items():
         print(f"{name}: {_plain(value)}")
     show_verdict(result)
+
+
+def _spread_words(reseeded: dict[str, Any]) -> str:
+    """How much the score of one model differs between seeds of its chains."""
+    seeds = ", ".join(map(str, reseeded["seeds"]))
+    texts = []
+    for scoring, spread in reseeded["std"].items():
+        scores = [scores[scoring].get("score") for scores in reseeded["scores"]]
+        if spread.get("score") is not None:
+            texts.append(f"{scoring} {', '.join(map(number, scores))}, standard deviation {spread['score']:.2g}")
+    return f"score with the seeds {seeds}: {'; '.join(texts)}"
 
 
 def shown_protocol(protocol: dict[str, Any]) -> str:
@@ -61,16 +85,23 @@ def shown_protocol(protocol: dict[str, Any]) -> str:
 
 
 def show_rows(title: str, rows: list[Row]) -> None:
-    """Print table rows for people."""
-    first = ("recipe", "scored", "metric", "better")
-    columns = (*first, "ours", "std", "paper", "real data", "seeds", "steps", "data")
-    show_table(title, columns, [_cells(row) for row in rows], wrapped=("recipe", "metric", "steps", "data"))
+    """Print table rows for people: raw output beside the paper's number, returned sets in a column of their
+    own."""
+    first = ("recipe", "metric", "better", "paper")
+    columns = (*first, "raw", "returned", "real data", "n", "training", "data")
+    shown = [_cells(row) for row in rows if not is_shown_twice(row)]
+    show_table(title, columns, shown, wrapped=("recipe", "metric", "training", "data"))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    first = (recipe_label(row), number(row["scored"]), metric_label(row), number(row["direction"]))
-    numbers = (number(row[name]) for name in ("value", "std", "paper", "real_data"))
-    return (*first, *numbers, str(len(row["seeds"])), number(row["steps"]), number(row["data"]))
+    first = (recipe_label(row), metric_label(row), number(row["direction"]), number(row["paper"]))
+    numbers = (_with_interval(row, "raw"), _with_interval(row, "returned"), number(row["real_data"]))
+    return (*first, *numbers, str(row["n"]), trained_words(row) or "-", number(row["data"]))
+
+
+def _with_interval(row: Row, scoring: str) -> str:
+    half = row[f"{scoring}_ci95"]
+    return number(row[scoring]) + ("" if half is None else f" ± {half:.2g}")
 
 
 def _plain(value: object) -> str:

@@ -10,10 +10,11 @@ import tyro
 from desp.cli.common import parse
 from desp.cli.run_arguments import with_data_dir
 from desp.errors import RunError, SettingsError
-from desp.paper.reproduce import Job, recipes_of, run_jobs
+from desp.paper.reproduce import Job, recipes_of
 from desp.recipes import get_recipe
 from desp.results import data_slug
 from desp.runs.folder import RunFolder
+from desp.runs.side_by_side import run_side_by_side
 from desp.settings import RunSettings, TaskSettings
 from desp.storage import make_folder
 
@@ -31,8 +32,9 @@ class _ReproduceArguments:
     """Train, score and record every recipe of a table, for several seeds; scored by the protocol `full`.
 
     Each run is a process of its own. What was begun is resumed, and what --results has is neither trained nor
-    recorded again, so the same command goes on after any interruption. Several jobs share one GPU best under
-    CUDA's multi-process service (`nvidia-cuda-mps-control -d`).
+    recorded again, so the same command goes on after any interruption. What is there with other settings than the
+    recipe has now is named, and left out. Several jobs share one GPU best under CUDA's multi-process service
+    (`nvidia-cuda-mps-control -d`).
     """
 
     table: Annotated[str, tyro.conf.Positional]
@@ -54,6 +56,8 @@ class _ReproduceArguments:
     """Generate data that recipes would read from files, where that is possible: scenes for clevr, simulated items
     for celeba, walkers for pedestrians. Runs have `generated` in their names, results `generated` or
     `simulated`."""
+    same_code: bool = False
+    """Refuse results of another commit as well, or of none, in place of keeping them."""
     ablate: bool = True
     """Also make the S/T ablation of every run with stochastic steps."""
 
@@ -79,6 +83,10 @@ def run(arguments: list[str]) -> None:
         ablate=options.ablate,
     )
     jobs = _with_data([job(name, seed) for seed in options.seeds for name in names])
+    in_the_way = _in_the_way(jobs, options.same_code)
+    for item, problem in in_the_way.items():
+        print(f"{item.recipe} seed {item.seed}: {problem}", flush=True)
+    jobs = [item for item in jobs if item not in in_the_way]
     left = [item for item in jobs if any(item.commands())]
     for item in (item for item in jobs if item not in left):
         print(f"{item.recipe} seed {item.seed}: already recorded in {options.results}; not run again", flush=True)
@@ -89,9 +97,28 @@ def run(arguments: list[str]) -> None:
         failed.extend([job] if problem else [])
         print(f"{job.recipe} seed {job.seed}: {problem or 'recorded'}", flush=True)
 
-    run_jobs(left, options.jobs, tell)
+    run_side_by_side(left, options.jobs, tell)
     if failed:
         raise RunError(f"{len(failed)} of {len(left)} runs failed; see their logs. The same command goes on.")
+    if in_the_way:
+        raise RunError(f"{len(in_the_way)} of {len(in_the_way) + len(jobs)} runs were left out, as said above.")
+
+
+def _in_the_way(jobs: list[Job], same_code: bool) -> dict[Job, str]:
+    """The jobs for which something else is there, and what.
+
+    Raises:
+        SettingsError: it is not known which code this is.
+    """
+    code = None
+    if same_code:
+        from desp.runs.provenance import commit
+
+        code = commit()
+        if code is None or code.endswith("-dirty"):
+            raise SettingsError("--same-code needs a commit without changes. Commit them, or leave it out.")
+    found = {job: job.in_the_way(code) for job in jobs}
+    return {job: problem for job, problem in found.items() if problem}
 
 
 def _reads_data(recipe: str) -> bool:

@@ -20,11 +20,13 @@ EXAMPLES = """  desp tables
 
 @dataclass(frozen=True)
 class _TablesArguments:
-    """The paper's tables: its number, ours, the real-data reference, and the seeds.
+    """The paper's tables: its number, ours, what true sets get, and how long was trained.
 
-    All our numbers come from the files in the results folder; a dash is a number that there is not: not measured,
-    not published, or of seeds of which one failed. Recipes of no table come last, where there are results of them,
-    but not in markdown.
+    The column raw is of the sampler's padded output, as the paper scores; the column returned of the sets that a
+    user gets. Numbers are means over n seeds, ± half of the 95 % confidence interval (Student's t); of one seed
+    there is none. All our numbers come from the files in the results folder; a dash is a number that there is not:
+    not measured, not published, or of seeds of which one failed. What files of older versions do not say is
+    unknown. Recipes of no table come last, where there are results of them, but not in markdown.
     """
 
     all: bool = False
@@ -32,7 +34,8 @@ class _TablesArguments:
     json: bool = False
     """Print JSON, with every metric."""
     markdown: bool = False
-    """Print the measured part as markdown, as the README shows it."""
+    """Print the measured part as markdown: the main metrics, as the README shows them; with --all, everything, as
+    docs/results.md does."""
     results: Path = Path("results")
     """Folder with recorded results."""
 
@@ -51,7 +54,7 @@ def run(arguments: list[str]) -> None:
         print(json.dumps(rows, indent=2))
         return
     if options.markdown:
-        print(markdown_table(rows))
+        print(markdown_table(rows, short=not options.all))
         return
     for table in all_tables():
         of_table = [row for row in rows if row["table"] == table.name]

@@ -10,6 +10,7 @@ import tyro
 
 from desp.cli.common import parse
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
+from desp.cli.train_seeds import train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.paths import whole_path
 from desp.recipes import Recipe, all_recipes, get_recipe
@@ -25,6 +26,7 @@ V = TypeVar("V", bound=Variant)
 EXAMPLES = """  desp train polygons-desp --run runs/polygons --seed 1
   desp train polygons-desp --training.steps 500 --method.energy.hidden 64
   desp train polygons-desp --run runs/polygons --resume
+  desp train polygons-desp --run runs/polygons --seeds 0 1 2 --jobs 3
   desp train custom --data my_sets.jsonl --run runs/mine
   desp train mnist-desp --data-dir ~/data --run runs/mnist
   desp train custom --data my_sets.jsonl --energy attention --method.energy.heads 8
@@ -63,6 +65,11 @@ class _TrainArguments:
     """Folder of the run; runs/RECIPE-seedN if not given."""
     seed: int = 0
     """Seed of weights, noise and data."""
+    seeds: tuple[int, ...] = ()
+    """Train once with each of these seeds, in folders RUN-seedN. With --resume, what was begun goes on, what is
+    finished stays, and the others begin."""
+    jobs: int = 1
+    """With --seeds: how many at the same time, each in a process of its own, with its output in RUN-seedN.log."""
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
     method_kind: Annotated[str | None, tyro.conf.arg(name="use-method", help=_USE_METHOD)] = None
@@ -91,6 +98,9 @@ def run(arguments: list[str]) -> None:
             f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
             f"desp train {given}"
         )
+    if options.seeds or value_of("--jobs", arguments) is not None:
+        train_seeds(recipe.name, arguments[1:], options.seeds, options.jobs, options.run)
+        return
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
@@ -300,7 +310,7 @@ def _usage() -> str:
     width = max(len(item.name) for item in all_recipes())
     recipes = "\n".join(f"  {item.name:<{width}}  {item.summary}" for item in all_recipes())
     return (
-        "usage: desp train RECIPE [--run DIR] [--seed N] [--resume] [--any.setting VALUE]\n\n"
+        "usage: desp train RECIPE [--run DIR] [--seed N | --seeds N ...] [--resume] [--any.setting VALUE]\n\n"
         "Train a recipe. `desp train RECIPE --help` shows all its settings.\n\n"
         f"recipes:\n{recipes}\n\nexamples:\n{EXAMPLES}"
     )

@@ -1,9 +1,9 @@
 """Comparisons as rows of tables. Nothing here loads torch."""
 
-import statistics
 from typing import Any
 
 from desp.comparison.words import SYSTEMS
+from desp.metrics.over_seeds import over_seeds
 
 # What is compared, and what it is.
 COMPARED = ("energy_score", "best_error")
@@ -30,8 +30,8 @@ def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> lis
         named = {} if name == "desp" else {"system": SYSTEMS[name], "baseline": SYSTEMS[name]}
         for metric in COMPARED:
             values = [systems[name][metric] for systems in known]
-            spread = statistics.stdev(values) if len(values) > 1 else None
-            numbers = {"value": statistics.fmean(values), "std": spread}
+            numbers = over_seeds(values)
+            numbers |= {"returned": numbers["value"], "returned_ci95": numbers["ci95"]}
             rows.append(
                 model | named | {"metric": metric, "unit": 1.0, "direction": "lower", "compared": True} | numbers
             )

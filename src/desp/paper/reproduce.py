@@ -1,21 +1,17 @@
-"""Train, score and record the recipes of a table: which commands are left, and running them."""
+"""Train, score and record the recipes of a table: which commands are left."""
 
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from desp.errors import SettingsError
+from desp.errors import DespError, SettingsError
 from desp.recipes import all_recipes, get_recipe, get_table
 from desp.results import result_path
-from desp.settings import LangevinSettings, MethodSettings, RunSettings
-
-SECONDS_TO_SAVE = 60
+from desp.runs.folder import RunFolder, recipe_differences
+from desp.runs.side_by_side import Work
+from desp.settings import LangevinSettings, MethodSettings, RunSettings, from_json, migrate_run
+from desp.storage import read_object
 
 
 def stochastic_sampler(method: MethodSettings) -> LangevinSettings | None:
@@ -41,7 +37,7 @@ def recipes_of(table: str, only: tuple[str, ...] = ()) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Work):
     """One recipe and seed.
 
     Attributes:
@@ -104,100 +100,40 @@ class Job:
             yield ["train", self.recipe, "--run", str(self.folder), "--seed", str(self.seed), *begun, *data]
         yield from left
 
-    def carry_out(self, children: "_Children") -> str | None:
-        """Do what is left; returns what went wrong, or None."""
-        log = self.folder.with_suffix(".log")
-        for command in self.commands():
-            status = children.call(command, log)
-            if status != 0:
-                return f"`desp {' '.join(command)}` ended with status {status}: {_last_line(log)} (see {log})"
+    def in_the_way(self, commit: str | None = None) -> str | None:
+        """Why what is there can neither stay nor be gone on with: it has other settings than the recipe has now,
+        or is of another commit, where one is named; None if nothing is."""
+        path = result_path(self.results, self.recipe, self.seed, self.data)
+        if path.exists():
+            return self._other_result(path, commit)
+        if not (self.folder / "settings.json").exists():
+            return None
+        try:
+            changed = recipe_differences(RunFolder(self.folder).load_settings()[0])
+        except DespError:  # its own command says what is wrong with it
+            return None
+        # Told now, and not when it is recorded, after hours.
+        return _other(self.folder, f"other settings ({'; '.join(changed)})", "--runs") if changed else None
+
+    def _other_result(self, path: Path, commit: str | None) -> str | None:
+        result = read_object(path, "Record it again, or remove it.")
+        settings = _recorded_settings(result)
+        changed = recipe_differences(settings) if settings else []
+        if changed:
+            return _other(path, f"other settings ({'; '.join(changed)})", "--results")
+        found = (result.get("training") or {}).get("commit")
+        if commit is not None and found != commit:
+            return _other(path, f"another commit ({found or 'unknown'})", "--results")
         return None
 
 
-def run_jobs(jobs: list[Job], at_once: int, on_done: Callable[[Job, str | None], None]) -> None:
-    """Carry out all jobs, each command in a process of its own; Ctrl-C, or SIGTERM as from `timeout`, lets those
-    under way save themselves.
-
-    Args:
-        jobs: what to do.
-        at_once: how many at the same time.
-        on_done: called with every job that ended, and the error or None.
-    """
-    children = _Children()
-    with _interrupted_by_sigterm(), ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = {pool.submit(job.carry_out, children): job for job in jobs}
-        try:
-            for future in as_completed(futures):
-                on_done(futures[future], future.result())
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            children.stop()
-            raise
+def _other(path: Path, what: str, flag: str) -> str:
+    return f"{path} is of {what}. Name another folder with {flag}, or move it away"
 
 
-@contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """While entered, SIGTERM is a KeyboardInterrupt: ended at once, we would leave the children behind."""
-
-    def interrupt(number: int, frame: object) -> None:
-        del number, frame
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():  # others cannot set handlers
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
+def _recorded_settings(result: dict[str, Any]) -> RunSettings | None:
+    """Those of a result; None where it has none that can be read."""
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-class _Children:
-    """The processes under way, which are asked once to save themselves when all shall end.
-
-    They run in sessions of their own: were Ctrl-C to reach them from the terminal as well, a second signal would
-    interrupt them in the middle of a step.
-    """
-
-    def __init__(self) -> None:
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._stopping = False
-        self._lock = threading.Lock()
-
-    def call(self, command: list[str], log: Path) -> int:
-        """Run a command of ours to its end, with its output appended to `log`; returns its status."""
-        with log.open("ab") as output:
-            with self._lock:
-                if self._stopping:
-                    return 130
-                process = subprocess.Popen(  # noqa: S603 - our own command
-                    [sys.executable, "-m", "desp", *command],
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-                self._running.add(process)
-            status = process.wait()
-        with self._lock:
-            self._running.discard(process)
-        return status
-
-    def stop(self) -> None:
-        """Ask all to end, and end those that do not within a minute."""
-        with self._lock:
-            self._stopping = True
-            running = list(self._running)
-        for process in running:
-            process.terminate()  # not SIGINT, which children of a background job of a shell ignore
-        for process in running:
-            try:
-                process.wait(timeout=SECONDS_TO_SAVE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-def _last_line(log: Path) -> str:
-    """What a command said last, which is why it failed."""
-    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    return text.strip().rsplit("\n", 1)[-1][:600]
+        return from_json(RunSettings, migrate_run(result["settings"]))
+    except (DespError, KeyError):
+        return None

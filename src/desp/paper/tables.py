@@ -1,11 +1,16 @@
 """Tables from recorded results, with published numbers beside ours."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from desp.recipes import Table, all_recipes, all_tables
 from desp.results import Row, make_row, recipe_label, rows_of, variant_of
+from desp.run_lengths import epoch_words
+from desp.scorings import is_shown_twice
+
+SCORE_COLUMNS = ("task", "recipe", "metric", "paper", "raw", "returned", "real data", "n")
+RUN_COLUMNS = ("recipe", "n", "steps", "epochs", "ended by", "roll-backs", "commit")
 
 
 def table_rows(results: list[dict[str, Any]], baselines: Sequence[Row] = ()) -> list[Row]:
@@ -48,37 +53,58 @@ def _published_rows(table: Table) -> list[Row]:
     ]
 
 
-def markdown_table(rows: list[Row]) -> str:
-    """The measured cells of tables as markdown, each metric in its unit."""
-    lines = [
-        "| task | recipe | metric | paper | ours | real data | seeds | steps |",
-        "|---|---|---|---|---|---|---|---|",
+def markdown_table(rows: list[Row], short: bool = True) -> str:
+    """The measured cells of tables as markdown, each metric in its unit: raw output beside the paper's number, and
+    the sets a user gets in a column of their own; then how long each recipe was trained.
+
+    Args:
+        rows: of `table_rows`.
+        short: the main metrics of tables alone; else every metric that was measured.
+    """
+    columns = {table.name: table.columns(short) for table in all_tables()}
+    shown = [
+        row
+        for row in rows
+        if row["value"] is not None and row["table"] in columns and not is_shown_twice(row)
+        if not short or row["metric"] in columns[row["table"]]
     ]
-    columns = {table.name: table.metrics for table in all_tables()}
-    for row in rows:
-        if row["value"] is None or row["metric"] not in columns.get(row["table"], ()):
-            continue
-        paper, ours, spread, real = (
-            "" if row[name] is None else _short(row[name] / row["unit"])
-            for name in ("paper", "value", "std", "real_data")
-        )
-        ours = f"**{ours}** ± {spread}" if spread else f"**{ours}**"
-        recipe, _, variant = recipe_label(row).partition(" ")
-        # What needs no training is of no recipe and no seed.
-        name = row["system"] if row["recipe"] is None else f"`{recipe}` {variant}".strip()
-        seeds = str(len(row["seeds"]) or "")
-        cells = (
-            row["task"],
-            name,
-            f"{row['metric']}{_unit(row['unit'])}",
-            paper,
-            ours,
-            real,
-            seeds,
-            row["steps"] or "",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    scores = _markdown(SCORE_COLUMNS, [_cells(row) for row in shown])
+    runs = list(dict.fromkeys(_run_cells(row) for row in shown if row["steps"]))
+    return f"{scores}\n\n{_markdown(RUN_COLUMNS, runs)}" if runs else scores
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *lines])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    paper, real = ("" if row[name] is None else _short(row[name] / row["unit"]) for name in ("paper", "real_data"))
+    numbers = (paper, _with_interval(row, "raw"), _with_interval(row, "returned"), real, str(row["n"] or ""))
+    return (row["task"], _name(row), f"{row['metric']}{_unit(row['unit'])}", *numbers)
+
+
+def _run_cells(row: Row) -> tuple[str, ...]:
+    facts = (row["steps"], epoch_words(row), row["ended_by"], str(row["rollbacks"]), row["commits"])
+    return (_name(row), str(row["n"]), *facts)
+
+
+def _name(row: Row) -> str:
+    """The recipe; what needs no training is of no recipe and no seed."""
+    recipe, _, variant = recipe_label(row).partition(" ")
+    return str(row["system"]) if row["recipe"] is None else f"`{recipe}` {variant}".strip()
+
+
+def _with_interval(row: Row, scoring: str) -> str:
+    """A mean with half of its 95 % interval, if it is of several seeds, and the median, if it is known."""
+    mean, half, median = (
+        None if row[name] is None else row[name] / row["unit"]
+        for name in (scoring, f"{scoring}_ci95", f"{scoring}_median")
+    )
+    if mean is None:
+        return ""
+    spread = "" if half is None else f" ± {half:.0f}" if half >= 100 else f" ± {half:.2g}"
+    return _short(mean) + spread + ("" if median is None else f" (median {_short(median)})")
 
 
 def _unit(value: float) -> str:

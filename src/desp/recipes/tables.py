@@ -20,12 +20,18 @@ class Table:
         metrics: its columns; `paper` in `desp recipes --json` is the published number of the first, which need not
             be `score`.
         published: what others reported, unscaled (8.8e-5, not 8.8).
+        main_metrics: those of the columns that a short table has; all if there are none.
     """
 
     name: str
     title: str
     metrics: tuple[str, ...] = ("score",)
     published: Published = field(default_factory=dict)
+    main_metrics: tuple[str, ...] = ()
+
+    def columns(self, short: bool = False) -> tuple[str, ...]:
+        """The metrics it shows."""
+        return self.main_metrics if short and self.main_metrics else self.metrics
 
     def value(self, task: str, system: str, metric: str) -> float | None:
         """The published number of a cell; None if there is none."""

@@ -303,6 +303,7 @@ def _provenance(record: RunRecord) -> str:
     pairs = [
         ("command", summary.get("command")),
         ("commit", summary.get("commit")),
+        ("commit known from", summary.get("commit_source") or "unknown"),
         ("device", summary.get("device")),
         ("engine", summary.get("engine")),
         ("wall time", duration(seconds) if is_number(seconds) else None),

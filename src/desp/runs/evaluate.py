@@ -1,7 +1,7 @@
 """Score a trained run, and keep predictions to look at."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -9,10 +9,11 @@ import torch
 
 from desp.errors import SettingsError
 from desp.metrics.base import describe
-from desp.randomness import make_generator
+from desp.metrics.over_seeds import over_seeds
+from desp.randomness import check_seed, make_generator
 from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
-from desp.runs.folder import LoadedRun, RunFolder, differences
+from desp.runs.folder import LoadedRun, RunFolder, recipe_differences
 from desp.runs.judge import Comparison, compare, verdict_of
 from desp.runs.log import read_log, training_words, validations
 from desp.runs.provenance import provenance
@@ -35,6 +36,7 @@ def evaluate_run(
     distance: Distance = "chamfer",
     protocol: str = "quick",
     progress: Callable[[str, int, int], None] | None = None,
+    seeds: Sequence[int] = (),
 ) -> tuple[dict[str, Any], list[Row]]:
     """Score the predictor of a run, write ``evaluation.json``, and return the result and its table rows.
 
@@ -44,9 +46,11 @@ def evaluate_run(
         distance: by which collections of true and predicted sets are compared, where the task does that.
         protocol: how much is scored, by name.
         progress: told what is scored now, how many parts are done, and of how many.
+        seeds: of chains and of test data that are drawn; the run's own if there are none. The scores are those of
+            the first; of several, `reseeded` holds each one's, and their spread.
 
     Raises:
-        SettingsError: `samples` is not positive, or the task has no such protocol.
+        SettingsError: `samples` is not positive, a seed is below 0, or the task has no such protocol.
     """
     if samples < 1:
         raise SettingsError(f"--samples must be at least 1, got {samples}.")
@@ -60,7 +64,8 @@ def evaluate_run(
     counts, began = task.protocol(protocol), time.monotonic()
     kept: list[Predicted] = []
     shared: dict[str, Any] = {"distance": distance, "progress": progress, "keep": kept.append}
-    setup = EvaluationSetup(predictor, run.seed, samples, counts, **shared)
+    seeds = [check_seed(seed) for seed in seeds] or [run.seed]
+    setup = EvaluationSetup(predictor, seeds[0], samples, counts, **shared)
     evaluation = task.evaluate(setup)
     judged, examples = _judged(folder, run, setup, evaluation, kept)
     result: dict[str, Any] = {
@@ -73,18 +78,31 @@ def evaluate_run(
         "details": evaluation.details,
         "energy": evaluation.energy,
         **judged,
+        **_reseeded(run, setup, evaluation, seeds),
         **_training_facts(folder, run),
-        "evaluation": {"seconds": round(time.monotonic() - began, 2), **provenance(predictor.device)},
     }
+    seconds = round(time.monotonic() - began, 2)
+    result["evaluation"] = {"seconds": seconds, "seed": seeds[0], **provenance(predictor.device)}
     result = without_nonfinite(result)  # NaN is no JSON; tables take null for a number that could not be had
     rows = rows_of([result])
     written: dict[str, Any] = {"rows": rows, "details": evaluation.details, "result": result}
-    if evaluation.cases:
-        written |= {"axes": task.axes, "cases": evaluation.cases}
-    if examples:
-        written |= {"axes": drawing_axes(run), "examples": examples}
+    written |= {"axes": task.axes, "cases": evaluation.cases} if evaluation.cases else {}
+    written |= {"axes": drawing_axes(run), "examples": examples} if examples else {}
     write_json(folder.evaluation_file, written)
     return result, rows
+
+
+def _reseeded(run: LoadedRun, setup: EvaluationSetup, first: Evaluation, seeds: Sequence[int]) -> dict[str, Any]:
+    """Of several seeds the scores of each, and their standard deviation: what chance in prediction alone does."""
+    if len(seeds) < 2:
+        return {}
+    others = [run.task.evaluate(replace(setup, seed=seed, keep=None)) for seed in seeds[1:]]
+    each = [{"raw": item.raw, "returned": item.returned} for item in (first, *others)]
+    spread = {
+        scoring: {name: over_seeds([scores[scoring].get(name) for scores in each])["std"] for name in numbers}
+        for scoring, numbers in each[0].items()
+    }
+    return {"reseeded": {"seeds": list(seeds), "scores": each, "std": spread}}
 
 
 def _recipe_facts(run: LoadedRun) -> dict[str, Any]:
@@ -122,7 +140,7 @@ def _judged(
     pairs = run.task.baseline_data()
     if pairs is None or not kept:
         return {}, []
-    scored = run.task.scored_examples(run.seed, setup.protocol)
+    scored = run.task.scored_examples(setup.seed, setup.protocol)
     found = compare(setup, kept[-1], scored, pairs)
     verdict = verdict_of(found, evaluation.details.get("calibration"), _training_words(folder, run))
     if not isinstance(found, Comparison):
@@ -142,35 +160,28 @@ def _judged(
 _TRAINING_FACTS = (
     "command",
     "commit",
+    "commit_source",
     "device",
     "engine",
     "versions",
     "seconds",
     "peak_memory_mb",
     "steps",
+    "examples",
     "parameters",
     "best_step",
     "stopped_early",
+    "verdict",
     "rollbacks",
 )
 
 
 def changed_settings(folder: RunFolder) -> list[str]:
-    """How a run differs from its recipe, but for where it ran and its data, which results tell by `data_slug`.
-
-    A shorter run differs only if the recipe's would not have begun with the same steps; tables show its length.
-    """
+    """How a run differs from its recipe, see `recipe_differences`."""
     settings, _ = folder.load_settings()
     if folder.model.is_dir():  # its sampler may have been chosen since
         settings = replace(settings, method=folder.load_predictor().method_settings)
-    original = get_recipe(settings.recipe).build()
-    same = replace(original, engine=settings.engine, device=settings.device)
-    steps, full = settings.training.steps, original.training.steps
-    if steps is not None and full is not None and steps < full and original.training.is_exact_prefix(steps):
-        same = replace(same, training=replace(same.training, steps=steps))
-    same = replace(same, task=same.task.with_data_of(settings.task))
-    words = ("in the recipe", "in this run")
-    return differences(to_json(same), to_json(settings), words) + folder.irregularities()
+    return recipe_differences(settings) + folder.irregularities()
 
 
 def sample_run(folder: RunFolder, samples: int | None = None) -> None:

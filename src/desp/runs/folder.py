@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.locks import LOCK, sole_use
 from desp.paths import whole_path
+from desp.recipes import get_recipe
 from desp.settings import RunSettings, TaskSettings, from_json, migrate_run, saved_run, to_json
 from desp.storage import read_object, sweep, write_json
 
@@ -172,7 +173,7 @@ class RunFolder:
         if finished:
             return
         part = {"from_step": begins}
-        part |= {name: provenance[name] for name in ("commit", "command", "device")}
+        part |= {name: provenance[name] for name in ("commit", "commit_source", "command", "device")}
         values = self.read_settings_file()
         write_json(self.settings_file, {**values, "parts": [*values.get("parts", []), part]})
 
@@ -292,6 +293,21 @@ class RunFolder:
 def recovery_hint(file: Path) -> str:
     """How to get a whole file in place of a damaged one."""
     return f"Restore it, or delete it and run `{WRITTEN_BY[file.name]}` again."
+
+
+def recipe_differences(settings: RunSettings) -> list[str]:
+    """How settings differ from their recipe, but for where they run and their data, which results tell by
+    `data_slug`.
+
+    A shorter run differs only if the recipe's would not have begun with the same steps; tables show its length.
+    """
+    original = get_recipe(settings.recipe).build()
+    same = replace(original, engine=settings.engine, device=settings.device)
+    steps, full = settings.training.steps, original.training.steps
+    if steps is not None and full is not None and steps < full and original.training.is_exact_prefix(steps):
+        same = replace(same, training=replace(same.training, steps=steps))
+    same = replace(same, task=same.task.with_data_of(settings.task))
+    return differences(to_json(same), to_json(settings), ("in the recipe", "in this run"))
 
 
 def differences(

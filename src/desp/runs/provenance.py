@@ -15,15 +15,19 @@ import torch
 
 from desp import __version__
 
+# A variable that names the commit, for code that was copied without its repository.
+GIVEN = "DESP_COMMIT"
 PACKAGES = ("torch", "accelerate", "numpy", "scipy", "safetensors")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
     """Commit, device, versions, command and peak memory of this process."""
-    program = Path(sys.argv[0]).name
+    known, program = commit(), Path(sys.argv[0]).name
     program = "desp" if program == "__main__.py" else program  # `python -m desp` is the same
     return {
-        "commit": commit(),
+        "commit": known,
+        # Nothing checks a commit that is given.
+        "commit_source": "environment" if os.environ.get(GIVEN) else "git" if known else None,
         "device": device_name(device),
         "versions": {"python": platform.python_version(), "cuda": torch.version.cuda, **_versions()},
         "command": shlex.join([program, *sys.argv[1:]]),
@@ -33,7 +37,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 def commit() -> str | None:
     """The commit of the code: from DESP_COMMIT if it is set, else from git; None if neither is there."""
-    given = os.environ.get("DESP_COMMIT")
+    given = os.environ.get(GIVEN)
     if given:
         return given
     try:
@@ -78,5 +82,7 @@ def synchronized_clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def _versions() -> dict[str, str]:
-    return {"desp": __version__, **{name: version(name) for name in PACKAGES}}
+def _versions() -> dict[str, str | None]:
+    """None for our own where nothing tells it: no made-up version is recorded."""
+    own = None if "unknown" in __version__ else __version__
+    return {"desp": own, **{name: version(name) for name in PACKAGES}}

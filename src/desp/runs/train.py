@@ -87,7 +87,12 @@ def _train(
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         if settings.training.steps is not None:
             folder.set_length(max(outcome.steps, settings.training.steps))
-        summary = {**_summary(predictor, outcome), "processes": accelerator.num_processes}
+        summary = {
+            **_summary(predictor, outcome),
+            # How many make an epoch; None where every batch has new ones.
+            "examples": task.training_examples() or settings.task.training_examples,
+            "processes": accelerator.num_processes,
+        }
         files = predictor_files(predictor, folder.model)
         # The summary comes last: without it, a run that is resumed writes all of them again.
         write_together({**files, folder.summary_file: with_content(json_bytes(summary))}, folder.measurements)

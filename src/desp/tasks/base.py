@@ -132,6 +132,10 @@ class Task(ABC):
     ) -> BatchSource:
         """The training data, for a predictor built for `shape`."""
 
+    def training_examples(self) -> int | None:
+        """How many examples it trains on, where they are read and the settings do not tell."""
+        return None
+
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
         """An input as a user writes it in a file, as a tensor for a predictor of `shape`.
 

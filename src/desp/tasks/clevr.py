@@ -134,6 +134,10 @@ class ClevrTask(Task):
             augment=self._augmentation(),
         )
 
+    def training_examples(self) -> int | None:
+        """The training images, where they are read."""
+        return len(self.data.training) if self.settings.source == "files" else None
+
     def _draw(self, seed: int, accelerator: Accelerator) -> Draw:
         """What draws training batches."""
         target, scenes = self.settings.predict, self.settings.scenes

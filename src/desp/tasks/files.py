@@ -208,6 +208,10 @@ class FilesTask(Task):
         """The examples that are not held out."""
         return dataset_source(self.parts[2], shape, training, seed, accelerator)
 
+    def training_examples(self) -> int:
+        """Those that are not held out."""
+        return len(self.parts[2].examples)
+
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Those held out for scoring, all of them."""
         del seed, protocol

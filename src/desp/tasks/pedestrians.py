@@ -119,6 +119,10 @@ class PedestriansTask(Task):
             augment=partial(augmented, largest_scale=self.settings.largest_scale),
         )
 
+    def training_examples(self) -> int:
+        """Windows of the other scenes."""
+        return len(self.data.training.x)
+
     def scored_windows(self, protocol: Protocol) -> Batch:
         """Windows of the scene that is left out."""
         return some_of(self.data.test, protocol.test_examples[0])

@@ -35,7 +35,8 @@ class Problem:
         tests: fresh examples that systems are scored on.
         description: what the user says of the data.
         split: by inputs, or by examples where inputs repeat and all of them must be trained on.
-        redraw: another valid set for each of the inputs (M, ...), drawn as theirs was; None: one of the `valid_sets`.
+        redraw: another valid set for each of the inputs (M, ...), drawn as theirs was; None: one of
+            `Examples.valid_sets`.
         rule: a law that valid sets obey, where there is one, and `rule_limit` the most that they depart from it.
         held_out: never used to choose defaults; reported apart.
     """

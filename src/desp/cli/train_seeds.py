@@ -1,0 +1,122 @@
+"""``desp train --seeds``: one recipe with several seeds, each in a process and a folder of its own."""
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from desp.cli.run_arguments import value_of
+from desp.errors import RunError, SettingsError
+from desp.runs.folder import RunFolder
+from desp.runs.side_by_side import Work, run_side_by_side
+from desp.storage import make_folder
+
+# What is said anew for every seed.
+_OWN = ("--seeds", "--jobs", "--run")
+
+
+@dataclass(frozen=True)
+class _Seed(Work):
+    """Training with one seed.
+
+    Attributes:
+        recipe: its name.
+        seed: of the run.
+        prefix: of the folder's name.
+        arguments: of all seeds.
+        alone: whether no other run is trained at the same time, so that its progress can be shown.
+    """
+
+    recipe: str
+    seed: int
+    prefix: Path
+    arguments: tuple[str, ...]
+    alone: bool
+
+    @property
+    def folder(self) -> Path:
+        """RUN-seedN."""
+        return self.prefix.with_name(f"{self.prefix.name}-seed{self.seed}")
+
+    @property
+    def log(self) -> Path | None:
+        """None where progress is shown."""
+        return None if self.alone else super().log
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to go on with."""
+        return (self.folder / "settings.json").exists()
+
+    def commands(self) -> Iterator[list[str]]:
+        """Nothing for a run that is finished, unless it shall be longer."""
+        if self._is_finished():
+            return
+        given = [item for item in self.arguments if item != "--resume" or self.begun]
+        yield ["train", self.recipe, *given, "--run", str(self.folder), "--seed", str(self.seed)]
+
+    def _is_finished(self) -> bool:
+        folder, asked = RunFolder(self.folder), value_of("--training.steps", list(self.arguments))
+        summary = folder.read(folder.summary_file)
+        longer = asked is not None and asked.isdecimal() and int(asked) > (summary or {}).get("steps", 0)
+        return summary is not None and not longer
+
+
+def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], jobs: int, run: Path | None) -> None:
+    """Train with each seed; the others go on where one fails.
+
+    Args:
+        recipe: its name.
+        arguments: all that were given after it.
+        seeds: one run each.
+        jobs: how many runs at the same time.
+        run: what folders are named by, RUN-seedN; runs/RECIPE if None.
+
+    Raises:
+        SettingsError: arguments that do not go together.
+        RunError: a folder is used already, or a run failed.
+    """
+    _check(arguments, seeds, jobs)
+    prefix, shared = run or Path("runs") / recipe, tuple(_without(arguments, _OWN))
+    work = [_Seed(recipe, seed, prefix, shared, jobs == 1) for seed in seeds]
+    used = [str(item.folder) for item in work if item.begun]
+    if used and "--resume" not in arguments:
+        raise RunError(f"There are runs in {', '.join(used)} already. Add --resume, or choose another --run.")
+    left = [item for item in work if any(item.commands())]
+    for item in (item for item in work if item not in left):
+        print(f"seed {item.seed}: finished before: {item.folder}", flush=True)
+    make_folder(prefix.parent)
+    failed: list[_Seed] = []
+
+    def tell(item: _Seed, problem: str | None) -> None:
+        failed.extend([item] if problem else [])
+        print(f"seed {item.seed}: {problem or f'trained: {item.folder}'}", flush=True)
+
+    run_side_by_side(left, jobs, tell)
+    if failed:
+        again = shlex.join(["desp", "train", recipe, *arguments, *({"--resume"} - set(arguments))])
+        raise RunError(f"{len(failed)} of {len(work)} seeds failed. To go on: {again}")
+
+
+def _check(arguments: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
+    if not seeds:
+        raise SettingsError("--jobs goes with several seeds: --seeds 0 1 2. Leave it out, or name them.")
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise SettingsError(f"--seeds: numbers from 0 on, each once, got {' '.join(map(str, seeds))}.")
+    if any(item.partition("=")[0] == "--seed" for item in arguments):
+        raise SettingsError("--seed is one seed, --seeds are several. Leave one of them out.")
+    if jobs < 1:
+        raise SettingsError(f"--jobs must be at least 1, got {jobs}.")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise SettingsError("--seeds starts processes itself. Leave `accelerate launch` out, or take one --seed.")
+
+
+def _without(arguments: Sequence[str], flags: Sequence[str]) -> Iterator[str]:
+    """The arguments without some flags and their values."""
+    dropping = False
+    for item in arguments:
+        if item.startswith("--"):
+            dropping = item.partition("=")[0] in flags
+        if not dropping:
+            yield item

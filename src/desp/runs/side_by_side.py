@@ -1,0 +1,134 @@
+"""Several runs from one command: each command in a process of its own, some at the same time."""
+
+import signal
+import subprocess
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TypeVar
+
+SECONDS_TO_SAVE = 60
+
+
+class Work(ABC):
+    """Commands for one run folder, one after the other."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """The run folder."""
+
+    @property
+    def log(self) -> Path | None:
+        """The file that output is appended to; None: it goes where ours goes."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    @abstractmethod
+    def commands(self) -> Iterable[list[str]]:
+        """The commands that are left to do."""
+
+    def carry_out(self, children: "Children") -> str | None:
+        """Do what is left; returns what went wrong, or None."""
+        for command in self.commands():
+            status = children.call(command, self.log)
+            if status != 0:
+                ended = f"`desp {' '.join(command)}` ended with status {status}"
+                return ended if self.log is None else f"{ended}: {_last_line(self.log)} (see {self.log})"
+        return None
+
+
+W = TypeVar("W", bound=Work)
+
+
+def run_side_by_side(jobs: Sequence[W], at_once: int, on_done: Callable[[W, str | None], None]) -> None:
+    """Carry out all jobs, each command in a process of its own; Ctrl-C, or SIGTERM as from `timeout`, lets those
+    under way save themselves.
+
+    Args:
+        jobs: what to do.
+        at_once: how many at the same time.
+        on_done: called with every job that ended, and the error or None.
+    """
+    children = Children()
+    with _interrupted_by_sigterm(), ThreadPoolExecutor(max_workers=at_once) as pool:
+        futures = {pool.submit(job.carry_out, children): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                on_done(futures[future], future.result())
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.stop()
+            raise
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """While entered, SIGTERM is a KeyboardInterrupt: ended at once, we would leave the children behind."""
+
+    def interrupt(number: int, frame: object) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # others cannot set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Children:
+    """The processes under way, which are asked once to save themselves when all shall end.
+
+    They run in sessions of their own: were Ctrl-C to reach them from the terminal as well, a second signal would
+    interrupt them in the middle of a step.
+    """
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopping = False
+        self._lock = threading.Lock()
+
+    def call(self, command: list[str], log: Path | None) -> int:
+        """Run a command of ours to its end, with its output appended to `log`, or where ours goes; returns its
+        status."""
+        with nullcontext() if log is None else log.open("ab") as output:
+            with self._lock:
+                if self._stopping:
+                    return 130
+                process = subprocess.Popen(  # noqa: S603 - our own command
+                    [sys.executable, "-m", "desp", *command],
+                    stdout=output,
+                    stderr=None if output is None else subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self._running.add(process)
+            status = process.wait()
+        with self._lock:
+            self._running.discard(process)
+        return status
+
+    def stop(self) -> None:
+        """Ask all to end, and end those that do not within a minute."""
+        with self._lock:
+            self._stopping = True
+            running = list(self._running)
+        for process in running:
+            process.terminate()  # not SIGINT, which children of a background job of a shell ignore
+        for process in running:
+            try:
+                process.wait(timeout=SECONDS_TO_SAVE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _last_line(log: Path) -> str:
+    """What a command said last, which is why it failed."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return text.strip().rsplit("\n", 1)[-1][:600]

@@ -1,0 +1,112 @@
+"""``desp train --seeds``: several runs from one command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+Desp = Callable[..., Any]
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Path | None]]:
+    """What would run in processes of their own; the one of seed 7 fails."""
+    calls: list[tuple[list[str], Path | None]] = []
+
+    def call(self: object, command: list[str], log: Path | None) -> int:
+        calls.append((command, log))
+        return 3 if command[-1] == "7" else 0
+
+    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    return calls
+
+
+def test_every_seed_is_trained_in_a_folder_of_its_own(desp: Desp, tiny: list[str]) -> None:
+    """In real processes, then resumed with one more seed; the weights are those of a run alone."""
+    finished = desp("train", "polygons-desp", "--run", "several", "--seeds", 0, 3, *tiny)
+    assert finished.status == 0, finished.err
+    assert [json.loads(Path(f"several-seed{seed}/settings.json").read_text())["seed"] for seed in (0, 3)] == [0, 3]
+    more = ["--seeds", 0, 3, 4, "--jobs", 2, "--resume"]
+    finished = desp("train", "polygons-desp", "--run", "several", *more, *tiny)
+    assert finished.status == 0, finished.err
+    assert finished.out.splitlines() == [
+        "seed 0: finished before: several-seed0",
+        "seed 3: finished before: several-seed3",
+        "seed 4: trained: several-seed4",
+    ]
+    assert "trained 6 steps" in Path("several-seed4.log").read_text()
+    longer = ["8" if item == "6" else item for item in tiny]
+    desp("train", "polygons-desp", "--run", "several", "--seeds", 3, "--resume", *longer)
+    assert json.loads(Path("several-seed3/summary.json").read_text())["steps"] == 8
+    assert desp("train", "polygons-desp", "--run", "alone", "--seed", 4, *tiny).status == 0
+    ours, alone = (load_file(f"{name}/model/model.safetensors") for name in ("several-seed4", "alone"))
+    assert all((ours[name] == alone[name]).all() for name in alone)
+
+
+def test_what_is_run(desp: Desp, commands: list[tuple[list[str], Path | None]]) -> None:
+    assert desp("train", "polygons-desp", "--seeds", 1, 2, "--training.steps", 9, "--jobs=2").status == 0
+    shared = ["train", "polygons-desp", "--training.steps", "9", "--run"]
+    assert sorted(commands) == [
+        (
+            [*shared, f"runs/polygons-desp-seed{seed}", "--seed", str(seed)],
+            Path(f"runs/polygons-desp-seed{seed}.log"),
+        )
+        for seed in (1, 2)
+    ]
+    commands.clear()
+    assert desp("train", "polygons-desp", "--seeds", 1, "--run", "a/b").status == 0
+    assert commands == [
+        (["train", "polygons-desp", "--run", "a/b-seed1", "--seed", "1"], None)
+    ]  # progress is shown
+
+
+def test_what_was_begun_goes_on(desp: Desp, commands: list[tuple[list[str], Path | None]]) -> None:
+    for seed, file in ((1, "settings.json"), (2, "settings.json"), (2, "summary.json")):
+        Path(f"run-seed{seed}").mkdir(exist_ok=True)
+        Path(f"run-seed{seed}", file).write_text("{}")
+    arguments = ("train", "polygons-desp", "--run", "run", "--seeds", 1, 2, 3)
+    refused = desp(*arguments)
+    assert refused.status == 2
+    assert "There are runs in run-seed1, run-seed2 already. Add --resume" in refused.message
+    assert desp(*arguments, "--resume").status == 0
+    assert [command[2:] for command, _ in commands] == [
+        ["--resume", "--run", "run-seed1", "--seed", "1"],
+        ["--run", "run-seed3", "--seed", "3"],
+    ]
+
+
+def test_one_that_fails_does_not_end_the_others(desp: Desp, commands: list[tuple[list[str], Path | None]]) -> None:
+    finished = desp("train", "polygons-desp", "--seeds", 7, 8)
+    assert finished.status == 2
+    assert [command[-1] for command, _ in commands] == ["7", "8"]
+    assert "seed 7: `desp train polygons-desp" in finished.out
+    assert "1 of 2 seeds failed. To go on: desp train polygons-desp --seeds 7 8 --resume" in finished.message
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--seed", 1, "--seeds", 1, 2), "--seed is one seed, --seeds are several. Leave one of them out."),
+        (("--seeds", 1, 1), "each once, got 1 1"),
+        (("--seeds", "-1"), "--seeds"),
+        (("--seeds", 1, "--jobs", 0), "--jobs must be at least 1, got 0"),
+        (("--jobs", 2), "--jobs goes with several seeds: --seeds 0 1 2"),
+        (("--seeds", 1, "--training.stepz", 3), "--training.stepz"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    desp: Desp, commands: list[Any], flags: tuple[object, ...], message: str
+) -> None:
+    finished = desp("train", "polygons-desp", *flags)
+    assert finished.status == 2
+    assert message in finished.message
+    assert commands == []
+
+
+def test_not_within_several_processes(desp: Desp, commands: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "Leave `accelerate launch` out" in desp("train", "polygons-desp", "--seeds", 1, 2).message
+    assert commands == []

@@ -1,0 +1,173 @@
+"""Numbers that pages show in tables of their own, or name a recorded file for, are those of `results/`."""
+
+import json
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desp.recipes import get_recipe
+from desp.results import read_results
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+RECORDED = read_results(RESULTS)
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def rows_with(text: str, first: str) -> list[list[str]]:
+    """The cells of a table's rows, of the table whose head begins with `first`; the head is the first."""
+    found = text.index(first)
+    lines = text[found : text.index("\n\n", found)].splitlines()
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if line.startswith("|")]
+    return [cells[0], *cells[2:]]
+
+
+def mean(recipe: str, data: str | None, scoring: str, metric: str) -> tuple[float, int]:
+    """Over all recorded seeds, and how many there are."""
+    results = [item for item in RECORDED if (item["recipe"], item.get("data_source")) == (recipe, data)]
+    values = [item["scores"][scoring][metric] for item in results]
+    return statistics.fmean(values), len(values)
+
+
+def same(shown: str, value: float) -> bool:
+    """Whether a number is the value, rounded as it is shown."""
+    places = len(shown.partition(".")[2])
+    return abs(float(shown) - value) <= 0.5000001 * 10**-places
+
+
+# -- CLEVR -----------------------------------------------------------------------------------------------
+
+_WITH_SEEDS = "| | seeds | AP50 | AP60 | AP70 | AP80 | AP90 |"
+
+
+@pytest.mark.parametrize(
+    ("head", "data"),
+    [(f"{_WITH_SEEDS}\n", "re-rendered"), (f"{_WITH_SEEDS} AP50, exact |", "generated")],
+    ids=["re-rendered", "generated"],
+)
+def test_boxes_of_one_raw_sample(head: str, data: str) -> None:
+    columns, *rows = rows_with(page("docs/clevr.md"), head)
+    assert len(rows) > 5
+    for name, seeds, *shown in rows:
+        recipe = re.findall(r"`(\S+)`", name)[0]
+        steps = re.findall(r"(\d\d) steps", name)
+        ending = f"_{steps[0]}_steps" if steps and steps[0] != "10" else ""
+        for column, number in zip(columns[-len(shown) :], shown, strict=True):
+            exact = "_exact" if "exact" in column else ""
+            value, count = mean(recipe, data, "raw", f"{column[:4].lower()}{exact}{ending}")
+            assert count == int(seeds), name
+            assert same(number, value), (name, column, value)
+
+
+@pytest.mark.parametrize(
+    ("head", "data", "metrics"),
+    [
+        ("| | AP50 | AP60 | AP70 | AP80 | AP90 |", "re-rendered", ("ap50", "ap60", "ap70", "ap80", "ap90")),
+        ("| | any | 1 | .5 | .25 | .125 |", "generated", ("ap_inf", "ap1", "ap05", "ap025", "ap0125")),
+    ],
+    ids=["boxes", "states"],
+)
+def test_what_keeps_where_things_are(head: str, data: str, metrics: tuple[str, ...]) -> None:
+    _, *rows = rows_with(page("docs/clevr.md"), head)
+    for name, *shown in rows:
+        scoring = "raw" if "one sample" in name else "returned"
+        for number, metric in zip(shown, metrics, strict=True):
+            value, count = mean(re.findall(r"`(\S+)`", name)[0], data, scoring, metric)
+            assert (count, same(number, value)) == (1, True), (name, metric, value)
+
+
+# -- CelebA ----------------------------------------------------------------------------------------------
+
+
+def test_recorded_results_of_celeba() -> None:
+    head = "| | precision | recall | F1 | ambiguous: precision | recall | F1 |"
+    _, *rows = rows_with(page("docs/celeba.md"), head)
+    of_recipes = [row for row in rows if "`" in row[0]]
+    assert len(of_recipes) == 5
+    for name, *shown in of_recipes:
+        ending = "_sampled" if "ten independent" in name else ""
+        metrics = [
+            f"{part}{metric}{ending}" for part in ("", "ambiguous/") for metric in ("precision", "recall", "f1")
+        ]
+        for number, metric in zip(shown, metrics, strict=True):
+            value, count = mean(re.findall(r"`(\S+)`", name)[0], "10-000-faces", "raw", metric)
+            assert (count, same(number, value)) == (3, True), (name, metric, value)
+
+
+def test_stochastic_steps_of_celeba() -> None:
+    _, *rows = rows_with(page("docs/celeba.md"), "| S/T | precision | recall | F1 |")
+    files = sorted((RESULTS / "ablations").glob("celeba-desp-paper-*.json"))
+    ablations = [json.loads(file.read_text())["rows"] for file in files]
+    assert len(ablations) == 3
+    for ratio, *shown in rows:
+        for number, metric in zip(shown, ("precision", "recall", "f1"), strict=True):
+            found = [row[metric] for rows in ablations for row in rows if row["ratio"] == float(ratio)]
+            assert len(found) == 3
+            assert same(number, statistics.fmean(found)), (ratio, metric)
+
+
+def test_the_least_probability_of_an_answer() -> None:
+    sampler: Any = get_recipe("celeba-likelihood").build().method.prediction_sampler
+    text = " ".join(page("docs/celeba.md").split())
+    (shown,) = re.findall(r"every answer whose probability is at least (\.\d+) once", text)
+    assert float(shown) == sampler.min_probability
+
+
+# -- sentences that name a file ---------------------------------------------------------------------------
+
+
+def numbers(pattern: str, name: str) -> list[float]:
+    """What the groups of a pattern find in a page, whatever its line breaks."""
+    found = re.search(pattern, " ".join(page(name).split()))
+    assert found is not None, f"{name} no longer says: {pattern}"
+    return [float(group) for group in found.groups()]
+
+
+def returned_scores(folder: str, recipe: str) -> list[float]:
+    results = [item for item in read_results(RESULTS / folder) if item["recipe"] == recipe]
+    return [item["scores"]["returned"]["score"] for item in results]
+
+
+def test_ten_seeds_of_the_fast_recipes() -> None:
+    shown = numbers(
+        r"Polygons scores, of returned sets, are ([\d.]+)e-5 \(the paper has 8\.8e-5\), Digits scores ([\d.]+)e-5 "
+        r"\(real data 9\.4e-5\), with standard deviations over seeds of (\d+) % and (\d+) %",
+        "docs/methods.md",
+    )
+    scores = [returned_scores("robust", f"{task}-desp-fast") for task in ("polygons", "digits")]
+    assert [len(values) for values in scores] == [10, 10]
+    means = [statistics.fmean(values) for values in scores]
+    assert shown[:2] == [pytest.approx(value / 1e-5, abs=0.05) for value in means]
+    spreads = [statistics.stdev(values) / middle for values, middle in zip(scores, means, strict=True)]
+    assert shown[2:] == [pytest.approx(100 * value, abs=0.5) for value in spreads]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "of"),
+    [
+        (r"Ten samples of `clevr-desp`, pooled, have an AP50 of (\.\d+)", ("re-rendered", "ap50")),
+        (r"Here ten pooled samples of `clevr-desp` have an AP50 of (\.\d+)", ("generated", "ap50")),
+        (r"One of its samples finds (\.\d+) of the objects", ("generated", "hidden_recall")),
+        (r"at least one of five samples finds (\.\d+) of them", ("generated", "hidden_recall_of_5")),
+        (r"calibration error of its pooled boxes is (\.\d+)", ("generated", "confidence_ece")),
+    ],
+)
+def test_sentences_on_pooled_boxes(pattern: str, of: tuple[str, str]) -> None:
+    (shown,) = numbers(pattern, "docs/clevr.md")
+    places = len(re.search(pattern, " ".join(page("docs/clevr.md").split()))[1]) - 1  # type: ignore[index]
+    assert shown == pytest.approx(mean("clevr-desp", of[0], "returned", of[1])[0], abs=0.5001 * 10**-places)
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+)
+def test_recorded_files_that_pages_name_are_there(name: str) -> None:
+    named = re.findall(r"`(results/[\w./-]+)`", page(name))
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert [path for path in missing if path != "results/custom-NAME-seedN.json"] == []  # an example
