@@ -20,13 +20,14 @@ EXAMPLES = """  desp tables
 
 @dataclass(frozen=True)
 class _TablesArguments:
-    """The paper's tables: its number, ours, what true sets get, and how long was trained.
+    """The tables of results: the paper's number where there is one, ours, what true sets get, and how long training
+    was.
 
     The column raw is of the sampler's padded output, as the paper scores; the column returned of the sets that a
-    user gets. Numbers are means over n seeds, ± half of the 95 % confidence interval (Student's t); of one seed
-    there is none. All our numbers come from the files in the results folder; a dash is a number that there is not:
-    not measured, not published, or of seeds of which one failed. What files of older versions do not say is
-    unknown. Recipes of no table come last, where there are results of them, but not in markdown.
+    user gets. Numbers are means over n seeds, ± half of the 95 % confidence interval (Student's t), from two seeds
+    on. All our numbers come from the files in the results folder. A dash: not measured, not published, or one of
+    the seeds failed. Unknown: files of older versions do not say it. Recipes that belong to no table come last, if
+    they have results (not with --markdown).
     """
 
     all: bool = False
