@@ -20,8 +20,7 @@ EXAMPLES = """  desp tables
 
 @dataclass(frozen=True)
 class _TablesArguments:
-    """The tables of results: the paper's number where there is one, ours, what true sets get, and how long training
-    was.
+    """The tables of results: the paper's number if there is one, ours, what true sets get, and length of training.
 
     The column raw is of the sampler's padded output, as the paper scores; the column returned of the sets that a
     user gets. Numbers are means over n seeds, ± half of the 95 % confidence interval (Student's t), from two seeds
