@@ -68,17 +68,19 @@ def test_boxes_of_one_raw_sample(head: str, data: str) -> None:
 @pytest.mark.parametrize(
     ("head", "data", "metrics"),
     [
-        ("| | AP50 | AP60 | AP70 | AP80 | AP90 |", "re-rendered", ("ap50", "ap60", "ap70", "ap80", "ap90")),
+        ("| | test images | AP50 | AP60 | AP70 | AP80 | AP90 |", None, ("ap50", "ap60", "ap70", "ap80", "ap90")),
         ("| | any | 1 | .5 | .25 | .125 |", "generated", ("ap_inf", "ap1", "ap05", "ap025", "ap0125")),
     ],
     ids=["boxes", "states"],
 )
-def test_what_keeps_where_things_are(head: str, data: str, metrics: tuple[str, ...]) -> None:
+def test_methods_with_spatial_features(head: str, data: str | None, metrics: tuple[str, ...]) -> None:
+    """A table of several sources has a column that names them."""
     _, *rows = rows_with(page("docs/clevr.md"), head)
-    for name, *shown in rows:
+    for name, *cells in rows:
+        source, shown = (data, cells) if data else (cells[0], cells[1:])
         scoring = "raw" if "one sample" in name else "returned"
         for number, metric in zip(shown, metrics, strict=True):
-            value, count = mean(re.findall(r"`(\S+)`", name)[0], data, scoring, metric)
+            value, count = mean(re.findall(r"`(\S+)`", name)[0], source, scoring, metric)
             assert (count, same(number, value)) == (1, True), (name, metric, value)
 
 
@@ -115,7 +117,7 @@ def test_stochastic_steps_of_celeba() -> None:
 def test_the_least_probability_of_an_answer() -> None:
     sampler: Any = get_recipe("celeba-likelihood").build().method.prediction_sampler
     text = " ".join(page("docs/celeba.md").split())
-    (shown,) = re.findall(r"every answer whose probability is at least (\.\d+) once", text)
+    (shown,) = re.findall(r"every labelling with probability of at least (\.\d+), once each", text)
     assert float(shown) == sampler.min_probability
 
 

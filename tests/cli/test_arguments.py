@@ -126,7 +126,7 @@ def test_demo(desp: Desp, spy: Spy) -> None:
 def test_evaluate(desp: Desp, spy: Spy, polygons: Path) -> None:
     calls = spy("evaluate_run", evaluate)
     desp("evaluate", polygons)
-    usual = {"folder": polygons, "samples": 10, "distance": "chamfer", "protocol": "quick"}
+    usual = {"folder": polygons, "samples": 10, "distance": "chamfer", "protocol": "quick", "seeds": ()}
     assert only(calls) == usual
     desp("evaluate", polygons, "--samples", 7, "--distance", "hungarian", "--protocol", "full")
     assert only(calls) == {**usual, "samples": 7, "distance": "hungarian", "protocol": "full"}
@@ -143,6 +143,7 @@ def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: P
         "samples": 10,
         "distance": "chamfer",
         "protocol": "quick",
+        "seeds": (),
     }
 
 

@@ -250,7 +250,7 @@ def test_results_of_another_commit_stay_unless_the_same_is_asked_for(
     Path("results").mkdir()
     Path("results/polygons-desp-seed0.json").write_text(json.dumps(recorded("polygons-desp", commit="1" * 40)))
     arguments = ("reproduce", "toy", "--seeds", 0, "--recipes", "polygons-desp", "--no-ablate")
-    assert "stays" in desp(*arguments).out
+    assert "already recorded" in desp(*arguments).out
     finished = desp(*arguments, "--same-code")
     assert finished.status == 2
     assert f"is of another commit ({'1' * 40})" in finished.out
@@ -293,7 +293,7 @@ def test_an_interrupted_table_goes_on(desp: Desp, monkeypatch: pytest.MonkeyPatc
     assert desp(*arguments).out == "tiny-desp seed 0: recorded\n"
     result = json.loads(Path("results/tiny-desp-seed0.json").read_text())
     assert [part["from_step"] for part in result["training"]["parts"]] == [0, 3]
-    assert desp(*arguments).out == "tiny-desp seed 0: was in results before, and stays\n"
+    assert desp(*arguments).out == "tiny-desp seed 0: already recorded in results; not run again\n"
     assert [line.split()[0] for line in done] == ["train", "train", "evaluate"]
     assert done[1].endswith("--resume")
 

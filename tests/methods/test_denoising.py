@@ -13,9 +13,8 @@ from desp.data import draw_polygons
 from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.methods import Denoiser, EnergyDenoising, build_method
-from desp.nn import prefix_mask
 from desp.samplers.diffusion import add_noise, from_symmetric, to_symmetric
-from desp.sets import Padding
+from desp.sets import Padding, prefix_mask
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,

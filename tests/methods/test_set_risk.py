@@ -11,8 +11,7 @@ from desp.data.shape import DataShape
 from desp.distances import SET_DISTANCES, chamfer
 from desp.energies import SetEnergy
 from desp.methods import SetRisk, build_method
-from desp.nn import prefix_mask
-from desp.sets import Padding
+from desp.sets import Padding, prefix_mask
 from desp.settings import (
     DeepSetsSettings,
     DescentSettings,

@@ -8,8 +8,7 @@ from torch import Tensor
 from desp.data.shape import DataShape
 from desp.distances import chamfer
 from desp.methods import TSPN, build_method
-from desp.nn import prefix_mask
-from desp.sets import Padding
+from desp.sets import Padding, prefix_mask
 from desp.settings import RepresentationSettings, TSPNSettings
 
 SETTINGS = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=16, latent=6, cardinality_hidden=16)
