@@ -48,6 +48,9 @@ class TrainingSettings(Checked):
     """Which weights are kept where there is validation. best: those of the best score. last: the last ones, unless
     an earlier checkpoint is better by two standard errors of the difference. That needs a validation score of each
     example; of a single score the noise is not known, and any better one counts."""
+    calibrate_cardinality: bool = False
+    """When training ends, divide the logits of a predicted p(n | x) by the temperature, at least 1, that gives the
+    smallest mean -log p(n | x) on validation examples; for methods that sample from it."""
     checkpoint_every: int = 500
     """Steps between checkpoints."""
     log_every: int = 10
