@@ -89,6 +89,7 @@ LATER = {
     "minutes": None,
     "elements_per_batch": None,
     "keep": "best",
+    "calibrate_cardinality": False,
     "standardise_codes": False,
     "with_maximum": False,
     "temperature": 1.0,

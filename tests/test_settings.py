@@ -226,6 +226,7 @@ EXAMPLES: list[Any] = [
         patience=5,
         validation_mode="max",
         keep="last",
+        calibrate_cardinality=True,
         checkpoint_every=6,
         log_every=7,
         on_divergence="stop",

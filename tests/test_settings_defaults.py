@@ -144,6 +144,7 @@ TRAINING = {
     "patience": None,
     "validation_mode": "min",
     "keep": "best",
+    "calibrate_cardinality": False,
     "checkpoint_every": 500,
     "log_every": 10,
     "on_divergence": "rollback",

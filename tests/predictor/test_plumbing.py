@@ -222,6 +222,13 @@ def test_the_medoid_is_nearest_to_all_others_of_the_usual_cardinality() -> None:
     assert Prediction(sets[:1], energies[:1]).medoid is sets[0]
 
 
+@pytest.mark.parametrize(("likely", "place"), [(2, 4), (1, 1), (7, 1), (None, 1)])
+def test_the_medoid_has_the_most_probable_cardinality_if_a_sample_has_it(likely: int | None, place: int) -> None:
+    sets = [torch.tensor([[value, 0.0]]) for value in (0.0, 1.0, 1.2, 5.0)]
+    sets += [torch.zeros(2, 2), torch.ones(2, 2)]
+    assert Prediction(sets, torch.zeros(6), likely_cardinality=likely).medoid is sets[place]
+
+
 @pytest.mark.parametrize("boxes", [(), ((0, 4),)], ids=["numbers", "boxes"])
 def test_corners_of_boxes_have_no_spans(boxes: Columns) -> None:
     """Those of the scaling are of centre and size."""

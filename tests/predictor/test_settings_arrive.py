@@ -87,6 +87,7 @@ SEEN_ELSEWHERE = {
     "elements_per_batch": "predictor/test_settings_arrive.py::test_large_sets_come_in_smaller_batches",
     "minutes": "training/test_convergence.py::test_time_ends_a_run_that_still_improves",
     "keep": "training/test_convergence.py::test_the_last_weights_are_kept_unless_earlier_ones_are_clearly_better",
+    "calibrate_cardinality": "predictor/test_calibration.py::test_the_cardinality_is_calibrated_at_the_end",
     "on_divergence": "training/test_nonfinite.py::test_rollback_goes_back_halves_the_rate_and_draws_new_data",
     "tensorboard": "training/test_tensorboard.py::test_event_files_appear",
     "data_workers": "predictor/test_settings_arrive.py::test_items_are_loaded_by_other_processes",

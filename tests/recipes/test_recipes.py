@@ -230,6 +230,7 @@ def test_own_data_are_trained_until_validation_converges() -> None:
     assert (training.steps, training.minutes, training.lr_schedule, training.keep) == (None, 5.0, "wsd", "last")
     assert training.validate_every > 0
     assert training.elements_per_batch is not None
+    assert training.calibrate_cardinality
 
 
 def test_where_one_answer_is_right_the_most_probable_cardinality_is() -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +18,20 @@ from desp.methods import Contrastive
 from desp.predictor import SetPredictor
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
-from desp.settings import TrainingSettings
+from desp.settings import (
+    EnergyDenoisingSettings,
+    FilesSettings,
+    PooledLayersSettings,
+    RunSettings,
+    TrainingSettings,
+)
 from desp.training import TrainingCallback, TrainingOutcome
 
 SEED = 5
+
+
+def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_measurements_with_earlier_weights_are_removed(trained: RunFolder) -> None:
@@ -130,3 +141,34 @@ def test_the_settings_of_training_arrive(folder: RunFolder) -> None:
     train_run(settings, SEED, folder)
     assert len((folder.path / "log.jsonl").read_text().splitlines()) >= 3
     assert folder.load_settings() == (settings, SEED)
+
+
+def test_the_cardinality_is_calibrated_on_the_validation_examples(tmp_path: Path) -> None:
+    """Of data whose inputs do not tell it, so that what is learned of it is overfitted."""
+    path, generator = tmp_path / "data.jsonl", torch.Generator().manual_seed(0)
+    sizes = torch.randint(1, 5, (160,), generator=generator).tolist()
+    pairs = [(torch.randn(2, generator=generator), torch.rand(n, 2, generator=generator)) for n in sizes]
+    path.write_text("".join(json.dumps({"input": x.tolist(), "set": y.tolist()}) + "\n" for x, y in pairs))
+    whole = RunSettings(
+        recipe="custom",
+        task=FilesSettings(path=str(path), held_out=0.25),
+        method=EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8)),
+        training=TrainingSettings(steps=200, learning_rate=3e-2, batch_size=16, warmup_steps=0, ema_decay=None),
+        device="cpu",
+    )
+    folders, temperatures = [RunFolder(tmp_path / name) for name in ("plain", "calibrated")], []
+    for folder, calibrates in zip(folders, (False, True), strict=True):
+        training = replace(whole.training, calibrate_cardinality=calibrates)
+        outcome = train_run(replace(whole, training=training), SEED, folder)
+        temperatures.append(json.loads(folder.summary_file.read_text())["cardinality_temperature"])
+        assert temperatures[-1] == outcome.cardinality_temperature
+    predictor, task = folders[0].load_predictor(), folders[0].load_task()
+    examples = task.validation_batch(SEED, task.protocol("full").validation_examples)
+    assert examples is not None
+    weights = [folder.load_predictor().method.state_dict() for folder in folders]
+    assert not same(*weights)
+    temperature = predictor.method.calibrate_cardinality(predictor.encode(examples.x), examples.sets.sizes)
+    assert temperatures == [None, temperature]
+    assert temperature is not None
+    assert temperature > 1.1
+    assert same(predictor.method.state_dict(), weights[1])

@@ -123,7 +123,7 @@ class _LabelsArguments:
 class _InspectArguments:
     """Tell what would be used of a file of your own, and what in it looks wrong.
 
-    Nothing is trained or written. Settings are those of `desp train custom`; --task.path is DATA.
+    Nothing is trained or written. Settings are those of `desp train custom`; PATH is the file.
     """
 
     data: Annotated[Path, tyro.conf.Positional]

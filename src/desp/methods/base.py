@@ -16,13 +16,7 @@ from desp.errors import DataError, SettingsError
 from desp.nn import InputScaling, SetScaling, check_channels_first
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import Padding
-from desp.settings import (
-    EnergySettings,
-    Engine,
-    MethodSettings,
-    SamplerSettings,
-    require_setting,
-)
+from desp.settings import EnergySettings, Engine, MethodSettings, SamplerSettings, require_setting
 
 # The largest centre, width or height of boxes (offset + span of their scaling) that counts as normalised: boxes
 # may reach beyond the image, and for a constant feature it is the value plus 1/2; pixels are far above.
@@ -130,6 +124,16 @@ class Method(nn.Module, ABC):
     def divergence_reason(self, numbers: dict[str, float]) -> str | None:
         """Why the latest steps, by their means, have diverged although all was finite; None: they have not."""
         del numbers
+        return None
+
+    def calibrate_cardinality(self, code: Float[Tensor, "b *code"], sizes: Int[Tensor, " b"]) -> float | None:
+        """Scale p(n | x) by a temperature fitted to validation examples; None: there is no p(n | x) to sample."""
+        del code, sizes
+        return None
+
+    def likely_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
+        """The most probable cardinality for each input; None: there is no p(n | x)."""
+        del code
         return None
 
     # -- prediction ------------------------------------------------------------------------------------
@@ -337,12 +341,12 @@ def code_shape(encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, .
     Raises:
         SettingsError: it cannot take such an input.
     """
-    like = next(encoder.parameters(), torch.zeros(()))
+    like, probe_shape = next(encoder.parameters(), torch.zeros(())), (1, *input_shape)
     try:
         with evaluating(encoder), torch.no_grad():  # leaves running statistics alone
-            probe = torch.zeros(1, *input_shape, device=like.device, dtype=like.dtype)
+            probe = torch.zeros(probe_shape, device=like.device, dtype=like.dtype)
             return tuple(encoder(probe).shape[1:])
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise SettingsError(
-            f"The input encoder cannot take a batch of inputs of shape {(1, *input_shape)}: {error}"
+            f"The encoder cannot take a batch of inputs of shape {probe_shape}: {error}"
         ) from error

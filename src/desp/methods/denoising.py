@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.energies import Prepared, SetEnergy, SetField
@@ -114,6 +114,14 @@ class Diffusion(Method):
         quantiles = ((first + shift) / len(y) + turn[0]) % 1
         places = torch.special.ndtri(quantiles.clamp(1e-6, 1 - 1e-6))
         return (self.settings.p_mean + self.settings.p_std * places).exp()
+
+    def calibrate_cardinality(self, code: Float[Tensor, "b *code"], sizes: Int[Tensor, " b"]) -> float | None:
+        """By `CardinalityHead.calibrate`, where the cardinality is predicted."""
+        return None if self.cardinality is None else self.cardinality.calibrate(code, sizes)
+
+    def likely_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
+        """The mode of p(n | x), where the cardinality is predicted."""
+        return None if self.cardinality is None else self.cardinality.mode(code)
 
     # -- prediction ------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """A predictor that was built, trained on a stream of batches."""
 
+import logging
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from itertools import islice
@@ -31,6 +32,8 @@ from desp.training.device import make_accelerator, suitable_threads
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
+
+logger = logging.getLogger(__name__)
 
 VALIDATED_PART = 10
 """One of so many examples is validated on, where there are no others for it."""
@@ -118,6 +121,19 @@ def training_for(
     return replace(training, validate_every=max(1, steps // VALIDATIONS), validation_mode="min")
 
 
+def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: Batch) -> TrainingOutcome:
+    """With p(n | x) calibrated on examples; checkpoints keep it as it was trained, so a resumed run calibrates it
+    once, too."""
+    method = predictor.method
+    x = examples.x.reshape(len(examples.x), *predictor.shape.input_shape).to(predictor.device)
+    temperature = method.calibrate_cardinality(predictor.encode(x), examples.sets.sizes.to(predictor.device))
+    if temperature is None:
+        return outcome
+    logger.info("calibrated p(n | x) on %d examples: its logits are divided by %.3g", len(x), temperature)
+    weights = {name: value.detach().cpu().clone() for name, value in method.state_dict().items()}
+    return replace(outcome, weights=weights, cardinality_temperature=temperature)
+
+
 def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str, Any]:
     """What a model card tells of training, as JSON values."""
     dataset: Any = getattr(source, "dataset", None)
@@ -183,6 +199,7 @@ def fit_to_dataset(
         folder=folder,
         resume=resume,
         callback=with_bar(callback, progress and first),
+        held_out=held_out,
     )
     if folder is not None and first:
         finish_run(predictor, folder, outcome)
@@ -200,8 +217,10 @@ def train_predictor(
     folder: Path | None = None,
     resume: bool = False,
     callback: TrainingCallback | None = None,
+    held_out: Batch | None = None,
 ) -> TrainingOutcome:
-    """Fit a built predictor to batches; the arguments are those of `SetPredictor.fit`, which takes a dataset."""
+    """Fit a built predictor to batches; the arguments are those of `SetPredictor.fit`, which takes a dataset, but
+    for `held_out`: validation examples to calibrate p(n | x) on, if training asks for it."""
     method = predictor.method
     if type(method).check_sets is not Method.check_sets:  # else no batch is drawn for it
         method.check_sets(predictor.prepare(next(source.batches(0)), accelerator.device)[1])
@@ -224,5 +243,7 @@ def train_predictor(
         outcome = trainer.fit(resume)
     method.load_state_dict(outcome.weights)
     method.eval()
+    if training.calibrate_cardinality and held_out is not None:
+        outcome = _calibrated(predictor, outcome, held_out)
     predictor.facts = _facts(outcome, source, seed)
     return outcome

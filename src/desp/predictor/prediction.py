@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.data.shape import DataShape
@@ -31,6 +31,8 @@ class Prediction:
         span: scale of each feature; medoid distances divide by it. Empty: unscaled (boxes, as their scaling is of
             centre and size).
         aligned: whether element i of all sets belongs to element i of the input.
+        likely_cardinality: the mode of p(n | x), where the method predicts the cardinality; the medoid has it, if
+            one of the sets does.
     """
 
     sets: list[Tensor]
@@ -40,10 +42,12 @@ class Prediction:
     presence: Sequence[Tensor] = ()
     span: Sequence[float] = ()
     aligned: bool = False
+    likely_cardinality: int | None = None
 
     @property
     def medoid(self) -> Tensor:
-        """The set that is nearest to all others, among those of the most frequent cardinality.
+        """The set that is nearest to all others, among those of one cardinality: the most probable one where the
+        method predicts p(n | x), else the most frequent one.
 
         As a single answer it is nearer to the truth on average than the set of lowest energy, which may be any of
         the sets that the network holds for plausible. Distances are Chamfer's in scaled units (of boxes, in their
@@ -57,7 +61,7 @@ class Prediction:
         return replace(self, sets=self.sets[own], energies=self.energies[own], presence=self.presence[own])
 
     def _medoid_place(self) -> int:
-        candidates = self._of_usual_cardinality()
+        candidates = self._of_cardinality(self.likely_cardinality) or self._of_cardinality(self._usual())
         sets = torch.stack([self.sets[index] for index in candidates])
         sets = sets / torch.tensor(self.span or [1.0], dtype=sets.dtype)
         totals = [float(self._distances(sets, own).clamp(min=0).sqrt().sum()) for own in sets]
@@ -70,11 +74,13 @@ class Prediction:
             return sets.new_zeros(len(sets))
         return (sets - same).square().mean(dim=(1, 2)) if self.aligned else chamfer(sets, same)
 
-    def _of_usual_cardinality(self) -> list[int]:
-        """Which sets have the most frequent cardinality."""
+    def _usual(self) -> int:
+        """The most frequent cardinality."""
         sizes = [len(item) for item in self.sets]
-        usual = max(sizes, key=sizes.count)
-        return [index for index, size in enumerate(sizes) if size == usual]
+        return max(sizes, key=sizes.count)
+
+    def _of_cardinality(self, cardinality: int | None) -> list[int]:
+        return [index for index, item in enumerate(self.sets) if len(item) == cardinality]
 
     @property
     def lowest_energy(self) -> Tensor:
@@ -85,7 +91,7 @@ class Prediction:
         """
         candidates = list(range(len(self.sets)))
         if not self.comparable_across_cardinalities:
-            candidates = self._of_usual_cardinality()
+            candidates = self._of_cardinality(self._usual())
         if not self.has_energy:
             return self.sets[candidates[0]]
         return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
@@ -105,6 +111,7 @@ def split_predictions(
     energies: Float[Tensor, "b k"],
     method: MethodSettings,
     shape: DataShape,
+    likely: Int[Tensor, " b"] | None = None,
 ) -> list[Prediction]:
     """The predictions of B inputs, from the K sets of the first input, those of the second, and so on.
 
@@ -114,15 +121,17 @@ def split_predictions(
         energies: of the sets.
         method: what predicted them.
         shape: of the data.
+        likely: the most probable cardinality for each input, where it is predicted.
     """
     comparable, span = shape.aligned or not method.predicts_cardinality, _span(shape)
     ragged = sets.to_ragged()
     rows = [] if presence is None else [row[mask] for row, mask in zip(presence, sets.mask, strict=True)]
     samples = energies.shape[1]
     owns = [slice(first, first + samples) for first in range(0, len(ragged), samples)]
+    modes = [None] * len(owns) if likely is None else likely.tolist()
     return [
-        Prediction(ragged[own], energy, comparable, method.has_energy, rows[own], span, shape.aligned)
-        for own, energy in zip(owns, energies, strict=True)
+        Prediction(ragged[own], energy, comparable, method.has_energy, rows[own], span, shape.aligned, mode)
+        for own, energy, mode in zip(owns, energies, modes, strict=True)
     ]
 
 

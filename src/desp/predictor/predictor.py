@@ -264,7 +264,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         returned = self.unpad_sets(values)
         energies = self.predicted_energy(code, returned, values, samples).cpu().view(-1, samples)
         sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
-        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape)
+        likely = self.method.likely_cardinality(code)
+        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape, likely)
         if not best:
             return found
         return [best_prediction(item, self.shape.description, self.shape.max_size) for item in found]

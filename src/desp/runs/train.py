@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 from accelerate import PartialState
 
+from desp.data.base import Batch
 from desp.errors import CheckpointError
 from desp.extras import require
 from desp.predictor import SetPredictor
@@ -16,7 +17,7 @@ from desp.runs.provenance import provenance
 from desp.samplers import check_engine
 from desp.settings import RunSettings
 from desp.storage import json_bytes, with_content, write_together
-from desp.tasks import make_task
+from desp.tasks import Task, make_task
 from desp.training import TrainingCallback, TrainingOutcome
 from desp.training.checkpoints import CheckpointStore
 from desp.training.device import default_device, make_accelerator
@@ -83,6 +84,7 @@ def _train(
         folder=folder.path,
         resume=resume,
         callback=callback,
+        held_out=_held_out(task, seed) if settings.training.calibrate_cardinality else None,
     )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         if settings.training.steps is not None:
@@ -98,6 +100,11 @@ def _train(
         write_together({**files, folder.summary_file: with_content(json_bytes(summary))}, folder.measurements)
     accelerator.wait_for_everyone()
     return outcome
+
+
+def _held_out(task: Task, seed: int) -> Batch | None:
+    """The examples that weights may be chosen by."""
+    return task.validation_batch(seed, task.protocol("full").validation_examples)
 
 
 def _make_predictor(settings: RunSettings) -> SetPredictor:
@@ -162,6 +169,7 @@ def _summary(predictor: SetPredictor, outcome: TrainingOutcome) -> dict[str, obj
         "best_error": outcome.best_error,
         "verdict": outcome.verdict,
         "recent_gain": outcome.recent_gain,
+        "cardinality_temperature": outcome.cardinality_temperature,
         "stopped_early": outcome.stopped_early,
         "rollbacks": outcome.rollbacks,
         "parameters": sum(item.numel() for item in predictor.method.parameters()),

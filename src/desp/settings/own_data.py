@@ -44,5 +44,6 @@ def own_data_training() -> TrainingSettings:
         lr_schedule="wsd",
         validate_every=400,
         keep="last",
+        calibrate_cardinality=True,
         elements_per_batch=2048,
     )

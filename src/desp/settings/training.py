@@ -38,7 +38,8 @@ class TrainingSettings(Checked):
     ema_decay: float | None = 0.995
     """Decay of the exponential moving average (EMA) of weights, used in prediction; None: the last weights."""
     validate_every: int = 0
-    """Steps between validations; 0: never. In Python `fit` also needs `validation`."""
+    """Steps between validations; 0: never (in Python, ten validations where `fit` has `validation_data`).
+    In Python `fit` also needs `validation_data` or `validation`."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: without improvement
     beyond the standard error, if they are also a third of all steps so far; None: 4."""
@@ -48,6 +49,9 @@ class TrainingSettings(Checked):
     """Which weights are kept where there is validation. best: those of the best score. last: the last ones, unless
     an earlier checkpoint is better by two standard errors of the difference. That needs a validation score of each
     example; of a single score the noise is not known, and any better one counts."""
+    calibrate_cardinality: bool = False
+    """When training ends, divide the logits of a predicted p(n | x) by the temperature, at least 1, that gives the
+    smallest mean -log p(n | x) on validation examples; for methods that sample from it."""
     checkpoint_every: int = 500
     """Steps between checkpoints."""
     log_every: int = 10

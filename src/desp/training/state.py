@@ -77,6 +77,7 @@ class TrainingOutcome:
         rollbacks: how often training rolled back to a checkpoint after NaN or divergence.
         verdict: why it ended, where its length was not given.
         recent_gain: what the second half of the steps before the decay has brought, in units of the score.
+        cardinality_temperature: what p(n | x) was calibrated by, if it was; the score is from before that.
     """
 
     weights: dict[str, Tensor] = field(repr=False)
@@ -90,6 +91,7 @@ class TrainingOutcome:
     best_error: float | None = None
     verdict: StopReason | None = None
     recent_gain: float | None = None
+    cardinality_temperature: float | None = None
 
 
 def learning_rate(step: int, settings: TrainingSettings, end: int | None = None) -> float:

@@ -12,6 +12,7 @@ from torch import Tensor
 from desp.benchmarks.own_data.problem import Problem, write_file
 from desp.comparison.examples import Examples
 from desp.comparison.scoring import SystemPredictions
+from desp.predictor.pooling import best_prediction
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
 from desp.sets import SetBatch
@@ -95,11 +96,14 @@ class UserRun:
         run = RunFolder(self.folder / "run")
         outcome = train_run(self.affordable(seconds), self.seed, run)
         began = time.perf_counter()
-        predictions = run.load_predictor().predict(tests.inputs, samples, seed=self.seed)
+        predictor = run.load_predictor()
+        predictions = predictor.predict(tests.inputs, samples, seed=self.seed)
+        data = predictor.shape
+        best = [best_prediction(item, data.description, data.max_size).sets[0] for item in predictions]
         shape = self.examples.sets.max_size, self.examples.sets.features
         return SystemPredictions(
             SetBatch.from_ragged([item for prediction in predictions for item in prediction.sets], *shape),
-            SetBatch.from_ragged([prediction.medoid for prediction in predictions], *shape),
+            SetBatch.from_ragged(best, *shape),
             outcome.seconds,
             {
                 "steps": outcome.steps,
