@@ -341,12 +341,10 @@ def code_shape(encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, .
     Raises:
         SettingsError: it cannot take such an input.
     """
-    like, probe_shape = next(encoder.parameters(), torch.zeros(())), (1, *input_shape)
+    like, shape = next(encoder.parameters(), torch.zeros(())), (1, *input_shape)
     try:
         with evaluating(encoder), torch.no_grad():  # leaves running statistics alone
-            probe = torch.zeros(probe_shape, device=like.device, dtype=like.dtype)
+            probe = torch.zeros(shape, device=like.device, dtype=like.dtype)
             return tuple(encoder(probe).shape[1:])
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise SettingsError(
-            f"The encoder cannot take a batch of inputs of shape {probe_shape}: {error}"
-        ) from error
+        raise SettingsError(f"The encoder cannot take a batch of inputs of shape {shape}: {error}") from error
