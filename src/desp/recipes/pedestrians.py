@@ -54,31 +54,31 @@ def _run(scene: PedestrianScene) -> RunSettings:
     )
 
 
-@recipe(table="pedestrians", task="eth", system="denoiser", scored="returned")
+@recipe(table="pedestrians", task="eth", system="denoiser", scored="returned", expected=0.92, minutes=1.5)
 def pedestrians_eth() -> RunSettings:
     """Pedestrians, tested on the scene eth, trained on the others."""
     return _run("eth")
 
 
-@recipe(table="pedestrians", task="hotel", system="denoiser", scored="returned")
+@recipe(table="pedestrians", task="hotel", system="denoiser", scored="returned", expected=0.25, minutes=1.5)
 def pedestrians_hotel() -> RunSettings:
     """Pedestrians, tested on the scene hotel, trained on the others."""
     return _run("hotel")
 
 
-@recipe(table="pedestrians", task="univ", system="denoiser", scored="returned")
+@recipe(table="pedestrians", task="univ", system="denoiser", scored="returned", expected=0.44, minutes=1.5)
 def pedestrians_univ() -> RunSettings:
     """Pedestrians, tested on the scene univ, trained on the others."""
     return _run("univ")
 
 
-@recipe(table="pedestrians", task="zara1", system="denoiser", scored="returned")
+@recipe(table="pedestrians", task="zara1", system="denoiser", scored="returned", expected=0.31, minutes=1.5)
 def pedestrians_zara1() -> RunSettings:
     """Pedestrians, tested on the scene zara1, trained on the others."""
     return _run("zara1")
 
 
-@recipe(table="pedestrians", task="zara2", system="denoiser", scored="returned")
+@recipe(table="pedestrians", task="zara2", system="denoiser", scored="returned", expected=0.24, minutes=1.5)
 def pedestrians_zara2() -> RunSettings:
     """Pedestrians, tested on the scene zara2, trained on the others."""
     return _run("zara2")
