@@ -173,3 +173,30 @@ def test_recorded_files_that_pages_name_are_there(name: str) -> None:
     named = re.findall(r"`(results/[\w./-]+)`", page(name))
     missing = [path for path in named if not (ROOT / path).exists()]
     assert [path for path in missing if path != "results/custom-NAME-seedN.json"] == []  # an example
+
+
+def test_generated_scenes_look_like_rendered_ones() -> None:
+    pattern = r"reaches an AP50 of (\.\d+) and an AP90 of (\.\d+) on the 500 re-rendered test images"
+    recorded = json.loads((RESULTS / "clevr" / "transfer.json").read_text())
+    for shown, metric in zip(numbers(pattern, "docs/clevr.md"), ("ap50", "ap90"), strict=True):
+        assert abs(shown - recorded["scores"]["returned"][metric]) <= 5.01e-4
+    (rate,) = numbers(r"On an H200 (\d),500 of them are drawn and rendered a second", "docs/clevr.md")
+    measured = json.loads((RESULTS / "bench" / "scenes-cuda.json").read_text())["rows"]
+    assert rate * 1000 + 500 <= max(row["images_per_s"] for row in measured)
+
+
+def test_pedestrians() -> None:
+    head = "| | metric | eth | hotel | univ | zara1 | zara2 | mean |"
+    (_, *scenes), *rows = rows_with(page("docs/pedestrians.md"), head)  # the first cell is empty
+    assert len(rows) == 9
+    for name, metric, *shown in rows:
+        values = [_pedestrian_score(name.strip("`"), scene, metric.strip("`")) for scene in scenes[:-1]]
+        for number, value in zip(shown, [*values, statistics.fmean(values)], strict=True):
+            assert same(number, value), (name, metric)
+
+
+def _pedestrian_score(system: str, scene: str, metric: str) -> float:
+    if system == "pedestrians-*":
+        return mean(f"pedestrians-{scene}", None, "returned", metric)[0]
+    path = RESULTS / "baselines" / f"pedestrians-{scene}-{system}.json"
+    return float(json.loads(path.read_text())["scores"][metric])

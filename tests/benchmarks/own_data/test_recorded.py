@@ -6,15 +6,22 @@ After new records, print it anew: python tests/benchmarks/own_data/test_recorded
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from desp.benchmarks.own_data.problems import PROBLEMS
 
 ROOT = Path(__file__).parents[3]
-SYSTEMS = ("desp", "knn", "random", "mlp")
+SYSTEMS = ("desp", "oracle", "knn", "random", "mlp")
+
+
+def difference(system: dict[str, Any]) -> str:
+    away = system["minus_knn"]
+    return f"{away['energy_score']:+.4f} ± {away['energy_score_se']:.4f}"
 
 
 def results_table() -> str:
-    lines = ["| problem | desp | 10-NN | random | MLP | desp - 10-NN | verdict | steps |", "|" + "---|" * 8]
+    head = "| problem | desp | oracle | 10-NN | random | MLP | desp - 10-NN | verdict | oracle - 10-NN | steps |"
+    lines = [head, "|" + "---|" * 10]
     for problem in PROBLEMS:
         name = problem.name
         path = ROOT / "results" / "own-data" / f"{name}.json"
@@ -23,10 +30,9 @@ def results_table() -> str:
         record = json.loads(path.read_text())
         desp = record["systems"]["desp"]
         scores = " | ".join(f"{record['systems'][system]['energy_score']:.3f}" for system in SYSTEMS)
-        away = desp["minus_knn"]
         label = f"`{name}`, held out" if problem.held_out else f"`{name}`"
-        difference = f"{away['energy_score']:+.4f} ± {away['energy_score_se']:.4f}"
-        lines.append(f"| {label} | {scores} | {difference} | {record['verdict']} | {desp['steps']} |")
+        cells = difference(desp), record["verdict"], difference(record["systems"]["oracle"]), str(desp["steps"])
+        lines.append(f"| {label} | {scores} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
