@@ -83,8 +83,8 @@ class EnergyDenoisingSettings(EnergyMethodSettings, SetDiffusionSettings):
     """The energy E(x, Y, sigma), conditional on the noise level."""
     training_rows: int | None = None
     """Rows of larger padded sets that a training step looks at, drawn anew for each; None: all. Steps are cheaper,
-    but what only all elements show together, such as even spaces between them, is not learned. Only with energies
-    to which a subset looks like the whole, those of `pools_means`; others take all rows."""
+    but what only all elements show together, such as even spaces between them, is not learned. Only with the
+    energy pooled-layers with pooling softmax or sum; other energies take all rows."""
     energy_sigma: float = 0.05
     """The sigma at which the energy of predictions is reported, for sets scaled to [-1, 1]."""
 
