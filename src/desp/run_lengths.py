@@ -81,8 +81,8 @@ def _epochs(result: dict[str, Any]) -> float | str | None:
     examples = _training(result).get("examples") or task.training_examples
     if examples is None and task.location is None and not task.own_data:
         return None
-    if steps is None or batch is None or examples is None:
-        return UNKNOWN
+    if steps is None or batch is None or examples is None or _asked(result).get("elements_per_batch"):
+        return UNKNOWN  # batches of large sets are smaller than batch_size
     return float(steps * batch / examples)
 
 

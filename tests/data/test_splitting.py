@@ -46,3 +46,9 @@ def test_a_group_is_on_one_side(groups: list[int], count: int, random: object) -
 def test_where_no_group_fits_the_smallest_is_taken(at_least_one: bool, taken: list[int]) -> None:
     order, groups = [0, 1, 2, 3, 4], [0, 0, 1, 1, 0]
     assert take_groups(order, groups, 1, at_least_one=at_least_one)[0] == taken
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.int64])
+def test_equal_inputs_of_any_type_are_grouped(dtype: torch.dtype) -> None:
+    inputs = [torch.tensor([value]).to(dtype) for value in (1, 2, 1)]
+    assert group_by_input(inputs, "vector", ordered=False) == [0, 1, 0]

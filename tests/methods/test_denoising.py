@@ -240,6 +240,16 @@ def test_a_step_looks_at_so_many_rows() -> None:
     assert [rows_seen(pooling, 3) for pooling in ("sum", "mean", "fspool")] == [3, 8, 8]
 
 
+def test_small_sets_among_large_ones_keep_their_rows() -> None:
+    """A few rows of a large padded set would hardly ever be those of the elements of a small one."""
+    method = make_method(EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=16)), training_rows=3)
+    sizes = torch.tensor([8] + [2] * 19)
+    for elements, large in ((sizes, False), (torch.full((20,), 5), True)):
+        mask = prefix_mask(elements, 8)
+        method.check_sets(torch.cat([torch.rand(20, 8, 2), mask.unsqueeze(-1).float()], dim=-1))
+        assert method.sets_are_large is large
+
+
 # -- several noisy copies ----------------------------------------------------------------------------------
 
 

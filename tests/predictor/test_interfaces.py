@@ -457,3 +457,15 @@ def test_the_default_training_holds_out_a_tenth_to_validate_on(monkeypatch: pyte
     assert not sides[0] & sides[1]  # of equal inputs
     assert fitting.hold_out(predictor, pairs[:9], seed=0) == (pairs[:9], None)
     assert fitting.hold_out(SetPredictor(EnergyDenoisingSettings()), pairs, seed=0) == (pairs, None)
+
+
+def test_labels_are_all_trained_on() -> None:
+    """With few different inputs, whole groups would leave classes out of training."""
+    pairs = [(torch.tensor([float(index % 10)]), torch.rand(2, 2)) for index in range(200)]
+    predictor = SetPredictor(device="cpu")
+    predictor.fit(pairs, SHORT)
+    training, held_out = fitting.hold_out(predictor, pairs, seed=0)
+    assert held_out is not None
+    trained = [float(x) for x, _ in dataset_items(training)]
+    assert len(trained) == 180
+    assert set(trained) == set(range(10))

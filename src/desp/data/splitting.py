@@ -4,9 +4,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor
 
 from desp.settings import InputKind
+
+# Fewer different inputs are labels: each of them must be trained on.
+FEW_INPUTS = 10
 
 
 def group_by_input(inputs: Iterable[Tensor], kind: InputKind, *, ordered: bool) -> list[int]:
@@ -23,7 +27,8 @@ def group_by_input(inputs: Iterable[Tensor], kind: InputKind, *, ordered: bool) 
 
 
 def _digest(x: Tensor, as_set: bool) -> bytes:
-    numbers = (x + 0).numpy()  # -0.0 becomes 0.0
+    x = x.detach().cpu()
+    numbers = ((x.float() if x.dtype == torch.bfloat16 else x) + 0).numpy()  # -0.0 becomes 0.0
     rows = sorted(row.tobytes() for row in numbers) if as_set else [numbers.tobytes()]
     return hashlib.blake2b(b"".join(rows), digest_size=16).digest()
 

@@ -36,6 +36,8 @@ from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as second derivatives keep the autograd graph.
 DENSITIES_AT_ONCE = 200
+# Of the sets of a batch; if they are smaller than `training_rows`, steps look at all rows.
+SMALL_SETS = 0.1
 
 
 class Diffusion(Method):
@@ -161,6 +163,15 @@ class EnergyDenoising(Diffusion):
 
     settings: EnergyDenoisingSettings
     energy: SetEnergy
+    sets_are_large: bool = True
+    """Whether nearly all sets have as many elements as `training_rows`; checked when training begins."""
+
+    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
+        """Decide whether steps look at some rows only: small sets among large ones would lose their elements."""
+        most = self.settings.training_rows
+        if most is not None and self.padding.with_presence:
+            sizes = presence_mask(y).sum(dim=1).float()
+            self.sets_are_large = bool(sizes.quantile(SMALL_SETS) >= most)
 
     def _make_field(self, parts: MethodParts) -> None:
         settings = self.settings.energy
@@ -168,9 +179,9 @@ class EnergyDenoising(Diffusion):
         self.energy = build_energy(settings, parts, **options)
 
     def _denoising_loss(self, code: Tensor, y: Tensor, generator: torch.Generator) -> Float[Tensor, ""]:
-        """Of at most `training_rows` rows of padded sets, the same of all."""
+        """Of at most `training_rows` rows of padded sets, the same of all, where nearly all sets are larger."""
         rows, most = y.shape[1], self.settings.training_rows
-        if most is not None and rows > most and self.settings.energy.pools_means:
+        if most is not None and rows > most and self.sets_are_large and self.settings.energy.pools_means:
             places = torch.rand(rows, generator=generator, device=y.device).argsort()[:most]
             code, y = (code[:, places] if code.dim() == 3 else code), y[:, places]
         return super()._denoising_loss(code, y, generator)

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset
 from desp.data.base import EMPTY, Augmentation, Batch, BatchSource, DatasetSource, as_input, collate, dataset_items
 from desp.data.frames import has_names, is_frame, make_pairs, read_named_inputs
 from desp.data.shape import DataShape
-from desp.data.splitting import group_by_input, take_groups
+from desp.data.splitting import FEW_INPUTS, group_by_input, take_groups
 from desp.errors import DataError
 from desp.methods import Method
 from desp.precision import matmul_precision
@@ -97,15 +97,18 @@ def hold_out(
     predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
 ) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
     """What to train on, and, where the default training needs it, a tenth to validate on; equal inputs are on one
-    side. None of an iterable dataset, or of very few examples."""
+    side, unless most inputs are equal to others. None of an iterable dataset, or of very few examples."""
     if default_training(predictor.method_settings).steps is not None or isinstance(dataset, IterableDataset):
         return dataset, None
     total, shape = len(cast(Sized, dataset)), predictor.shape
     order = torch.randperm(total, generator=make_generator(seed, "held out")).tolist()
     inputs = (as_input(dataset[index][0]) for index in range(total))
     groups = group_by_input(inputs, shape.input_kind, ordered=shape.aligned)
+    if len(set(groups)) < max(FEW_INPUTS, total // VALIDATED_PART):  # labels, each of which must be trained on
+        groups = list(range(total))
     count = min(total // VALIDATED_PART, VALIDATION_EXAMPLES)
     held_out, rest = take_groups(order, groups, count, at_least_one=False)
+    logger.info("holding out %d of %d examples for validation", len(held_out), total)
     indexed = cast("Dataset[Any]", dataset)
     return (Subset(indexed, rest), Subset(indexed, held_out)) if held_out else (dataset, None)
 

@@ -17,7 +17,7 @@ from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
 from desp.data.box_annotations import class_names_beside
 from desp.data.files import DataFile, files_of, read_data_file
-from desp.data.splitting import group_by_input, take_groups
+from desp.data.splitting import FEW_INPUTS, group_by_input, take_groups
 from desp.errors import DataError
 from desp.predictor import DataShape, SetPredictor
 from desp.predictor.fitting import dataset_source
@@ -28,8 +28,6 @@ from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettin
 from desp.tasks.base import Task, first_answers
 from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
 
-# Fewer different inputs than this are labels rather than data to generalise over.
-FEW_INPUTS = 10
 # More examples than this are not read once more for a hint.
 MOST_READ_AGAIN = 20_000
 # Predicted sets of a validation, and at most so many of an example.
