@@ -98,7 +98,7 @@ def run(arguments: list[str]) -> None:
             f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
             f"desp train {given}"
         )
-    if options.seeds or value_of("--jobs", arguments) is not None:
+    if any(item.partition("=")[0] in ("--seeds", "--jobs") for item in arguments):  # with or without numbers
         train_seeds(recipe.name, arguments[1:], options.seeds, options.jobs, options.run)
         return
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
