@@ -25,6 +25,30 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Path | No
     return calls
 
 
+class Here(ThreadPoolExecutor):
+    """Does everything at once in this thread."""
+
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*given, **named))
+        return future
+
+
+@pytest.fixture
+def told(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What commands say that run in this process, in place of their own."""
+    said: list[str] = []
+
+    def call(self: object, command: list[str], log: Path | None) -> int:
+        finished = desp(*command)
+        said.append(finished.message)
+        return int(finished.status)
+
+    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.ThreadPoolExecutor", Here)
+    return said
+
+
 def test_every_seed_is_trained_in_a_folder_of_its_own(desp: Desp, tiny: list[str]) -> None:
     """In real processes, then resumed with one more seed; the weights are those of a run alone."""
     finished = desp("train", "polygons-desp", "--run", "several", "--seeds", 0, 3, *tiny)
@@ -95,36 +119,22 @@ def test_what_was_begun_goes_on(desp: Desp, commands: list[tuple[list[str], Path
     ],
 )
 def test_a_finished_run_must_be_the_one_that_is_asked_for(
-    desp: Desp,
-    polygons: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    recipe: str,
-    flags: tuple[object, ...],
-    message: str | None,
+    desp: Desp, polygons: Path, told: list[str], recipe: str, flags: tuple[object, ...], message: str | None
 ) -> None:
     polygons.rename("run-seed0")
-    told: list[str] = []
-
-    def call(self: object, command: list[str], log: Path | None) -> int:
-        finished = desp(*command)
-        told.append(finished.message)
-        return int(finished.status)
-
-    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
-    monkeypatch.setattr("desp.runs.side_by_side.ThreadPoolExecutor", Here)
     finished = desp("train", recipe, "--run", "run", "--seeds", 0, "--resume", *flags)
     assert finished.status == (2 if message else 0), told
     assert (message or "trained 8 steps") in told[0]
     assert json.loads(Path("run-seed0/summary.json").read_text())["steps"] == (6 if message else 8)
 
 
-class Here(ThreadPoolExecutor):
-    """Does everything at once in this thread."""
-
-    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(function(*given, **named))
-        return future
+def test_what_failed_after_training_is_done_when_it_is_resumed(desp: Desp, vectors: Path, told: list[str]) -> None:
+    short = ("--training.steps", 2, "--training.batch-size", 8, "--method.sampler.steps", 3, "--device", "cpu")
+    command = ("train", "custom", "--data", vectors, "--run", "run", "--seeds", 0, *short)
+    assert desp(*command).status == 0, told
+    Path("run-seed0/evaluation.json").unlink()
+    assert desp(*command, "--resume").status == 0, told
+    assert Path("run-seed0/evaluation.json").exists()
 
 
 @pytest.mark.parametrize(("run", "begins"), [(".", "here/inside"), ("..", "here"), ("../a", "here/a")])
