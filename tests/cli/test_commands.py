@@ -110,6 +110,9 @@ def test_evaluating_with_other_seeds(desp: Desp, polygons: Path) -> None:
     values = [scores["returned"]["score"] for scores in each]
     assert result["reseeded"]["std"]["returned"]["score"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
     assert result["evaluation"]["seed"] == 0
+    assert "evaluated with seed" not in finished.out
+    assert "polygons-desp, seed 0, evaluated with seed 3" in desp("evaluate", polygons, "--seed", 3).out
+    assert "--seed: numbers from 0 on, each once, got 0 0" in desp("evaluate", polygons, "--seed", 0, 0).message
     refused = desp("evaluate", polygons, "--seed", 3, "--record", "results", "--variant", "tiny")
     assert refused.status == 2
     assert "--seed 0" in refused.message

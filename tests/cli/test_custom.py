@@ -260,6 +260,23 @@ def test_one_answer_has_the_most_probable_cardinality(desp: Desp, vectors: Path,
     method = json.loads(Path("run/settings.json").read_text())["settings"]["method"]
     assert method["sampler"]["cardinality"] == "mode"
     assert method["sampler"]["steps"] == 3  # other flags change what it chose
+    again = ("train", "custom", "--run", "run", "--resume")
+    finished = desp(*again, "--data", vectors, *tiny, "--answers", "one")
+    assert finished.status == 0, finished.err
+    assert desp(*again, "--answers", "one").status == 0  # what is not given again is as it was
+    assert "has its method and energy already" in desp(*again, "--answers", "several").message
+    assert "was begun with other settings" in desp(*again, "--answers", "one", "--method.energy.hidden", 9).message
+    assert json.loads(Path("run/settings.json").read_text())["settings"]["method"] == method
+
+
+def test_answers_that_other_flags_changed_are_resumed_by_the_same_command(
+    desp: Desp, vectors: Path, tiny: list[str]
+) -> None:
+    changed = ("--answers", "one", "--method.sampler.cardinality", "sampled")
+    command = ("train", "custom", "--data", vectors, "--run", "run", *tiny, *changed)
+    assert desp(*command).status == 0
+    finished = desp(*command, "--resume")
+    assert finished.status == 0, finished.err
 
 
 @pytest.mark.parametrize(

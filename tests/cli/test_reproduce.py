@@ -261,6 +261,61 @@ def test_results_of_another_commit_stay_unless_the_same_is_asked_for(
     assert commands == []
 
 
+def parts(*commits: str | None) -> dict[str, Any]:
+    return {"commit": "0" * 40, "parts": [{"from_step": 0, "commit": item} for item in commits]}
+
+
+def test_ablations_are_checked_like_scores(desp: Desp, commands: list[list[str]]) -> None:
+    Path("results/ablations").mkdir(parents=True)
+    Path("results/polygons-desp-seed0.json").write_text(json.dumps(recorded("polygons-desp")))
+    ablation = Path("results/ablations/polygons-desp-seed0.json")
+    ablation.write_text(json.dumps(recorded("polygons-desp", learning_rate=0.5)))
+    finished = desp(*ONE)
+    assert finished.status == 2
+    assert f"{ablation} is of other settings (training.learning_rate" in finished.out
+    assert desp(*ONE, "--no-ablate").status == 0  # which uses none
+    ablation.write_text(json.dumps(recorded("polygons-desp", commit="1" * 40)))
+    assert f"{ablation} is of another commit ({'1' * 40})" in desp(*ONE, "--same-code").out
+    assert desp(*ONE).status == 0
+    assert commands == []
+
+
+def test_a_run_is_checked_when_only_its_ablation_is_left(desp: Desp, commands: list[list[str]]) -> None:
+    run = Path("runs/polygons-desp-seed0")
+    run.mkdir(parents=True)
+    begun = recorded("polygons-desp", learning_rate=0.5)
+    (run / "settings.json").write_text(json.dumps(begun | {"data_fingerprint": None}))
+    Path("results").mkdir()
+    Path("results/polygons-desp-seed0.json").write_text(json.dumps(recorded("polygons-desp")))
+    assert f"{run} is of other settings" in desp(*ONE).out
+    assert desp(*ONE, "--no-ablate").status == 0
+    assert commands == []
+
+
+@pytest.mark.parametrize(("commits", "named"), [(("1" * 40, "0" * 40), "1" * 40), ((None, "0" * 40), "unknown")])
+def test_every_part_of_training_must_be_of_the_same_code(
+    desp: Desp, commands: list[list[str]], commits: tuple[str | None, ...], named: str
+) -> None:
+    """Of results, and of runs that are not recorded yet."""
+    arguments = (*ONE, "--no-ablate", "--same-code")
+    result = Path("results/polygons-desp-seed0.json")
+    result.parent.mkdir()
+    result.write_text(json.dumps(recorded("polygons-desp") | {"training": parts(*commits)}))
+    assert f"{result} is of another commit ({named})" in desp(*arguments).out
+    result.unlink()
+    run = Path("runs/polygons-desp-seed0")
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text(json.dumps({"commit": "0" * 40}))
+    values = recorded("polygons-desp") | {"data_fingerprint": None}
+    (run / "settings.json").write_text(json.dumps(values | {"parts": parts(*commits)["parts"]}))
+    assert f"{run} is of another commit ({named})" in desp(*arguments).out
+    assert commands == []
+    (run / "settings.json").write_text(json.dumps(values))  # of an older version, which noted no parts
+    assert desp(*arguments).status == 0
+    (run / "summary.json").write_text(json.dumps({"commit": "1" * 40}))
+    assert f"{run} is of another commit ({'1' * 40})" in desp(*arguments).out
+
+
 def test_an_interrupted_table_goes_on(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny recipe, trained in this process: stopped in the middle, gone on with, and not done again."""
     monkeypatch.setattr(registry, "_RECIPES", dict(registry._RECIPES))
@@ -372,6 +427,13 @@ def test_no_seeds_are_refused(desp: Desp, commands: list[list[str]]) -> None:
     finished = desp("reproduce", "toy", "--seeds")
     assert finished.status == 2
     assert "--seeds" in finished.message
+    assert commands == []
+
+
+def test_no_jobs_are_refused(desp: Desp, commands: list[list[str]]) -> None:
+    finished = desp("reproduce", "toy", "--jobs", 0)
+    assert finished.status == 2
+    assert "--jobs must be at least 1, got 0" in finished.message
     assert commands == []
 
 

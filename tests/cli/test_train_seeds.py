@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,45 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Path | No
     return calls
 
 
+class Here(ThreadPoolExecutor):
+    """Does everything at once in this thread."""
+
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*given, **named))
+        return future
+
+
+@pytest.fixture
+def told(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What commands say that run in this process, in place of their own."""
+    said: list[str] = []
+
+    def call(self: object, command: list[str], log: Path | None) -> int:
+        finished = desp(*command)
+        said.append(finished.message)
+        return int(finished.status)
+
+    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.ThreadPoolExecutor", Here)
+    return said
+
+
 def test_every_seed_is_trained_in_a_folder_of_its_own(desp: Desp, tiny: list[str]) -> None:
     """In real processes, then resumed with one more seed; the weights are those of a run alone."""
     finished = desp("train", "polygons-desp", "--run", "several", "--seeds", 0, 3, *tiny)
     assert finished.status == 0, finished.err
     assert [json.loads(Path(f"several-seed{seed}/settings.json").read_text())["seed"] for seed in (0, 3)] == [0, 3]
+    written = Path("several-seed0/model/model.safetensors").stat().st_mtime_ns
     more = ["--seeds", 0, 3, 4, "--jobs", 2, "--resume"]
     finished = desp("train", "polygons-desp", "--run", "several", *more, *tiny)
     assert finished.status == 0, finished.err
-    assert finished.out.splitlines() == [
-        "seed 0: finished before: several-seed0",
-        "seed 3: finished before: several-seed3",
+    assert sorted(finished.out.splitlines()) == [
+        "seed 0: trained: several-seed0",
+        "seed 3: trained: several-seed3",
         "seed 4: trained: several-seed4",
     ]
+    assert Path("several-seed0/model/model.safetensors").stat().st_mtime_ns == written  # what is finished stays
     assert "trained 6 steps" in Path("several-seed4.log").read_text()
     longer = ["8" if item == "6" else item for item in tiny]
     desp("train", "polygons-desp", "--run", "several", "--seeds", 3, "--resume", *longer)
@@ -74,8 +101,66 @@ def test_what_was_begun_goes_on(desp: Desp, commands: list[tuple[list[str], Path
     assert desp(*arguments, "--resume").status == 0
     assert [command[2:] for command, _ in commands] == [
         ["--resume", "--run", "run-seed1", "--seed", "1"],
+        ["--resume", "--run", "run-seed2", "--seed", "2"],  # also a finished one, which checks its settings
         ["--run", "run-seed3", "--seed", "3"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "flags", "message"),
+    [
+        ("digits-desp", (), "belongs to recipe 'polygons-desp', not 'digits-desp'"),
+        (
+            "polygons-desp",
+            ("--training.learning-rate", 0.5),
+            "was begun with other settings (training.learning_rate",
+        ),
+        ("polygons-desp", ("--training.steps", "0_008"), None),
+    ],
+)
+def test_a_finished_run_must_be_the_one_that_is_asked_for(
+    desp: Desp, polygons: Path, told: list[str], recipe: str, flags: tuple[object, ...], message: str | None
+) -> None:
+    polygons.rename("run-seed0")
+    finished = desp("train", recipe, "--run", "run", "--seeds", 0, "--resume", *flags)
+    assert finished.status == (2 if message else 0), told
+    assert (message or "trained 8 steps") in told[0]
+    assert json.loads(Path("run-seed0/summary.json").read_text())["steps"] == (6 if message else 8)
+
+
+def test_what_failed_after_training_is_done_when_it_is_resumed(desp: Desp, vectors: Path, told: list[str]) -> None:
+    short = ("--training.steps", 2, "--training.batch-size", 8, "--method.sampler.steps", 3, "--device", "cpu")
+    command = ("train", "custom", "--data", vectors, "--run", "run", "--seeds", 0, *short)
+    assert desp(*command).status == 0, told
+    Path("run-seed0/evaluation.json").unlink()
+    assert desp(*command, "--resume").status == 0, told
+    assert Path("run-seed0/evaluation.json").exists()
+
+
+@pytest.mark.parametrize(("run", "begins"), [(".", "here/inside"), ("..", "here"), ("../a", "here/a")])
+def test_folders_are_named_also_by_dots(
+    desp: Desp,
+    commands: list[tuple[list[str], Path | None]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    run: str,
+    begins: str,
+) -> None:
+    inside = tmp_path / "here" / "inside"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    assert desp("train", "polygons-desp", "--seeds", 1, "--run", run).status == 0
+    assert Path(commands[0][0][3]).resolve() == (tmp_path / f"{begins}-seed1").resolve()
+
+
+def test_what_is_interrupted_says_how_all_seeds_go_on(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("desp.cli.train_seeds.run_side_by_side", interrupted)
+    finished = desp("train", "polygons-desp", "--seeds", 1, 2, "--run", "a b")
+    assert finished.status == 130
+    assert "go on with all seeds: desp train polygons-desp --seeds 1 2 --run 'a b' --resume" in finished.message
 
 
 def test_one_that_fails_does_not_end_the_others(desp: Desp, commands: list[tuple[list[str], Path | None]]) -> None:
@@ -93,6 +178,9 @@ def test_one_that_fails_does_not_end_the_others(desp: Desp, commands: list[tuple
         (("--seeds", 1, 1), "each once, got 1 1"),
         (("--seeds", "-1"), "--seeds"),
         (("--seeds", 1, "--jobs", 0), "--jobs must be at least 1, got 0"),
+        (("--seeds",), "--seeds needs at least one number"),
+        (("--seeds", "--jobs", 2), "--seeds needs at least one number"),
+        (("--seeds", 1, "--run", "/"), "/ has no name. Choose another one."),
         (("--jobs", 2), "--jobs goes with several seeds: --seeds 0 1 2"),
         (("--seeds", 1, "--training.stepz", 3), "--training.stepz"),
     ],

@@ -215,6 +215,7 @@ def test_an_ablation_varies_the_sampler_in_use(trained: RunFolder, asked: Asked)
     }
     assert ablation["training"]["steps"] == 4
     assert any(line.startswith("method.sampler.steps: 100") for line in ablation["changed_settings"])
+    assert ablation["settings"]["method"] == to_json(trained.load_predictor().method_settings)
     assert json.loads((trained.path / "ablation.json").read_text()) == json.loads(json.dumps(ablation))
 
 

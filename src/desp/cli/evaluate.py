@@ -48,6 +48,8 @@ def run(arguments: list[str]) -> None:
     folder = options.folder()
     protocol = options.protocol_for(folder)
     own = folder.load_settings()[1]
+    if len(set(options.seed)) < len(options.seed):
+        raise SettingsError(f"--seed: numbers from 0 on, each once, got {' '.join(map(str, options.seed))}.")
     if options.record is not None and options.seed and options.seed[0] != own:
         raise SettingsError(f"--seed: results are recorded with the run's own seed first: --seed {own} ...")
     from desp.runs.evaluate import evaluate_run
@@ -58,7 +60,9 @@ def run(arguments: list[str]) -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    show_rows(f"{result['recipe']}, seed {result['seed']}", [row for row in rows if not is_compared(row)])
+    used = (*options.seed, own)[0]
+    title = f"{result['recipe']}, seed {result['seed']}" + (f", evaluated with seed {used}" if used != own else "")
+    show_rows(title, [row for row in rows if not is_compared(row)])
     print(shown_protocol(result["protocol"]))
     if "reseeded" in result:
         print(_spread_words(result["reseeded"]))

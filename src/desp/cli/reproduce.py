@@ -57,7 +57,7 @@ class _ReproduceArguments:
     for celeba, walkers for pedestrians. Runs have `generated` in their names, results `generated` or
     `simulated`."""
     same_code: bool = False
-    """Refuse results of another commit as well, or of none, in place of keeping them."""
+    """Refuse results and runs of another commit as well, or of none, in place of keeping them."""
     ablate: bool = True
     """Also make the S/T ablation of every run with stochastic steps."""
 
@@ -72,6 +72,8 @@ def run(arguments: list[str]) -> None:
         )
     if not options.seeds:
         raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
+    if options.jobs < 1:
+        raise SettingsError(f"--jobs must be at least 1, got {options.jobs}.")
     if options.data_dir and options.generated:
         raise SettingsError("--data-dir and --generated: data are read or generated. Leave one of them out.")
     job = partial(

@@ -98,16 +98,17 @@ def run(arguments: list[str]) -> None:
             f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
             f"desp train {given}"
         )
-    if options.seeds or value_of("--jobs", arguments) is not None:
+    if any(item.partition("=")[0] in ("--seeds", "--jobs") for item in arguments):  # with or without numbers
         train_seeds(recipe.name, arguments[1:], options.seeds, options.jobs, options.run)
         return
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
         # What is not given again is as it was when the run was begun.
         saved, seed = RunFolder(path).load_settings()
-        default = with_steps_given(saved, arguments[1:])
+        varied = _with_variants(saved, arguments[1:])
+        default = with_steps_given(varied, arguments[1:])
         options = _parse(recipe, arguments[1:], _TrainArguments(default, seed=seed))
-        if _with_variants(saved, arguments[1:]) != saved:
+        if varied != saved and options.settings.method != saved.method:  # other flags may make them the same again
             raise SettingsError(
                 f"{path} has its method and energy already. Leave --use-method, --energy and --answers out."
             )
@@ -151,7 +152,12 @@ def _with_answers(settings: RunSettings, answers: str, method: str | None) -> Ru
         raise SettingsError("--answers chooses a method, and so does --use-method. Leave one of them out.")
     if answers not in ANSWERS:
         raise SettingsError(f"--answers must be one or several, got {answers!r}.")
-    return replace(settings, method=own_data_method(answers))
+    return settings if _answers_of(settings) == answers else replace(settings, method=own_data_method(answers))
+
+
+def _answers_of(settings: RunSettings) -> str:
+    """What --answers would have been given for such a method."""
+    return "one" if getattr(settings.method.prediction_sampler, "cardinality", None) == "mode" else "several"
 
 
 def _takes_answers(settings: RunSettings) -> bool:
@@ -272,8 +278,8 @@ def _answers_hint(path: Path) -> str | None:
     if found is None:
         return None
     fits = "several" if found.several else "one"
-    asked = "one" if getattr(settings.method.prediction_sampler, "cardinality", None) == "mode" else "several"
-    advice = f": --answers {fits}, in another folder" if asked != fits and _takes_answers(settings) else ""
+    other = _answers_of(settings) != fits and _takes_answers(settings)
+    advice = f": --answers {fits}, in another folder" if other else ""
     return f"{found.text}, so {fits} seem{'' if found.several else 's'} right{advice}"
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from desp.cli.run_arguments import value_of
-from desp.errors import RunError, SettingsError
-from desp.runs.folder import RunFolder
+from desp.errors import RunError, SettingsError, TrainingInterrupted
+from desp.paths import whole_path
 from desp.runs.side_by_side import Work, run_side_by_side
 from desp.storage import make_folder
 
@@ -50,17 +49,10 @@ class _Seed(Work):
         return (self.folder / "settings.json").exists()
 
     def commands(self) -> Iterator[list[str]]:
-        """Nothing for a run that is finished, unless it shall be longer."""
-        if self._is_finished():
-            return
+        """One, also for a run that is finished: it checks that the run is the one that is asked for, and does what
+        is left after training."""
         given = [item for item in self.arguments if item != "--resume" or self.begun]
         yield ["train", self.recipe, *given, "--run", str(self.folder), "--seed", str(self.seed)]
-
-    def _is_finished(self) -> bool:
-        folder, asked = RunFolder(self.folder), value_of("--training.steps", list(self.arguments))
-        summary = folder.read(folder.summary_file)
-        longer = asked is not None and asked.isdecimal() and int(asked) > (summary or {}).get("steps", 0)
-        return summary is not None and not longer
 
 
 def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], jobs: int, run: Path | None) -> None:
@@ -76,16 +68,14 @@ def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], job
     Raises:
         SettingsError: arguments that do not go together.
         RunError: a folder is used already, or a run failed.
+        TrainingInterrupted: by Ctrl-C or SIGTERM.
     """
     _check(arguments, seeds, jobs)
-    prefix, shared = run or Path("runs") / recipe, tuple(_without(arguments, _OWN))
+    prefix, shared = _named(run or Path("runs") / recipe), tuple(_without(arguments, _OWN))
     work = [_Seed(recipe, seed, prefix, shared, jobs == 1) for seed in seeds]
     used = [str(item.folder) for item in work if item.begun]
     if used and "--resume" not in arguments:
         raise RunError(f"There are runs in {', '.join(used)} already. Add --resume, or choose another --run.")
-    left = [item for item in work if any(item.commands())]
-    for item in (item for item in work if item not in left):
-        print(f"seed {item.seed}: finished before: {item.folder}", flush=True)
     make_folder(prefix.parent)
     failed: list[_Seed] = []
 
@@ -93,13 +83,30 @@ def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], job
         failed.extend([item] if problem else [])
         print(f"seed {item.seed}: {problem or f'trained: {item.folder}'}", flush=True)
 
-    run_side_by_side(left, jobs, tell)
+    again = shlex.join(["desp", "train", recipe, *arguments, *({"--resume"} - set(arguments))])
+    try:
+        run_side_by_side(work, jobs, tell)
+    except KeyboardInterrupt as stop:
+        raise TrainingInterrupted(f"interrupted. To go on with all seeds: {again}") from stop
     if failed:
-        again = shlex.join(["desp", "train", recipe, *arguments, *({"--resume"} - set(arguments))])
         raise RunError(f"{len(failed)} of {len(work)} seeds failed. To go on: {again}")
 
 
+def _named(run: Path) -> Path:
+    """A folder with a name, which `.` and `..` are not.
+
+    Raises:
+        SettingsError: it is the root, which has none.
+    """
+    path = whole_path(run) if run.name in ("", "..") else run
+    if not path.name:
+        raise SettingsError(f"--run: folders are named RUN-seedN, and {run} has no name. Choose another one.")
+    return path
+
+
 def _check(arguments: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
+    if not seeds and any(item.partition("=")[0] == "--seeds" for item in arguments):
+        raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
     if not seeds:
         raise SettingsError("--jobs goes with several seeds: --seeds 0 1 2. Leave it out, or name them.")
     if len(set(seeds)) < len(seeds) or min(seeds) < 0:

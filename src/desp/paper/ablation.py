@@ -11,7 +11,7 @@ from desp.results import data_slug
 from desp.runs.evaluate import changed_settings
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import to_json
+from desp.settings import SCHEMA, to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation, EvaluationSetup
 
@@ -71,6 +71,7 @@ def ablate_run(
         "data_source": data_slug(settings, task.data_name),
         "rows": list(rows.values()),
         "training": (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()},
+        "settings": {"schema": SCHEMA, **to_json(replace(settings, method=predictor.method_settings))},
         "changed_settings": changed_settings(folder),
         **provenance(predictor.device),
     }

@@ -85,14 +85,17 @@ class Job(Work):
         changed = [name for name in own if own[name] != usual[name]]
         return [part for name in changed for part in (f"--task.{name.replace('_', '-')}", str(own[name]))]
 
+    def _measured(self) -> dict[str, Path]:
+        """The folder of results of each command that measures the run."""
+        varies = self.ablate and stochastic_sampler(get_recipe(self.recipe).build().method) is not None
+        return {"evaluate": self.results} | ({"ablate": self.results / "ablations"} if varies else {})
+
     def commands(self) -> Iterator[list[str]]:
         """The commands that are left to do; none where all results are there, with or without the run."""
         data = ["--data-dir", str(self.data_dir)] if self.data_dir else []
-        varies = self.ablate and stochastic_sampler(get_recipe(self.recipe).build().method) is not None
-        measured = {"evaluate": self.results} | ({"ablate": self.results / "ablations"} if varies else {})
         left = [
             [command, str(self.folder), "--record", str(results), *data]
-            for command, results in measured.items()
+            for command, results in self._measured().items()
             if not result_path(results, self.recipe, self.seed, self.data).exists()
         ]
         if left and not (self.folder / "summary.json").exists():
@@ -103,28 +106,43 @@ class Job(Work):
     def in_the_way(self, commit: str | None = None) -> str | None:
         """Why what is there can neither stay nor be gone on with: it has other settings than the recipe has now,
         or is of another commit, where one is named; None if nothing is."""
-        path = result_path(self.results, self.recipe, self.seed, self.data)
-        if path.exists():
-            return self._other_result(path, commit)
-        if not (self.folder / "settings.json").exists():
+        paths = [result_path(item, self.recipe, self.seed, self.data) for item in self._measured().values()]
+        problems = [_other_result(path, commit) for path in paths if path.exists()]
+        if any(self.commands()):  # they would use the run
+            problems.append(self._other_run(commit))
+        return next((problem for problem in problems if problem), None)
+
+    def _other_run(self, commit: str | None) -> str | None:
+        """Told now, and not when it is recorded, after hours."""
+        folder = RunFolder(self.folder)
+        if not folder.settings_file.exists():
             return None
         try:
-            changed = recipe_differences(RunFolder(self.folder).load_settings()[0])
+            changed = recipe_differences(folder.load_settings()[0])
+            training = (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()}
         except DespError:  # its own command says what is wrong with it
             return None
-        # Told now, and not when it is recorded, after hours.
-        return _other(self.folder, f"other settings ({'; '.join(changed)})", "--runs") if changed else None
+        # Without both it was begun and never trained, which this commit will do.
+        trained = bool(training["parts"]) or folder.summary_file.exists()
+        return _problem(self.folder, changed, training if trained else {"commit": commit}, commit, "--runs")
 
-    def _other_result(self, path: Path, commit: str | None) -> str | None:
-        result = read_object(path, "Record it again, or remove it.")
-        settings = _recorded_settings(result)
-        changed = recipe_differences(settings) if settings else []
-        if changed:
-            return _other(path, f"other settings ({'; '.join(changed)})", "--results")
-        found = (result.get("training") or {}).get("commit")
-        if commit is not None and found != commit:
-            return _other(path, f"another commit ({found or 'unknown'})", "--results")
-        return None
+
+def _other_result(path: Path, commit: str | None) -> str | None:
+    result = read_object(path, "Record it again, or remove it.")
+    settings = _recorded_settings(result)
+    changed = recipe_differences(settings) if settings else []
+    return _problem(path, changed, result.get("training") or {}, commit, "--results")
+
+
+def _problem(
+    path: Path, changed: list[str], training: dict[str, Any], commit: str | None, flag: str
+) -> str | None:
+    """What is wrong with a result or a run: its changed settings, or the commits it was trained by."""
+    if changed:
+        return _other(path, f"other settings ({'; '.join(changed)})", flag)
+    found = [part.get("commit") for part in training.get("parts") or [training]]
+    others = dict.fromkeys(item or "unknown" for item in found if item != commit)
+    return _other(path, f"another commit ({', '.join(others)})", flag) if commit is not None and others else None
 
 
 def _other(path: Path, what: str, flag: str) -> str:
