@@ -33,9 +33,9 @@ def _train(folder: Path, task: ClevrSettings) -> Path:
 def test_generated_run_is_scored_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_tiny_clevr(tmp_path / "clevr")
     run = _train(tmp_path / "run", ClevrSettings(data_dir=str(data)))
-    settings = json.loads((run / "settings.json").read_text())
-    settings["task"] |= {"source": "generated", "data_dir": ""}  # rendering scenes to train on would take long
-    (run / "settings.json").write_text(json.dumps(settings))
+    saved = json.loads((run / "settings.json").read_text())
+    saved["settings"]["task"] |= {"source": "generated", "data_dir": ""}  # to render scenes would take long
+    (run / "settings.json").write_text(json.dumps({**saved, "data_fingerprint": None}))
     record = tmp_path / "new" / "transfer.json"
     monkeypatch.setattr(sys, "argv", ["x", str(run), "--data-dir", str(data), "--record", str(record)])
     scene_transfer.main()
