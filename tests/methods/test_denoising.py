@@ -246,7 +246,7 @@ def test_small_sets_among_large_ones_keep_their_rows() -> None:
     sizes = torch.tensor([8] + [2] * 19)
     for elements, large in ((sizes, False), (torch.full((20,), 5), True)):
         mask = prefix_mask(elements, 8)
-        method.check_sets(torch.cat([torch.rand(20, 8, 2), mask.unsqueeze(-1).float()], dim=-1))
+        method.inspect_sets(torch.cat([torch.rand(20, 8, 2), mask.unsqueeze(-1).float()], dim=-1))
         assert method.sets_are_large is large
 
 

@@ -361,10 +361,10 @@ def test_other_labels_than_the_settings_say_are_refused_before_training(settings
 @each_method
 def test_absent_elements_have_no_label_to_check(settings: MethodSettings) -> None:
     method, (_, y, _) = build(settings), batch()
-    method.check_sets(y)
+    method.inspect_sets(y)
     y[0] = 7.0 * (1 - y[0])  # all of them absent
     y[0, :, -1] = 0
-    method.check_sets(y)
+    method.inspect_sets(y)
 
 
 @pytest.mark.parametrize("labels", [(1.0, 1.0), (1.0, 0.0), (0.0, float("inf"))])

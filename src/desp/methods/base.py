@@ -99,8 +99,8 @@ class Method(nn.Module, ABC):
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """The loss of a batch of inputs and padded sets, and detached numbers to log."""
 
-    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
-        """Check the padded sets of the first batch before training; nothing, unless a method overrides it.
+    def inspect_sets(self, y: Float[Tensor, "b n c"]) -> None:
+        """Look at the padded sets of the first batch before training: refuse them, or choose by them.
 
         Raises:
             DataError: the method cannot learn from them.

@@ -166,7 +166,7 @@ class EnergyDenoising(Diffusion):
     sets_are_large: bool = True
     """Whether nearly all sets have as many elements as `training_rows`; checked when training begins."""
 
-    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
+    def inspect_sets(self, y: Float[Tensor, "b n c"]) -> None:
         """Decide whether steps look at some rows only: small sets among large ones would lose their elements."""
         most = self.settings.training_rows
         if most is not None and self.padding.with_presence:

@@ -29,7 +29,7 @@ class LabelMethod(Method):
         self.labels = settings.labels
         self._kind = settings.kind
 
-    def check_sets(self, y: Float[Tensor, "b n c"]) -> None:
+    def inspect_sets(self, y: Float[Tensor, "b n c"]) -> None:
         """Labels have the two values of the settings."""
         check_labels(y, self.labels, self._kind)
 

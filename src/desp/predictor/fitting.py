@@ -225,8 +225,8 @@ def train_predictor(
     """Fit a built predictor to batches; the arguments are those of `SetPredictor.fit`, which takes a dataset, but
     for `held_out`: validation examples to calibrate p(n | x) on, if training asks for it."""
     method = predictor.method
-    if type(method).check_sets is not Method.check_sets:  # else no batch is drawn for it
-        method.check_sets(predictor.prepare(next(source.batches(0)), accelerator.device)[1])
+    if type(method).inspect_sets is not Method.inspect_sets:  # else no batch is drawn for it
+        method.inspect_sets(predictor.prepare(next(source.batches(0)), accelerator.device)[1])
     method.set_training_steps(training.steps or STEPS_WITHOUT_VALIDATION)
     trainer = Trainer(
         method,

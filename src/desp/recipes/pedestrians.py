@@ -54,31 +54,17 @@ def _run(scene: PedestrianScene) -> RunSettings:
     )
 
 
-@recipe(table="pedestrians", task="eth", system="denoiser", scored="returned", expected=0.92, minutes=1.5)
-def pedestrians_eth() -> RunSettings:
-    """Pedestrians, tested on the scene eth, trained on the others."""
-    return _run("eth")
+def _register(scene: PedestrianScene, expected: float) -> None:
+    def build() -> RunSettings:
+        return _run(scene)
+
+    build.__name__ = f"pedestrians_{scene}"
+    build.__doc__ = f"Pedestrians, tested on the scene {scene}, trained on the others."
+    recipe(table="pedestrians", task=scene, system="denoiser", scored="returned", expected=expected, minutes=1.5)(
+        build
+    )
 
 
-@recipe(table="pedestrians", task="hotel", system="denoiser", scored="returned", expected=0.25, minutes=1.5)
-def pedestrians_hotel() -> RunSettings:
-    """Pedestrians, tested on the scene hotel, trained on the others."""
-    return _run("hotel")
-
-
-@recipe(table="pedestrians", task="univ", system="denoiser", scored="returned", expected=0.44, minutes=1.5)
-def pedestrians_univ() -> RunSettings:
-    """Pedestrians, tested on the scene univ, trained on the others."""
-    return _run("univ")
-
-
-@recipe(table="pedestrians", task="zara1", system="denoiser", scored="returned", expected=0.31, minutes=1.5)
-def pedestrians_zara1() -> RunSettings:
-    """Pedestrians, tested on the scene zara1, trained on the others."""
-    return _run("zara1")
-
-
-@recipe(table="pedestrians", task="zara2", system="denoiser", scored="returned", expected=0.24, minutes=1.5)
-def pedestrians_zara2() -> RunSettings:
-    """Pedestrians, tested on the scene zara2, trained on the others."""
-    return _run("zara2")
+_EXPECTED: dict[PedestrianScene, float] = {"eth": 0.92, "hotel": 0.25, "univ": 0.44, "zara1": 0.31, "zara2": 0.24}
+for _scene, _score in _EXPECTED.items():
+    _register(_scene, _score)

@@ -38,7 +38,7 @@ def train_run(
     Raises:
         RunError: the folder holds another run, or another process uses it.
         DataError: the data cannot be used. Nothing is written then, unless it is the method that refuses them
-            (`Method.check_sets`): the folder then holds settings alone, and can be used again.
+            (`Method.inspect_sets`): the folder then holds settings alone, and can be used again.
         SettingsError: the seed is below 0, or this machine cannot do what is asked for.
         StorageError: the disk is full, or cannot be written to. What was saved before is still there.
     """
