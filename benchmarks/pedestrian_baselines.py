@@ -23,7 +23,7 @@ from desp.tasks.pedestrians import BASELINES, Baseline, PedestriansTask
 def measure_baseline(task: PedestriansTask, baseline: Baseline) -> dict[str, Any]:
     """The scores of a baseline in the scene that a task leaves out, as a record."""
     began = time.monotonic()
-    scores = task.baseline_scores(baseline, task.protocol("full"))
+    scores = task.baseline_scores(baseline, task.scored_windows(task.protocol("full")))
     return {
         "table": "pedestrians",
         "task": task.settings.scene,

@@ -106,7 +106,7 @@ def test_no_window_is_in_two_parts(task: PedestriansTask) -> None:
 
 def test_baselines_walk_on(task: PedestriansTask) -> None:
     windows = task.data.test
-    plain, spread = (task.baseline_scores(name, task.protocol("full")) for name in BASELINES)
+    plain, spread = (task.baseline_scores(name, task.data.test) for name in BASELINES)
     truth, seen = futures(windows.x, windows.sets.elements), pasts(windows.x)
     step = seen[..., -1, :] - seen[..., -2, :]
     ahead = seen[..., -1:, :] + step.unsqueeze(-2) * torch.arange(1, 13).view(-1, 1)
@@ -115,7 +115,7 @@ def test_baselines_walk_on(task: PedestriansTask) -> None:
     assert plain["joint_ade"] == plain["ade"] == plain["score"]
     assert spread["joint_ade"] < spread["ade"]
     assert spread["ade"] > plain["ade"]
-    assert spread == task.baseline_scores("constant-velocity-turned", task.protocol("full"))
+    assert spread == task.baseline_scores("constant-velocity-turned", task.data.test)
 
 
 def test_scaled_displacements_have_the_deviation_that_denoising_expects(task: PedestriansTask) -> None:

@@ -103,7 +103,13 @@ def turned(x: Float[Tensor, "*b n c"], angle: Float[Tensor, "*b n"]) -> Float[Te
     return _walked_on(_out_of(direction, own) - own).flatten(-2)
 
 
-def augmented(batch: Batch, generator: torch.Generator, largest_scale: float) -> Batch:
+def augmented(
+    batch: Batch,
+    generator: torch.Generator,
+    largest_scale: float,
+    neighbour_dropout: float = 0.0,
+    position_noise: float = 0.0,
+) -> Batch:
     """Windows turned by any angle, mirrored or not, and with all lengths scaled, at random.
 
     Args:
@@ -125,6 +131,15 @@ def augmented(batch: Batch, generator: torch.Generator, largest_scale: float) ->
     history = x[..., HISTORY] * flip.repeat(1, 1, OBSERVED - 1) * scale
     changed = torch.cat([history, place, heading, around, x[..., -1:]], dim=-1)
     elements = y * flip.repeat(1, 1, PREDICTED) * scale
+    if neighbour_dropout:
+        drop = torch.rand(len(x), 1, 1, generator=generator, device=device) < neighbour_dropout
+        around = torch.where(drop, torch.zeros_like(around), around)
+    if position_noise:
+        present = batch.sets.mask.unsqueeze(-1)
+        noisy = history + position_noise * torch.randn(history.shape, generator=generator, device=device) * present
+        moved = _walked_on(noisy[..., -2:] - history[..., -2:]).flatten(-2)
+        history, elements = noisy, elements + moved
+    changed = torch.cat([history, place, heading, around, x[..., -1:]], dim=-1)
     return Batch(changed, SetBatch(elements, batch.sets.mask))
 
 

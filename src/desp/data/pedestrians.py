@@ -29,8 +29,8 @@ class PedestrianData:
     """Windows as aligned inputs and sets.
 
     Attributes:
-        training: of all recordings but those of the scene that is left out, without their last frames.
-        validation: of these last frames.
+        training: of all recordings but those of scenes that are left out, without their last frames.
+        validation: of these last frames, or of a second scene that is left out.
         test: of the scene that is left out.
         data_label: what the data are.
         checksum: of the recordings; None of simulated ones.
@@ -48,8 +48,17 @@ class PedestrianData:
         return self.test.sets.max_size
 
 
-def load_pedestrians(scene: PedestrianScene, data_dir: str | Path | None = None) -> PedestrianData:
+def load_pedestrians(
+    scene: PedestrianScene,
+    data_dir: str | Path | None = None,
+    validation_scene: PedestrianScene | None = None,
+) -> PedestrianData:
     """The recordings of ETH and UCY, split for a scene.
+
+    Args:
+        scene: is left out, for the test.
+        data_dir: folder of the recordings.
+        validation_scene: is left out as well, for validation.
 
     Raises:
         DataError: recordings are missing, or are not the published ones.
@@ -57,26 +66,36 @@ def load_pedestrians(scene: PedestrianScene, data_dir: str | Path | None = None)
     folder = pedestrian_folder(data_dir)
     checksum = check_recordings(folder)
     recordings = {name: read_recording(folder / name) for name in CHECKSUMS}
-    return _split(recordings, SCENES[scene], "ETH/UCY", checksum)
+    second = SCENES[validation_scene] if validation_scene else ()
+    return _split(recordings, SCENES[scene], second, "ETH/UCY", checksum)
 
 
-def simulated_pedestrians(scene: PedestrianScene) -> PedestrianData:
+def simulated_pedestrians(
+    scene: PedestrianScene, validation_scene: PedestrianScene | None = None
+) -> PedestrianData:
     """Simulated walkers in five layouts, split in the same way."""
     recordings = {name: simulated_recording(name) for name in LAYOUTS}
-    return _split({str(name): rows for name, rows in recordings.items()}, (scene,), "simulated walkers")
+    second = (validation_scene,) if validation_scene else ()
+    return _split({str(name): rows for name, rows in recordings.items()}, (scene,), second, "simulated walkers")
 
 
 def _split(
-    recordings: dict[str, Rows], left_out: tuple[str, ...], label: str, checksum: str | None = None
+    recordings: dict[str, Rows],
+    tested: tuple[str, ...],
+    validated: tuple[str, ...],
+    label: str,
+    checksum: str | None = None,
 ) -> PedestrianData:
     training, validation, test = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
     for name, rows in recordings.items():
-        if name in left_out:
+        if name in tested:
             test += windows_of(rows)
-            continue
-        first, last = split_in_time(rows, VALIDATION_SHARE)
-        training += windows_of(first)
-        validation += windows_of(last)
+        elif name in validated:
+            validation += windows_of(rows)
+        else:
+            first, last = split_in_time(rows, VALIDATION_SHARE)
+            training += windows_of(first)
+            validation += [] if validated else windows_of(last)
     size = max(map(len, training + validation + test))
     batches = [as_batch(Windows.of(part, size)) for part in (training, validation, test)]
     return PedestrianData(batches[0], batches[1], batches[2], label, checksum)

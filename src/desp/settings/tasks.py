@@ -287,10 +287,17 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     """files: recordings of ETH and UCY. simulated: walkers with goals who avoid each other."""
     scene: PedestrianScene = "eth"
     """The scene that is left out of training, and tested on; of simulated walkers, one of five layouts."""
+    validation_scene: PedestrianScene | None = None
+    """A second scene that is left out of training, and validated on: it tells how settings do at a place that
+    was never seen. None: the last part of each training recording is validated on."""
     largest_scale: float = 2.0
     """Augmentation: lengths of training windows are multiplied by a random factor of at most this, and at least
     its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and
     mirrored at random."""
+    neighbour_dropout: float = 0.0
+    """Augmentation: the fraction of training windows in which nobody's element tells of others near them."""
+    position_noise: float = 0.0
+    """Augmentation: the standard deviation of noise on observed positions, in metres."""
     drawn: int = 160
     """Of the test: how many predictions are drawn for each window. Scored are twenty that stand for them, centres
     of clusters; 20: those that are drawn."""
@@ -300,5 +307,7 @@ class PedestriansSettings(FilesOrSyntheticSettings):
         return f"desp data pedestrians --data-dir {shlex.quote(location)}"
 
     def __post_init__(self) -> None:
+        other = self.validation_scene != self.scene
+        require_setting(other, "validation_scene", "another scene than the one tested on, or None", self.scene)
         require_setting(self.drawn >= 20, "drawn", "at least 20", self.drawn)
         require_setting(self.largest_scale >= 1, "largest_scale", "at least 1", self.largest_scale)

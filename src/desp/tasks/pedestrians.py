@@ -74,9 +74,10 @@ class PedestriansTask(Task):
     @cached_property
     def data(self) -> PedestrianData:
         """All windows; made when first needed, so that predicting does not need them."""
-        if self.settings.source == "simulated":
-            return simulated_pedestrians(self.settings.scene)
-        return load_pedestrians(self.settings.scene, self.settings.data_dir)
+        settings = self.settings
+        if settings.source == "simulated":
+            return simulated_pedestrians(settings.scene, settings.validation_scene)
+        return load_pedestrians(settings.scene, settings.data_dir, settings.validation_scene)
 
     def fingerprint(self) -> str | None:
         """The checksum of the recordings."""
@@ -116,7 +117,12 @@ class PedestriansTask(Task):
             seed,
             accelerator.device,
             accelerator.process_index,
-            augment=partial(augmented, largest_scale=self.settings.largest_scale),
+            augment=partial(
+                augmented,
+                largest_scale=self.settings.largest_scale,
+                neighbour_dropout=self.settings.neighbour_dropout,
+                position_noise=self.settings.position_noise,
+            ),
         )
 
     def training_examples(self) -> int:
@@ -170,8 +176,12 @@ class PedestriansTask(Task):
 
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
         """The energy score of twenty samples."""
-        drawn, _ = self._draw(setup, examples.x, PREDICTIONS, "validation chains")
-        return self._scores(drawn, examples)["energy_score"]
+        return self.scores_of_samples(setup, examples)["energy_score"]
+
+    def scores_of_samples(self, setup: EvaluationSetup, windows: Batch) -> dict[str, float]:
+        """All scores of twenty samples of windows that are not tested on."""
+        drawn, _ = self._draw(setup, windows.x, PREDICTIONS, "validation chains")
+        return self._scores(drawn, windows)
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Scores of all test windows: raw, of twenty samples; returned, of twenty predictions that stand for all
@@ -204,9 +214,8 @@ class PedestriansTask(Task):
             energy=energy,
         )
 
-    def baseline_scores(self, baseline: Baseline, protocol: Protocol) -> dict[str, float]:
+    def baseline_scores(self, baseline: Baseline, windows: Batch) -> dict[str, float]:
         """Scores of walking on at the last velocity: as it is, or with a random turn for each person, K = 20."""
-        windows = self.scored_windows(protocol)
         x = windows.x.unsqueeze(1)
         if baseline == "constant-velocity-turned":
             x = x.expand(-1, PREDICTIONS, -1, -1)

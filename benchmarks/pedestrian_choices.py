@@ -1,0 +1,85 @@
+"""Pedestrians at places that were never seen: by what temperatures and settings are chosen.
+
+Each run was trained without two scenes (`--task.validation-scene`). A scene is validation data for the recipe that
+is tested on the other one, and is never used for the recipe that is tested on itself.
+
+desp train pedestrians-eth --task.validation-scene hotel --training.keep last --run runs/eth-hotel
+python benchmarks/pedestrian_choices.py runs/eth-hotel --record results/pedestrians/choices-scenes.json
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from desp.data.base import Batch
+from desp.runs.folder import LoadedRun, RunFolder
+from desp.runs.provenance import provenance
+from desp.settings import EDMSettings, to_json
+from desp.storage import write_json
+from desp.tasks.pedestrians import BASELINES, PedestriansTask
+from desp.tasks.scoring import EvaluationSetup
+from desp.training.device import default_device
+
+TEMPERATURES = (0.75, 1.0, 1.25, 1.5, 2.0)
+
+
+def scores_of_scenes(folder: Path) -> list[dict[str, Any]]:
+    """A row for each of the two scenes that a run left out: its scores by temperature, and those of baselines."""
+    run = RunFolder(folder).open()
+    if not isinstance(run.task, PedestriansTask) or run.task.settings.validation_scene is None:
+        raise SystemExit(f"{folder} is not a run on pedestrians with --task.validation-scene.")
+    settings, data = run.task.settings, run.task.data
+    scenes = [
+        (settings.validation_scene, settings.scene, data.validation),
+        (settings.scene, settings.validation_scene, data.test),
+    ]
+    return [_row(folder.name, run, run.task, *scene) for scene in scenes]
+
+
+def _row(
+    name: str, run: LoadedRun, task: PedestriansTask, scored: str, chosen_for: str, windows: Batch
+) -> dict[str, Any]:
+    sampler = run.predictor.method_settings.prediction_sampler
+    if not isinstance(sampler, EDMSettings):
+        raise SystemExit(f"{run.settings.recipe} does not sample with a temperature.")
+    setup = EvaluationSetup(run.predictor, 0, 20, task.protocol("full"))
+    return {
+        "run": name,
+        "scored": scored,
+        "chosen_for": chosen_for,
+        "seed": run.seed,
+        "settings": to_json(run.settings),
+        "temperatures": {
+            str(value): task.scores_of_samples(
+                replace(setup, sampler=replace(sampler, temperature=value)), windows
+            )
+            for value in TEMPERATURES
+        },
+        "baselines": {baseline: task.baseline_scores(baseline, windows) for baseline in BASELINES},
+    }
+
+
+def main() -> None:
+    """Score and print; record if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--record", type=Path, help="also write the scores, with their provenance, to this file")
+    given = parser.parse_args()
+    rows = [row for folder in given.runs for row in scores_of_scenes(folder)]
+    for row in rows:
+        energy = {
+            name: round(scores["energy_score"], 3)
+            for name, scores in {**row["temperatures"], **row["baselines"]}.items()
+        }
+        joint = {name: round(scores["joint_ade"], 3) for name, scores in row["temperatures"].items()}
+        print(row["run"], row["scored"], "for", row["chosen_for"], energy, joint, flush=True)
+    if given.record:
+        write_json(given.record, {"rows": rows, **provenance(default_device("auto"))})
+
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    main()
