@@ -27,19 +27,22 @@ OF_NEIGHBOUR = 5
 HISTORY = slice(0, 2 * (OBSERVED - 1))
 PLACE, HEADING = slice(HISTORY.stop, HISTORY.stop + 2), slice(HISTORY.stop + 2, HISTORY.stop + 4)
 AROUND = slice(HEADING.stop, HEADING.stop + OF_NEIGHBOUR * NEIGHBOURS)
-INPUTS, OUTPUTS = AROUND.stop, 2 * PREDICTED
+MOTION = slice(AROUND.stop, AROUND.stop + 2 * (OBSERVED - 1) + 2 * (OBSERVED - 2) + 1)
+INPUTS, OUTPUTS = MOTION.stop, 2 * PREDICTED
 
 # Metres within which who stands still has no direction of walking.
 STILL = 0.01
+# Square metres that are added to a mean square before its logarithm: recordings of splines have none of their own.
+SMOOTH = 1e-6
 
 
 def as_batch(windows: Windows) -> Batch:
-    """Inputs (B, N, 59) and sets (B, N, 24), aligned: element i of a set is the future of person i.
+    """Inputs (B, N, 86) and sets (B, N, 24), aligned: element i of a set is the future of person i.
 
     An input element has the seven positions before the last one in the person's own frame; the last position
     relative to the mean of all and the direction of walking, both in the window's frame; and of the nearest others
-    position and velocity relative to one's own, in one's own frame; then presence. An element of a set has the
-    twelve next positions in the person's own frame, less those of walking on at the last velocity.
+    position and velocity relative to one's own, in one's own frame; what `_motion` tells; then presence. An element
+    of a set has the twelve next positions in the person's own frame, less those of walking on at the last velocity.
     """
     paths, mask = windows.paths, windows.mask
     last = paths[:, :, OBSERVED - 1]
@@ -48,7 +51,8 @@ def as_batch(windows: Windows) -> Batch:
     count = mask.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     place = last - (last * mask.unsqueeze(-1)).sum(dim=1, keepdim=True) / count
     around = _neighbours(last, last - paths[:, :, OBSERVED - 2], heading, mask)
-    x = torch.cat([own[:, :, : OBSERVED - 1].flatten(2), place, heading, around.flatten(2)], dim=-1)
+    history = own[:, :, : OBSERVED - 1].flatten(2)
+    x = torch.cat([history, place, heading, around.flatten(2), _motion(history)], dim=-1)
     y = own[:, :, OBSERVED:] - _walked_on(-own[:, :, OBSERVED - 2])
     present = mask.unsqueeze(-1)
     return Batch(SetBatch(x * present, mask).with_presence(), SetBatch(y.flatten(2) * present, mask))
@@ -103,19 +107,15 @@ def turned(x: Float[Tensor, "*b n c"], angle: Float[Tensor, "*b n"]) -> Float[Te
     return _walked_on(_out_of(direction, own) - own).flatten(-2)
 
 
-def augmented(
-    batch: Batch,
-    generator: torch.Generator,
-    largest_scale: float,
-    neighbour_dropout: float = 0.0,
-    position_noise: float = 0.0,
-) -> Batch:
-    """Windows turned by any angle, mirrored or not, and with all lengths scaled, at random.
+def augmented(batch: Batch, generator: torch.Generator, largest_scale: float, largest_noise: float = 0.0) -> Batch:
+    """Windows turned by any angle, mirrored or not, with all lengths scaled, and some with noisy positions.
 
     Args:
         batch: of `as_batch`, on the generator's device.
         generator: of the changes.
         largest_scale: by which lengths are multiplied or divided at most; 1: not at all.
+        largest_noise: in half of the windows, observed positions have noise with a standard deviation of up to so
+            many metres; 0: none have.
     """
     x, y, device = batch.x, batch.sets.elements, batch.x.device
     chance = torch.rand(3, len(x), 1, 1, generator=generator, device=device)
@@ -129,18 +129,37 @@ def augmented(
     of_neighbour = torch.cat([flip, flip], dim=-1).unsqueeze(2) * scale.unsqueeze(2)
     around = torch.cat([there[..., :-1] * of_neighbour, there[..., -1:]], dim=-1).flatten(-2)
     history = x[..., HISTORY] * flip.repeat(1, 1, OBSERVED - 1) * scale
-    changed = torch.cat([history, place, heading, around, x[..., -1:]], dim=-1)
     elements = y * flip.repeat(1, 1, PREDICTED) * scale
-    if neighbour_dropout:
-        drop = torch.rand(len(x), 1, 1, generator=generator, device=device) < neighbour_dropout
-        around = torch.where(drop, torch.zeros_like(around), around)
-    if position_noise:
-        present = batch.sets.mask.unsqueeze(-1)
-        noisy = history + position_noise * torch.randn(history.shape, generator=generator, device=device) * present
-        moved = _walked_on(noisy[..., -2:] - history[..., -2:]).flatten(-2)
-        history, elements = noisy, elements + moved
-    changed = torch.cat([history, place, heading, around, x[..., -1:]], dim=-1)
-    return Batch(changed, SetBatch(elements, batch.sets.mask))
+    if largest_noise:
+        noise = _noise(history, generator, largest_noise)
+        history = history + noise
+        # The same future, seen from another last velocity.
+        elements = elements + _walked_on(noise[..., -2:]).flatten(-2)
+    present = batch.sets.mask.unsqueeze(-1)
+    told = torch.cat([history, place, heading, around, _motion(history)], dim=-1) * present
+    return Batch(torch.cat([told, x[..., -1:]], dim=-1), SetBatch(elements * present, batch.sets.mask))
+
+
+def _noise(
+    history: Float[Tensor, "b n 14"], generator: torch.Generator, largest: float
+) -> Float[Tensor, "b n 14"]:
+    """Noise on positions, of one standard deviation in each window: 0 in half of them, else up to `largest`."""
+    chance = torch.rand(2, len(history), 1, 1, generator=generator, device=history.device)
+    deviation = torch.where(chance[0] < 0.5, largest * chance[1], 0.0)
+    return deviation * torch.randn(history.shape, generator=generator, device=history.device)
+
+
+def _motion(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 27"]:
+    """Steps between observed positions, differences of steps, and the logarithm of how rough the path is.
+
+    Some recordings are splines through few points, others have the noise of a tracker in each position. Where the
+    path is rough, the last step says little of the velocity; a network must know which of them it sees.
+    """
+    positions = F.pad(history.unflatten(-1, (OBSERVED - 1, 2)), (0, 0, 0, 1))
+    steps = positions.diff(dim=-2)
+    turns = steps.diff(dim=-2)
+    roughness = turns.diff(dim=-2).square().mean(dim=(-2, -1)) + SMOOTH
+    return torch.cat([steps.flatten(-2), turns.flatten(-2), roughness.log().unsqueeze(-1)], dim=-1)
 
 
 def _heading(paths: Float[Tensor, "b n 20 2"]) -> Float[Tensor, "b n 2"]:

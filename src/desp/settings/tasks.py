@@ -294,10 +294,9 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     """Augmentation: lengths of training windows are multiplied by a random factor of at most this, and at least
     its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and
     mirrored at random."""
-    neighbour_dropout: float = 0.0
-    """Augmentation: the fraction of training windows in which nobody's element tells of others near them."""
-    position_noise: float = 0.0
-    """Augmentation: the standard deviation of noise on observed positions, in metres."""
+    largest_noise: float = 0.1
+    """Augmentation: in half of the training windows, observed positions have noise with a standard deviation of up
+    to so many metres: some recordings are smoothed, others have the noise of a tracker; 0: in none."""
     drawn: int = 160
     """Of the test: how many predictions are drawn for each window. Scored are twenty that stand for them, centres
     of clusters; 20: those that are drawn."""
@@ -311,3 +310,4 @@ class PedestriansSettings(FilesOrSyntheticSettings):
         require_setting(other, "validation_scene", "another scene than the one tested on, or None", self.scene)
         require_setting(self.drawn >= 20, "drawn", "at least 20", self.drawn)
         require_setting(self.largest_scale >= 1, "largest_scale", "at least 1", self.largest_scale)
+        require_setting(self.largest_noise >= 0, "largest_noise", "at least 0", self.largest_noise)

@@ -120,8 +120,7 @@ class PedestriansTask(Task):
             augment=partial(
                 augmented,
                 largest_scale=self.settings.largest_scale,
-                neighbour_dropout=self.settings.neighbour_dropout,
-                position_noise=self.settings.position_noise,
+                largest_noise=self.settings.largest_noise,
             ),
         )
 
