@@ -23,20 +23,20 @@ from desp.tasks.pedestrians import BASELINES, PedestriansTask
 from desp.tasks.scoring import EvaluationSetup
 from desp.training.device import default_device
 
-TEMPERATURES = (0.75, 1.0, 1.25, 1.5, 2.0)
+TEMPERATURES = (0.75, 0.9, 1.0, 1.15)
 
 
 def scores_of_scenes(folder: Path) -> list[dict[str, Any]]:
     """A row for each of the two scenes that a run left out: its scores by temperature, and those of baselines."""
     run = RunFolder(folder).open()
-    if not isinstance(run.task, PedestriansTask) or run.task.settings.validation_scene is None:
+    task = run.task
+    if not isinstance(task, PedestriansTask) or task.settings.validation_scene is None:
         raise SystemExit(f"{folder} is not a run on pedestrians with --task.validation-scene.")
-    settings, data = run.task.settings, run.task.data
-    scenes = [
-        (settings.validation_scene, settings.scene, data.validation),
-        (settings.scene, settings.validation_scene, data.test),
+    first, second, data = task.settings.scene, task.settings.validation_scene, task.data
+    return [
+        _row(folder.name, run, task, second, first, data.validation),
+        _row(folder.name, run, task, first, second, data.test),
     ]
-    return [_row(folder.name, run, run.task, *scene) for scene in scenes]
 
 
 def _row(

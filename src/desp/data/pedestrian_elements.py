@@ -41,8 +41,9 @@ def as_batch(windows: Windows) -> Batch:
 
     An input element has the seven positions before the last one in the person's own frame; the last position
     relative to the mean of all and the direction of walking, both in the window's frame; and of the nearest others
-    position and velocity relative to one's own, in one's own frame; what `_motion` tells; then presence. An element
-    of a set has the twelve next positions in the person's own frame, less those of walking on at the last velocity.
+    position and velocity relative to one's own, in one's own frame; what `_motion` tells; then presence. An
+    element of a set has the twelve next positions in the person's own frame, less those of walking on at the last
+    velocity.
     """
     paths, mask = windows.paths, windows.mask
     last = paths[:, :, OBSERVED - 1]
