@@ -135,6 +135,15 @@ def test_a_kind_that_is_taken_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("registry")
+def test_a_class_of_the_same_name_elsewhere_is_refused() -> None:
+    """Else a package outside would replace a kind of the library unnoticed."""
+    same_name = type("DeepSetsSettings", (EnergySettings,), {"__module__": "own_package"})
+    with pytest.raises(SettingsError, match="'deep-sets' already"):
+        EnergySettings.register("deep-sets", "own_package:OwnEnergy")(same_name)
+    assert EnergySettings.kinds()["deep-sets"] is DeepSetsSettings
+
+
+@pytest.mark.usefixtures("registry")
 def test_the_same_class_may_be_registered_again_and_families_do_not_share_kinds() -> None:
     again = EnergySettings.register("deep-sets", DeepSetsSettings.target)(DeepSetsSettings)  # a module read twice
     assert EnergySettings.kinds()["deep-sets"] is again

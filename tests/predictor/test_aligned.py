@@ -266,7 +266,7 @@ GAP = torch.tensor([[0.1, 0.2, 1], [0, 0, 0], [0.3, 0.4, 1], [0, 0, 0]])
 def test_examples_that_are_not_aligned(
     x: Tensor, count: int, message: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("desp.predictor.shape.ITEMS_AT_ONCE", at_once)
+    monkeypatch.setattr("desp.predictor.dataset_summary.ITEMS_AT_ONCE", at_once)
     pairs = [*half_of_each(5), (x, torch.rand(count, 1))]
     with pytest.raises(DataError, match=message):
         SetPredictor(METHODS["denoising"], device="cpu").fit(pairs, description=ALIGNED)

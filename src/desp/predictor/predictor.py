@@ -16,7 +16,9 @@ from desp.errors import RunError
 from desp.methods import Method, build_method
 from desp.methods.base import evaluating
 from desp.precision import matmul_precision
+from desp.predictor.box_fusion import best_prediction
 from desp.predictor.checks import (
+    batch_of_inputs,
     check_execution_options,
     check_fit,
     check_parts,
@@ -25,20 +27,18 @@ from desp.predictor.checks import (
     check_validation,
     warn_of_far_inputs,
 )
+from desp.predictor.dataset_summary import inspect_dataset
 from desp.predictor.fitting import (
     as_dataset,
-    energy_validation,
     fit_to_dataset,
     hold_out,
     training_for,
     validation_batch,
 )
 from desp.predictor.parameters import ParametersMixin
-from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import Prediction, split_predictions
 from desp.predictor.saving import HubMixin
-from desp.predictor.scored import ScoringMixin
-from desp.predictor.shape import batch_of_inputs, inspect_dataset
+from desp.predictor.scoring_mixin import ScoringMixin
 from desp.randomness import check_seed, make_generator, seeded_weights
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import Padding, SetBatch, presence_mask
@@ -63,7 +63,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     Args:
         method: settings of how the model is trained and sampled; by default those of the recipe `custom`. The
             module built from them is `predictor.method`.
-        representation: how sets become tensors; by default as in `custom`, for another method as the class says.
+        representation: how sets become tensors; by default as in `custom`, for any other method
+            `RepresentationSettings()`.
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
@@ -178,11 +179,11 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on; for the default method as in `custom`.
             validation_data: (inputs, sets), or a dataset, not trained on, of which 200 are scored every
-                `training.validate_every` steps, or ten times. By default, where `training` is too, a tenth.
+                `training.validate_every` steps, or ten times. With default method and training: a tenth of the data.
             progress: show a progress bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
-            validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
+            validation: from this predictor to a score, or to a tensor of scores, always of the same examples.
             seed: of weights, noise and the order of data.
             folder: empty, or of an earlier `fit` to resume. `desp` commands can use it if `input_encoder` is None.
             resume: continue from the newest checkpoint in `folder`.
@@ -194,20 +195,20 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         if isinstance(sets, TrainingSettings) and training is None:  # fit(dataset, settings)
             sets, training = None, sets
         path = check_fit(training, description, callback, folder, resume, augment=augment, validation=validation)
+        seed = check_seed(seed)
         check_validation(validation, validation_data, progress)
-        dataset = self._build_for(inputs, sets, description, check_seed(seed))
+        dataset = self._build_for(inputs, sets, description, seed)
         if training is None and validation is None and validation_data is None:
             dataset, validation_data = hold_out(self, dataset, seed)
-        training = training_for(training, self.method_settings, validated=validation_data is not None)
-        examples = validation_batch(validation_data, self.shape)
+        training = training_for(training, self.method_settings, validation, validation_data)
         return fit_to_dataset(
             self,
             dataset,
             training,
             augment=augment,
-            held_out=examples,
-            validation=validation or energy_validation(examples, seed, training),
-            seed=check_seed(seed),
+            held_out=validation_batch(validation_data, self.shape),
+            validation=validation,
+            seed=seed,
             folder=path,
             resume=resume,
             callback=callback,
@@ -220,7 +221,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         shape, input_statistics = inspect_dataset(
             dataset,
             max_size=self.representation.max_size,
-            scaling=self.representation.scaled,
+            scaled=self.representation.scaled,
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)

@@ -18,7 +18,7 @@ from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import Scores, SystemPredictions, mean_and_error, score
 from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
 from desp.data.arrays import Example
-from desp.predictor.pooling import best_prediction
+from desp.predictor.box_fusion import best_prediction
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
 from desp.sets import SetBatch

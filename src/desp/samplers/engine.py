@@ -133,7 +133,7 @@ class ChainEngine:
             partial(value_and_grad_of, self.field) if name == "eager" else self.compiled_gradient, size=size
         )
         if name == "eager":
-            captured = self._comes_again(sampler, code, start, record)
+            captured = self._shape_seen_before(sampler, code, start, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
             ready = self._graph(gradient, sampler, code, start, record, name) if captured else None
             if name != "eager" and not captured:
@@ -146,12 +146,12 @@ class ChainEngine:
             return ready.replay(code, start, generator)
         return sampler.sample(gradient, code, start, generator, record)
 
-    def _comes_again(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> bool:
+    def _shape_seen_before(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> bool:
         """Whether few chains on CUDA are of a shape that was met before."""
         few = self.requested == "auto" and len(code) <= FEW_CHAINS
         if not few or _INLINE.get() or not on_cuda(start):
             return False
-        return self._graphs.comes_again(self._key(sampler, code, start, record, "eager"))
+        return self._graphs.seen_before(self._key(sampler, code, start, record, "eager"))
 
     def _announce(self, name: EngineName) -> None:
         """Say which engine runs, and why, whenever that changes."""

@@ -29,7 +29,7 @@ from desp.metrics.average_precision import (
 from desp.metrics.box_samples import CONFIDENCE_ECE, HIDDEN_RECALL, HIDDEN_RECALL_OF_5
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
-from desp.predictor.pooling import returned_batch
+from desp.predictor.box_fusion import majority_boxes
 from desp.randomness import make_generator
 from desp.settings import ClevrSettings, ClevrTarget, DescentSettings, MethodSettings, Scaled, TrainingSettings
 from desp.settings.base import require_setting
@@ -288,5 +288,5 @@ class ClevrTask(Task):
         """The sets a user gets: of one sample, or of all of them pooled."""
         if not self.target.boxes or values.shape[1] == 1:
             return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
-        sets, confidence = returned_batch(elements, mask, self.target.description, MAX_OBJECTS)
+        sets, confidence = majority_boxes(elements, mask, self.target.description, MAX_OBJECTS)
         return Detections(sets.elements, confidence, sets.mask)

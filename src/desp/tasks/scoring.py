@@ -17,7 +17,7 @@ from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
-from desp.predictor.scoring import VALIDATION_EXAMPLES, distance_function, pairwise_distances_with_truth
+from desp.predictor.energy_score import VALIDATION_EXAMPLES, distance_function, pairwise_distances_with_truth
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Distance, SamplerSettings

@@ -9,9 +9,8 @@ from torch import Tensor
 from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.methods.base import NO_ENERGY
-from desp.predictor.checks import check_whole
-from desp.predictor.scoring import mean_energy_score
-from desp.predictor.shape import batch_of_inputs, one_set_each
+from desp.predictor.checks import batch_of_inputs, check_whole, one_set_each
+from desp.predictor.energy_score import mean_energy_score
 from desp.randomness import check_seed, make_generator
 from desp.samplers import LogDensity
 from desp.sets import SetBatch
@@ -69,7 +68,8 @@ class ScoringMixin:
         """How good predictions are, higher is better, as scikit-learn expects: minus the mean energy score.
 
         The energy score (not the model's energy) is how far predictions are from the true set, less half of how
-        far they are from each other, by the root of the Chamfer distance in scaled units; see `energy_scores`.
+        far they are from each other, by the root of the Chamfer distance in scaled units; see
+        `energy_scores_from_distances`.
 
         Args:
             inputs: a batch of inputs.
