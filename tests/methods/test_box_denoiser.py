@@ -14,7 +14,7 @@ from desp.methods.box_denoiser import ENERGY_SIGMAS
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     BoxDenoiserSettings,
     DataDescription,
@@ -40,7 +40,11 @@ def made(seed: int | None = None) -> Method:
     """In double precision; with a seed, all weights are random, also those that begin at zero."""
     scaling = FeatureScaling.from_range([0.0] * 4, [1.0] * 4, boxes=BOXES.boxes)
     shape = DataShape((1, 32, 32), 4, SIZE, scaling, "image", BOXES)
-    method = build_method(SETTINGS, shape, Padding(RepresentationSettings(padding="presence"))).double().eval()
+    method = (
+        build_method(SETTINGS, shape, SetRepresentation(RepresentationSettings(padding="presence")))
+        .double()
+        .eval()
+    )
     if seed is not None:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():

@@ -158,7 +158,7 @@ def test_a_fit_can_be_watched_resumed_and_validated(
     training = replace(short, validate_every=1)
     predictor = predictor_of(settings)
     outcome = predictor.fit(pairs, training, validation=validation, folder=tmp_path, callback=Watching())
-    assert (outcome.best_score, outcome.best_step) == (1.0, 1)
+    assert (outcome.score, outcome.score_step) == (1.0, 1)
     assert scored == [predictor] * short.steps
     longer = replace(training, steps=5)
     predictor.fit(pairs, longer, validation=validation, folder=tmp_path, resume=True, callback=Watching())
@@ -239,7 +239,7 @@ def test_the_medoid_is_nearest_to_all_others_of_the_usual_cardinality() -> None:
 def test_the_medoid_has_the_most_probable_cardinality_if_a_sample_has_it(likely: int | None, place: int) -> None:
     sets = [torch.tensor([[value, 0.0]]) for value in (0.0, 1.0, 1.2, 5.0)]
     sets += [torch.zeros(2, 2), torch.ones(2, 2)]
-    assert Prediction(sets, torch.zeros(6), likely_cardinality=likely).medoid is sets[place]
+    assert Prediction(sets, torch.zeros(6), modal_cardinality=likely).medoid is sets[place]
 
 
 @pytest.mark.parametrize("boxes", [(), ((0, 4),)], ids=["numbers", "boxes"])

@@ -35,7 +35,7 @@ def predictor_of(task: PedestriansTask, knowing: Any, deviation: float) -> SetPr
 
     def draw(x: Tensor, generator: torch.Generator) -> Tensor:
         found = (x.unsqueeze(1) == known).flatten(2).all(dim=2).float().argmax(dim=1)
-        padded = predictor.pad_sets(SetBatch(elements[found], presence_mask(x)))
+        padded = predictor.sets_to_tensor(SetBatch(elements[found], presence_mask(x)))
         padded[..., :OUTPUTS] += deviation * torch.randn(padded[..., :OUTPUTS].shape, generator=generator)
         return padded
 

@@ -52,7 +52,7 @@ def test_the_best_weights_go_back_too(tmp_path: Path) -> None:
     trainer = diverging_trainer(at_first(s2=1.0, s3=1.0), settings, folder=tmp_path, validate=scores)
     scores.trainer = trainer
     outcome = trainer.fit()
-    assert (outcome.best_score, outcome.best_step, outcome.rollbacks) == (4, 2, 1)
+    assert (outcome.score, outcome.score_step, outcome.rollbacks) == (4, 2, 1)
     assert_same(outcome.weights, load_checkpoint(trainer.store.best).tensors)
 
 

@@ -103,7 +103,7 @@ def test_a_resumed_run_that_goes_back_at_once_has_the_best_weights_it_began_with
     trainer = scored(Scores(1, 9, 9, 9), settings, folder=tmp_path, source=Poisoned((0, 4)), callback=callback)
     outcome = trainer.fit(resume=True)
     assert (callback.starts, callback.rollbacks) == ([(3, 6)], [(5, 3)])
-    assert (outcome.best_score, outcome.best_step, outcome.rollbacks) == (4, 2, 1)
+    assert (outcome.score, outcome.score_step, outcome.rollbacks) == (4, 2, 1)
     assert_same(outcome.weights, before.seen[1])
     assert_same(load_checkpoint(trainer.store.best).tensors, before.seen[1])
 

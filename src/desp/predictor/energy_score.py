@@ -55,9 +55,9 @@ def pairwise_distances_with_truth(predictor: "SetPredictor", raw: Tensor, truth:
         samples: K.
     """
     shape = predictor.shape
-    returned = predictor.pad_sets(predictor.unpad_sets(raw).packed())
+    returned = predictor.sets_to_tensor(predictor.sets_from_tensor(raw).packed())
     padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)
-    own = predictor.pad_sets(padded.to(predictor.device))
+    own = predictor.sets_to_tensor(padded.to(predictor.device))
     together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
     return distances_among(together, distance_function(predictor))
 

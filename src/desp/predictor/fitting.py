@@ -145,8 +145,8 @@ def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str
     return {
         "examples": len(dataset) if hasattr(dataset, "__len__") else None,
         "steps": outcome.steps,
-        "validation_score": outcome.best_score,
-        "best_step": outcome.best_step,
+        "validation_score": outcome.score,
+        "best_step": outcome.score_step,
         "seed": seed,
     }
 

@@ -41,7 +41,7 @@ from desp.predictor.saving import HubMixin
 from desp.predictor.scoring_mixin import ScoringMixin
 from desp.randomness import check_seed, make_generator, seeded_weights
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
-from desp.sets import Padding, SetBatch, presence_mask
+from desp.sets import SetBatch, SetRepresentation, presence_mask
 from desp.settings import (
     DataDescription,
     Device,
@@ -120,7 +120,13 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         `input_statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
         """
         with seeded_weights(seed, "weights"):
-            parts = self.method_settings, shape, Padding(self.representation), self.input_encoder, self.engine
+            parts = (
+                self.method_settings,
+                shape,
+                SetRepresentation(self.representation),
+                self.input_encoder,
+                self.engine,
+            )
             self._method = build_method(*parts, input_statistics)
         self._method.eval()
         captures = self._method.capturable and self.engine in ("auto", "graph")
@@ -131,20 +137,20 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
         """From a batch in the user's units to the tensors (x, y) that methods take."""
         x = batch.x.reshape(len(batch.x), *self.shape.input_shape).to(device)
-        return to_float(x, self._dtype), self.pad_sets(batch.sets.to(device))
+        return to_float(x, self._dtype), self.sets_to_tensor(batch.sets.to(device))
 
     def given_presence(self, x: Tensor) -> Tensor | None:
         """Which elements (B, N) sets have, where inputs say it: outputs are aligned with them. Else None."""
         return presence_mask(x) if self.shape.aligned else None
 
-    def pad_sets(self, sets: SetBatch) -> Tensor:
+    def sets_to_tensor(self, sets: SetBatch) -> Tensor:
         """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""
         scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
-        return self.method.padding.pad(SetBatch(scaled, sets.mask))
+        return self.method.representation.to_tensor(SetBatch(scaled, sets.mask))
 
-    def unpad_sets(self, values: Tensor) -> SetBatch:
-        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `pad_sets`."""
-        sets = self.method.padding.unpad(values)
+    def sets_from_tensor(self, values: Tensor) -> SetBatch:
+        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `sets_to_tensor`."""
+        sets = self.method.representation.from_tensor(values)
         elements = argmax_one_hot(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
         return SetBatch(elements * sets.mask.unsqueeze(-1), sets.mask)
 
@@ -179,7 +185,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on; for the default method as in `custom`.
             validation_data: (inputs, sets), or a dataset, not trained on, of which 200 are scored every
-                `training.validate_every` steps, or ten times. With default method and training: a tenth of the data.
+                `training.validate_every` steps, or ten times. With default method and training: a tenth of all.
             progress: show a progress bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
@@ -262,11 +268,11 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
-        returned = self.unpad_sets(values)
+        returned = self.sets_from_tensor(values)
         energies = self.predicted_energy(code, returned, values, samples).cpu().view(-1, samples)
-        sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
-        likely = self.method.likely_cardinality(code)
-        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape, likely)
+        sampled = values[..., -1].cpu() if self.method.representation.has_presence else None
+        modal = self.method.modal_cardinality(code)
+        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape, modal)
         if not best:
             return found
         return [best_prediction(item, self.shape.description, self.shape.max_size) for item in found]
@@ -329,4 +335,6 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     def predicted_energy(self, code: Tensor, sets: SetBatch, raw: Tensor, samples: int) -> Tensor:
         """The energies (B K,) that predictions have: of raw padded sets, or where there are categories of the sets
         made from them, as decided categories are other numbers than those that were sampled."""
-        return self.raw_energy(code, self.pad_sets(sets) if self.shape.description.categories else raw, samples)
+        return self.raw_energy(
+            code, self.sets_to_tensor(sets) if self.shape.description.categories else raw, samples
+        )

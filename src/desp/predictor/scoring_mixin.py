@@ -35,7 +35,7 @@ class ScoringMixin:
             SettingsError: the method has no energy.
         """
         predictor, batch, given = self._pairs(x, sets)
-        return predictor.raw_energy(predictor.encode(batch), predictor.pad_sets(given)).cpu()
+        return predictor.raw_energy(predictor.encode(batch), predictor.sets_to_tensor(given)).cpu()
 
     def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
         """log p(set | x), p(n | x) included, of one set for each input of a batch.
@@ -57,7 +57,7 @@ class ScoringMixin:
         steps, probes = check_whole("steps", steps, 2), check_whole("probes", probes, 2)
         predictor, batch, given = self._pairs(x, sets)
         generator = make_generator(check_seed(seed), "probes", device=predictor.device)
-        code, padded = predictor.encode(batch), predictor.pad_sets(given)
+        code, padded = predictor.encode(batch), predictor.sets_to_tensor(given)
         with predictor.predicting():
             density = predictor.method.log_prob(code, padded, generator, steps, probes)
         scale = given.sizes * sum(math.log(span) for span in predictor.shape.scaling.span)

@@ -72,25 +72,25 @@ class Sampler(ABC):
     @torch.no_grad()
     def sample(
         self,
-        value_and_grad: ValueAndGradFor,
+        value_and_grad_for: ValueAndGradFor,
         code: Float[Tensor, "b *code"],
         start: Float[Tensor, "b n c"],
         generator: torch.Generator,
         record: Record = "nothing",
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """One set for each code, with the record of its chain; `start` is zeros in the paper's implementation."""
-        first, steps = self.chain(value_and_grad, code, start, generator)
+        first, steps = self.chain(value_and_grad_for, code, start, generator)
         return record_chain(steps, first, record)
 
     @abstractmethod
     def chain(
-        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+        self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
     ) -> Chain:
         """The sets before the first step, made from `start`, and the steps."""
 
-    def warm_up_gradient(self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
+    def warm_up_gradient(self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
         """Take one gradient of the kind that `sample` takes, for whoever must compile it first."""
-        value_and_grad(code)(start)
+        value_and_grad_for(code)(start)
 
 
 def record_chain(

@@ -108,9 +108,9 @@ class UserRun:
             {
                 "steps": outcome.steps,
                 "wanted_steps": self.settings.training.steps,
-                "best_step": outcome.best_step,
+                "best_step": outcome.score_step,
                 "verdict": outcome.verdict,
-                "validation_score": outcome.best_score,
+                "validation_score": outcome.score,
                 "rollbacks": outcome.rollbacks,
                 "engine": outcome.engine,
                 "predict_seconds": round(time.perf_counter() - began, 2),
