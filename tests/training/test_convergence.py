@@ -299,7 +299,7 @@ def test_an_end_that_time_decided_outlives_a_kill(tmp_path: Path) -> None:
         trainer.fit()
     resumed, told = make_open(falling, settings, folder=tmp_path)
     assert resumed.store is not None
-    assert resumed.store.steps() != []
+    assert resumed.store.paths() != []
     assert resumed.fit(resume=True).steps == 20
     assert told.starts == [(16, 20)]
 

@@ -220,7 +220,7 @@ def test_early_stopping_keeps_the_best_weights(
     assert (outcome.steps, outcome.score_step, outcome.score) == (4, 2, sign * 1.0)
     assert [best for _, _, best in callback.scores] == [True, True, False, False]
     assert_same(outcome.weights, scores.seen[1])
-    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
+    assert_same(load_checkpoint(trainer.store.best_path).tensors, scores.seen[1])
     assert not all(torch.equal(scores.seen[1][name], value) for name, value in weights_of(trainer).items())
 
 
@@ -258,7 +258,7 @@ def test_nothing_but_nan_keeps_the_last_weights_and_costs_patience(tmp_path: Pat
     assert (outcome.stopped_early, outcome.steps, outcome.score) == (True, 2, None)
     assert_same(outcome.weights, weights_of(trainer))
     assert '"validation_score": null' in (tmp_path / "log.jsonl").read_text()
-    assert not trainer.store.best.exists()
+    assert not trainer.store.best_path.exists()
 
 
 # -- run folders ---------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def test_resuming_a_run_that_stopped_early_does_not_train_on(tmp_path: Path) -> 
 def test_resuming_without_the_best_checkpoint_is_refused(tmp_path: Path) -> None:
     trainer = scored(Scores(3, 1, 2, 2, 2, 2), EVERY_STEP, folder=tmp_path)
     trainer.fit()
-    trainer.store.best.unlink()
+    trainer.store.best_path.unlink()
     with pytest.raises(CheckpointError, match=r"no checkpoint at .*best\.safetensors"):
         scored(Scores(), EVERY_STEP, folder=tmp_path).fit(resume=True)
 

@@ -106,7 +106,7 @@ def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
     outcome = trainer.fit()
     assert (outcome.score, outcome.score_step) == (4, 2)
     assert_same(outcome.weights, scores.seen[1])
-    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
+    assert_same(load_checkpoint(trainer.store.best_path).tensors, scores.seen[1])
 
 
 def test_weights_that_are_not_finite_are_not_validated() -> None:

@@ -18,8 +18,8 @@ from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Re
 from desp.sets import SetRepresentation
 from desp.settings import EnergySettings, Engine, MethodSettings, SamplerSettings, require_setting
 
-# The largest centre, width or height of boxes (offset + span of their scaling) that counts as normalised: boxes
-# may reach beyond the image, and for a constant feature it is the value plus 1/2; pixels are far above.
+# The largest offset + span of the scaling of boxes (centre, width, height) that counts as normalised: the largest
+# value (of a constant feature plus 1/2), with scaling standard mean + 2 sd. Pixels are far above.
 LARGEST_NORMALISED = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
@@ -287,7 +287,7 @@ def require_boxes(shape: DataShape) -> None:
     if scaling.boxes:  # else nothing is known of their range
         largest = max(offset + span for offset, span in zip(scaling.offset[:4], scaling.span[:4], strict=True))
         wanted = "normalised by the image's width and height, 0 to 1: divide pixels by them"
-        require_setting(largest <= LARGEST_NORMALISED, "boxes", wanted, f"values up to {largest:g}")
+        require_setting(largest <= LARGEST_NORMALISED, "boxes", wanted, f"values of about {largest:g} and more")
 
 
 def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:

@@ -51,7 +51,7 @@ from desp.settings import (
     RepresentationSettings,
     SamplerSettings,
     TrainingSettings,
-    samples_for,
+    default_samples,
 )
 from desp.settings.own_data import is_own_data_method, own_data_method, own_data_representation
 from desp.training import TrainingCallback, TrainingOutcome
@@ -262,7 +262,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         """
         check_sampler(sampler, self.method_settings)
         batch, seed = self.as_batch(x), check_seed(seed)
-        default = samples_for(best=best, deterministic=self.method_settings.deterministic)
+        default = default_samples(best=best, deterministic=self.method_settings.deterministic)
         samples = check_samples(default if samples is None else samples, len(batch))
         warn_of_far_inputs(self.method, batch, name_of)
         code, given = self.encode(batch), self.given_presence(batch)

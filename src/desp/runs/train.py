@@ -136,7 +136,7 @@ def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
 def _check_only_checkpoint(folder: RunFolder) -> None:
     """Say what is true of a finished run whose only checkpoint is damaged: nothing can begin anew there."""
     store = CheckpointStore(folder.path / "checkpoints")
-    if len(store.steps()) != 1 or not folder.model.is_dir():
+    if len(store.paths()) != 1 or not folder.model.is_dir():
         return
     try:
         store.latest()

@@ -168,8 +168,7 @@ def value_and_grad_of(
     precision = torch.get_float32_matmul_precision()
     # Training an energy takes derivatives of its gradient, which are too coarse in bfloat16.
     bfloat16 = precision == "medium" and not (torch.is_grad_enabled() and field.conservative)
-    # Where matrix products round their factors (to bfloat16 anywhere, to tf32 on GPUs), `fused` computes those
-    # with an element's few features as float32 sums: rounding would cost more there than it saves.
+    # To bfloat16 anywhere, to tf32 on GPUs; see `fused` of `SetField.value_and_gradient`.
     rounded = precision == "medium" or (precision == "high" and code.is_cuda)
     function = partial(function, field, fused=rounded and code.dtype == torch.float32, bfloat16=bfloat16)
     on_cpu = code.device.type == "cpu"

@@ -284,7 +284,7 @@ class Trainer:
         """Roll back to the last good state, or say what to try."""
         good = self._good
         if self.settings.on_divergence == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
-            steps = self.store.steps() if self.store else []
+            steps = self.store.paths() if self.store else []
             kept = f"The last good checkpoint is {steps[-1]}." if steps else "Nothing was saved before it."
             more = (
                 ", or --training.on-divergence rollback, which rolls back by itself."

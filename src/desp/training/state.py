@@ -57,7 +57,7 @@ class TrainingState:
         return cls(**{**saved, **parts})
 
     def out_of_patience(self, patience: int | None) -> bool:
-        """Whether as many validations as `patience` allows have brought nothing."""
+        """Whether validation has not improved for `patience` validations."""
         return patience is not None and self.validations_without_improvement >= patience
 
 
