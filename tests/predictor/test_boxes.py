@@ -305,7 +305,7 @@ def test_boxes_in_pixels_are_refused(name: str) -> None:
     pairs = [(image, boxes * SIDE) for image, boxes in images_of_boxes(4)]
     with pytest.raises(
         SettingsError,
-        match=r"^boxes must be normalised by the image.s width and height, 0 to 1: divide pixels .* of about \d+ and",
+        match=r"^boxes must be normalised by the image.s width and height, 0 to 1: divide .* about \d+ and more",
     ):
         fit(METHODS[name], pairs)
 
