@@ -40,7 +40,7 @@ def _row(recipe: str, count: int, options: BenchOptions) -> Row:
     inputs = torch.rand(count, *predictor.shape.input_shape, generator=generator, device=options.device)
     with matmul_precision(OUR_PRECISION):
         ours = measure(
-            lambda: predictor.unpad_sets(predictor.sample(predictor.encode(inputs), generator)[0]),
+            lambda: predictor.sets_from_tensor(predictor.sample(predictor.encode(inputs), generator)[0]),
             options.device,
             options.repeats,
         )

@@ -9,7 +9,7 @@ from torch import nn
 from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.methods import Contrastive, build_method
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import ContrastiveSettings, EnergySettings, InputKind, RepresentationSettings
 
 
@@ -25,7 +25,7 @@ def with_energy(
 ) -> Contrastive:
     """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
     shape = DataShape(input_shape, features, size, input_kind=input_kind)
-    written = Padding(RepresentationSettings(padding))
+    written = SetRepresentation(RepresentationSettings(padding))
     method = build_method(ContrastiveSettings(energy=energy), shape, written, encoder, engine="eager")
     assert isinstance(method, Contrastive)
     return method

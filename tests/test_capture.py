@@ -120,22 +120,42 @@ def test_a_failed_capture_is_told_once_and_not_tried_again(
 
 def test_a_copy_of_a_cache_is_empty() -> None:
     cache: GraphCache[object] = GraphCache()
-    cache.comes_again(("a",))
+    cache.seen_before(("a",))
     cache.get(("a",), lambda: lambda: None)  # no function without a name can be pickled
     for copied in (copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):  # noqa: S301 - our own
         assert len(copied) == 0
-        assert not copied.comes_again(("a",))
+        assert not copied.seen_before(("a",))
     assert len(cache) == 1
 
 
 def test_what_was_dropped_has_to_come_twice_again() -> None:
     cache: GraphCache[int] = GraphCache()
     for number in range(GRAPHS_KEPT + 1):
-        cache.comes_again((number,))
+        cache.seen_before((number,))
         cache.get((number,), lambda number=number: number)
     assert len(cache) == GRAPHS_KEPT
-    assert cache.comes_again((GRAPHS_KEPT,))
-    assert not cache.comes_again((0,))
+    assert cache.seen_before((GRAPHS_KEPT,))
+    assert not cache.seen_before((0,))
+
+
+def test_what_is_used_often_is_not_forgotten_for_shapes_that_come_once() -> None:
+    cache: GraphCache[int] = GraphCache()
+    often = ("often",)
+    assert not cache.seen_before(often)
+    for number in range(3 * GRAPHS_KEPT):
+        assert not cache.seen_before((number,))
+        assert cache.seen_before(often)
+        assert cache.get(often, lambda number=number: number) == 0
+
+
+def test_a_graph_that_is_kept_is_used_whatever_came_in_between() -> None:
+    cache: GraphCache[int] = GraphCache()
+    for _ in range(2):
+        cache.seen_before(("kept",))
+    cache.get(("kept",), lambda: 1)
+    for number in range(2 * GRAPHS_KEPT):
+        cache.seen_before((number,))
+    assert cache.seen_before(("kept",))
 
 
 @pytest.mark.gpu

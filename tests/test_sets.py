@@ -11,13 +11,13 @@ from hypothesis.extra import numpy as hnp
 
 from desp.errors import DataError
 from desp.randomness import make_generator
-from desp.sets import Padding, SetBatch, as_set
+from desp.sets import SetBatch, SetRepresentation, as_set
 from desp.settings import RepresentationSettings
 
 SHOWN = st.floats(0.125, 1.0, width=32)  # far enough from zero to count as present with zero padding
 
-ZERO, PRESENCE = Padding(RepresentationSettings("zero")), Padding(RepresentationSettings())
-ANY = Padding(RepresentationSettings("zero", presence_rule="any_beyond"))
+ZERO, PRESENCE = SetRepresentation(RepresentationSettings("zero")), SetRepresentation(RepresentationSettings())
+ANY = SetRepresentation(RepresentationSettings("zero", presence_rule="any_beyond"))
 
 
 @st.composite
@@ -51,7 +51,7 @@ def test_ragged_survives_padding(sets: list[torch.Tensor], spare: int) -> None:
     [
         ZERO,
         ANY,
-        Padding(RepresentationSettings("zero", threshold=0.0)),
+        SetRepresentation(RepresentationSettings("zero", threshold=0.0)),
         PRESENCE,
     ],
     ids=["every", "any", "no threshold", "presence"],
@@ -60,9 +60,9 @@ def test_ragged_survives_padding(sets: list[torch.Tensor], spare: int) -> None:
 def test_sets_survive_both_paddings(padding: Any, sets: list[torch.Tensor]) -> None:
     features = sets[0].shape[1]
     batch = SetBatch.from_ragged(sets, features=features)
-    values = padding.pad(batch)
+    values = padding.to_tensor(batch)
     assert values.shape == (*batch.elements.shape[:2], padding.channels(features))
-    decoded = padding.unpad(values)
+    decoded = padding.from_tensor(values)
     assert torch.equal(decoded.mask, batch.mask)
     assert torch.equal(decoded.elements, batch.elements)
 
@@ -84,8 +84,8 @@ def test_packed_moves_present_elements_to_the_front(sets: list[torch.Tensor], se
 
 def test_zero_sets_elements_that_are_absent() -> None:
     batch = SetBatch(torch.full((1, 2, 2), 5.0), torch.tensor([[True, False]]))
-    assert ZERO.pad(batch).tolist() == [[[5, 5], [0, 0]]]
-    assert PRESENCE.pad(batch).tolist() == [[[5, 5, 1], [0, 0, 0]]]
+    assert ZERO.to_tensor(batch).tolist() == [[[5, 5], [0, 0]]]
+    assert PRESENCE.to_tensor(batch).tolist() == [[[5, 5, 1], [0, 0, 0]]]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_zero_sets_elements_that_are_absent() -> None:
 )
 def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[bool]) -> None:
     values = torch.tensor([[[0.5, 0.5], [0.5, 0.01], [0.01, -0.01], [-0.2, 0.2]]])
-    padding = Padding(RepresentationSettings(padding="zero", threshold=threshold, presence_rule=rule))
-    decoded = padding.unpad(values)
+    padding = SetRepresentation(RepresentationSettings(padding="zero", threshold=threshold, presence_rule=rule))
+    decoded = padding.from_tensor(values)
     assert decoded.mask.tolist() == [expected]
     assert torch.equal(decoded.elements[decoded.mask], values[decoded.mask])
     assert not decoded.elements[~decoded.mask].any()
@@ -108,10 +108,10 @@ def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[boo
 
 def test_presence_padding_threshold_is_exclusive_and_drops_the_column() -> None:
     values = torch.tensor([[[1.0, 0.6], [2.0, 0.5], [3.0, 0.2]]])
-    decoded = Padding(RepresentationSettings(padding="presence", threshold=0.5)).unpad(values)
+    decoded = SetRepresentation(RepresentationSettings(padding="presence", threshold=0.5)).from_tensor(values)
     assert decoded.mask.tolist() == [[True, False, False]]
     assert decoded.elements.tolist() == [[[1.0], [0.0], [0.0]]]
-    lower = Padding(RepresentationSettings(padding="presence", threshold=0.1)).unpad(values)
+    lower = SetRepresentation(RepresentationSettings(padding="presence", threshold=0.1)).from_tensor(values)
     assert lower.mask.all()
 
 
@@ -123,22 +123,22 @@ def test_presence_padding_threshold_is_exclusive_and_drops_the_column() -> None:
         PRESENCE,
     ],
 )
-def test_means_of_clearly_absent_rows_are_absent(padding: Padding) -> None:
+def test_means_of_certainly_absent_rows_are_absent(padding: SetRepresentation) -> None:
     rows = 0.02 * torch.randn(1, 4000, 3, generator=make_generator(0))
-    rows[..., -1] *= 25 if padding.with_presence else 1
-    absent = padding.clearly_absent(rows)
+    rows[..., -1] *= 25 if padding.has_presence else 1
+    absent = padding.certainly_absent(rows)
     assert 0 < int(absent.sum()) < 4000
-    assert not padding.unpad(rows).mask[absent].any()
+    assert not padding.from_tensor(rows).mask[absent].any()
     first, second = rows[:, absent[0]], rows[:, absent[0]].flip(1)
-    assert not padding.unpad((first + second) / 2).mask.any()
-    zeros = padding.pad(SetBatch(torch.zeros(1, 2, 2), torch.tensor([[True, False]])))
-    assert padding.clearly_absent(zeros)[0].tolist() == [not padding.with_presence, True]
+    assert not padding.from_tensor((first + second) / 2).mask.any()
+    zeros = padding.to_tensor(SetBatch(torch.zeros(1, 2, 2), torch.tensor([[True, False]])))
+    assert padding.certainly_absent(zeros)[0].tolist() == [not padding.has_presence, True]
 
 
 @pytest.mark.parametrize("padding", [ZERO, PRESENCE])
 def test_absent_rows_are_zero_even_where_a_chain_diverged(padding: Any) -> None:
     diverged = torch.tensor([[[torch.nan, torch.nan, 0.0], [torch.inf, 0.0, 0.0]]])
-    decoded = padding.unpad(diverged)
+    decoded = padding.from_tensor(diverged)
     assert not decoded.mask.any()
     assert torch.equal(decoded.elements, torch.zeros_like(decoded.elements))
 
@@ -233,14 +233,14 @@ def test_the_first_sets_are_the_first() -> None:
 
 def test_the_default_thresholds_of_presence() -> None:
     """Zero padding keeps what exceeds 0.015, presence what exceeds one half."""
-    zero, presence = (Padding(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
+    zero, presence = (SetRepresentation(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
     values = torch.tensor([[[0.016, 0.016], [0.0149, 0.5], [0.5, 0.0149]]])
-    assert zero.unpad(values).mask.tolist() == [[True, False, False]]
+    assert zero.from_tensor(values).mask.tolist() == [[True, False, False]]
     values = torch.tensor([[[9.0, 0.51], [9.0, 0.5], [9.0, 0.49]]])
-    assert presence.unpad(values).mask.tolist() == [[True, False, False]]
-    assert presence.clearly_absent(torch.tensor([[[9.0, 0.126], [9.0, 0.125]]])).tolist() == [[False, True]]
+    assert presence.from_tensor(values).mask.tolist() == [[True, False, False]]
+    assert presence.certainly_absent(torch.tensor([[[9.0, 0.126], [9.0, 0.125]]])).tolist() == [[False, True]]
     at_threshold = torch.tensor([[[0.015, -0.015], [0.0, -0.016], [0.016, 0.0]]])
-    assert zero.clearly_absent(at_threshold).tolist() == [[True, False, False]]
+    assert zero.certainly_absent(at_threshold).tolist() == [[True, False, False]]
 
 
 def test_to_moves_both_tensors() -> None:

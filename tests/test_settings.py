@@ -450,3 +450,14 @@ def test_zero_padding_is_refused_where_elements_lie_around_zero() -> None:
     assert RepresentationSettings(padding="zero", scaling="none").scaled is False
     assert RepresentationSettings().scaled is True
     assert RepresentationSettings(scaling="standard").scaled == "standard"
+
+
+@pytest.mark.parametrize(
+    ("changed", "exact"),
+    [({}, True), ({"keep": "last"}, False), ({"lr_schedule": "cosine"}, False), ({"validate_every": 7}, False)],
+)
+def test_what_a_shorter_run_must_be_to_be_the_beginning_of_a_longer_one(
+    changed: dict[str, Any], exact: bool
+) -> None:
+    training = TrainingSettings(steps=100, lr_schedule="constant", validate_every=10)
+    assert dataclasses.replace(training, **changed).is_exact_prefix(50) is exact

@@ -14,7 +14,7 @@ from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import SettingsError
 from desp.methods import build_method
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     AttentionSettings,
     ContrastiveSettings,
@@ -118,7 +118,7 @@ def test_what_is_registered_is_read_written_and_built(monkeypatch: pytest.Monkey
     method = ContrastiveSettings(energy=OwnSettings(strength=2.0))
     assert to_json(method)["energy"] == {"kind": "own", "hidden": 4, "strength": 2.0}
     assert from_json(MethodSettings, to_json(method)) == method
-    module = build_method(method, DataShape((2,), 2, 3), Padding(RepresentationSettings("zero")))
+    module = build_method(method, DataShape((2,), 2, 3), SetRepresentation(RepresentationSettings("zero")))
     x, y = torch.rand(4, 2), torch.rand(4, 3, 2)
     expected = 2 * (y - x.unsqueeze(1)).square().sum(dim=(1, 2))
     torch.testing.assert_close(module.energies(module.encode(x), y), expected)
@@ -132,6 +132,15 @@ def test_a_kind_that_is_taken_is_refused() -> None:
     assert EnergySettings.kinds()["deep-sets"] is DeepSetsSettings
     assert DeepSetsSettings.target == "desp.energies.deep_sets:DeepSetsEnergy"
     assert OwnSettings not in EnergySettings.kinds().values()
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_class_of_the_same_name_elsewhere_is_refused() -> None:
+    """Else a package outside would replace a kind of the library unnoticed."""
+    same_name = type("DeepSetsSettings", (EnergySettings,), {"__module__": "own_package"})
+    with pytest.raises(SettingsError, match="'deep-sets' already"):
+        EnergySettings.register("deep-sets", "own_package:OwnEnergy")(same_name)
+    assert EnergySettings.kinds()["deep-sets"] is DeepSetsSettings
 
 
 @pytest.mark.usefixtures("registry")
@@ -222,7 +231,7 @@ def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputK
     input_shape = {"vector": (3,), "set": (4, 3), "image": (3, 8, 8)}[input_kind]
     shape = DataShape(input_shape, 2, 3, input_kind=input_kind)
     with pytest.raises(SettingsError, match=f"^encoder must be one for inputs that are a {input_kind}, got"):
-        build_method(settings, shape, Padding(RepresentationSettings("zero")))
+        build_method(settings, shape, SetRepresentation(RepresentationSettings("zero")))
 
 
 @pytest.mark.usefixtures("registry")

@@ -1,7 +1,7 @@
 """Functions captured as CUDA graphs: one launch in place of hundreds."""
 
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -15,7 +15,8 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Key = tuple[object, ...]
 
-# Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest.
+# Graphs keep their memory; a process that meets many shapes drops the ones it has not used for longest. As many
+# shapes that have no graph yet are remembered.
 GRAPHS_KEPT = 8
 # Larger inputs keep a GPU busy, so that launches do not count, and their graphs would need much memory.
 MAX_INPUT_NUMBERS = 2**20
@@ -81,7 +82,7 @@ class GraphCache(Generic[Result]):
 
     def __init__(self) -> None:
         self._graphs: OrderedDict[Key, Result] = OrderedDict()
-        self._met: deque[Key] = deque(maxlen=GRAPHS_KEPT)
+        self._seen: OrderedDict[Key, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._graphs)
@@ -89,27 +90,35 @@ class GraphCache(Generic[Result]):
     def __reduce__(self) -> tuple[type["GraphCache[Result]"], tuple[()]]:
         return type(self), ()
 
-    def comes_again(self, key: Key) -> bool:
-        """Whether this was asked for `key` before: capturing does not pay for what comes once."""
-        if key in self._met:
+    def seen_before(self, key: Key) -> bool:
+        """Whether `key` has a graph, or is one of the last keys that were asked for; it is remembered from now on.
+
+        Capturing does not pay for what comes once.
+        """
+        if key in self._graphs:
             return True
-        self._met.append(key)
-        return False
+        seen = key in self._seen
+        self._seen[key] = None
+        self._seen.move_to_end(key)
+        if len(self._seen) > GRAPHS_KEPT:
+            self._seen.popitem(last=False)
+        return seen
 
     def get(self, key: Key, capture: Callable[[], Result]) -> Result:
         """The graph of `key`, captured if there is none."""
         if key not in self._graphs:
             self._graphs[key] = capture()
+            self._seen.pop(key, None)  # once its graph is dropped, it has to come twice again
             if len(self._graphs) > GRAPHS_KEPT:
-                dropped, _ = self._graphs.popitem(last=False)
-                if dropped in self._met:  # else it would be captured anew each time
-                    self._met.remove(dropped)
+                self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
         return self._graphs[key]
 
 
 class CapturedFunction:
     """A function of small inputs on CUDA, run as a graph from the second time on that a shape comes.
+
+    A shape that comes again only after more than `GRAPHS_KEPT` others counts as new.
 
     Args:
         function: from a tensor to a tensor, without random numbers and without work on the host.
@@ -127,16 +136,16 @@ class CapturedFunction:
         if not self.captures or not on_cuda(x) or x.numel() > MAX_INPUT_NUMBERS:
             return self.function(x)
         key = self._key(x)
-        if not self.graphs.comes_again(key):
+        if not self.graphs.seen_before(key):
             return self.function(x)
         try:
-            given, call = self.graphs.get(key, lambda: self._capture(x))
+            static_input, call = self.graphs.get(key, lambda: self._capture(x))
         except RuntimeError as error:
             reason = str(error).split("\n")[0]
             logger.warning("inputs are encoded without a CUDA graph, as its capture failed: %s", reason)
             self.captures = False
             return self.function(x)
-        given.copy_(x)
+        static_input.copy_(x)
         return call().clone()
 
     def _key(self, x: Tensor) -> Key:
@@ -146,9 +155,9 @@ class CapturedFunction:
         return (x.shape, x.dtype, x.device, weights, self.module.training, *precision)
 
     def _capture(self, x: Tensor) -> tuple[Tensor, CapturedCall[Tensor]]:
-        given = x.clone()
-        warm_up(lambda: self.function(given))
-        return given, CapturedCall(lambda: self.function(given), [])
+        static_input = x.clone()
+        warm_up(lambda: self.function(static_input))
+        return static_input, CapturedCall(lambda: self.function(static_input), [])
 
 
 def on_cuda(values: Tensor) -> bool:

@@ -1,9 +1,9 @@
 """Randomness as a pure function of names and numbers.
 
 Every random draw in the project comes from a `torch.Generator` with a seed that is derived here; initial weights
-come from torch's own, which is seeded so and put back. A seed is derived from what it is for, e.g. ``(seed,
-"train", attempt, step, process)``, never from how often something was called. A run that is stopped and resumed
-therefore continues bit for bit without any generator state in its checkpoint.
+come from torch's global generator, which is seeded in this way and restored afterwards. A seed is derived from
+what it is for, e.g. ``(seed, "train", attempt, step, process)``, never from how often something was called. A run
+that is stopped and resumed therefore continues bit for bit without any generator state in its checkpoint.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Sets of different sizes as tensors: the only place that knows how padding works.
 
-`SetBatch` is the type that all modules exchange: a padded tensor and a mask. A `Padding` turns it into the single
-tensor that energies see and samplers move, and back.
+`SetBatch` is the type that all modules exchange: a padded tensor and a mask. A `SetRepresentation` writes it as
+the single tensor that energies see and samplers move, and reads it back.
 """
 
 from collections.abc import Sequence
@@ -166,7 +166,7 @@ def present_feature_mask(values: Float[Tensor, "*b n c"]) -> Bool[Tensor, "*b n 
 CERTAINLY_ABSENT_FRACTION = 0.25
 
 
-class Padding:
+class SetRepresentation:
     """How a `SetBatch` is written as one tensor (B, N, C) in which absence is expressed by values.
 
     With a presence feature, a last one says whether an element is there: 1 present, 0 absent.
@@ -175,26 +175,26 @@ class Padding:
     """
 
     def __init__(self, settings: RepresentationSettings) -> None:
-        self.with_presence = settings.padding == "presence"
-        default = 0.5 if self.with_presence else 0.015
+        self.has_presence = settings.padding == "presence"
+        default = 0.5 if self.has_presence else 0.015
         self.threshold = default if settings.threshold is None else settings.threshold
         self.presence_rule = settings.presence_rule
 
     def channels(self, features: int) -> int:
         """C for elements of D features: D + 1 with presence, else D."""
-        return features + 1 if self.with_presence else features
+        return features + 1 if self.has_presence else features
 
-    def pad(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
-        """The padded elements, with presence joined as last column where there is one."""
-        return sets.with_presence() if self.with_presence else _zero_absent(sets.elements, sets.mask)
+    def to_tensor(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
+        """The elements as one tensor, with presence joined as last column where there is one."""
+        return sets.with_presence() if self.has_presence else _zero_absent(sets.elements, sets.mask)
 
-    def unpad(self, values: Float[Tensor, "b n c"]) -> SetBatch:
+    def from_tensor(self, values: Float[Tensor, "b n c"]) -> SetBatch:
         """Read a tensor, typically a sampler's output, as sets; absent rows are zeroed.
 
         An element is present if its presence, which is dropped then, is above the threshold; without presence, by
         `RepresentationSettings.presence_rule`.
         """
-        if self.with_presence:
+        if self.has_presence:
             values, presence = values[..., :-1], values[..., -1] > self.threshold
         elif self.presence_rule == "all_above":
             presence = (values > self.threshold).all(dim=-1)
@@ -202,13 +202,15 @@ class Padding:
             presence = (values.abs() > self.threshold).any(dim=-1)
         return SetBatch(_zero_absent(values, presence), presence)
 
-    def clearly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
-        """Which rows are so far from being present that all of them can be taken for the same.
+    def certainly_absent(self, values: Float[Tensor, "b n c"]) -> Bool[Tensor, "b n"]:
+        """Which rows are absent by a margin, so that it does not matter which of them are matched with each other
+        (`sample_restarts`).
 
-        Their presence is much smaller than the threshold. Without presence all their coordinates are within
-        +-threshold: of rows that are absent by one coordinate alone, the mean over restarts may be present.
+        With presence: it is at most a quarter of the threshold. Without: all coordinates are within +-threshold.
+        By the rule ``all_above`` a row with one small coordinate is absent, too, but is not counted here, as its
+        mean with the rows it is matched with may be present.
         """
-        if self.with_presence:
+        if self.has_presence:
             return values[..., -1] <= CERTAINLY_ABSENT_FRACTION * self.threshold
         return (values.abs() <= self.threshold).all(dim=-1)
 

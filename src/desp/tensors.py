@@ -1,4 +1,4 @@
-"""Whatever holds numbers, read as a tensor of real, finite numbers."""
+"""Whatever holds numbers, read as a tensor; and where a tensor is not finite."""
 
 from typing import Any
 

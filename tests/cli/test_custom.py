@@ -327,22 +327,22 @@ MORE = "More may help: --minutes N, in another folder"
     [
         ({"verdict": "converged"}, "converged; more time would hardly help, more examples may"),
         (
-            {"verdict": "converged", "best_score": 0.5, "best_error": 0.1},
+            {"verdict": "converged", "score": 0.5, "score_standard_error": 0.1},
             "converged: validation score 0.5 ± 0.1; more time would hardly help, more examples may",
         ),
-        ({"best_score": 2.0}, f"{AFTER}: validation score 2. {MORE}"),
+        ({"score": 2.0}, f"{AFTER}: validation score 2. {MORE}"),
         (
-            {"best_score": 2.0, "recent_gain": 0.25},
+            {"score": 2.0, "recent_gain": 0.25},
             f"{AFTER}: validation score 2; the second half of the steps improved it by 0.25. {MORE}",
         ),
         (
-            {"best_score": 2.0, "recent_gain": -0.25},
+            {"score": 2.0, "recent_gain": -0.25},
             f"{AFTER}: validation score 2; the second half of the steps did not improve it",
         ),
         ({"recent_gain": math.nan}, f"{AFTER}. {MORE}"),
     ],
 )
 def test_words_about_the_end_of_training(changes: dict[str, Any], words: str) -> None:
-    facts = {"steps": 9, "best_score": None, "best_step": None, "verdict": "out of time"} | changes
+    facts = {"steps": 9, "score": None, "score_step": None, "verdict": "out of time"} | changes
     outcome = TrainingOutcome(weights={}, seconds=1.0, engine="eager", stopped_early=False, **facts)
     assert verdict_words(outcome) == words

@@ -36,9 +36,9 @@ def notes(text: str) -> list[str]:
 def test_a_training_without_trouble_says_nothing(
     desp: Desp, tiny: list[str], with_outcome: Callable[..., None]
 ) -> None:
-    with_outcome(best_step=6, rollbacks=0)
+    with_outcome(score_step=6, rollbacks=0)
     assert notes(desp("train", "polygons-desp", "--run", "a", *tiny).out) == []
-    with_outcome(best_step=None, rollbacks=0)
+    with_outcome(score_step=None, rollbacks=0)
     finished = desp("train", "polygons-desp", "--run", "b c", *tiny)
     assert notes(finished.out) == []
     assert finished.out.splitlines()[0].startswith("trained 6 steps in ")
@@ -47,14 +47,14 @@ def test_a_training_without_trouble_says_nothing(
 
 
 def test_troubles_of_training_are_told(desp: Desp, tiny: list[str], with_outcome: Callable[..., None]) -> None:
-    with_outcome(rollbacks=3, best_step=None)
+    with_outcome(rollbacks=3, score_step=None)
     (note,) = notes(desp("train", "polygons-desp", "--run", "a", *tiny).out)
     assert "training diverged and rolled back (3 x), halving the learning rate each time" in note
     assert "--training.learning-rate" in note
-    with_outcome(rollbacks=0, best_step=4)
+    with_outcome(rollbacks=0, score_step=4)
     (note,) = notes(desp("train", "polygons-desp", "--run", "b", *tiny).out)
     assert "validation was best at step 4 of 6; those weights are kept" in note
-    with_outcome(rollbacks=1, best_step=2)
+    with_outcome(rollbacks=1, score_step=2)
     assert len(notes(desp("train", "polygons-desp", "--run", "c", *tiny).out)) == 2
 
 

@@ -6,7 +6,7 @@ import torch
 from desp.data.base import Batch, DatasetSource, DeviceSource
 from desp.data.mnist import translate_points
 from desp.randomness import make_generator
-from desp.sets import Padding, SetBatch
+from desp.sets import SetBatch, SetRepresentation
 from desp.settings import RepresentationSettings
 
 GRID = 6
@@ -14,7 +14,7 @@ GRID = 6
 
 def batch_of(*sets: list[list[int]]) -> Batch:
     padded = SetBatch.from_ragged([torch.tensor(item, dtype=torch.float32) / (GRID - 1) for item in sets], 4)
-    return Batch(Padding(RepresentationSettings()).pad(padded), padded)
+    return Batch(SetRepresentation(RepresentationSettings()).to_tensor(padded), padded)
 
 
 def test_translated_points_keep_their_form_and_stay_on_the_grid() -> None:
@@ -26,7 +26,7 @@ def test_translated_points_keep_their_form_and_stay_on_the_grid() -> None:
     # Rows have room for 4 places, columns for 6; all of them are used.
     assert places[:, 0, 0].unique().tolist() == [0, 1, 2, 3]
     assert places[:, 0, 1].unique().tolist() == [0, 1, 2, 3, 4, 5]
-    assert torch.equal(moved.x, Padding(RepresentationSettings()).pad(moved.sets))
+    assert torch.equal(moved.x, SetRepresentation(RepresentationSettings()).to_tensor(moved.sets))
     assert not moved.sets.elements[:, 2:].any()
 
 

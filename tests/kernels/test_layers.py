@@ -8,7 +8,7 @@ from torch import Tensor
 
 from desp.nn import MLP, narrow_linear
 from desp.nn.element_layers import MANY_ELEMENTS, element_layers, kernel_weights
-from desp.nn.mlp import Pullback, narrow_linear_vjp
+from desp.nn.mlp import Pullback, narrow_linear_pullback
 
 pytestmark = [
     pytest.mark.gpu,
@@ -42,7 +42,7 @@ def test_output_and_pullback_are_as_good_as_those_of_the_layers(widths: tuple[in
         mlp.float()
         # Both round to tf32, after which some units near zero have another sign than they should.
         values, pull = mlp.after_first(narrow_linear(elements, first.weight) + first.bias)
-        plain = errors(values, lambda slope: narrow_linear_vjp(pull(slope), first.weight, fused=True))
+        plain = errors(values, lambda slope: narrow_linear_pullback(pull(slope), first.weight, fused=True))
         packed = kernel_weights(mlp, elements.shape[0] * elements.shape[1])
         assert packed.numel() > 0
         kernel = errors(*element_layers(mlp, elements, packed, fused=True))

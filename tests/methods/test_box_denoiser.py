@@ -1,15 +1,20 @@
 """The energy of a box denoiser: a closed form for a network without output, and the symmetries of sets."""
 
+from dataclasses import replace
+from typing import Literal
+
 import pytest
 import torch
 from torch import Tensor
 
 from desp.data.shape import DataShape
+from desp.errors import SettingsError
 from desp.methods import Method, build_method
 from desp.methods.box_denoiser import ENERGY_SIGMAS
+from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     BoxDenoiserSettings,
     DataDescription,
@@ -35,7 +40,11 @@ def made(seed: int | None = None) -> Method:
     """In double precision; with a seed, all weights are random, also those that begin at zero."""
     scaling = FeatureScaling.from_range([0.0] * 4, [1.0] * 4, boxes=BOXES.boxes)
     shape = DataShape((1, 32, 32), 4, SIZE, scaling, "image", BOXES)
-    method = build_method(SETTINGS, shape, Padding(RepresentationSettings(padding="presence"))).double().eval()
+    method = (
+        build_method(SETTINGS, shape, SetRepresentation(RepresentationSettings(padding="presence")))
+        .double()
+        .eval()
+    )
     if seed is not None:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
@@ -55,6 +64,14 @@ def code_of(method: Method, count: int) -> Tensor:
     x = torch.rand(count, 1, 32, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     with torch.no_grad():
         return method.encode(x)
+
+
+@pytest.mark.parametrize("cardinality", ["predicted", "denoised"])
+def test_boxes_need_presence(cardinality: Literal["predicted", "denoised"]) -> None:
+    """The network takes the last feature for presence, however the cardinality is found."""
+    settings = replace(SETTINGS, cardinality=cardinality)
+    with pytest.raises(SettingsError, match=r"^representation\.padding must be presence for the method"):
+        SetPredictor(settings, RepresentationSettings(padding="zero"), device="cpu")
 
 
 def test_a_network_without_output_leads_towards_the_middle() -> None:

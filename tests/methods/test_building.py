@@ -12,7 +12,7 @@ from desp.methods import Method, MethodParts, build_method
 from desp.methods.base import code_shape, evaluating
 from desp.nn import InputScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -44,7 +44,9 @@ SHARED = SetEncoderEnergySettings(hidden=8, latent=6, shared=True)
 
 def test_channels_depend_on_the_padding() -> None:
     for padding, channels in (("zero", 2), ("presence", 3)):
-        parts = MethodParts(nn.Identity(), (3,), DataShape((3,), 2, 5), Padding(RepresentationSettings(padding)))
+        parts = MethodParts(
+            nn.Identity(), (3,), DataShape((3,), 2, 5), SetRepresentation(RepresentationSettings(padding))
+        )
         assert parts.set_shape == (5, channels)
 
 
@@ -99,7 +101,7 @@ def test_set_encoder_energy_refuses_codes_that_do_not_fit(encoder: nn.Module) ->
 
 
 def test_tspn_refuses_codes_for_each_element() -> None:
-    shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings())
+    shape, padding = DataShape((3,), 2, 5), SetRepresentation(RepresentationSettings())
     with pytest.raises(SettingsError, match=r"TSPN needs codes \(B, H\), but the encoder gives shape \(3, 1\)"):
         build_method(TSPNSettings(hidden=8), shape, padding, encoder=nn.Unflatten(1, (3, 1)))
 
@@ -110,7 +112,7 @@ def test_deep_sets_takes_the_code_length_from_the_encoder() -> None:
 
 
 def test_an_encoder_of_ones_own_keeps_its_scales() -> None:
-    shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings())
+    shape, padding = DataShape((3,), 2, 5), SetRepresentation(RepresentationSettings())
     scaling, statistics = InputScaling((3,)), torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     scaling.set_from(torch.full((3,), 7.0), torch.full((3,), 8.0))
     build_method(EnergyDenoisingSettings(), shape, padding, encoder=scaling, input_statistics=statistics)
@@ -163,7 +165,7 @@ class Counting(Method):
 
 @pytest.fixture
 def counting() -> Counting:
-    padding = Padding(RepresentationSettings("zero"))
+    padding = SetRepresentation(RepresentationSettings("zero"))
     return Counting(MethodParts(nn.Identity(), (2,), DataShape((2,), 2, 2), padding))
 
 
@@ -206,7 +208,7 @@ def test_a_method_without_an_energy_says_so(counting: Counting, generator: torch
 def test_another_kind_of_sampler_is_refused(
     method: MethodSettings, sampler: SamplerSettings, wanted: str, generator: torch.Generator
 ) -> None:
-    module = build_method(method, DataShape((3,), 2, 4), Padding(RepresentationSettings()))
+    module = build_method(method, DataShape((3,), 2, 4), SetRepresentation(RepresentationSettings()))
     message = f"^sampler must be of kind '{wanted}' for this method, got '{sampler.kind}'.$"
     with pytest.raises(SettingsError, match=message):
         module.sample(module.encode(torch.rand(2, 3)), generator, sampler=sampler)

@@ -17,7 +17,7 @@ from desp.errors import SettingsError
 from desp.methods import Contrastive, build_method
 from desp.samplers import LangevinSampler
 from desp.samplers.base import value_and_grad_of
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
@@ -44,7 +44,7 @@ def seeded(seed: int = 5) -> torch.Generator:
 def build(
     settings: ContrastiveSettings, input_shape: tuple[int, ...] = (3,), size: int = 4, *, identity: bool = False
 ) -> Contrastive:
-    shape, padding = DataShape(input_shape, 2, size), Padding(RepresentationSettings("zero"))
+    shape, padding = DataShape(input_shape, 2, size), SetRepresentation(RepresentationSettings("zero"))
     encoder = nn.Identity() if identity else None
     method = build_method(settings, shape, padding, encoder, engine="eager")
     assert isinstance(method, Contrastive)

@@ -14,7 +14,7 @@ from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.methods import Denoiser, EnergyDenoising, build_method
 from desp.samplers.diffusion import add_noise, from_symmetric, to_symmetric
-from desp.sets import Padding, prefix_mask
+from desp.sets import SetRepresentation, prefix_mask
 from desp.settings import (
     AttentionSettings,
     DeepSetsSettings,
@@ -54,12 +54,12 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def polygons(batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     drawn = draw_polygons(batch, seeded(seed))
-    return drawn.x, Padding(RepresentationSettings()).pad(drawn.sets)
+    return drawn.x, SetRepresentation(RepresentationSettings()).to_tensor(drawn.sets)
 
 
 def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoising | Denoiser:
     torch.manual_seed(0)
-    shape, padding = DataShape((5,), 2, 8), Padding(RepresentationSettings())
+    shape, padding = DataShape((5,), 2, 8), SetRepresentation(RepresentationSettings())
     method = build_method(replace(settings, **changes), shape, padding, engine="eager")
     assert isinstance(method, EnergyDenoising if settings.has_energy else Denoiser)
     return method
@@ -68,7 +68,7 @@ def make_method(settings: DiffusionSettings, **changes: object) -> EnergyDenoisi
 def constant(**changes: object) -> EnergyDenoising:
     """A method with a constant energy, for inputs of one number."""
     settings = EnergyDenoisingSettings(energy=Given(energy=ZeroEnergy()), **changes)
-    shape, padding = DataShape((1,), 2, 8), Padding(RepresentationSettings())
+    shape, padding = DataShape((1,), 2, 8), SetRepresentation(RepresentationSettings())
     method = build_method(settings, shape, padding, encoder=nn.Identity(), engine="eager")
     assert isinstance(method, EnergyDenoising)
     return method

@@ -7,7 +7,7 @@ from torch import Tensor
 from desp.data.shape import DataShape
 from desp.methods import Method, build_method
 from desp.samplers import ChainInfo
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     ContrastiveSettings,
     DataDescription,
@@ -26,7 +26,7 @@ RESTARTS = LangevinSettings(steps=2, stochastic_steps=2, restarts=3)
 
 
 def build(settings: MethodSettings, shape: DataShape) -> Method:
-    return build_method(settings, shape, Padding(RepresentationSettings()))
+    return build_method(settings, shape, SetRepresentation(RepresentationSettings()))
 
 
 @pytest.mark.parametrize(

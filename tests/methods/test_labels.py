@@ -16,7 +16,7 @@ from desp.methods.label_likelihood import LabelLikelihood
 from desp.methods.tagger import Tagger
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     AutoregressiveTaggerSettings,
     DataDescription,
@@ -45,7 +45,7 @@ def build(settings: MethodSettings, size: int = SIZE, features: int = 1, *, alig
     torch.manual_seed(0)
     description = DataDescription(input_kind="set", aligned=aligned)
     shape = DataShape((size, 3), features, size, input_kind="set", description=description)
-    method = build_method(settings, shape, Padding(RepresentationSettings()), engine="eager").double()
+    method = build_method(settings, shape, SetRepresentation(RepresentationSettings()), engine="eager").double()
     for weight in method.parameters():  # else all labellings are nearly as probable
         weight.data.mul_(2)
     return method.eval()

@@ -11,7 +11,7 @@ from desp.data.shape import DataShape
 from desp.distances import SET_DISTANCES, chamfer
 from desp.energies import SetEnergy
 from desp.methods import SetRisk, build_method
-from desp.sets import Padding, prefix_mask
+from desp.sets import SetRepresentation, prefix_mask
 from desp.settings import (
     DeepSetsSettings,
     DescentSettings,
@@ -41,10 +41,10 @@ def make(
     settings: SetRiskSettings,
     size: int,
     input_shape: tuple[int, ...] = (5,),
-    padding: Padding | None = None,
+    padding: SetRepresentation | None = None,
     encoder: nn.Module | None = None,
 ) -> SetRisk:
-    padding = padding or Padding(RepresentationSettings("zero"))
+    padding = padding or SetRepresentation(RepresentationSettings("zero"))
     method = build_method(settings, DataShape(input_shape, 2, size), padding, encoder)
     assert isinstance(method, SetRisk)
     return method
@@ -113,7 +113,7 @@ def padded_sets(sizes: list[int]) -> Tensor:
 def system(steps: int, **settings: Any) -> SetRisk:
     descent = DescentSettings(steps, 25.0)
     risk = SetRiskSettings(energy=ENERGY, descent=descent, cardinality_hidden=8, **settings)
-    return make(risk, 4, padding=Padding(RepresentationSettings())).double()
+    return make(risk, 4, padding=SetRepresentation(RepresentationSettings())).double()
 
 
 def assert_same_gradients(method: nn.Module, loss: Tensor, expected: Tensor) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from desp.boxes import centres_to_corners
 from desp.data.shape import DataShape
 from desp.methods import Method, build_method
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import (
     DataDescription,
     EncoderSettings,
@@ -46,7 +46,7 @@ def build(settings: MethodSettings, kind: InputKind, aligned: bool, boxes: bool,
     described = BOXES if boxes else DataDescription(aligned=aligned)
     features = 4 if boxes else features
     shape = DataShape(INPUTS[kind], features, SIZE, input_kind=kind, description=described)
-    return build_method(settings, shape, Padding(RepresentationSettings()), engine="eager")
+    return build_method(settings, shape, SetRepresentation(RepresentationSettings()), engine="eager")
 
 
 def inputs(kind: InputKind, boxes: bool, features: int) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from desp.data.shape import DataShape
 from desp.distances import chamfer
 from desp.methods import TSPN, build_method
-from desp.sets import Padding, prefix_mask
+from desp.sets import SetRepresentation, prefix_mask
 from desp.settings import RepresentationSettings, TSPNSettings
 
 SETTINGS = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=16, latent=6, cardinality_hidden=16)
@@ -16,7 +16,7 @@ SETTINGS = TSPNSettings(hidden=8, layers=1, heads=2, feedforward=16, latent=6, c
 
 def build(cardinality_weight: float = 1.0) -> TSPN:
     settings = replace(SETTINGS, cardinality_weight=cardinality_weight)
-    method = build_method(settings, DataShape((5,), 2, 4), Padding(RepresentationSettings()))
+    method = build_method(settings, DataShape((5,), 2, 4), SetRepresentation(RepresentationSettings()))
     assert isinstance(method, TSPN)
     return method.double()
 

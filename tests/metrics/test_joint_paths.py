@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.metrics.joint_paths import COLLISION, PATH_METRICS, colliding, energy_score, path_scores
+from desp.metrics.joint_paths import COLLISION, PATH_METRICS, colliding, path_energy_scores, path_scores
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_energy_score_against_all_pairs(example: tuple[Tensor, Tensor, Tenso
     def apart(a: Tensor, b: Tensor, window: int) -> float:
         return float((a - b)[mask[window]].norm(dim=-1).mean())
 
-    for window, found in enumerate(energy_score(predicted, truth, mask).tolist()):
+    for window, found in enumerate(path_energy_scores(predicted, truth, mask).tolist()):
         rows = predicted[window]
         near = sum(apart(row, truth[window], window) for row in rows) / 4
         pairs = [apart(rows[a], rows[b], window) for a in range(4) for b in range(4) if a != b]
@@ -67,9 +67,9 @@ def test_the_true_distribution_has_the_best_energy_score() -> None:
     generator = torch.Generator().manual_seed(0)
     truth, mask = torch.randn(4000, 1, 1, 2, generator=generator), torch.ones(4000, 1, dtype=torch.bool)
     draws = torch.randn(4000, 20, 1, 1, 2, generator=generator)
-    found = {width: float(energy_score(width * draws, truth, mask).mean()) for width in (0.5, 1.0, 1.6)}
+    found = {width: float(path_energy_scores(width * draws, truth, mask).mean()) for width in (0.5, 1.0, 1.6)}
     assert found[1.0] < min(found[0.5], found[1.6])
-    few = float(energy_score(draws[:, :3], truth, mask).mean())
+    few = float(path_energy_scores(draws[:, :3], truth, mask).mean())
     assert few == pytest.approx(found[1.0], rel=0.05)  # does not depend on K
 
 

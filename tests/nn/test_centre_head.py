@@ -92,10 +92,10 @@ def test_neighbours_of_a_higher_place_are_no_peaks() -> None:
 def test_background_counts_less_near_a_centre() -> None:
     logits = torch.zeros(1, 3, dtype=torch.float64)
     centre = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
-    near = torch.tensor([[1.0, 0.5, 0.0]], dtype=torch.float64)
-    # A logit of 0 is one half: (1/2)^2 log 2 for the centre and far away, (1/2)^4 of that where near is one half.
+    target = torch.tensor([[1.0, 0.5, 0.0]], dtype=torch.float64)
+    # A logit of 0 is one half: (1/2)^2 log 2 for the centre and far away, (1/2)^4 of that where `target` is 1/2.
     wanted = 0.25 * math.log(2) * (1 + 0.5**4 + 1)
-    assert float(focal_loss(logits, centre, near)) == pytest.approx(wanted)
+    assert float(focal_loss(logits, centre, target)) == pytest.approx(wanted)
 
 
 def test_a_box_outside_the_image_is_taken_to_its_border() -> None:

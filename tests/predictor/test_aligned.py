@@ -14,7 +14,7 @@ from desp.errors import DataError, SettingsError
 from desp.predictor import DataShape
 from desp.randomness import make_generator
 from desp.samplers import LangevinSampler, value_and_grad_of
-from desp.sets import Padding, SetBatch, presence_mask
+from desp.sets import SetBatch, SetRepresentation, presence_mask
 from desp.settings import (
     AttentionSettings,
     AutoregressiveTaggerSettings,
@@ -64,7 +64,7 @@ each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.ke
 
 
 def as_input(elements: Tensor) -> Tensor:
-    return Padding(RepresentationSettings()).pad(SetBatch.from_ragged([elements], SIZE, 2))[0]
+    return SetRepresentation(RepresentationSettings()).to_tensor(SetBatch.from_ragged([elements], SIZE, 2))[0]
 
 
 def half_of_each(count: int = 64) -> list[tuple[Tensor, Tensor]]:
@@ -97,7 +97,9 @@ def test_the_contrastive_loss_masks_noise_and_chain(start_noise: tuple[float, fl
     method = built(replace(METHODS["contrastive"], start_noise=start_noise)).method
     pairs = half_of_each(5)
     x = torch.stack([x for x, _ in pairs])
-    y = Padding(RepresentationSettings()).pad(SetBatch.from_ragged([item for _, item in pairs], SIZE))
+    y = SetRepresentation(RepresentationSettings()).to_tensor(
+        SetBatch.from_ragged([item for _, item in pairs], SIZE)
+    )
     loss, _ = method(x, y, make_generator(4))
     generator, mask = make_generator(4), presence_mask(y).unsqueeze(-1)
     real = y.clone()
@@ -266,7 +268,7 @@ GAP = torch.tensor([[0.1, 0.2, 1], [0, 0, 0], [0.3, 0.4, 1], [0, 0, 0]])
 def test_examples_that_are_not_aligned(
     x: Tensor, count: int, message: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("desp.predictor.shape.ITEMS_AT_ONCE", at_once)
+    monkeypatch.setattr("desp.predictor.dataset_summary.ITEMS_AT_ONCE", at_once)
     pairs = [*half_of_each(5), (x, torch.rand(count, 1))]
     with pytest.raises(DataError, match=message):
         SetPredictor(METHODS["denoising"], device="cpu").fit(pairs, description=ALIGNED)

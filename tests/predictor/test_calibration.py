@@ -54,7 +54,7 @@ def test_the_cardinality_is_calibrated_at_the_end() -> None:
     temperature = after.cardinality_temperature
     assert temperature is not None
     assert temperature > 1.2
-    assert before.best_score == after.best_score
+    assert before.score == after.score
     for name, value in before.weights.items():
         torch.testing.assert_close(after.weights[name], value / temperature if name in LAST else value)
     assert same(after.weights, calibrated.method.state_dict())

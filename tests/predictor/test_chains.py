@@ -15,10 +15,10 @@ from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import ChainInfo, LangevinSampler, sample_restarts
-from desp.sets import Padding, SetBatch
+from desp.sets import SetBatch, SetRepresentation
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings
 
-ZERO = Padding(RepresentationSettings("zero"))
+ZERO = SetRepresentation(RepresentationSettings("zero"))
 
 
 def test_chains_beyond_a_thousand_run_in_parts(fitted: SetPredictor, pairs: Pairs) -> None:
@@ -111,11 +111,13 @@ def test_a_number_is_kept_before_nan() -> None:
     assert info == ChainInfo()
 
 
-NO_ROW_ABSENT = Padding(RepresentationSettings("zero"))
+NO_ROW_ABSENT = SetRepresentation(RepresentationSettings("zero"))
 NO_ROW_ABSENT.threshold = -1
 
 
-def mean_of_ends(*ends: Tensor, energies: tuple[float, ...] = (), padding: Padding = NO_ROW_ABSENT) -> Tensor:
+def mean_of_ends(
+    *ends: Tensor, energies: tuple[float, ...] = (), padding: SetRepresentation = NO_ROW_ABSENT
+) -> Tensor:
     """The mean of sets (B, N, C), of which the first is lowest if nothing else is said."""
     left, scores = iter(ends), iter(energies or range(len(ends)))
 
@@ -155,7 +157,7 @@ def test_absent_rows_are_not_told_apart(monkeypatch: pytest.MonkeyPatch) -> None
         return assign(costs)
 
     monkeypatch.setattr("desp.samplers.restarts.assign", listening)
-    mean_of_ends(first, second, first, padding=Padding(RepresentationSettings()))
+    mean_of_ends(first, second, first, padding=SetRepresentation(RepresentationSettings()))
     pairs = huber_pairs(first, second)
     pairs[:, [0, 0, 2, 2], [1, 3, 1, 3]] = 0
     torch.testing.assert_close(seen[1], pairs)  # the first is of the lowest set with itself
@@ -166,7 +168,9 @@ def test_an_element_that_is_half_there_in_some_restarts_is_not_lost() -> None:
     ends = [torch.zeros(1, 3, 3) for _ in range(5)]
     for end, row, place in zip(ends, (half, half, there, there, there), (0, 1, 2, 0, 1), strict=True):
         end[0, place] = row
-    sets = Padding(RepresentationSettings()).unpad(mean_of_ends(*ends, padding=Padding(RepresentationSettings())))
+    sets = SetRepresentation(RepresentationSettings()).from_tensor(
+        mean_of_ends(*ends, padding=SetRepresentation(RepresentationSettings()))
+    )
     assert sets.sizes.tolist() == [1]
     torch.testing.assert_close(sets.packed().elements[0, :1], there[None, :2])
 
@@ -179,8 +183,8 @@ def test_the_mean_of_present_elements_does_not_depend_on_absent_rows() -> None:
 
     def mean(absent: Tensor) -> SetBatch:
         ends = torch.cat([present, absent], dim=2).gather(2, orders)
-        return Padding(RepresentationSettings()).unpad(
-            mean_of_ends(*ends, padding=Padding(RepresentationSettings()))
+        return SetRepresentation(RepresentationSettings()).from_tensor(
+            mean_of_ends(*ends, padding=SetRepresentation(RepresentationSettings()))
         )
 
     sets, others = mean(noise[0]), mean(noise[1])
@@ -210,7 +214,7 @@ def test_predictions_may_be_means_of_restarts(fitted: SetPredictor, pairs: Pairs
     sets, _ = fitted.sample(code, make_generator(4), sampler=sampler)
     for row in range(len(code)):
         of_row, scores = [end[row : row + 1] for end in ends], tuple(energies[:, row].tolist())
-        expected = mean_of_ends(*of_row, energies=scores, padding=fitted.method.padding)
+        expected = mean_of_ends(*of_row, energies=scores, padding=fitted.method.representation)
         torch.testing.assert_close(sets[row : row + 1], expected)
 
 

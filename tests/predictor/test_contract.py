@@ -141,7 +141,7 @@ def test_each_prediction_belongs_to_its_input(variant: Parts, short: TrainingSet
         expected = predictor.raw_energy(predictor.encode(x.expand(3, -1)), rows)
         assert expected.isnan().any() == (not predictor.method_settings.has_energy)
         torch.testing.assert_close(prediction.energies, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
-        torch.testing.assert_close(prediction.sets, predictor.unpad_sets(rows).to_ragged())
+        torch.testing.assert_close(prediction.sets, predictor.sets_from_tensor(rows).to_ragged())
     batch[2] *= -1
     others = predictor.predict(batch, samples=3)
     changed = [index for index in range(6) if differ(predictions[index], others[index])]

@@ -92,11 +92,11 @@ def test_encoding_and_decoding_sets_are_inverse(
     data = [(x, 300 * y - 50) for x, y in pairs]
     predictor = fit(with_presence, data, short)
     given = SetBatch.from_ragged([y for _, y in data])
-    values = predictor.pad_sets(given)
+    values = predictor.sets_to_tensor(given)
     assert values.shape == (12, 4, 3)
     assert float(values.min()) >= 0
     assert float(values.max()) <= 1
-    back = predictor.unpad_sets(values)
+    back = predictor.sets_from_tensor(values)
     torch.testing.assert_close(back.elements, given.elements, rtol=1e-5, atol=1e-3)
     assert torch.equal(back.mask, given.mask)
 

@@ -189,16 +189,16 @@ def test_validation_data_give_each_score_where_the_noise_is_looked_at(
 ) -> None:
     training = TrainingSettings(steps=2, batch_size=4, **changes)
     outcome = new().fit(ragged_pairs(), training, validation_data=ragged_pairs()[:6])
-    assert (outcome.best_error is not None) == noise
+    assert (outcome.score_standard_error is not None) == noise
 
 
 def test_validation_data_keep_the_best_weights() -> None:
     pairs, steps = ragged_pairs(), TrainingSettings(steps=20, batch_size=4)
     predictor = new()
     outcome = predictor.fit(*as_arrays(pairs), steps, validation_data=pairs[:6])
-    assert outcome.best_step is not None
-    assert outcome.best_step % 2 == 0  # ten times
-    assert predictor.fit(pairs, steps).best_score is None
+    assert outcome.score_step is not None
+    assert outcome.score_step % 2 == 0  # ten times
+    assert predictor.fit(pairs, steps).score is None
 
 
 class Noted(TrainingCallback):
@@ -448,7 +448,7 @@ def test_the_default_training_holds_out_a_tenth_to_validate_on(monkeypatch: pyte
     pairs = [(torch.tensor([float(index // 2)]), torch.rand(2, 2)) for index in range(40)]
     predictor = SetPredictor(device="cpu")
     outcome = predictor.fit(pairs)
-    assert outcome.best_score is not None
+    assert outcome.score is not None
     assert predictor.facts["examples"] == 36
     training, held_out = fitting.hold_out(predictor, pairs, seed=0)
     assert held_out is not None

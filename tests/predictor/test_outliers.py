@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from desp.data.outliers import MAX_OUTLIERS, Extremes
+from desp.errors import SettingsError
 from desp.predictor import SetPredictor, inspect_dataset
-from desp.predictor.shape import summarise_dataset
+from desp.predictor.dataset_summary import summarise_dataset
 from desp.scaling import FeatureScaling
 from desp.settings import DataDescription, RepresentationSettings, TrainingSettings, from_json, to_json
 from desp.settings.representation import Scaled
@@ -65,7 +66,7 @@ def test_a_far_input_does_not_squeeze_the_others(value: float, caplog: pytest.Lo
 @pytest.mark.parametrize("scaling", [True, "standard"])
 def test_other_elements_are_scaled_as_if_the_far_one_were_not_there(scaling: Scaled) -> None:
     data, near = with_far(1e38)
-    found, expected = (inspect_dataset(item, scaling=scaling)[0].scaling for item in (data, near))
+    found, expected = (inspect_dataset(item, scaled=scaling)[0].scaling for item in (data, near))
     assert found.span == pytest.approx(expected.span, rel=0.1)
 
 
@@ -133,7 +134,7 @@ def test_limits_are_saved() -> None:
 
 def test_without_scaling_nothing_is_clipped(caplog: pytest.LogCaptureFixture) -> None:
     far, _ = with_far(1e9)
-    shape, _ = inspect_dataset(far, scaling=False)
+    shape, _ = inspect_dataset(far, scaled=False)
     assert shape.scaling == FeatureScaling.identity(2)
     assert not caplog.records
 
@@ -171,6 +172,13 @@ def test_far_elements_of_input_sets_are_found() -> None:
     assert float(summary.statistics()[0, 0]) < 10
 
 
+@pytest.mark.parametrize("scaled", ["none", "auto"])
+def test_scaled_is_no_setting(scaled: str) -> None:
+    """The settings' "none" is true as a text, so features would be scaled."""
+    with pytest.raises(SettingsError, match=r"^scaled must be True, False or 'standard', got "):
+        inspect_dataset(pairs(), scaled=scaled)
+
+
 def test_an_input_without_numbers() -> None:
     with pytest.raises(ValueError, match=r"An input of shape \(0,\) holds no numbers"):
         SetPredictor().fit([([], [[1.0]])] * 3)
@@ -181,11 +189,11 @@ def test_two_values_are_scaled_by_their_range_and_others_by_their_deviation(low:
     """Whatever part of a long dataset they are seen in."""
     labels = [low] * 1500 + [high] * 700
     data: Any = [([1.0], [[label, 0.1 * (place % 10)]]) for place, label in enumerate(labels)]
-    scaling = inspect_dataset(data, scaling="standard")[0].scaling
+    scaling = inspect_dataset(data, scaled="standard")[0].scaling
     assert scaling.scale(torch.tensor([[low, 0.0], [high, 0.0]]))[:, 0].tolist() == [0.0, 1.0]
     assert scaling.span[1] == pytest.approx(4 * 0.0825**0.5)
     third = [*data, ([1.0], [[(low + high) / 2, 0.0]])]
-    assert inspect_dataset(third, scaling="standard")[0].scaling.span[0] != high - low
+    assert inspect_dataset(third, scaled="standard")[0].scaling.span[0] != high - low
 
 
 # -- prediction -------------------------------------------------------------------------------------------

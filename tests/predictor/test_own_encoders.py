@@ -182,6 +182,6 @@ def test_either_padding_gives_true_sets_back_by_default(kind: str) -> None:
     data = [(x, 0.1 + 0.8 * y) for x, y in pairs()]
     predictor.fit(data, SHORT)
     sets = SetBatch.from_ragged([y for _, y in data], predictor.shape.max_size, predictor.shape.features)
-    again = predictor.unpad_sets(predictor.pad_sets(sets))
+    again = predictor.sets_from_tensor(predictor.sets_to_tensor(sets))
     assert torch.equal(again.mask, sets.mask)
     assert torch.allclose(again.elements, sets.elements, atol=1e-6)

@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -11,8 +11,7 @@ from small_predictors import Pairs, Parts
 from torch import Tensor, nn
 
 from desp.errors import DataError, SettingsError
-from desp.predictor import DataShape, Prediction, SetPredictor, inspect_dataset
-from desp.predictor import shape as shape_module
+from desp.predictor import DataShape, Prediction, SetPredictor, dataset_summary, inspect_dataset
 from desp.predictor.fitting import dataset_source, default_training, train_predictor
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
@@ -120,11 +119,25 @@ def test_a_fit_hands_on_all_it_was_given(
     options: dict[str, Any] = {"validation": validation, "seed": 7, "resume": True, "callback": callback}
     predictor_of(settings).fit(pairs, short, folder=str(tmp_path), **options)
     assert {name: handed_on[name] for name in options} == options
-    assert (handed_on["folder"], handed_on["training"]) == (tmp_path, short)
+    validated = replace(short, validate_every=1)  # ten times at most
+    assert (handed_on["folder"], handed_on["training"]) == (tmp_path, validated)
     predictor_of(settings).fit(pairs)
     assert handed_on["training"] == TrainingSettings()
     found = [handed_on[name] for name in ("validation", "seed", "folder", "resume", "callback")]
     assert found == [None, 0, None, False, None]
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_a_score_of_your_own_is_asked_for_ten_times_unless_told(
+    settings: Parts, pairs: Pairs, handed_on: dict[str, Any], mode: Literal["min", "max"]
+) -> None:
+    training = TrainingSettings(steps=100, validation_mode=mode)
+    predictor_of(settings).fit(pairs, training, validation=lambda _: 0.0)
+    assert handed_on["training"] == replace(training, validate_every=10)
+    predictor_of(settings).fit(pairs, training, validation_data=pairs)  # scored by the energy score
+    assert handed_on["training"] == replace(training, validate_every=10, validation_mode="min")
+    predictor_of(settings).fit(pairs, training)
+    assert handed_on["training"] == training
 
 
 def test_a_fit_can_be_watched_resumed_and_validated(
@@ -145,7 +158,7 @@ def test_a_fit_can_be_watched_resumed_and_validated(
     training = replace(short, validate_every=1)
     predictor = predictor_of(settings)
     outcome = predictor.fit(pairs, training, validation=validation, folder=tmp_path, callback=Watching())
-    assert (outcome.best_score, outcome.best_step) == (1.0, 1)
+    assert (outcome.score, outcome.score_step) == (1.0, 1)
     assert scored == [predictor] * short.steps
     longer = replace(training, steps=5)
     predictor.fit(pairs, longer, validation=validation, folder=tmp_path, resume=True, callback=Watching())
@@ -226,7 +239,7 @@ def test_the_medoid_is_nearest_to_all_others_of_the_usual_cardinality() -> None:
 def test_the_medoid_has_the_most_probable_cardinality_if_a_sample_has_it(likely: int | None, place: int) -> None:
     sets = [torch.tensor([[value, 0.0]]) for value in (0.0, 1.0, 1.2, 5.0)]
     sets += [torch.zeros(2, 2), torch.ones(2, 2)]
-    assert Prediction(sets, torch.zeros(6), likely_cardinality=likely).medoid is sets[place]
+    assert Prediction(sets, torch.zeros(6), modal_cardinality=likely).medoid is sets[place]
 
 
 @pytest.mark.parametrize("boxes", [(), ((0, 4),)], ids=["numbers", "boxes"])
@@ -306,7 +319,7 @@ def test_matmul_precision_is_that_of_the_predictor_while_it_works(
 
 
 def test_statistics_are_of_all_parts_of_a_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shape_module, "ITEMS_AT_ONCE", 2)
+    monkeypatch.setattr(dataset_summary, "ITEMS_AT_ONCE", 2)
     inputs = [1.0, 2.0, 3.0, 10.0, 4.0]
     sizes = [1, 3, 1, 1, 2]
     data = [(torch.tensor([x]), torch.full((n, 1), 2 * x)) for x, n in zip(inputs, sizes, strict=True)]
@@ -320,6 +333,19 @@ def test_statistics_are_of_all_parts_of_a_dataset(monkeypatch: pytest.MonkeyPatc
         inspect_dataset([*data[:4], data[4]])
 
 
+def test_any_number_of_empty_sets_may_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_summary, "ITEMS_AT_ONCE", 2)
+    boxes = DataDescription(boxes=((0, 4),))
+    empty = [(torch.tensor([float(x)]), []) for x in range(5)]
+    shape, statistics = inspect_dataset([*empty, (torch.tensor([5.0]), [[0.1, 0.2, 0.3, 0.4]])], description=boxes)
+    assert (shape.features, shape.max_size) == (4, 1)
+    assert statistics[0].tolist() == [2.5]
+    with pytest.raises(DataError, match="Every set of the dataset is empty"):
+        inspect_dataset(empty, description=boxes)
+    with pytest.raises(DataError, match="set 5 has 1 features an element, expected 2"):
+        inspect_dataset([*empty, (torch.tensor([5.0]), [[0.1]])], features=2)
+
+
 def test_an_endless_dataset_is_read_as_far_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     class Endless(torch.utils.data.IterableDataset[Any]):
         def __iter__(self) -> Any:
@@ -328,13 +354,13 @@ def test_an_endless_dataset_is_read_as_far_as_is_said(monkeypatch: pytest.Monkey
                 number += 1
                 yield torch.tensor([float(number)]), torch.full((1, 1), float(number))
 
-    monkeypatch.setattr(shape_module, "ITERABLE_EXAMPLES", 7)
+    monkeypatch.setattr(dataset_summary, "ITERABLE_EXAMPLES", 7)
     _, statistics = inspect_dataset(Endless())
     assert statistics[0].tolist() == [4.0]
 
 
 def test_a_dataset_with_an_end_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shape_module, "ITERABLE_EXAMPLES", 7)
+    monkeypatch.setattr(dataset_summary, "ITERABLE_EXAMPLES", 7)
     pairs = [(torch.tensor([float(size)]), torch.full((size, 1), float(size))) for size in range(1, 10)]
     shape, statistics = inspect_dataset(pairs)
     assert (shape.max_size, statistics[0].tolist()) == (9, [5.0])

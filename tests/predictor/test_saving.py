@@ -286,6 +286,10 @@ def test_without_a_connection_the_hub_is_given_up_at_once(monkeypatch: pytest.Mo
     with pytest.raises(CheckpointError, match="the hub, which does not answer, gave no predictor of that name"):
         SetPredictor.from_pretrained("owner/name", cache_dir=tmp_path)
     assert time.monotonic() - began < 10
+    with pytest.raises(
+        CheckpointError, match=r"the hub, which was not asked \(local_files_only\), gave no predictor"
+    ):
+        SetPredictor.from_pretrained("owner/name", cache_dir=tmp_path, local_files_only=True)
 
 
 def test_a_full_disk_leaves_the_predictor_that_was_there(

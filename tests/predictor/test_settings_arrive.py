@@ -211,7 +211,7 @@ def built(representation: RepresentationSettings, description: DataDescription) 
         "weights": {name: value.shape for name, value in predictor.method.state_dict().items()},
         "max_size": predictor.shape.max_size,
         "scaling": asdict(predictor.shape.scaling),
-        "sets": dict(enumerate(predictor.unpad_sets(raw).to_ragged())),
+        "sets": dict(enumerate(predictor.sets_from_tensor(raw).to_ragged())),
         "presence": presence if presence is None else presence.tolist(),
         "refused": "",
     }

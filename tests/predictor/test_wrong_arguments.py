@@ -171,6 +171,19 @@ def test_whole_numbers_of_numpy_are_as_good(fitted: SetPredictor) -> None:
     assert [item.tolist() for item in ours[0].sets] == [item.tolist() for item in theirs[0].sets]
 
 
+def test_a_seed_of_numpy_holds_out_the_same_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[Any, ...]] = []
+
+    def fit(predictor: SetPredictor, dataset: Any, training: Any, *, seed: int, held_out: Any, **_: Any) -> None:
+        given.append((seed, type(seed), held_out.x.tolist()))
+
+    monkeypatch.setattr("desp.predictor.predictor.fit_to_dataset", fit)
+    pairs = [(torch.tensor([float(number)]), [[0.1 * number]]) for number in range(60)]
+    for seed in (3, np.int64(3)):
+        SetPredictor(device="cpu").fit(pairs, seed=seed)  # type: ignore[arg-type]
+    assert given[0] == given[1]
+
+
 @pytest.mark.parametrize(
     ("sampler", "text"),
     [

@@ -58,7 +58,7 @@ def made_by_hand(settings: RunSettings, seeds: Seeds) -> tuple[dict[str, Tensor]
         validation=task.validation(seeds.validation),
         seed=seeds.noise,
     )
-    return predictor.method.state_dict(), outcome.best_score
+    return predictor.method.state_dict(), outcome.score
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
@@ -69,7 +69,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 def validated(folder: RunFolder) -> tuple[dict[str, Tensor], float | None]:
     """Weights and best score of a run."""
     outcome = train_run(tiny(validate_every=2), SEED, folder)
-    return folder.load_predictor().method.state_dict(), outcome.best_score
+    return folder.load_predictor().method.state_dict(), outcome.score
 
 
 def test_everything_is_drawn_with_the_seed_of_the_run(validated: tuple[dict[str, Tensor], float | None]) -> None:

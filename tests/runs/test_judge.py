@@ -52,7 +52,9 @@ def predicted(predictor: SetPredictor, tests: Pairs, change: Callable[[Tensor, i
     """What `change` makes of the truth, for each of K predictions."""
     sets = [change(y, place) for _, y in tests for place in range(SAMPLES)]
     returned = SetBatch.from_ragged(sets, predictor.shape.max_size, predictor.shape.features)
-    return Predicted(predictor.encode(torch.stack([x for x, _ in tests])), predictor.pad_sets(returned), returned)
+    return Predicted(
+        predictor.encode(torch.stack([x for x, _ in tests])), predictor.sets_to_tensor(returned), returned
+    )
 
 
 def compared(predictor: SetPredictor, change: Callable[[Tensor, int], Tensor], count: int = 20) -> Any:

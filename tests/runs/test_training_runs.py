@@ -124,13 +124,14 @@ def test_numbers_are_multiplied_as_precisely_as_the_settings_say(
 
 
 def test_the_summary_tells_how_training_went(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = {"steps": 4, "best_score": 0.5, "best_step": 2, "stopped_early": True, "rollbacks": 3}
-    outcome = TrainingOutcome(weights={}, seconds=1.23456, engine="eager", **facts)
+    facts = {"steps": 4, "stopped_early": True, "rollbacks": 3}
+    outcome = TrainingOutcome(weights={}, seconds=1.23456, engine="eager", score=0.5, score_step=2, **facts)
     monkeypatch.setattr(desp.runs.train, "train_predictor", lambda *_, **__: outcome)
     monkeypatch.setenv("DESP_COMMIT", "abc")
     assert train_run(tiny(), SEED, folder) is outcome
     summary = json.loads((folder.path / "summary.json").read_text())
     assert {name: summary[name] for name in facts} == facts
+    assert (summary["best_score"], summary["best_step"], summary["best_error"]) == (0.5, 2, None)
     assert (summary["seconds"], summary["engine"], summary["processes"]) == (1.23, "eager", 1)
     assert summary["commit"] == "abc"
     assert summary.keys() >= {"device", "versions", "command", "peak_memory_mb", "parameters"}

@@ -161,14 +161,14 @@ from desp.data.shape import DataShape
 from desp.methods import build_method
 from desp.samplers import ChainEngine, LangevinSampler
 from desp.samplers.base import value_and_grad_of
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import RepresentationSettings
 from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSettings, SetEncoderEnergySettings
 
 sampler = LangevinSampler(LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.1))
 
 def made(settings):
-    shape, padding = DataShape((3,), 2, 5), Padding(RepresentationSettings("zero"))
+    shape, padding = DataShape((3,), 2, 5), SetRepresentation(RepresentationSettings("zero"))
     method = build_method(ContrastiveSettings(energy=settings), shape, padding).double()
     return method, ChainEngine(method.energy, "auto", expected_gradients=10**9)
 

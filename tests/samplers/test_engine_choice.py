@@ -42,10 +42,10 @@ class Graph:
     made: list[tuple[int, int]]
 
     def __init__(
-        self, gradient: ValueAndGradFor, sampler: Sampler, code: Tensor, start: Tensor, record: Record
+        self, value_and_grad_for: ValueAndGradFor, sampler: Sampler, code: Tensor, start: Tensor, record: Record
     ) -> None:
         del code
-        self.chain = lambda *given: sampler.sample(gradient, *given, record)
+        self.chain = lambda *given: sampler.sample(value_and_grad_for, *given, record)
         Graph.made.append((len(start), start.shape[1]))
 
     def replay(self, code: Tensor, start: Tensor, generator: torch.Generator) -> tuple[Tensor, ChainInfo]:
@@ -66,13 +66,13 @@ def make_engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ChainEng
 
     def make(name: Engine) -> tuple[ChainEngine, list[tuple[int, ...]]]:
         engine, compiled = ChainEngine(deep_sets(), name), []
-        tried = engine.try_gradient
+        tried = engine.warm_up_compiled
 
         def watched(sampler: Sampler, code: Tensor, start: Tensor) -> None:
             compiled.append(tuple(start.shape))
             tried(sampler, code, start)
 
-        engine.try_gradient = watched  # type: ignore[method-assign]
+        engine.warm_up_compiled = watched  # type: ignore[method-assign]
         return engine, compiled
 
     return make
@@ -260,7 +260,7 @@ def test_what_fails_inside_a_larger_capture_is_left_to_whoever_captures(make_eng
     def fail(*_: object) -> None:
         raise RuntimeError("no compiler")
 
-    engine.try_gradient = fail  # type: ignore[method-assign]
+    engine.warm_up_compiled = fail  # type: ignore[method-assign]
     with inline_chains(), pytest.raises(RuntimeError, match="no compiler"):
         chain(engine)
     assert engine.requested == "auto"

@@ -13,7 +13,7 @@ from desp.nn import element_layers
 from desp.precision import matmul_precision
 from desp.samplers import ChainEngine, LangevinSampler, Sampler
 from desp.samplers.base import Chain, ValueAndGradFor, value_and_grad_of
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings, SetEncoderEnergySettings
 
 pytestmark = [
@@ -26,7 +26,7 @@ CHAIN = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.05)
 
 def build(batch: int, size: int) -> tuple[SetEnergy, Tensor, Tensor]:
     settings = ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=64, latent=32))
-    padding = Padding(RepresentationSettings(padding="zero"))
+    padding = SetRepresentation(RepresentationSettings(padding="zero"))
     method = build_method(settings, DataShape((3,), 2, size), padding).to(DEVICE)
     method.requires_grad_(False)
     code = method.encode(torch.randn(batch, 3, generator=torch.Generator().manual_seed(0)).to(DEVICE))
@@ -76,9 +76,9 @@ class Reading(Sampler):
     """Looks at a value on the host, which nothing that is recorded may do."""
 
     def chain(
-        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+        self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
     ) -> Chain:
-        del value_and_grad, code
+        del value_and_grad_for, code
         noise = torch.randn(start.shape, generator=generator, device=start.device)
         return start + noise * float(start.sum() > 0), iter(())
 

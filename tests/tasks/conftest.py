@@ -200,7 +200,7 @@ def remembering(path: Path) -> Problem:
 
     def draw(x: Tensor, _: torch.Generator) -> Tensor:
         sets = [rows[int(index)]["set"] for index in x[:, 0]]
-        return predictor.pad_sets(SetBatch.from_ragged(sets, 3, 2))
+        return predictor.sets_to_tensor(SetBatch.from_ragged(sets, 3, 2))
 
     predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PRESENCE)
     return Problem(task, predictor)
@@ -214,7 +214,7 @@ def seen_before(folder: Path) -> Problem:
     known = torch.cat([part.x for part in parts])
 
     def draw(x: Tensor, _: torch.Generator) -> Tensor:
-        sets = torch.cat([predictor.pad_sets(part.sets) for part in parts])
+        sets = torch.cat([predictor.sets_to_tensor(part.sets) for part in parts])
         return sets[(x.unsqueeze(1) == known).flatten(2).all(dim=2).float().argmax(dim=1)]
 
     predictor = KnowingPredictor(imperfect(draw), task.shape(None, True)[0], PRESENCE)

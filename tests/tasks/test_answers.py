@@ -71,7 +71,7 @@ def test_any_valid_set_is_right(
             torch.full((2, 1), 2.0 * float(row)) if other and float(row) != 3 else torch.full((1, 1), float(row))
             for row, other in zip(x[:, 0], second, strict=True)
         ]
-        return made.pad_sets(SetBatch.from_ragged(sets, 2, 1))
+        return made.sets_to_tensor(SetBatch.from_ragged(sets, 2, 1))
 
     made = knowing(draw, shape, PRESENCE)
     scores = two_answers.evaluate(EvaluationSetup(made, seed=0, samples=2, protocol=QUICK)).returned
@@ -134,7 +134,9 @@ def test_aligned_sets_are_compared_element_by_element(
     def score(order: slice) -> dict[str, float]:
         def draw(x: Tensor, generator: torch.Generator) -> Tensor:
             sets = [row[row[:, -1] > 0.5][order.start :: order.step][:, 1:2] for row in x]
-            return made.pad_sets(SetBatch.from_ragged([item.flip(0) if flipped else item for item in sets], 3, 1))
+            return made.sets_to_tensor(
+                SetBatch.from_ragged([item.flip(0) if flipped else item for item in sets], 3, 1)
+            )
 
         flipped = order.stop == 1
         made = knowing(draw, shape, PRESENCE)
@@ -151,7 +153,7 @@ def test_all_predictions_for_an_input_have_its_elements() -> None:
     predictor.build(shape, seed=0)
     x = SetBatch.from_ragged([torch.ones(count, 2) for count in (1, 3, 2)], 3, 2).with_presence()
     _, raw = EvaluationSetup(predictor, seed=0, samples=2, protocol=QUICK).sample([x[:1], x[1:]], 2, "chains")
-    assert predictor.unpad_sets(raw).sizes.tolist() == [1, 1, 3, 3, 2, 2]
+    assert predictor.sets_from_tensor(raw).sizes.tolist() == [1, 1, 3, 3, 2, 2]
 
 
 def test_images_are_scored_as_they_are_trained_on() -> None:

@@ -267,7 +267,7 @@ def predictor(task: FilesTask, knowing: Callable[..., SetPredictor]) -> Callable
     def make(wrong: int | None = None) -> SetPredictor:
         def draw(x: Tensor, generator: torch.Generator) -> Tensor:
             sets = [truth[float(row[0])].flip(0) for row in x]
-            values = made.pad_sets(SetBatch.from_ragged(sets, 3, 2))
+            values = made.sets_to_tensor(SetBatch.from_ragged(sets, 3, 2))
             if wrong:
                 values[::wrong] = 0
             return values

@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.data.pedestrian_elements import OUTPUTS, futures, pasts
 from desp.data.pedestrian_windows import OBSERVED
 from desp.errors import DataError
-from desp.metrics.joint_paths import energy_score, path_scores
+from desp.metrics.joint_paths import path_energy_scores, path_scores
 from desp.predictor import SetPredictor
 from desp.predictor.representatives import representatives
 from desp.sets import SetBatch, presence_mask
@@ -35,7 +35,7 @@ def predictor_of(task: PedestriansTask, knowing: Any, deviation: float) -> SetPr
 
     def draw(x: Tensor, generator: torch.Generator) -> Tensor:
         found = (x.unsqueeze(1) == known).flatten(2).all(dim=2).float().argmax(dim=1)
-        padded = predictor.pad_sets(SetBatch(elements[found], presence_mask(x)))
+        padded = predictor.sets_to_tensor(SetBatch(elements[found], presence_mask(x)))
         padded[..., :OUTPUTS] += deviation * torch.randn(padded[..., :OUTPUTS].shape, generator=generator)
         return padded
 
@@ -72,8 +72,8 @@ def test_the_energy_score_is_not_proper_for_centres_of_clusters() -> None:
     truth = torch.randn(2000, 1, 1, 2, generator=torch.Generator().manual_seed(1))
     samples, centres = draws[:, :PREDICTIONS], representatives(draws.flatten(2), PREDICTIONS)
     there = torch.ones(2000, 1, dtype=torch.bool)
-    of_centres = energy_score(centres.view_as(samples), truth, there)
-    assert of_centres.mean() < energy_score(samples, truth, there).mean() - 0.01
+    of_centres = path_energy_scores(centres.view_as(samples), truth, there)
+    assert of_centres.mean() < path_energy_scores(samples, truth, there).mean() - 0.01
 
 
 def test_only_samples_are_scored_where_no_more_are_drawn(knowing: Any) -> None:

@@ -191,14 +191,14 @@ def at(step: int) -> Checkpoint:
 def test_store_keeps_the_newest_and_the_best(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "checkpoints")
     assert store.latest() is None
-    assert store.steps() == []
+    assert store.paths() == []
     for step in (8, 9, 10, 101):
         store.save(step, at(step))
         if step == 9:
-            save_checkpoint(store.best, at(step))
-    assert [item.name for item in store.steps()] == ["step-00000010.safetensors", "step-00000101.safetensors"]
+            save_checkpoint(store.best_path, at(step))
+    assert [item.name for item in store.paths()] == ["step-00000010.safetensors", "step-00000101.safetensors"]
     assert store.latest().state == {"step": 101}
-    assert load_checkpoint(store.best).state == {"step": 9}
+    assert load_checkpoint(store.best_path).state == {"step": 9}
     assert len(list(store.folder.iterdir())) == 3
 
 
@@ -209,13 +209,13 @@ def test_store_ignores_what_a_crash_left(tmp_path: Path) -> None:
     (tmp_path / "step-00000009.safetensors.tmp").write_bytes(b"half")
     (tmp_path / "step-notes.safetensors").write_bytes(b"half")
     assert store.latest().state == {"step": 3}
-    assert len(store.steps()) == 1
+    assert len(store.paths()) == 1
 
 
 def test_store_sweeps_out_what_a_crash_left_and_nothing_else(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save(3, at(3))
-    save_checkpoint(store.best, at(3))
+    save_checkpoint(store.best_path, at(3))
     for name in (".step-00000009.safetensors.k3j2.tmp", ".best.safetensors.a_b1.tmp"):
         (tmp_path / name).write_bytes(b"half")
     (tmp_path / ".notes.tmp").write_bytes(b"of somebody else")
@@ -237,14 +237,14 @@ def test_store_drops_old_ones_only_when_the_new_one_is_there(
     monkeypatch.setattr("desp.training.checkpoints.save_file", full_disk)
     with pytest.raises(OSError, match="No space left"):
         store.save(3, at(3))
-    assert [load_checkpoint(path).state["step"] for path in store.steps()] == [1, 2]
+    assert [load_checkpoint(path).state["step"] for path in store.paths()] == [1, 2]
 
 
 def test_store_names_the_damaged_newest(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save(3, at(3))
     store.save(4, at(4))
-    newest = store.steps()[-1]
+    newest = store.paths()[-1]
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.raises(CheckpointError, match=r"step-00000004\.safetensors is damaged"):
         store.latest()

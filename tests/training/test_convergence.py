@@ -44,9 +44,9 @@ class Lengths(Recorder):
     def on_length(self, steps: int | None) -> None:
         self.lengths.append(steps)
 
-    def on_validation_error(self, step: int, error: float | None) -> None:
+    def on_validation_standard_error(self, step: int, standard_error: float | None) -> None:
         del step
-        self.errors.append(error)
+        self.errors.append(standard_error)
 
 
 def by_step(trainer_of: Callable[[], Trainer], scores: Callable[[int], list[float]]) -> Callable[[], Tensor]:
@@ -218,7 +218,7 @@ def test_a_run_ends_after_a_decay_when_validation_has_levelled_off() -> None:
     rates = [told.numbers[step]["learning_rate"] for step in range(1, 31)]
     assert rates == [learning_rate(step, replace(OPEN, steps=30)) for step in range(30)]
     assert told.errors == [pytest.approx(0.5)] * 10
-    assert (outcome.best_step, outcome.best_score, outcome.best_error) == (30, 2.5, pytest.approx(0.5))
+    assert (outcome.score_step, outcome.score, outcome.score_standard_error) == (30, 2.5, pytest.approx(0.5))
     assert outcome.recent_gain == 0.0  # from step 12 to step 24
 
 
@@ -244,7 +244,7 @@ def test_a_resumed_run_ends_where_it_would_have(tmp_path: Path, at: int) -> None
     assert_same(after.weights, outcome.weights)
     assert_same(weights_of(resumed), weights_of(whole))
     assert told.starts == [(at, 30 if at >= 24 else None)]
-    same = ("steps", "best_score", "best_step", "best_error", "verdict", "recent_gain")
+    same = ("steps", "score", "score_step", "score_standard_error", "verdict", "recent_gain")
     assert [getattr(after, name) for name in same] == [getattr(outcome, name) for name in same]
     again, _ = make_open(levelling, folder=tmp_path / "parts")
     assert_same(again.fit(resume=True).weights, outcome.weights)  # there is nothing left to do
@@ -299,7 +299,7 @@ def test_an_end_that_time_decided_outlives_a_kill(tmp_path: Path) -> None:
         trainer.fit()
     resumed, told = make_open(falling, settings, folder=tmp_path)
     assert resumed.store is not None
-    assert resumed.store.steps() != []
+    assert resumed.store.paths() != []
     assert resumed.fit(resume=True).steps == 20
     assert told.starts == [(16, 20)]
 
@@ -361,8 +361,8 @@ def test_the_last_weights_are_kept_unless_earlier_ones_are_clearly_better(
 
     trainer, _ = make_open(of, replace(SIX, keep=keep))
     outcome = trainer.fit()
-    assert outcome.best_step == kept
-    assert outcome.best_score == pytest.approx(sum(scores[kept // 2 - 1]) / 2)
+    assert outcome.score_step == kept
+    assert outcome.score == pytest.approx(sum(scores[kept // 2 - 1]) / 2)
     assert_same(outcome.weights, seen[kept])
 
 

@@ -50,7 +50,7 @@ def renames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def test_the_best_is_on_disk_before_a_checkpoint_speaks_of_it(tmp_path: Path, renames: list[str]) -> None:
     trainer = scored(Scripted(), SETTINGS, folder=tmp_path / "whole")
     expected = trainer.fit()
-    assert (expected.best_score, expected.best_step) == (2.0, 4)
+    assert (expected.score, expected.score_step) == (2.0, 4)
     best, second, fourth = "best.safetensors", "step-00000002.safetensors", "step-00000004.safetensors"
     assert renames == [best, second, best, second, fourth, best, fourth]
     for place in range(1, 8):
@@ -64,7 +64,7 @@ def test_the_best_is_on_disk_before_a_checkpoint_speaks_of_it(tmp_path: Path, re
         if spoken_of is not None:
             assert load_checkpoint(folder / "checkpoints" / best).state["step"] >= spoken_of
         resumed = scored(Scripted(), SETTINGS, folder=folder).fit(resume=True)
-        assert (resumed.best_score, resumed.best_step, resumed.steps) == (2.0, 4, 4)
+        assert (resumed.score, resumed.score_step, resumed.steps) == (2.0, 4, 4)
         assert_same(resumed.weights, expected.weights)
         assert_same(load_checkpoint(folder / "checkpoints" / best).tensors, expected.weights)
 

@@ -52,8 +52,8 @@ def test_the_best_weights_go_back_too(tmp_path: Path) -> None:
     trainer = diverging_trainer(at_first(s2=1.0, s3=1.0), settings, folder=tmp_path, validate=scores)
     scores.trainer = trainer
     outcome = trainer.fit()
-    assert (outcome.best_score, outcome.best_step, outcome.rollbacks) == (4, 2, 1)
-    assert_same(outcome.weights, load_checkpoint(trainer.store.best).tensors)
+    assert (outcome.score, outcome.score_step, outcome.rollbacks) == (4, 2, 1)
+    assert_same(outcome.weights, load_checkpoint(trainer.store.best_path).tensors)
 
 
 def test_it_stops_with_advice(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_the_newest_checkpoint_is_the_last_good_one(tmp_path: Path) -> None:
     trainer = diverging_trainer(at_first(s4=0.6, s5=0.6), SHORT, folder=tmp_path)
     with pytest.raises(TrainingError, match=r"The last good checkpoint is .*step-00000004\.safetensors\."):
         trainer.fit()
-    assert len(trainer.store.steps()) == 2
+    assert len(trainer.store.paths()) == 2

@@ -82,7 +82,7 @@ def test_training_lowers_the_held_out_risk(kind: Kind, seed: int) -> None:
 def test_what_a_run_tells(kind: Kind) -> None:
     callback = Recorder()
     outcome = make_trainer(make_predictor(kind), replace(SHORT, steps=15), callback=callback).fit()
-    assert (outcome.steps, outcome.best_score, outcome.best_step) == (15, None, None)
+    assert (outcome.steps, outcome.score, outcome.score_step) == (15, None, None)
     assert (outcome.engine, outcome.stopped_early) == ("eager", False)
     assert (callback.starts, callback.ends, list(callback.numbers)) == ([(0, 15)], 1, list(range(1, 16)))
     assert callback.steps == list(range(1, 16))
@@ -217,10 +217,10 @@ def test_early_stopping_keeps_the_best_weights(
     trainer = scored(scores, settings, folder=tmp_path, callback=callback)
     outcome = trainer.fit()
     assert outcome.stopped_early
-    assert (outcome.steps, outcome.best_step, outcome.best_score) == (4, 2, sign * 1.0)
+    assert (outcome.steps, outcome.score_step, outcome.score) == (4, 2, sign * 1.0)
     assert [best for _, _, best in callback.scores] == [True, True, False, False]
     assert_same(outcome.weights, scores.seen[1])
-    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
+    assert_same(load_checkpoint(trainer.store.best_path).tensors, scores.seen[1])
     assert not all(torch.equal(scores.seen[1][name], value) for name, value in weights_of(trainer).items())
 
 
@@ -234,7 +234,7 @@ def test_averaged_weights_are_what_is_validated() -> None:
 def test_improvement_renews_patience() -> None:
     scores = Scores(5, 6, 4, 5, 3, 9)
     outcome = scored(scores, replace(EVERY_STEP, patience=2)).fit()
-    assert (outcome.stopped_early, outcome.steps, outcome.best_step) == (False, 6, 5)
+    assert (outcome.stopped_early, outcome.steps, outcome.score_step) == (False, 6, 5)
     assert_same(outcome.weights, scores.seen[4])
 
 
@@ -248,17 +248,17 @@ def test_validation_happens_every_so_often_and_at_the_end() -> None:
 def test_nan_is_never_the_best_score(validation_mode: str) -> None:
     scores = Scores(NAN, 5.0, NAN, NAN, NAN, NAN)
     outcome = scored(scores, replace(EVERY_STEP, validation_mode=validation_mode)).fit()
-    assert (outcome.best_score, outcome.best_step) == (5.0, 2)
+    assert (outcome.score, outcome.score_step) == (5.0, 2)
     assert_same(outcome.weights, scores.seen[1])
 
 
 def test_nothing_but_nan_keeps_the_last_weights_and_costs_patience(tmp_path: Path) -> None:
     trainer = scored(Scores(NAN, NAN), replace(EVERY_STEP, patience=2), folder=tmp_path)
     outcome = trainer.fit()
-    assert (outcome.stopped_early, outcome.steps, outcome.best_score) == (True, 2, None)
+    assert (outcome.stopped_early, outcome.steps, outcome.score) == (True, 2, None)
     assert_same(outcome.weights, weights_of(trainer))
     assert '"validation_score": null' in (tmp_path / "log.jsonl").read_text()
-    assert not trainer.store.best.exists()
+    assert not trainer.store.best_path.exists()
 
 
 # -- run folders ---------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_resuming_a_finished_run_gives_its_outcome(tmp_path: Path) -> None:
     first = scored(Scores(3, 1, 2, 2, 2, 2), EVERY_STEP, folder=tmp_path).fit()
     again = scored(Scores(), EVERY_STEP, folder=tmp_path).fit(resume=True)
     assert_same(again.weights, first.weights)
-    assert (again.best_score, again.best_step, again.steps) == (1, 2, 6)
+    assert (again.score, again.score_step, again.steps) == (1, 2, 6)
 
 
 def test_resuming_a_run_that_stopped_early_does_not_train_on(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_resuming_a_run_that_stopped_early_does_not_train_on(tmp_path: Path) -> 
 def test_resuming_without_the_best_checkpoint_is_refused(tmp_path: Path) -> None:
     trainer = scored(Scores(3, 1, 2, 2, 2, 2), EVERY_STEP, folder=tmp_path)
     trainer.fit()
-    trainer.store.best.unlink()
+    trainer.store.best_path.unlink()
     with pytest.raises(CheckpointError, match=r"no checkpoint at .*best\.safetensors"):
         scored(Scores(), EVERY_STEP, folder=tmp_path).fit(resume=True)
 

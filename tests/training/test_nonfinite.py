@@ -104,9 +104,9 @@ def test_rollback_takes_the_best_weights_back_too(tmp_path: Path) -> None:
     scores = Scores(5, 4, 1, 9, 9, 9, 9)  # step 3 scores 1 and is lost
     trainer = scored(scores, settings, source=Poisoned((0, 3)), folder=tmp_path)
     outcome = trainer.fit()
-    assert (outcome.best_score, outcome.best_step) == (4, 2)
+    assert (outcome.score, outcome.score_step) == (4, 2)
     assert_same(outcome.weights, scores.seen[1])
-    assert_same(load_checkpoint(trainer.store.best).tensors, scores.seen[1])
+    assert_same(load_checkpoint(trainer.store.best_path).tensors, scores.seen[1])
 
 
 def test_weights_that_are_not_finite_are_not_validated() -> None:
@@ -147,9 +147,9 @@ def test_an_interrupted_validation_is_made_up_for(tmp_path: Path) -> None:
         scored(Interrupted(5, 4), settings, folder=tmp_path).fit()
     assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-00000003.safetensors"]
     outcome = scored(Scores(1), settings, folder=tmp_path).fit(resume=True)
-    assert (outcome.steps, outcome.best_score, outcome.best_step) == (3, 1, 3)
+    assert (outcome.steps, outcome.score, outcome.score_step) == (3, 1, 3)
     again = scored(Scores(), settings, folder=tmp_path).fit(resume=True)  # and not a second time
-    assert again.best_step == 3
+    assert again.score_step == 3
 
 
 def test_a_failure_names_the_step_that_was_bad_and_not_the_one_where_it_was_seen() -> None:

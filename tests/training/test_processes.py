@@ -172,6 +172,6 @@ def test_scores_are_passed_on_as_they_are() -> None:
     scores = Scores(0.3, 0.1, 0.2)
     scores.trainer = trainer_of(OneOfTwo(1), replace(SHORT, steps=3, validate_every=1), validate=scores)
     outcome = scores.trainer.fit()
-    assert (outcome.best_score, outcome.best_step) == (0.1, 2)
+    assert (outcome.score, outcome.score_step) == (0.1, 2)
     assert_same(outcome.weights, scores.seen[1])
     assert not all(torch.equal(outcome.weights[name], value) for name, value in weights_of(scores.trainer).items())

@@ -68,7 +68,7 @@ def test_signals_save_and_resume_is_exact(tmp_path: Path, kind: Kind, number: si
     resumed = trainer.fit(resume=True)
     assert_same(weights_of(trainer), last)
     assert_same(resumed.weights, outcome.weights)
-    assert (resumed.best_score, resumed.best_step) == (outcome.best_score, outcome.best_step)
+    assert (resumed.score, resumed.score_step) == (outcome.score, outcome.score_step)
     assert log_of(folder) == log_of(tmp_path / "whole")
 
 
@@ -108,7 +108,7 @@ def test_patience_is_counted_across_an_interruption(tmp_path: Path) -> None:
     trainer = rich_trainer("contrastive", tmp_path, settings=settings)
     trainer.validate = lambda: next(scores)
     outcome = trainer.fit(resume=True)
-    assert (outcome.stopped_early, outcome.steps, outcome.best_step) == (True, 8, 2)
+    assert (outcome.stopped_early, outcome.steps, outcome.score_step) == (True, 8, 2)
 
 
 # -- processes that are killed -------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_callbacks_are_told_before_and_after_a_validation() -> None:
 def test_the_best_checkpoint_says_which_step_it_is_and_how_good(tmp_path: Path) -> None:
     trainer = scored(Scores(3, 1, 2, 2, 2, 2), EVERY_STEP, folder=tmp_path)
     trainer.fit()
-    assert load_checkpoint(trainer.store.best).state == {"step": 2, "score": 1}
+    assert load_checkpoint(trainer.store.best_path).state == {"step": 2, "score": 1}
 
 
 def test_a_resumed_run_that_goes_back_at_once_has_the_best_weights_it_began_with(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_a_resumed_run_that_goes_back_at_once_has_the_best_weights_it_began_with
     trainer = scored(Scores(1, 9, 9, 9), settings, folder=tmp_path, source=Poisoned((0, 4)), callback=callback)
     outcome = trainer.fit(resume=True)
     assert (callback.starts, callback.rollbacks) == ([(3, 6)], [(5, 3)])
-    assert (outcome.best_score, outcome.best_step, outcome.rollbacks) == (4, 2, 1)
+    assert (outcome.score, outcome.score_step, outcome.rollbacks) == (4, 2, 1)
     assert_same(outcome.weights, before.seen[1])
-    assert_same(load_checkpoint(trainer.store.best).tensors, before.seen[1])
+    assert_same(load_checkpoint(trainer.store.best_path).tensors, before.seen[1])
 
 
 def test_roll_backs_are_counted_across_an_interruption(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from desp.cli.common import parse
 from desp.errors import SettingsError
 from desp.paths import STDIN, STDOUT, descriptor_of
 from desp.runs.folder import RunFolder
-from desp.settings import samples_for
+from desp.settings import default_samples
 
 EXAMPLES = """  echo '{"input": 5}' > five.jsonl
   desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl
@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> None:
     told = sys.stderr if descriptor_of(output) == 1 else sys.stdout
     folder = RunFolder(options.run)
     method = folder.load_settings()[0].method
-    default = samples_for(best=options.best, deterministic=method.deterministic)
+    default = default_samples(best=options.best, deterministic=method.deterministic)
     samples = default if options.samples is None else options.samples
     if samples > 1 and method.deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)

@@ -236,23 +236,23 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
         )
     if outcome.verdict is not None:
         print(_verdict(outcome))
-    elif outcome.best_step is not None and outcome.best_step < outcome.steps:
+    elif outcome.score_step is not None and outcome.score_step < outcome.steps:
         print(
-            f"note: validation was best at step {outcome.best_step} of {outcome.steps}; those weights are kept. "
+            f"note: validation was best at step {outcome.score_step} of {outcome.steps}; those weights are kept. "
             "If it got worse after that, try a lower --training.learning-rate"
         )
 
 
 def _verdict(outcome: "TrainingOutcome") -> str:
     """Whether training converged, and what more time may give."""
-    error = "" if outcome.best_error is None else f" ± {outcome.best_error:.2g}"
-    score = "" if outcome.best_score is None else f": validation score {outcome.best_score:.4g}{error}"
+    error = "" if outcome.score_standard_error is None else f" ± {outcome.score_standard_error:.2g}"
+    score = "" if outcome.score is None else f": validation score {outcome.score:.4g}{error}"
     if outcome.verdict == "converged":
         return f"converged{score}; more time would hardly help, more examples may"
     if outcome.verdict == "overfitted":
         return (
-            f"overfitted after step {outcome.best_step}, whose weights are kept{score}; more examples would help, "
-            "or a narrower network"
+            f"overfitted after step {outcome.score_step}, whose weights are kept{score}; more examples would "
+            "help, or a narrower network"
         )
     return f"not converged when time was over{score}{_more_time(outcome.recent_gain)}"
 

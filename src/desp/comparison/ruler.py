@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.distances import chamfer, hungarian
-from desp.predictor.scoring import aligned_padded_distance, distances_among
+from desp.predictor.energy_score import aligned_padded_distance, distances_among
 from desp.sets import SetBatch
 from desp.settings import Columns, DataDescription
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.comparison.examples import Examples
 from desp.comparison.ruler import Ruler
 from desp.metrics.sizes import right_size
-from desp.predictor.scoring import energy_scores
+from desp.predictor.energy_score import energy_scores_from_distances
 from desp.sets import SetBatch
 from desp.tasks.calibration import calibration_scores
 
@@ -79,7 +79,7 @@ def score(
         numbers["rule_error"] = float(rule(inputs, answers.samples.packed()).median())
     numbers |= {"train_seconds": round(answers.train_seconds, 2), **(answers.facts or {})}
     apart = distances[:, 1:, 1:].clamp(min=0).sqrt().sum(dim=(1, 2)) / (predictions * max(1, predictions - 1))
-    return Scores(energy_scores(distances), nearest.clamp(min=0).sqrt(), numbers, apart)
+    return Scores(energy_scores_from_distances(distances), nearest.clamp(min=0).sqrt(), numbers, apart)
 
 
 def _means(energy: Tensor, best: Tensor) -> dict[str, float]:

@@ -34,10 +34,10 @@ class SetField(nn.Module, ABC):
         Args:
             y: padded sets.
             prepared: from `prepare`.
-            fused: where matrix products round their factors (to bfloat16 anywhere, to tf32 on GPUs), compute those
-                with an element's few features as float32 sums: rounding would cost more there than it saves. It
-                also allows kernels for several layers at once. Elsewhere it stays off: sums in another order give
-                FSPool other ranks where values are nearly equal.
+            fused: true where matrix products round their factors (to bfloat16 anywhere, to tf32 on GPUs). Products
+                with an element's few features are then float32 sums, as rounding would cost more there than it
+                saves, and kernels for several layers at once may be used. Elsewhere it stays off: sums in another
+                order give FSPool other ranks where values are nearly equal.
         """
 
 

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from desp.energies.base import Prepared, SetEnergy
-from desp.nn import MLP, Pullback, make_pool, narrow_linear, narrow_linear_vjp
+from desp.nn import MLP, Pullback, make_pool, narrow_linear, narrow_linear_pullback
 from desp.settings import DeepSetsSettings
 
 
@@ -64,7 +64,7 @@ class DeepSetsEnergy(SetEnergy):
         gradient = hidden @ quadratic + linear
         energies = (hidden * (gradient + linear)).sum(dim=-1) / 2 + constant
         pulled = pull_values(pull_pooled(pull_hidden(gradient) / divisor))
-        return energies, narrow_linear_vjp(pulled, to_first, fused=fused)
+        return energies, narrow_linear_pullback(pulled, to_first, fused=fused)
 
     def _offset(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b n h"]:
         """The first layer's share of the code, the same for all elements (n = 1) or for each its own."""

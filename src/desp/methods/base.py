@@ -15,11 +15,11 @@ from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
 from desp.nn import InputScaling, SetScaling, check_channels_first
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import EnergySettings, Engine, MethodSettings, SamplerSettings, require_setting
 
-# The largest centre, width or height of boxes (offset + span of their scaling) that counts as normalised: boxes
-# may reach beyond the image, and for a constant feature it is the value plus 1/2; pixels are far above.
+# The largest offset + span of the scaling of boxes (centre, width, height) that counts as normalised: the largest
+# value (of a constant feature plus 1/2), with scaling standard mean + 2 sd. Pixels are far above.
 LARGEST_NORMALISED = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
@@ -46,20 +46,20 @@ class MethodParts:
         encoder: h(x).
         code_shape: of what the encoder gives for one input.
         shape: of the data.
-        padding: how absence is written in a padded set.
+        representation: how sets are written as tensors.
         engine: how chains run.
     """
 
     encoder: nn.Module
     code_shape: tuple[int, ...]
     shape: DataShape
-    padding: Padding
+    representation: SetRepresentation
     engine: Engine = "auto"
 
     @property
     def set_shape(self) -> tuple[int, int]:
         """(N, C) of a padded set."""
-        return self.shape.max_size, self.padding.channels(self.shape.features)
+        return self.shape.max_size, self.representation.channels(self.shape.features)
 
 
 class Method(nn.Module, ABC):
@@ -77,14 +77,14 @@ class Method(nn.Module, ABC):
     def __init__(self, parts: MethodParts) -> None:
         super().__init__()
         self.encoder, self.shape, self.engine = parts.encoder, parts.shape, parts.engine
-        self.padding, self.set_shape = parts.padding, parts.set_shape
+        self.representation, self.set_shape = parts.representation, parts.set_shape
         self.energy: SetEnergy | None = None
         """What scores a set, where the method trains one."""
         self.training_engine: ChainEngine | None = None
         """What runs the chains of training steps, where there are any."""
         self.engine_used = "eager"
-        """How the last sets were sampled: ``eager`` (not compiled, also where few chains are a CUDA graph),
-        ``compiled`` or ``graph``."""
+        """How the last sets were sampled: ``eager`` (not compiled; few chains on CUDA are a graph even so, from
+        the second call of a shape on), ``compiled`` or ``graph``."""
 
     # -- training --------------------------------------------------------------------------------------
 
@@ -131,8 +131,8 @@ class Method(nn.Module, ABC):
         del code, sizes
         return None
 
-    def likely_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
-        """The most probable cardinality for each input; None: there is no p(n | x)."""
+    def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
+        """The mode of p(n | x) for each input; None: there is no p(n | x)."""
         del code
         return None
 
@@ -240,7 +240,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def build_method(
     settings: MethodSettings,
     shape: DataShape,
-    padding: Padding,
+    representation: SetRepresentation,
     encoder: nn.Module | None = None,
     engine: Engine = "auto",
     input_statistics: Tensor | None = None,
@@ -250,7 +250,7 @@ def build_method(
     Args:
         settings: all parts.
         shape: of the data.
-        padding: how absence is written in a padded set.
+        representation: how sets are written as tensors.
         encoder: the user's own h(x), in place of the settings'.
         engine: how chains run.
         input_statistics: (2, ...), mean and standard deviation of inputs, by which the settings' encoder scales.
@@ -261,7 +261,7 @@ def build_method(
     if shape.aligned:
         require_setting(settings.can_align, "method", ALIGNING_METHODS, settings.kind)
         wanted = "presence where outputs are aligned with inputs"
-        require_setting(padding.with_presence, "representation.padding", wanted, "zero")
+        require_setting(representation.has_presence, "representation.padding", wanted, "zero")
     used = build_encoder(settings, shape) if encoder is None else encoder
     code = code_shape(used, shape.input_shape)
     if shape.aligned and (len(code) != 2 or code[0] != shape.max_size):
@@ -269,7 +269,7 @@ def build_method(
             "Outputs that are aligned with inputs need an encoder that gives a code for each element, "
             f"({shape.max_size}, H); this one gives shape {code} for one input. Use the encoder 'mlp'."
         )
-    module: Method = settings.load()(settings, MethodParts(used, code, shape, padding, engine))
+    module: Method = settings.load()(settings, MethodParts(used, code, shape, representation, engine))
     if encoder is None:
         _set_scales(used, shape, input_statistics)
     return module
@@ -287,7 +287,7 @@ def require_boxes(shape: DataShape) -> None:
     if scaling.boxes:  # else nothing is known of their range
         largest = max(offset + span for offset, span in zip(scaling.offset[:4], scaling.span[:4], strict=True))
         wanted = "normalised by the image's width and height, 0 to 1: divide pixels by them"
-        require_setting(largest <= LARGEST_NORMALISED, "boxes", wanted, f"values up to {largest:g}")
+        require_setting(largest <= LARGEST_NORMALISED, "boxes", wanted, f"values of about {largest:g} and more")
 
 
 def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:

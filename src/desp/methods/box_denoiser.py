@@ -17,7 +17,7 @@ from desp.samplers.diffusion import to_symmetric
 from desp.sets import presence_mask
 from desp.settings import BoxDenoiserSettings
 
-# Noise levels of the energy, from the last pixel to half of a typical box; each twice the one before.
+# Noise levels of the energy, from about one pixel to half of a typical box; each twice the one before.
 ENERGY_SIGMAS = (0.03, 0.06, 0.12, 0.24)
 DENOISED_AT_ONCE = 512
 

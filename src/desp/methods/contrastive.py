@@ -138,7 +138,7 @@ class Contrastive(Method):
             lambda sets: self.energy(code, sets),
             restarts,
             settings.aggregate,
-            self.padding,
+            self.representation,
             aligned=self.shape.aligned,
         )
         self.engine_used = self.prediction_engine.used or "eager"

@@ -36,8 +36,8 @@ from desp.settings.base import require_variant
 
 # Sets whose densities are followed at once, as second derivatives keep the autograd graph.
 DENSITIES_AT_ONCE = 200
-# Of the sets of a batch; if they are smaller than `training_rows`, steps look at all rows.
-SMALL_SETS = 0.1
+# If more of the first batch's sets than this have fewer than `training_rows` elements, all rows are used.
+MAX_SMALL_SET_FRACTION = 0.1
 
 
 class Diffusion(Method):
@@ -103,8 +103,10 @@ class Diffusion(Method):
 
     def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
         """That of sets with the presence of `y`."""
-        of_code = partial(value_and_grad_of, self.field, size=y.shape[1])
-        return ProbabilityFlow(of_code, code, noise_mask(y, self.known_presence), self.settings.sigma_data)
+        value_and_grad_for = partial(value_and_grad_of, self.field, size=y.shape[1])
+        return ProbabilityFlow(
+            value_and_grad_for, code, noise_mask(y, self.known_presence), self.settings.sigma_data
+        )
 
     def _sigmas(self, y: Tensor, generator: torch.Generator) -> Tensor:
         """One log-normal sigma for each set, stratified over the batch.
@@ -121,7 +123,7 @@ class Diffusion(Method):
         """By `CardinalityHead.calibrate`, where the cardinality is predicted."""
         return None if self.cardinality is None else self.cardinality.calibrate(code, sizes)
 
-    def likely_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
+    def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
         """The mode of p(n | x), where the cardinality is predicted."""
         return None if self.cardinality is None else self.cardinality.mode(code)
 
@@ -164,14 +166,14 @@ class EnergyDenoising(Diffusion):
     settings: EnergyDenoisingSettings
     energy: SetEnergy
     sets_are_large: bool = True
-    """Whether nearly all sets have as many elements as `training_rows`; checked when training begins."""
+    """Whether nearly all sets of the first batch have at least `training_rows` elements; see `inspect_sets`."""
 
     def inspect_sets(self, y: Float[Tensor, "b n c"]) -> None:
-        """Decide whether steps look at some rows only: small sets among large ones would lose their elements."""
+        """Decide whether the loss may be taken on some rows: small sets would lose most of their elements."""
         most = self.settings.training_rows
-        if most is not None and self.padding.with_presence:
+        if most is not None and self.representation.has_presence:
             sizes = presence_mask(y).sum(dim=1).float()
-            self.sets_are_large = bool(sizes.quantile(SMALL_SETS) >= most)
+            self.sets_are_large = bool(sizes.quantile(MAX_SMALL_SET_FRACTION) >= most)
 
     def _make_field(self, parts: MethodParts) -> None:
         settings = self.settings.energy
@@ -179,9 +181,10 @@ class EnergyDenoising(Diffusion):
         self.energy = build_energy(settings, parts, **options)
 
     def _denoising_loss(self, code: Tensor, y: Tensor, generator: torch.Generator) -> Float[Tensor, ""]:
-        """Of at most `training_rows` rows of padded sets, the same of all, where nearly all sets are larger."""
+        """The loss on `training_rows` random rows, the same rows for every set of the batch, if nearly all sets
+        have that many elements; else on all rows."""
         rows, most = y.shape[1], self.settings.training_rows
-        if most is not None and rows > most and self.sets_are_large and self.settings.energy.pools_means:
+        if most is not None and rows > most and self.sets_are_large and self.settings.energy.supports_row_subsets:
             places = torch.rand(rows, generator=generator, device=y.device).argsort()[:most]
             code, y = (code[:, places] if code.dim() == 3 else code), y[:, places]
         return super()._denoising_loss(code, y, generator)

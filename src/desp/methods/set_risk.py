@@ -1,7 +1,7 @@
 """Direct risk minimisation: what the paper compares with, DSPN and C-DSPN among it."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.distances import SET_DISTANCES, aligned_distance, chamfer_of_equal_sizes
@@ -78,6 +78,10 @@ class SetRisk(Method):
             return aligned_distance(elements, true, mask)
         return chamfer_of_equal_sizes(elements, true, mask, presence)
 
+    def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
+        """The mode of p(n | x), which all predictions have, where the cardinality is predicted."""
+        return None if self.cardinality is None else self.cardinality.mode(code)
+
     def sample_batch(
         self,
         code: Tensor,
@@ -89,7 +93,6 @@ class SetRisk(Method):
         """Descend from the learned start, with as many elements as are most probable."""
         del generator
         settings = require_variant(sampler or self.settings.prediction_sampler, DescentSettings, "sampler")
-        mask = presence
-        if self.cardinality is not None:
-            mask = prefix_mask(self.cardinality.mode(code), self.shape.max_size)
+        sizes = self.modal_cardinality(code)
+        mask = presence if sizes is None else prefix_mask(sizes, self.shape.max_size)
         return self.descent(self.energy, code, settings, record, mask)

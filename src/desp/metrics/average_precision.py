@@ -2,7 +2,8 @@
 
 All detections of all images are put in one order by confidence. From the first on, each looks at the best truth of
 its image, and at no other: it is a true positive if that is good enough and no detection before it has matched
-it. What is summed is precision over recall, interpolated at every point (Pascal VOC 2010 and later).
+it. AP is the area under the precision-recall curve, with precision interpolated at every point (Pascal VOC 2010
+and later).
 """
 
 import math

@@ -23,7 +23,12 @@ EACH_FDE = Metric("fde_of_each", 1.0, "lower", "displacement error at the last f
 ENERGY_SCORE = Metric(
     "energy_score", 1.0, "lower", "distance of predictions to the truth less half that between predictions, m"
 )
-COLLISIONS = Metric("collisions", 0.01, "lower", f"people who come within {COLLISION} m of another one")
+COLLISIONS = Metric(
+    "collisions",
+    0.01,
+    "lower",
+    f"fraction of people who come within {COLLISION} m of another one, mean of predictions",
+)
 PATH_METRICS = (JOINT_ADE, JOINT_FDE, ENERGY_SCORE, ADE, FDE, EACH_ADE, EACH_FDE, COLLISIONS)
 
 WINDOWS_AT_ONCE = 16
@@ -55,7 +60,7 @@ def _scores_of_windows(
     return {
         "joint_ade": ade.amin(dim=1),
         "joint_fde": fde.amin(dim=1),
-        "energy_score": energy_score(predicted, truth, mask),
+        "energy_score": path_energy_scores(predicted, truth, mask),
         "ade": ade.mean(dim=1),
         "fde": fde.mean(dim=1),
         "ade_of_each": mean_over_people(of_people.amin(dim=1, keepdim=True), mask).squeeze(1),
@@ -70,7 +75,7 @@ def mean_over_people(values: Float[Tensor, "b k n"], mask: Bool[Tensor, "b n"]) 
     return torch.where(there, values, 0.0).sum(dim=2) / there.sum(dim=2)
 
 
-def energy_score(
+def path_energy_scores(
     predicted: Float[Tensor, "b k n t 2"], truth: Float[Tensor, "b n t 2"], mask: Bool[Tensor, "b n"]
 ) -> Float[Tensor, " b"]:
     """E d(prediction, truth) - E d(prediction, other prediction) / 2 of each window (Gneiting and Raftery 2007).

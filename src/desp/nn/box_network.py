@@ -27,7 +27,7 @@ def read_boxes(
     """A grid of points x points features inside each box, interpolated bilinearly.
 
     The points of a box lie on rows and columns, so that their weights are products of a row's and a column's: two
-    matrix products, whose gradients are added up in one order and exist twice, unlike those of `grid_sample`.
+    matrix products, whose backward pass is deterministic and can itself be differentiated, unlike `grid_sample`'s.
 
     Args:
         level: features at the places of a grid over the image.
@@ -130,6 +130,7 @@ class _BoxLayer(nn.Module):
         self.heads = heads
         self.queries, self.keys_values = nn.Linear(hidden, hidden), nn.Linear(hidden, 2 * hidden)
         self.from_heads = nn.Linear(hidden, hidden)
+        # The feed-forward layer.
         self.step_in, self.step_out = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
         self.modulation = nn.Linear(hidden, 6 * hidden)
         nn.init.zeros_(self.modulation.weight)
@@ -146,8 +147,8 @@ class _BoxLayer(nn.Module):
         scales = self.modulation(F.silu(condition)).chunk(6, dim=-1)
         values = values + self.attention(torch.addcmul(scales[1], self.norms[0](values), 1 + scales[0]), mask)
         values = values + self._read(torch.addcmul(scales[3], self.norms[1](values), 1 + scales[2]), image)
-        step = torch.addcmul(scales[5], self.norms[2](values), 1 + scales[4])
-        return values + self.step_out(F.silu(self.step_in(step)))
+        ffn_input = torch.addcmul(scales[5], self.norms[2](values), 1 + scales[4])
+        return values + self.step_out(F.silu(self.step_in(ffn_input)))
 
     def _read(self, values: Tensor, image: Tensor) -> Tensor:
         queries = self.queries(values).unflatten(-1, (self.heads, -1)).transpose(1, 2)

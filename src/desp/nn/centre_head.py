@@ -46,10 +46,10 @@ class CentreHead(nn.Module):
         """
         heat, geometry = self._maps(code)
         cells = boxes * self._grid_size(boxes)
-        nearness = torch.where(mask.unsqueeze(-1), self._nearness(cells), 0.0)
-        near = nearness.amax(dim=1)
-        focal = focal_loss(heat, (near == 1).to(near.dtype), near) / mask.sum().clamp(min=1)
-        return focal, BOX_WEIGHT * self._box_error(geometry, cells, nearness)
+        gaussians = torch.where(mask.unsqueeze(-1), self._gaussians(cells), 0.0)
+        target = gaussians.amax(dim=1)
+        focal = focal_loss(heat, (target == 1).to(target.dtype), target) / mask.sum().clamp(min=1)
+        return focal, BOX_WEIGHT * self._box_error(geometry, cells, gaussians)
 
     def peaks(
         self, code: Float[Tensor, "b locations c"], count: int
@@ -87,27 +87,28 @@ class CentreHead(nn.Module):
         columns = self.shapes[0][1]
         return torch.stack([locations % columns, locations // columns], dim=-1)
 
-    def _nearness(self, cells: Float[Tensor, "b n 4"]) -> Float[Tensor, "b n locations"]:
-        """How near each location is to the location of each centre, from 0 to 1."""
+    def _gaussians(self, cells: Float[Tensor, "b n 4"]) -> Float[Tensor, "b n locations"]:
+        """A Gaussian around the location of each centre, 1 there: the target heat map of each box."""
         rows, columns = self.shapes[0]
         grid = self._column_row(torch.arange(rows * columns, device=cells.device))
-        width = (cells[..., 2:] * PEAK_SIGMA_FRACTION).clamp(min=MIN_SIGMA_CELLS).unsqueeze(2)
+        sigma = (cells[..., 2:] * PEAK_SIGMA_FRACTION).clamp(min=MIN_SIGMA_CELLS).unsqueeze(2)
         centres = self._column_row(self._locations(cells)).unsqueeze(2)
-        return (((grid - centres) / width).square().sum(dim=-1) / -2).exp()
+        return (((grid - centres) / sigma).square().sum(dim=-1) / -2).exp()
 
     def _box_error(
         self,
         geometry: Float[Tensor, "b locations 4"],
         cells: Float[Tensor, "b n 4"],
-        nearness: Float[Tensor, "b n locations"],
+        gaussians: Float[Tensor, "b n locations"],
     ) -> Float[Tensor, ""]:
         """The error of boxes at the locations around their centres, but where another box is nearer.
 
         A peak that is one location off finds the same box then, and nine locations learn from each. Errors of
-        centres are relative to half the size of their box, and those of sizes of their logarithm: both cost IoU.
+        centres are relative to half the size of their box, and those of sizes of their logarithm: both
+        reduce the IoU about equally.
         """
         locations = self._around(cells)  # (B, N, 9)
-        own, nearest = nearness.gather(2, locations), nearness.amax(dim=1).gather(1, locations.flatten(1))
+        own, nearest = gaussians.gather(2, locations), gaussians.amax(dim=1).gather(1, locations.flatten(1))
         counts = (own > 0) & (own >= nearest.view_as(own))
         found = geometry.gather(1, locations.flatten(1).unsqueeze(-1).expand(-1, -1, 4)).view(*locations.shape, 4)
         target = cells.unsqueeze(2)
@@ -128,12 +129,14 @@ class CentreHead(nn.Module):
 
 
 def focal_loss(
-    logits: Float[Tensor, "b locations"], centre: Float[Tensor, "b locations"], near: Float[Tensor, "b locations"]
+    logits: Float[Tensor, "b locations"],
+    centre: Float[Tensor, "b locations"],
+    target: Float[Tensor, "b locations"],
 ) -> Float[Tensor, ""]:
-    """The sum over locations; those near a centre count less as background."""
+    """The sum over locations; the higher the target heat map, the less a location counts as background."""
     probability = logits.sigmoid()
     found = centre * (1 - probability) ** FOCAL_ALPHA * F.logsigmoid(logits)
-    background = (1 - centre) * (1 - near) ** FOCAL_BETA * probability**FOCAL_ALPHA * F.logsigmoid(-logits)
+    background = (1 - centre) * (1 - target) ** FOCAL_BETA * probability**FOCAL_ALPHA * F.logsigmoid(-logits)
     return -(found + background).sum()
 
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, narrow_linear, narrow_linear_vjp
+from desp.nn.mlp import FEW, MLP, NEGATIVE_SLOPE, Pullback, narrow_linear, narrow_linear_pullback
 from desp.nn.ranks import KERNELS
 
 # A block of activations lies on the chip together with the weights it is multiplied with.
@@ -43,7 +43,7 @@ def element_layers(
     first = mlp.linears[0]
     hidden = narrow_linear(elements, first.weight) + first.bias if fused else first(elements)
     values, pull = mlp.after_first(hidden)
-    return values, lambda gradient: narrow_linear_vjp(pull(gradient), first.weight, fused=fused)
+    return values, lambda gradient: narrow_linear_pullback(pull(gradient), first.weight, fused=fused)
 
 
 def _suits_kernels(mlp: MLP, rows: int) -> bool:

@@ -168,10 +168,10 @@ class InputScaling(nn.Module):
     def far(self, x: Float[Tensor, "b *shape"]) -> Bool[Tensor, "b *shape"]:
         """Which numbers of inputs lie more than `FAR_STANDARD_DEVIATIONS` from the mean of the training inputs.
 
-        The 1 of a column that is 0 or 1 is not far, however seldom it was.
+        Columns of 0 and 1, known by their variance p (1 - p), have no far values, however rare the 1 was.
         """
-        seldom = torch.isclose(self.deviation.square(), self.mean * (1 - self.mean), rtol=0.01, atol=0.0)
-        expected = seldom & ((x == 0) | (x == 1))
+        binary = torch.isclose(self.deviation.square(), self.mean * (1 - self.mean), rtol=0.01, atol=0.0)
+        expected = binary & ((x == 0) | (x == 1))
         return ((x - self.mean).abs() > FAR_STANDARD_DEVIATIONS * self.deviation) & ~expected
 
 
@@ -338,8 +338,10 @@ def build_fspool_set(settings: FSPoolSetEncoderSettings, input_shape: tuple[int,
 def _finished(
     settings: LayeredEncoderSettings | ResNet34EncoderSettings, *parts: nn.Module, of_elements: bool = False
 ) -> nn.Module:
-    """The parts one after the other, initial weights drawn and codes standardised as settings say; of elements, if
-    the encoder gives a code for each."""
+    """The parts in sequence, initialised, followed by standardisation of codes where settings ask for it.
+
+    With `of_elements` the encoder gives a code for each element, so padding is left out of the statistics.
+    """
     for part in parts:
         initialise(part, settings.initialisation)
     if settings.standardise_codes:

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-FREQUENCIES = (1, 2, 4)
-SIGMA_FEATURES = 1 + 2 * len(FREQUENCIES)
+SIGMA_FREQUENCIES = (1, 2, 4)
+SIGMA_FEATURES = 1 + 2 * len(SIGMA_FREQUENCIES)
 
 
 def with_fourier_features(values: Float[Tensor, "*batch c"], count: int) -> Float[Tensor, "*batch f"]:
@@ -35,7 +35,7 @@ def with_sigma(code: Float[Tensor, "b *code"], sigma: Float[Tensor, " b"]) -> Fl
     That is the logarithm of sigma, scaled to about [-2, 1] for .001 to 50, and a few Fourier features of it.
     """
     place = sigma.log() / 4
-    waves = [wave(math.pi / 2 * each * place) for each in FREQUENCIES for wave in (torch.sin, torch.cos)]
+    waves = [wave(math.pi / 2 * each * place) for each in SIGMA_FREQUENCIES for wave in (torch.sin, torch.cos)]
     features = torch.stack([place, *waves], dim=-1)
     if code.dim() == 3:
         features = features.unsqueeze(1).expand(-1, code.shape[1], -1)

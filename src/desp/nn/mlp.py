@@ -103,7 +103,7 @@ def narrow_linear(values: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"
     return sum(parts[1:], parts[0])
 
 
-def narrow_linear_vjp(
+def narrow_linear_pullback(
     gradient: Float[Tensor, "*batch o"], weight: Float[Tensor, "o i"], *, fused: bool
 ) -> Float[Tensor, "*batch i"]:
     """The pullback of `narrow_linear`; as a matrix product unless `fused`."""

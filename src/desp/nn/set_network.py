@@ -18,13 +18,13 @@ LOG_CARDINALITY_SCALE = 4
 
 
 class ElementNetwork(nn.Module, ABC):
-    """From codes and padded sets to numbers for every element, which follow a permutation of the elements."""
+    """Permutation-equivariant: from codes and padded sets to an output for every element."""
 
     @abstractmethod
     def forward(
         self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"], cache: Cache = ()
     ) -> Float[Tensor, "b n o"]:
-        """The numbers; zero for elements that are masked."""
+        """The outputs; zero for elements that are masked."""
 
     def cache(self, size: int) -> Cache:
         """What follows from the weights alone, for sets of `size` rows; nothing, unless overridden."""
@@ -66,8 +66,7 @@ class SetNetwork(ElementNetwork):
         self.from_code = nn.Sequential(*from_code)
         self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
         self.layers = nn.ModuleList(_make_layer(settings) for _ in range(settings.layers))
-        # No offset at the end: of an energy only gradients are trained, and processes wait for those of every
-        # weight.
+        # No bias: a constant added to an energy has no gradient, and DDP waits for gradients of all parameters.
         self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs, bias=False))
 
     def forward(
@@ -155,6 +154,7 @@ class _AttentionLayer(nn.Module):
         self.from_code = nn.Linear(hidden, 4 * hidden)
         nn.init.zeros_(self.from_code.weight)
         nn.init.zeros_(self.from_code.bias)
+        # The feed-forward layer; `before_step` is its norm.
         self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
 
     def forward(
@@ -165,8 +165,8 @@ class _AttentionLayer(nn.Module):
         distances: Float[Tensor, "b n n"],
     ) -> Float[Tensor, "b n h"]:
         """The elements' new features; `condition` is the projected code, for all (m = 1) or for each its own."""
-        factor, offset, step_factor, step_offset = self.from_code(F.silu(condition)).chunk(4, dim=-1)
-        looking = torch.addcmul(offset, self.before_attention(values), 1 + factor)
-        values = values + self.attention(looking, mask, distances)
-        step = torch.addcmul(step_offset, self.before_step(values), 1 + step_factor)
-        return values + self.step_out(F.silu(self.step_in(step)))
+        scale, shift, ffn_scale, ffn_shift = self.from_code(F.silu(condition)).chunk(4, dim=-1)
+        attention_input = torch.addcmul(shift, self.before_attention(values), 1 + scale)
+        values = values + self.attention(attention_input, mask, distances)
+        ffn_input = torch.addcmul(ffn_shift, self.before_step(values), 1 + ffn_scale)
+        return values + self.step_out(F.silu(self.step_in(ffn_input)))

@@ -2,18 +2,21 @@
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from torch import Tensor, nn
 
-from desp.errors import CheckpointError, RunError, SettingsError
+from desp.data.base import as_input
+from desp.data.frames import has_names, read_named_inputs
+from desp.data.shape import DataShape
+from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.methods import Method
 from desp.nn import InputScaling, SetScaling
 from desp.nn.encoders import FAR_STANDARD_DEVIATIONS
-from desp.sets import presence_mask
+from desp.sets import SetBatch, presence_mask
 from desp.settings import (
     DataDescription,
     Device,
@@ -22,6 +25,7 @@ from desp.settings import (
     MethodSettings,
     RepresentationSettings,
     SamplerSettings,
+    Scaled,
     TrainingSettings,
     require_setting,
 )
@@ -53,6 +57,17 @@ def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
             "input_encoder must be a torch.nn.Module, so that its weights are trained and moved with the others, "
             f"got {type(input_encoder).__name__}.{_instance_of(input_encoder) or ' Write a function as a module.'}"
         )
+
+
+def check_scaled(scaled: bool | str) -> Scaled:
+    """`scaled`, checked to be no value of `RepresentationSettings.scaling`: its "none" is true as a text.
+
+    Raises:
+        SettingsError: it is another text than ``standard``.
+    """
+    if isinstance(scaled, bool) or scaled == "standard":
+        return cast(Scaled, scaled)
+    raise SettingsError(f"scaled must be True, False or 'standard', got {scaled!r}.")
 
 
 def check_execution_options(engine: Any, device: Any, matmul_precision: Any) -> None:
@@ -212,3 +227,73 @@ def warn_of_far_inputs(method: Method, x: Tensor, name_of: Callable[[int], str] 
             "Counted from 0" if name_of is str else "They are",
             named,
         )
+
+
+def check_input_sets(x: Tensor, aligned: bool, first: int = 0) -> None:
+    """Check that inputs (B, N, D + 1) are padded sets.
+
+    Raises:
+        DataError: presence is neither 0 nor 1; or padding is not last, where outputs are aligned with inputs.
+    """
+    presence = x[..., -1]
+    if len(wrong := ((presence != 0) & (presence != 1)).nonzero()):
+        row, element = wrong[0].tolist()
+        raise DataError(
+            f"Input {first + row}: the last feature of an input set is presence, 1 or 0, but that of element "
+            f"{element} is {float(presence[row, element]):g}. Add a column with 1 for elements and 0 for padding."
+        )
+    if aligned and len(gaps := (presence.diff(dim=1) > 0).any(dim=1).nonzero()):
+        raise DataError(
+            f"Input {first + int(gaps[0])}: an element follows padding. Where outputs are aligned with inputs, "
+            "padding is last."
+        )
+
+
+def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
+    """Inputs as a tensor (B, ...).
+
+    Raises:
+        DataError: they are not a batch of inputs of that shape.
+    """
+    x, wanted = read_named_inputs(x, shape) if has_names(x) else as_input(x), shape.input_shape
+    if wanted == (1,) and x.dim() == 1:  # numbers
+        return x.unsqueeze(1)
+    if x.dim() and tuple(x.shape[1:]) == wanted:
+        if shape.input_kind == "set":
+            check_input_sets(x, shape.aligned)
+        return x
+    raise DataError(
+        f"Expected a batch of inputs of shape (B, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}."
+        f"{_shape_hint(tuple(x.shape), shape)}"
+    )
+
+
+def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
+    """What to do about a shape that is not that of the training inputs."""
+    wanted = shape.input_shape
+    if got in (wanted, ()):
+        return " For one input, use predict_one."
+    if shape.input_kind == "set":
+        size = got[-2] if len(got) >= 2 else 0
+        larger = f" At most {wanted[0]} elements were seen in training." if size > wanted[0] else ""
+        return f" Input sets are padded with zeros, their last feature is presence, 1 or 0.{larger}"
+    if shape.input_kind == "image" and len(got) == 4 and got[1:] == (*wanted[1:], wanted[0]):
+        return " Channels come first: pass images.permute(0, 3, 1, 2)."
+    if len(wanted) == 1 and len(got) == 2:
+        return f" In training an input had {wanted[0]} numbers."
+    return ""
+
+
+def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
+    """As many sets as there are inputs, padded to the size that energies were trained with.
+
+    Raises:
+        DataError: more or fewer.
+    """
+    # A batch may be padded to another size, which energies would notice.
+    if not isinstance(sets, SetBatch | Iterable) or isinstance(sets, str | Mapping):
+        raise DataError(f"Expected a list of sets, one for each input, got {type(sets).__name__}.")
+    ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
+    if len(ragged) != inputs:
+        raise DataError(f"Expected one set for each of {inputs} inputs, got {len(ragged)} sets.")
+    return SetBatch.from_ragged(ragged, shape.max_size, shape.features)

@@ -20,8 +20,8 @@ from desp.errors import DataError
 from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
-from desp.predictor.scoring import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores_of, mean_energy_score
-from desp.predictor.shape import batch_of_inputs
+from desp.predictor.checks import batch_of_inputs
+from desp.predictor.energy_score import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores, mean_energy_score
 from desp.randomness import make_generator
 from desp.settings import DataDescription, MethodSettings, TrainingSettings
 from desp.settings.own_data import is_own_data_method, own_data_training
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VALIDATED_PART = 10
-"""One of so many examples is validated on, where there are no others for it."""
-VALIDATIONS = 10
-"""How often is validated where there are data for it and `validate_every` is 0."""
+HELD_OUT_DIVISOR = 10
+"""One in this many examples is held out for validation if no validation data are given."""
+DEFAULT_VALIDATIONS = 10
+"""Validations in a run whose `validate_every` is 0, if there is something to validate by."""
 
 
 def as_dataset(
@@ -77,14 +77,14 @@ def validation_batch(data: Any, shape: DataShape) -> Batch | None:
     return Batch(batch_of_inputs(batch.x, shape), batch.sets)
 
 
-def energy_validation(
+def energy_score_validation(
     examples: Batch | None, seed: int, training: TrainingSettings
 ) -> "Callable[[SetPredictor], float | Tensor] | None":
     """The energy score on examples, by which the best weights are kept: of each where training looks at the noise,
     else their mean; None without any."""
     if examples is None:
         return None
-    score = energy_scores_of if training.needs_score_per_example else mean_energy_score
+    score = energy_scores if training.needs_score_per_example else mean_energy_score
     return lambda predictor: score(predictor, examples, VALIDATION_SAMPLES, seed)
 
 
@@ -104,9 +104,9 @@ def hold_out(
     order = torch.randperm(total, generator=make_generator(seed, "held out")).tolist()
     inputs = (as_input(dataset[index][0]) for index in range(total))
     groups = group_by_input(inputs, shape.input_kind, ordered=shape.aligned)
-    if len(set(groups)) < max(FEW_INPUTS, total // VALIDATED_PART):  # labels, each of which must be trained on
+    if len(set(groups)) < max(FEW_INPUTS, total // HELD_OUT_DIVISOR):  # labels, each of which must be trained on
         groups = list(range(total))
-    count = min(total // VALIDATED_PART, VALIDATION_EXAMPLES)
+    count = min(total // HELD_OUT_DIVISOR, VALIDATION_EXAMPLES)
     held_out, rest = take_groups(order, groups, count, at_least_one=False)
     logger.info("holding out %d of %d examples for validation", len(held_out), total)
     indexed = cast("Dataset[Any]", dataset)
@@ -114,14 +114,16 @@ def hold_out(
 
 
 def training_for(
-    training: TrainingSettings | None, method: MethodSettings, *, validated: bool
+    training: TrainingSettings | None, method: MethodSettings, validation: object, validation_data: object
 ) -> TrainingSettings:
-    """The settings, or the default ones, with validations where there are data for them and none are asked for."""
+    """The settings, or the default ones; if `validate_every` is 0, with ten validations where `fit` was given
+    `validation` or `validation_data`. On data the energy score is used, of which lower is better."""
     training = training or default_training(method)
-    if not validated or training.validate_every:
+    if training.validate_every or (validation is None and validation_data is None):
         return training
     steps = training.steps or STEPS_WITHOUT_VALIDATION
-    return replace(training, validate_every=max(1, steps // VALIDATIONS), validation_mode="min")
+    mode = "min" if validation is None else training.validation_mode
+    return replace(training, validate_every=max(1, steps // DEFAULT_VALIDATIONS), validation_mode=mode)
 
 
 def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: Batch) -> TrainingOutcome:
@@ -143,8 +145,8 @@ def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str
     return {
         "examples": len(dataset) if hasattr(dataset, "__len__") else None,
         "steps": outcome.steps,
-        "validation_score": outcome.best_score,
-        "best_step": outcome.best_step,
+        "validation_score": outcome.score,
+        "best_step": outcome.score_step,
         "seed": seed,
     }
 
@@ -186,7 +188,7 @@ def fit_to_dataset(
     validation: "Callable[[SetPredictor], float | Tensor] | None",
 ) -> TrainingOutcome:
     """Fit a built predictor to a dataset, in a run folder if one is given; the arguments are those of
-    `SetPredictor.fit`, but for `held_out`: examples that the run folder keeps to score on."""
+    `SetPredictor.fit`, but for `held_out`: validation examples, which the run folder keeps to score on."""
     accelerator = make_accelerator(predictor.device_choice, training, folder)
     first = accelerator.is_main_process
     if folder is not None and first:
@@ -197,7 +199,7 @@ def fit_to_dataset(
         source,
         training,
         accelerator,
-        validation=validation,
+        validation=validation or energy_score_validation(held_out, seed, training),
         seed=seed,
         folder=folder,
         resume=resume,

@@ -31,7 +31,7 @@ class Prediction:
         span: scale of each feature; medoid distances divide by it. Empty: unscaled (boxes, as their scaling is of
             centre and size).
         aligned: whether element i of all sets belongs to element i of the input.
-        likely_cardinality: the mode of p(n | x), where the method predicts the cardinality; the medoid has it, if
+        modal_cardinality: the mode of p(n | x), where the method predicts the cardinality; the medoid has it, if
             one of the sets does.
     """
 
@@ -42,7 +42,7 @@ class Prediction:
     presence: Sequence[Tensor] = ()
     span: Sequence[float] = ()
     aligned: bool = False
-    likely_cardinality: int | None = None
+    modal_cardinality: int | None = None
 
     @property
     def medoid(self) -> Tensor:
@@ -61,7 +61,7 @@ class Prediction:
         return replace(self, sets=self.sets[own], energies=self.energies[own], presence=self.presence[own])
 
     def _medoid_place(self) -> int:
-        candidates = self._of_cardinality(self.likely_cardinality) or self._of_cardinality(self._usual())
+        candidates = self._of_cardinality(self.modal_cardinality) or self._of_cardinality(self._usual())
         sets = torch.stack([self.sets[index] for index in candidates])
         sets = sets / torch.tensor(self.span or [1.0], dtype=sets.dtype)
         totals = [float(self._distances(sets, own).clamp(min=0).sqrt().sum()) for own in sets]
@@ -111,7 +111,7 @@ def split_predictions(
     energies: Float[Tensor, "b k"],
     method: MethodSettings,
     shape: DataShape,
-    likely: Int[Tensor, " b"] | None = None,
+    modal_cardinality: Int[Tensor, " b"] | None = None,
 ) -> list[Prediction]:
     """The predictions of B inputs, from the K sets of the first input, those of the second, and so on.
 
@@ -121,14 +121,14 @@ def split_predictions(
         energies: of the sets.
         method: what predicted them.
         shape: of the data.
-        likely: the most probable cardinality for each input, where it is predicted.
+        modal_cardinality: the mode of p(n | x) for each input, where the method predicts the cardinality.
     """
     comparable, span = shape.aligned or not method.predicts_cardinality, _span(shape)
     ragged = sets.to_ragged()
     rows = [] if presence is None else [row[mask] for row, mask in zip(presence, sets.mask, strict=True)]
     samples = energies.shape[1]
     owns = [slice(first, first + samples) for first in range(0, len(ragged), samples)]
-    modes = [None] * len(owns) if likely is None else likely.tolist()
+    modes = [None] * len(owns) if modal_cardinality is None else modal_cardinality.tolist()
     return [
         Prediction(ragged[own], energy, comparable, method.has_energy, rows[own], span, shape.aligned, mode)
         for own, energy, mode in zip(owns, energies, modes, strict=True)

@@ -16,7 +16,9 @@ from desp.errors import RunError
 from desp.methods import Method, build_method
 from desp.methods.base import evaluating
 from desp.precision import matmul_precision
+from desp.predictor.box_fusion import best_prediction
 from desp.predictor.checks import (
+    batch_of_inputs,
     check_execution_options,
     check_fit,
     check_parts,
@@ -25,23 +27,21 @@ from desp.predictor.checks import (
     check_validation,
     warn_of_far_inputs,
 )
+from desp.predictor.dataset_summary import inspect_dataset
 from desp.predictor.fitting import (
     as_dataset,
-    energy_validation,
     fit_to_dataset,
     hold_out,
     training_for,
     validation_batch,
 )
 from desp.predictor.parameters import ParametersMixin
-from desp.predictor.pooling import best_prediction
 from desp.predictor.prediction import Prediction, split_predictions
 from desp.predictor.saving import HubMixin
-from desp.predictor.scored import ScoringMixin
-from desp.predictor.shape import batch_of_inputs, inspect_dataset
+from desp.predictor.scoring_mixin import ScoringMixin
 from desp.randomness import check_seed, make_generator, seeded_weights
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
-from desp.sets import Padding, SetBatch, presence_mask
+from desp.sets import SetBatch, SetRepresentation, presence_mask
 from desp.settings import (
     DataDescription,
     Device,
@@ -51,7 +51,7 @@ from desp.settings import (
     RepresentationSettings,
     SamplerSettings,
     TrainingSettings,
-    samples_for,
+    default_samples,
 )
 from desp.settings.own_data import is_own_data_method, own_data_method, own_data_representation
 from desp.training import TrainingCallback, TrainingOutcome
@@ -63,7 +63,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     Args:
         method: settings of how the model is trained and sampled; by default those of the recipe `custom`. The
             module built from them is `predictor.method`.
-        representation: how sets become tensors; by default as in `custom`, for another method as the class says.
+        representation: how sets become tensors; by default as in `custom`, for any other method
+            `RepresentationSettings()`.
         input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
@@ -119,7 +120,13 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         `input_statistics` (2, ...) are mean and standard deviation of inputs, by which encoders standardise them.
         """
         with seeded_weights(seed, "weights"):
-            parts = self.method_settings, shape, Padding(self.representation), self.input_encoder, self.engine
+            parts = (
+                self.method_settings,
+                shape,
+                SetRepresentation(self.representation),
+                self.input_encoder,
+                self.engine,
+            )
             self._method = build_method(*parts, input_statistics)
         self._method.eval()
         captures = self._method.capturable and self.engine in ("auto", "graph")
@@ -130,20 +137,20 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
         """From a batch in the user's units to the tensors (x, y) that methods take."""
         x = batch.x.reshape(len(batch.x), *self.shape.input_shape).to(device)
-        return to_float(x, self._dtype), self.pad_sets(batch.sets.to(device))
+        return to_float(x, self._dtype), self.sets_to_tensor(batch.sets.to(device))
 
     def given_presence(self, x: Tensor) -> Tensor | None:
         """Which elements (B, N) sets have, where inputs say it: outputs are aligned with them. Else None."""
         return presence_mask(x) if self.shape.aligned else None
 
-    def pad_sets(self, sets: SetBatch) -> Tensor:
+    def sets_to_tensor(self, sets: SetBatch) -> Tensor:
         """Sets in the user's units as the padded tensor (B, N, C) that methods see, in the weights' precision."""
         scaled = self.shape.scaling.scale(sets.elements).to(self._dtype)  # numpy's numbers come as float64
-        return self.method.padding.pad(SetBatch(scaled, sets.mask))
+        return self.method.representation.to_tensor(SetBatch(scaled, sets.mask))
 
-    def unpad_sets(self, values: Tensor) -> SetBatch:
-        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `pad_sets`."""
-        sets = self.method.padding.unpad(values)
+    def sets_from_tensor(self, values: Tensor) -> SetBatch:
+        """A padded tensor (B, N, C) as sets in the user's units; the inverse of `sets_to_tensor`."""
+        sets = self.method.representation.from_tensor(values)
         elements = argmax_one_hot(self.shape.scaling.unscale(sets.elements), self.shape.description.categories)
         return SetBatch(elements * sets.mask.unsqueeze(-1), sets.mask)
 
@@ -178,11 +185,11 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on; for the default method as in `custom`.
             validation_data: (inputs, sets), or a dataset, not trained on, of which 200 are scored every
-                `training.validate_every` steps, or ten times. By default, where `training` is too, a tenth.
+                `training.validate_every` steps, or ten times. With default method and training: a tenth of all.
             progress: show a progress bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
-            validation: scores this predictor, or, in a tensor, each of the same examples; see `validation_mode`.
+            validation: from this predictor to a score, or to a tensor of scores, always of the same examples.
             seed: of weights, noise and the order of data.
             folder: empty, or of an earlier `fit` to resume. `desp` commands can use it if `input_encoder` is None.
             resume: continue from the newest checkpoint in `folder`.
@@ -194,20 +201,20 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         if isinstance(sets, TrainingSettings) and training is None:  # fit(dataset, settings)
             sets, training = None, sets
         path = check_fit(training, description, callback, folder, resume, augment=augment, validation=validation)
+        seed = check_seed(seed)
         check_validation(validation, validation_data, progress)
-        dataset = self._build_for(inputs, sets, description, check_seed(seed))
+        dataset = self._build_for(inputs, sets, description, seed)
         if training is None and validation is None and validation_data is None:
             dataset, validation_data = hold_out(self, dataset, seed)
-        training = training_for(training, self.method_settings, validated=validation_data is not None)
-        examples = validation_batch(validation_data, self.shape)
+        training = training_for(training, self.method_settings, validation, validation_data)
         return fit_to_dataset(
             self,
             dataset,
             training,
             augment=augment,
-            held_out=examples,
-            validation=validation or energy_validation(examples, seed, training),
-            seed=check_seed(seed),
+            held_out=validation_batch(validation_data, self.shape),
+            validation=validation,
+            seed=seed,
             folder=path,
             resume=resume,
             callback=callback,
@@ -220,7 +227,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         shape, input_statistics = inspect_dataset(
             dataset,
             max_size=self.representation.max_size,
-            scaling=self.representation.scaled,
+            scaled=self.representation.scaled,
             description=description,
         )
         self.build(shape, seed=seed, input_statistics=input_statistics)
@@ -255,17 +262,17 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         """
         check_sampler(sampler, self.method_settings)
         batch, seed = self.as_batch(x), check_seed(seed)
-        default = samples_for(best=best, deterministic=self.method_settings.deterministic)
+        default = default_samples(best=best, deterministic=self.method_settings.deterministic)
         samples = check_samples(default if samples is None else samples, len(batch))
         warn_of_far_inputs(self.method, batch, name_of)
         code, given = self.encode(batch), self.given_presence(batch)
         generator = make_generator(seed, "predict", device=self.device)
         values, _ = self.sample(code, generator, sampler=sampler, presence=given, samples=samples)
-        returned = self.unpad_sets(values)
+        returned = self.sets_from_tensor(values)
         energies = self.predicted_energy(code, returned, values, samples).cpu().view(-1, samples)
-        sampled = values[..., -1].cpu() if self.method.padding.with_presence else None
-        likely = self.method.likely_cardinality(code)
-        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape, likely)
+        sampled = values[..., -1].cpu() if self.method.representation.has_presence else None
+        modal = self.method.modal_cardinality(code)
+        found = split_predictions(returned.to("cpu"), sampled, energies, self.method_settings, self.shape, modal)
         if not best:
             return found
         return [best_prediction(item, self.shape.description, self.shape.max_size) for item in found]
@@ -328,4 +335,6 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     def predicted_energy(self, code: Tensor, sets: SetBatch, raw: Tensor, samples: int) -> Tensor:
         """The energies (B K,) that predictions have: of raw padded sets, or where there are categories of the sets
         made from them, as decided categories are other numbers than those that were sampled."""
-        return self.raw_energy(code, self.pad_sets(sets) if self.shape.description.categories else raw, samples)
+        return self.raw_energy(
+            code, self.sets_to_tensor(sets) if self.shape.description.categories else raw, samples
+        )

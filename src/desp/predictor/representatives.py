@@ -11,9 +11,9 @@ ITERATIONS = 15
 def representatives(drawn: Float[Tensor, "b m f"], count: int, iterations: int = ITERATIONS) -> Tensor:
     """The centres (B, K, F) of K clusters of M predictions for each of B inputs, by Lloyd's k-means.
 
-    Independent samples leave gaps and repeat each other; centres are spread as the samples are, and the best of
-    them is nearer to whatever comes. They are means, so predictions must be aligned: number i means the same in
-    each.
+    Independent samples leave gaps and repeat each other; centres are spread as the samples are, and the nearest of
+    K centres is on average closer to the truth than the nearest of K samples. They are means, so predictions must
+    be aligned: number i means the same in each.
 
     Args:
         drawn: samples, in random order: the first K are where clusters begin.

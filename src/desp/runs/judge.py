@@ -18,7 +18,7 @@ from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import Scores, SystemPredictions, mean_and_error, score
 from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
 from desp.data.arrays import Example
-from desp.predictor.pooling import best_prediction
+from desp.predictor.box_fusion import best_prediction
 from desp.predictor.prediction import split_predictions
 from desp.randomness import make_generator
 from desp.sets import SetBatch
@@ -133,8 +133,8 @@ def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> S
     code = predicted.code[places.to(predicted.code.device)]
     energies = predictor.predicted_energy(code, sets, predicted.raw[on_device], samples).cpu().view(-1, samples)
     sets, shape = sets.to("cpu"), predictor.shape
-    likely = predictor.method.likely_cardinality(code)
-    each = split_predictions(sets, None, energies, predictor.method_settings, shape, likely)
+    modal = predictor.method.modal_cardinality(code)
+    each = split_predictions(sets, None, energies, predictor.method_settings, shape, modal)
     best = [best_prediction(item, shape.description, shape.max_size).sets[0] for item in each]
     return SystemPredictions(_float(sets), _float(SetBatch.from_ragged(best, shape.max_size, shape.features)))
 

@@ -136,7 +136,7 @@ def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
 def _check_only_checkpoint(folder: RunFolder) -> None:
     """Say what is true of a finished run whose only checkpoint is damaged: nothing can begin anew there."""
     store = CheckpointStore(folder.path / "checkpoints")
-    if len(store.steps()) != 1 or not folder.model.is_dir():
+    if len(store.paths()) != 1 or not folder.model.is_dir():
         return
     try:
         store.latest()
@@ -164,9 +164,9 @@ def _summary(predictor: SetPredictor, outcome: TrainingOutcome) -> dict[str, obj
         "steps": outcome.steps,
         "seconds": round(outcome.seconds, 2),
         "engine": outcome.engine,
-        "best_score": outcome.best_score,
-        "best_step": outcome.best_step,
-        "best_error": outcome.best_error,
+        "best_score": outcome.score,
+        "best_step": outcome.score_step,
+        "best_error": outcome.score_standard_error,
         "verdict": outcome.verdict,
         "recent_gain": outcome.recent_gain,
         "cardinality_temperature": outcome.cardinality_temperature,

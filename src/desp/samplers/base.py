@@ -72,25 +72,25 @@ class Sampler(ABC):
     @torch.no_grad()
     def sample(
         self,
-        value_and_grad: ValueAndGradFor,
+        value_and_grad_for: ValueAndGradFor,
         code: Float[Tensor, "b *code"],
         start: Float[Tensor, "b n c"],
         generator: torch.Generator,
         record: Record = "nothing",
     ) -> tuple[Float[Tensor, "b n c"], ChainInfo]:
         """One set for each code, with the record of its chain; `start` is zeros in the paper's implementation."""
-        first, steps = self.chain(value_and_grad, code, start, generator)
+        first, steps = self.chain(value_and_grad_for, code, start, generator)
         return record_chain(steps, first, record)
 
     @abstractmethod
     def chain(
-        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+        self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
     ) -> Chain:
         """The sets before the first step, made from `start`, and the steps."""
 
-    def warm_up_gradient(self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
+    def warm_up_gradient(self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
         """Take one gradient of the kind that `sample` takes, for whoever must compile it first."""
-        value_and_grad(code)(start)
+        value_and_grad_for(code)(start)
 
 
 def record_chain(
@@ -168,8 +168,7 @@ def value_and_grad_of(
     precision = torch.get_float32_matmul_precision()
     # Training an energy takes derivatives of its gradient, which are too coarse in bfloat16.
     bfloat16 = precision == "medium" and not (torch.is_grad_enabled() and field.conservative)
-    # Where matrix products round their factors (to bfloat16 anywhere, to tf32 on GPUs), `fused` computes those
-    # with an element's few features as float32 sums: rounding would cost more there than it saves.
+    # To bfloat16 anywhere, to tf32 on GPUs; see `fused` of `SetField.value_and_gradient`.
     rounded = precision == "medium" or (precision == "high" and code.is_cuda)
     function = partial(function, field, fused=rounded and code.dtype == torch.float32, bfloat16=bfloat16)
     on_cpu = code.device.type == "cpu"

@@ -49,13 +49,14 @@ class ProbabilityFlow:
     densities.
 
     Attributes:
-        value_and_grad: of the energy, or of a network in its place.
+        value_and_grad_for: from codes with sigma to energies and gradients; a network may take the place of the
+            gradient.
         code: of the inputs.
         mask: what carries noise.
         sigma_data: standard deviation of the data, roughly.
     """
 
-    value_and_grad: ValueAndGradFor
+    value_and_grad_for: ValueAndGradFor
     code: Float[Tensor, "b *code"]
     mask: Bool[Tensor, "b n c"]
     sigma_data: float
@@ -71,8 +72,8 @@ class ProbabilityFlow:
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n c"]]:
         """The energy of the sets scaled by c_in, and F: minus its gradient, or minus a network's output."""
         c_in = (sigma.square() + self.sigma_data**2).rsqrt().view(-1, 1, 1)
-        of_code = self.value_and_grad(with_sigma(self.code, sigma))
-        energies, gradients = of_code(torch.where(self.mask, c_in * u, u))
+        value_and_grad = self.value_and_grad_for(with_sigma(self.code, sigma))
+        energies, gradients = value_and_grad(torch.where(self.mask, c_in * u, u))
         return energies, -gradients
 
     def denoise(

@@ -36,19 +36,19 @@ class EDMSampler(Sampler):
     sigma_data: float
     known_presence: bool
 
-    def warm_up_gradient(self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
+    def warm_up_gradient(self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
         """One denoising: codes carry a sigma here."""
         mask = noise_mask(start, self.known_presence)
-        ProbabilityFlow(value_and_grad, code, mask, self.sigma_data).derivative(start, 1.0)
+        ProbabilityFlow(value_and_grad_for, code, mask, self.sigma_data).derivative(start, 1.0)
 
     def chain(
-        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+        self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
     ) -> Chain:
         """Steps from noise; where presence is known, that of `start` says which elements there are."""
         mask, sigmas = noise_mask(start, self.known_presence), sigma_schedule(self.settings)
         first = self.settings.temperature * sigmas[0]
         u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, first, generator)
-        flow = ProbabilityFlow(value_and_grad, code, mask, self.sigma_data)
+        flow = ProbabilityFlow(value_and_grad_for, code, mask, self.sigma_data)
         return from_symmetric(u), self._steps(flow, u, sigmas, generator)
 
     def _steps(

@@ -129,53 +129,54 @@ class ChainEngine:
         size = start.shape[1]
         name = self.name(start.device, chains or len(code))
         captured = name == "graph" and not _INLINE.get()  # else it becomes part of a larger graph
-        gradient = partial(
+        value_and_grad_for = partial(
             partial(value_and_grad_of, self.field) if name == "eager" else self.compiled_gradient, size=size
         )
-        if name == "eager":
-            captured = self._comes_again(sampler, code, start, record)
+        if uncompiled := name == "eager" and self._captures_uncompiled(code, start):
+            captured = self._graphs.seen_before(self._key(sampler, code, start, record, "eager"))
         try:  # what may fail, compiling and capturing, is done before the chain begins
-            ready = self._graph(gradient, sampler, code, start, record, name) if captured else None
+            ready = self._graph(value_and_grad_for, sampler, code, start, record, name) if captured else None
             if name != "eager" and not captured:
                 self._compile(sampler, code, start)
         except RuntimeError as error:
             self._fall_back("graph" if captured else name, error)
             return self.run(sampler, code, start, generator, record, chains)
-        self._announce(name)
+        self._announce(name, uncompiled=uncompiled)
         if ready is not None:
             return ready.replay(code, start, generator)
-        return sampler.sample(gradient, code, start, generator, record)
+        return sampler.sample(value_and_grad_for, code, start, generator, record)
 
-    def _comes_again(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record) -> bool:
-        """Whether few chains on CUDA are of a shape that was met before."""
+    def _captures_uncompiled(self, code: Tensor, start: Tensor) -> bool:
+        """Whether these are few chains on CUDA, of which a graph is made, not compiled, once they come again."""
         few = self.requested == "auto" and len(code) <= FEW_CHAINS
-        if not few or _INLINE.get() or not on_cuda(start):
-            return False
-        return self._graphs.comes_again(self._key(sampler, code, start, record, "eager"))
+        return few and not _INLINE.get() and on_cuda(start)
 
-    def _announce(self, name: EngineName) -> None:
-        """Say which engine runs, and why, whenever that changes."""
+    def _announce(self, name: EngineName, *, uncompiled: bool) -> None:
+        """Say which engine runs, and why, whenever that changes; `uncompiled`: see `_captures_uncompiled`."""
         if name == self.used:
             return
         resumed = name == self.resumed_engine and self.requested == "auto"
         given = "as another engine failed" if self._failed else "as asked for"
         why = "as before the run was resumed" if resumed else _REASONS[name] if self.requested == "auto" else given
-        logger.info("chains run with engine %s: %s", name, why)
+        graph = (
+            "; captured as a CUDA graph, not compiled, from the second call of a shape on" if uncompiled else ""
+        )
+        logger.info("chains run with engine %s: %s%s", name, why, graph)
         self.used = name
 
     def _compile(self, sampler: Sampler, code: Tensor, start: Tensor) -> None:
         """Compile the gradient for a new shape."""
-        key = (type(sampler), code.shape, start.shape, *self._kind(code, start))
+        key = (type(sampler), code.shape, start.shape, *self._environment(code, start))
         if key not in self._compiled_for:
-            self.try_gradient(sampler, code, start)
+            self.warm_up_compiled(sampler, code, start)
             self._compiled_for.add(key)
 
-    def try_gradient(self, sampler: Sampler, code: Tensor, start: Tensor) -> None:
+    def warm_up_compiled(self, sampler: Sampler, code: Tensor, start: Tensor) -> None:
         """Take one compiled gradient of the kind that `sampler` takes, so that later ones find it compiled."""
         sampler.warm_up_gradient(partial(self.compiled_gradient, size=start.shape[1]), code, start)
 
-    def _kind(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
-        """What else a captured graph or a compiled gradient depends on."""
+    def _environment(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
+        """Types, device, precision and mode, on which a captured graph or a compiled gradient depends, too."""
         precision = torch.get_float32_matmul_precision()
         return (code.dtype, start.dtype, start.device, precision, self.field.training)
 
@@ -200,11 +201,11 @@ class ChainEngine:
     ) -> tuple[object, ...]:
         """What a captured chain is for; it reads weights where they are, and they may be moved."""
         weights = next((item.data_ptr() for item in self.field.parameters()), 0)
-        return (name, sampler, code.shape, start.shape, record, weights, *self._kind(code, start))
+        return (name, sampler, code.shape, start.shape, record, weights, *self._environment(code, start))
 
     def _graph(
         self,
-        gradient: ValueAndGradFor,
+        value_and_grad_for: ValueAndGradFor,
         sampler: Sampler,
         code: Tensor,
         start: Tensor,
@@ -213,7 +214,7 @@ class ChainEngine:
     ) -> "_ChainGraph":
         def capture() -> _ChainGraph:
             logger.info("capturing %s for sets %s", sampler, tuple(start.shape))
-            return _ChainGraph(gradient, sampler, code, start, record)
+            return _ChainGraph(value_and_grad_for, sampler, code, start, record)
 
         return self._graphs.get(self._key(sampler, code, start, record, name), capture)
 
@@ -230,7 +231,7 @@ class _ChainGraph:
 
     def __init__(
         self,
-        gradient: ValueAndGradFor,
+        value_and_grad_for: ValueAndGradFor,
         sampler: Sampler,
         code: Tensor,
         start: Tensor,
@@ -239,11 +240,11 @@ class _ChainGraph:
         self.code, self.start = code.clone(), start.clone()
         self.generator = torch.Generator(device=start.device)
         for _ in range(2):
-            warm_up(lambda: sampler.warm_up_gradient(gradient, self.code, self.start))
+            warm_up(lambda: sampler.warm_up_gradient(value_and_grad_for, self.code, self.start))
 
         def chain() -> tuple[Tensor, ChainInfo]:
             # What is prepared for the gradient is part of the graph: it follows the weights between replays.
-            return sampler.sample(gradient, self.code, self.start, self.generator, record)
+            return sampler.sample(value_and_grad_for, self.code, self.start, self.generator, record)
 
         self.chain = CapturedCall(chain, [self.generator])
 

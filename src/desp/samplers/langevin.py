@@ -70,10 +70,10 @@ class LangevinSampler(Sampler):
         require_setting(self.settings.restarts == 1, "restarts", "1 for a single chain", self.settings.restarts)
 
     def chain(
-        self, value_and_grad: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
+        self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
     ) -> Chain:
         """Transitions from `start`."""
-        return start, self._steps(value_and_grad(code), start, generator)
+        return start, self._steps(value_and_grad_for(code), start, generator)
 
     def _steps(self, value_and_grad: ValueAndGrad, start: Tensor, generator: torch.Generator) -> Iterator[Step]:
         y, velocity = start, None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from desp.distances import assign, huber_pairs
 from desp.samplers.base import ChainInfo
-from desp.sets import Padding
+from desp.sets import SetRepresentation
 from desp.settings import Aggregate
 
 # The mean hardly moves when sets are matched with it once more.
@@ -23,7 +23,7 @@ def sample_restarts(
     energy: Callable[[Float[Tensor, "b n c"]], Float[Tensor, " b"]],
     restarts: int,
     aggregate: Aggregate,
-    padding: Padding,
+    representation: SetRepresentation,
     *,
     aligned: bool = False,
 ) -> Sampled:
@@ -31,15 +31,15 @@ def sample_restarts(
 
     The mean is the Wasserstein barycenter of the half of lower energy: elements of different restarts are matched
     by the best assignment, first to the set of lowest energy, then to the mean so far (Cuturi and Doucet 2014,
-    with equal weights). Where the energy cannot distinguish the restarts, it has the smallest expected Hungarian
-    distance to the right set. The upper half is left out because chains that fail are there.
+    with equal weights). Where the energy cannot distinguish the restarts, the barycenter has the smallest expected
+    Hungarian distance to the right set. The upper half is left out because chains that fail are there.
 
     Args:
         sample: samples the batch once, with new noise every time.
         energy: of sampled sets.
         restarts: 1 returns what was sampled.
         aggregate: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
-        padding: tells which rows of a set are clearly absent. Which of them belong together does not matter.
+        representation: tells which rows of a set are certainly absent.
         aligned: row i of all sets belongs together, so that none is matched.
     """
     if restarts == 1:
@@ -52,7 +52,7 @@ def sample_restarts(
     result = lower.mean(dim=0) if aligned else lower[0]
     if count > 1 and not aligned:
         for _ in range(ROUNDS):
-            result = torch.stack([_arranged(sets, result, padding) for sets in lower]).mean(dim=0)
+            result = torch.stack([_arranged(sets, result, representation) for sets in lower]).mean(dim=0)
     rows = torch.arange(len(result), device=result.device)
 
     def of_lowest(records: list[Tensor]) -> Tensor:
@@ -62,11 +62,12 @@ def sample_restarts(
     return result, ChainInfo.combined([info for _, info in sampled], of_lowest)
 
 
-def _arranged(sets: Tensor, like: Tensor, padding: Padding) -> Tensor:
+def _arranged(sets: Tensor, like: Tensor, representation: SetRepresentation) -> Tensor:
     """The elements of each set in the order of those of `like` they match; `like` where a chain diverged (NaN)."""
     lost = ~(sets.isfinite() & like.isfinite()).all(dim=2).all(dim=1).view(-1, 1, 1)
     costs = huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets))
     # Absent rows differ by noise alone; to match them as well would take most of the time.
-    absent = padding.clearly_absent(like).unsqueeze(2) & padding.clearly_absent(sets).unsqueeze(1)
+    absent_rows, absent_columns = representation.certainly_absent(like), representation.certainly_absent(sets)
+    absent = absent_rows.unsqueeze(2) & absent_columns.unsqueeze(1)
     columns = assign(costs.masked_fill(absent, 0.0))
     return torch.where(lost, like, sets.gather(1, columns.unsqueeze(-1).expand_as(sets)))

@@ -57,7 +57,7 @@ from desp.settings.samplers import EDMSettings as EDMSettings
 from desp.settings.samplers import LabelSamplerSettings as LabelSamplerSettings
 from desp.settings.samplers import LangevinSettings as LangevinSettings
 from desp.settings.samplers import SamplerSettings as SamplerSettings
-from desp.settings.samplers import samples_for as samples_for
+from desp.settings.samplers import default_samples as default_samples
 from desp.settings.tasks import CelebaSettings as CelebaSettings
 from desp.settings.tasks import CelebaSource as CelebaSource
 from desp.settings.tasks import ClevrSettings as ClevrSettings

@@ -95,7 +95,8 @@ class Variant(Checked):
         def add(variant: type[V]) -> type[V]:
             known = _FAMILIES.setdefault(variant.family(), {})
             taken = known.get(kind)
-            if taken is not None and taken.__qualname__ != variant.__qualname__:
+            # A module that is reloaded registers its own class again.
+            if taken is not None and _full_name(taken) != _full_name(variant):
                 raise SettingsError(f"There is a {variant.family().__name__} '{kind}' already: {taken.__name__}.")
             variant.kind, variant.target = kind, target
             known[kind] = variant
@@ -120,6 +121,10 @@ class Variant(Checked):
         """The class or function that builds it from these settings."""
         module, _, name = self.target.partition(":")
         return getattr(import_module(module), name)
+
+
+def _full_name(variant: type[Variant]) -> tuple[str, str]:
+    return variant.__module__, variant.__qualname__
 
 
 _FAMILIES: dict[type[Variant], dict[str, type[Any]]] = {}

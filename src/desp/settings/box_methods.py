@@ -46,6 +46,11 @@ class BoxDenoiserSettings(DiffusionSettings):
         require_divisor(self.heads, self.hidden)
 
     @property
+    def needs_presence(self) -> bool:
+        """The network takes a box and its presence apart."""
+        return True
+
+    @property
     def width(self) -> int:
         """Width of the layers."""
         return self.hidden

@@ -47,23 +47,29 @@ class DataDescription(Checked):
     """Units of the features of an element, one for each column, for reports; "" where there is none."""
 
     def __post_init__(self) -> None:
-        require_setting(_ranges(self.categories, 2), "categories", RANGES, self.categories)
-        boxes = _ranges(self.boxes, BOX, BOX)
-        require_setting(boxes, "boxes", "a tuple of ranges of four columns, ((first, first + 4), ...)", self.boxes)
-        position = _ranges(self.position, POSITION, POSITION) and len(self.position) <= 1
-        require_setting(position, "position", "one range of two columns, ((first, first + 2),)", self.position)
+        require_setting(_are_ranges(self.categories, 2), "categories", RANGES, self.categories)
+        boxes_fit = _are_ranges(self.boxes, BOX, BOX)
+        require_setting(
+            boxes_fit, "boxes", "a tuple of ranges of four columns, ((first, first + 4), ...)", self.boxes
+        )
+        position_fits = _are_ranges(self.position, POSITION, POSITION) and len(self.position) <= 1
+        require_setting(
+            position_fits, "position", "one range of two columns, ((first, first + 2),)", self.position
+        )
         classes = [end - first for first, end in self.categories[:1]]
-        fit = not self.class_names or [len(self.class_names)] == classes
-        require_setting(fit, "class_names", "a name for each column of the first categories", self.class_names)
+        names_fit = not self.class_names or [len(self.class_names)] == classes
+        require_setting(
+            names_fit, "class_names", "a name for each column of the first categories", self.class_names
+        )
         named = (*self.categories, *self.boxes, *self.position)
-        if not _ranges(named, 2):
+        if not _are_ranges(named, 2):
             raise SettingsError(f"categories, boxes and position must not share columns, got {named!r}.")
         for name in ("input_columns", "feature_columns"):
             names: tuple[str, ...] = getattr(self, name)
             different = len(set(names)) == len(names) and all(names)
             require_setting(different, name, "names that are not empty, each once", names)
-        sets = not self.aligned or self.input_kind in (None, "set")
-        require_setting(sets, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
+        kind_fits = not self.aligned or self.input_kind in (None, "set")
+        require_setting(kind_fits, "input_kind", "set where outputs are aligned with inputs", self.input_kind)
 
     def columns_to_draw(self, features: int) -> list[int]:
         """All columns of an element, in the order in which pictures take them: the position first, categories
@@ -90,7 +96,8 @@ class DataDescription(Checked):
             require_setting(len(words) in (0, features), name, wanted, words)
 
 
-def _ranges(ranges: Any, fewest: int, most: int | None = None) -> bool:
+def _are_ranges(ranges: Any, fewest: int, most: int | None = None) -> bool:
+    """Whether these are pairs (first, one behind the last), of `fewest` to `most` columns each, none shared."""
     pairs = isinstance(ranges, tuple) and all(isinstance(item, tuple) and len(item) == 2 for item in ranges)
     if not pairs or not all(first >= 0 and fewest <= last - first <= (most or last) for first, last in ranges):
         return False

@@ -37,8 +37,9 @@ class EnergySettings(Variant):
     """Whether it can mask absent elements: energy-denoising builds it with `known_presence` where presence is
     known; other methods do not."""
 
-    pools_means: ClassVar[bool] = False
-    """Whether elements see no more of a set than means over its rows: nearly the same of a random part of them."""
+    supports_row_subsets: ClassVar[bool] = False
+    """Whether the set enters only through means over its rows, which a random subset of rows estimates;
+    `training_rows` needs it."""
 
     hidden: int = 128
     """Width of all layers, also of the default encoder and, in denoising, of the cardinality head."""
@@ -162,15 +163,16 @@ class PooledLayersSettings(EnergySettings):
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
     pooling: Pooling = "softmax"
-    """How element features become set features, after division by the padded set size N. sum: the mean. mean: the
-    mean divided by N. softmax: a mean weighted by a softmax of the feature itself at a learned temperature, not
-    divided once more. fspool: no density (`log_prob`), as gradients jump where elements change their order."""
+    """How element features become set features. What is pooled is divided by the padded set size N, but for
+    softmax, so `sum` gives the mean, and `mean` the mean divided by N, which is rarely wanted. softmax: a mean
+    weighted by a softmax of the feature itself at a learned temperature. fspool: no density (`log_prob`), as
+    gradients jump where elements change their order."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")
 
     @property
-    def pools_means(self) -> bool:  # type: ignore[override]
+    def supports_row_subsets(self) -> bool:  # type: ignore[override]
         """FSPool sorts, and `mean` divides by the number of rows twice."""
         return self.pooling in ("sum", "softmax")
 

@@ -38,7 +38,7 @@ class MethodSettings(Variant):
 
     @property
     def backbone(self) -> EnergySettings:
-        """The energy or network that encoders and heads beside it are as wide as."""
+        """The energy or network, whose width default encoders and heads take over."""
         raise NotImplementedError  # an abstract property, as a dataclass has no abstract fields
 
     @property
@@ -169,9 +169,9 @@ class ContrastiveSettings(EnergyMethodSettings):
         require_setting(limited, "mask_divergent", wanted, self.mask_divergent)
         most = self.max_divergent_fraction
         require_setting(0 < most <= 1, "max_divergent_fraction", "above 0 and at most 1", most)
-        bounded = not self.mask_divergent or self.energy.supports_mask_divergent
+        energy_supports_it = not self.mask_divergent or self.energy.supports_mask_divergent
         require_setting(
-            bounded,
+            energy_supports_it,
             "energy",
             "one with supports_mask_divergent for mask_divergent, such as deep-sets or set-encoder",
             self.energy.kind,
@@ -216,10 +216,14 @@ class SetRiskSettings(EnergyMethodSettings):
     def __post_init__(self) -> None:
         require_positive(self, "cardinality_hidden")
         require_not_negative(self, "cardinality_weight", "representation_weight")
-        masked = not self.predicts_cardinality or self.distance == "chamfer"
-        require_setting(masked, "distance", "chamfer where the cardinality is predicted", self.distance)
-        coded = self.energy.kind == "set-encoder" or self.representation_weight == 0
-        require_setting(coded, "energy", "set-encoder where representation_weight is above 0", self.energy.kind)
+        distance_supports_masks = not self.predicts_cardinality or self.distance == "chamfer"
+        require_setting(
+            distance_supports_masks, "distance", "chamfer where the cardinality is predicted", self.distance
+        )
+        energy_compares_codes = self.energy.kind == "set-encoder" or self.representation_weight == 0
+        require_setting(
+            energy_compares_codes, "energy", "set-encoder where representation_weight is above 0", self.energy.kind
+        )
 
     @property
     def needs_presence(self) -> bool:

@@ -82,7 +82,11 @@ def _from_6(values: Values) -> Values:
 
 
 def _from_5(values: Values) -> Values:
-    """Kinds whose names did not tell what they are; a recipe's name, and generated scenes, new for every batch."""
+    """denoising becomes energy-denoising, identity scaling, the recipe clevr-denoiser clevr-box-denoiser.
+
+    `scenes` is 0 for generated CLEVR, as scenes were drawn anew for every batch. A detector's `box_weight` is
+    dropped: it is constant now.
+    """
     if values.get("recipe") == "clevr-denoiser":
         values = values | {"recipe": "clevr-box-denoiser"}
     task, method = values.get("task"), values.get("method")
@@ -117,7 +121,8 @@ _RULES_OF_4 = {"every": "all_above", "any": "any_beyond"}
 
 
 def _from_4(values: Values) -> Values:
-    """Names of each part by its kind, so that a setting of the same name in another package stays."""
+    """Rename settings by the kind of their part (`_NAMES_OF_4`), so that a setting of the same name in another
+    package stays, and `zero_rule` with its values, which are `presence_rule` now."""
     values = {name: _from_4(item) if isinstance(item, dict) else item for name, item in values.items()}
     if "zero_rule" in values:
         values["presence_rule"] = _RULES_OF_4[values.pop("zero_rule")]

@@ -7,7 +7,7 @@ from desp.settings.base import require_setting
 from desp.settings.types import Checked
 
 Scaled = bool | Literal["standard"]
-"""Whether features are scaled: by their range, or by their standard deviation."""
+"""Whether features are scaled. True: by their range. ``standard``: by their standard deviation. False: not."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RepresentationSettings(Checked):
 
     @property
     def scaled(self) -> "Scaled":
-        """How features are scaled, if at all."""
+        """`scaling` as a truth value, but for ``standard``: auto is True, none is False."""
         return "standard" if self.scaling == "standard" else self.scaling == "auto"
 
     def __post_init__(self) -> None:

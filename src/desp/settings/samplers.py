@@ -11,7 +11,7 @@ BEST_OF = 10
 """Of so many predictions the best one is picked, unless another number is given."""
 
 
-def samples_for(*, best: bool, deterministic: bool) -> int:
+def default_samples(*, best: bool, deterministic: bool) -> int:
     """How many sets are predicted for an input where no number is given.
 
     Args:

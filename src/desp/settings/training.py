@@ -38,11 +38,11 @@ class TrainingSettings(Checked):
     ema_decay: float | None = 0.995
     """Decay of the exponential moving average (EMA) of weights, used in prediction; None: the last weights."""
     validate_every: int = 0
-    """Steps between validations; 0: never (in Python, ten validations where `fit` has `validation_data`).
-    In Python `fit` also needs `validation_data` or `validation`."""
+    """Steps between validations; 0: never. In Python, 0 stands for ten validations if `fit` is given
+    `validation_data` or `validation`; above 0, `fit` needs one of them."""
     patience: int | None = None
-    """Stop after this many validations without improvement; None: never. With steps None: without improvement
-    beyond the standard error, if they are also a third of all steps so far; None: 4."""
+    """Stop after this many validations without improvement; None: never. With steps None: validations in a row
+    whose improvement is within the standard error, spanning at least a third of the steps so far; None: 4."""
     validation_mode: Literal["min", "max"] = "min"
     """Whether a smaller or a larger validation score is better."""
     keep: Literal["best", "last"] = "best"
@@ -69,21 +69,22 @@ class TrainingSettings(Checked):
         require_positive(self, "batch_size", "checkpoint_every", "log_every", "learning_rate")
         self._check_length()
         require_not_negative(self, "warmup_steps", "validate_every", "data_workers")
-        decays = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
-        require_setting(decays, "betas", "two numbers of at least 0 and below 1", self.betas)
-        clipped = self.clip_norm is None or self.clip_norm > 0
-        require_setting(clipped, "clip_norm", "positive or None", self.clip_norm)
-        averaged = self.ema_decay is None or 0 < self.ema_decay < 1
-        require_setting(averaged, "ema_decay", "between 0 and 1, or None", self.ema_decay)
-        patient = self.patience is None or (self.patience > 0 and self.validate_every > 0)
-        require_setting(patient, "patience", "positive, with validate_every above 0, or None", self.patience)
+        valid_betas = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        require_setting(valid_betas, "betas", "two numbers of at least 0 and below 1", self.betas)
+        valid_clip = self.clip_norm is None or self.clip_norm > 0
+        require_setting(valid_clip, "clip_norm", "positive or None", self.clip_norm)
+        valid_decay = self.ema_decay is None or 0 < self.ema_decay < 1
+        require_setting(valid_decay, "ema_decay", "between 0 and 1, or None", self.ema_decay)
+        patience_fits = self.patience is None or (self.patience > 0 and self.validate_every > 0)
+        require_setting(patience_fits, "patience", "positive, with validate_every above 0, or None", self.patience)
 
     def is_exact_prefix(self, steps: int) -> bool:
         """Whether a run of that length is the beginning of a longer one, and gives the best of its weights so far.
 
         The last weights are always validated, so the longer run must validate at that step, too.
         """
-        return self.lr_schedule == "constant" and self.validate_every > 0 and steps % self.validate_every == 0
+        validated_there = self.validate_every > 0 and steps % self.validate_every == 0
+        return self.lr_schedule == "constant" and self.keep == "best" and validated_there
 
     @property
     def needs_score_per_example(self) -> bool:
@@ -105,9 +106,10 @@ class TrainingSettings(Checked):
             value = getattr(self, name)
             require_setting(value is None or value > 0, name, "positive, or None", value)
         fixed = self.steps is not None
-        timed = not fixed or self.minutes is None
-        require_setting(timed, "minutes", "None where steps are given (it goes with steps None)", self.minutes)
-        validated = fixed or self.validate_every > 0
-        require_setting(validated, "validate_every", "above 0 where steps are None", self.validate_every)
-        decays = fixed or self.lr_schedule == "wsd"
-        require_setting(decays, "lr_schedule", "wsd where steps are None: others need a length", self.lr_schedule)
+        limited = not fixed or self.minutes is None
+        require_setting(limited, "minutes", "None where steps are given (it goes with steps None)", self.minutes)
+        validates = fixed or self.validate_every > 0
+        require_setting(validates, "validate_every", "above 0 where steps are None", self.validate_every)
+        ends_anywhere = fixed or self.lr_schedule == "wsd"
+        wanted = "wsd where steps are None: others need a length"
+        require_setting(ends_anywhere, "lr_schedule", wanted, self.lr_schedule)

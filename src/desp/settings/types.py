@@ -80,7 +80,7 @@ def plain_value(hint: Any, value: Any, name: str) -> Any:
         if not isinstance(value, typing.cast(type[Any], hint)):
             raise SettingsError(f"{name} must be {hint.__name__}, got {_described(value)}.")  # type: ignore[union-attr]
         return value
-    return _plain_number(hint, value, name)
+    return _plain_scalar(hint, value, name)
 
 
 def _plain_tuple(hint: Any, value: Any, name: str) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ def _plain_tuple(hint: Any, value: Any, name: str) -> tuple[Any, ...]:
 _ACCEPTED: dict[Any, type] = {int: Integral, float: Real, str: str, bool: bool}
 
 
-def _plain_number(hint: Any, value: Any, name: str) -> Any:
+def _plain_scalar(hint: Any, value: Any, name: str) -> Any:
     if hint not in _ACCEPTED:
         return value
     truth = isinstance(value, bool) or type(value).__name__ == "bool_"  # numpy's, which is no number

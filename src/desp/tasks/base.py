@@ -20,7 +20,7 @@ from desp.data.inputs import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
-from desp.predictor.scoring import energy_score
+from desp.predictor.energy_score import mean_energy_score_from_distances
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Scaled, TaskSettings, TrainingSettings
@@ -214,7 +214,7 @@ class Task(ABC):
         return None
 
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
-        """A score, lower is better, by which weights and samplers are chosen: by default `energy_score`.
+        """A score, lower is better, by which weights and samplers are chosen: by default the mean energy score.
 
         By their distance to the truth alone, weights or a sampler would win that always give the same answer.
 
@@ -223,7 +223,7 @@ class Task(ABC):
                 `samples`, which must be at least 2.
             examples: from `validation_batch`.
         """
-        return energy_score(setup.distances(examples, setup.samples))
+        return mean_energy_score_from_distances(setup.distances(examples, setup.samples))
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """The score by which the best weights are kept, on the number of examples of the protocol `full`.
@@ -258,7 +258,7 @@ class GeneratedTask(Task):
         """Those of many drawn examples."""
         drawn = self.draw(DRAWN, make_generator("shape"))
         pairs = list(zip(drawn.x, drawn.sets.to_ragged(), strict=True))
-        return inspect_dataset(pairs, max_size=max_size or drawn.sets.max_size, scaling=scaling)
+        return inspect_dataset(pairs, max_size=max_size or drawn.sets.max_size, scaled=scaling)
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """Fresh examples."""

@@ -29,7 +29,7 @@ from desp.metrics.average_precision import (
 from desp.metrics.box_samples import CONFIDENCE_ECE, HIDDEN_RECALL, HIDDEN_RECALL_OF_5
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
-from desp.predictor.pooling import returned_batch
+from desp.predictor.box_fusion import majority_boxes
 from desp.randomness import make_generator
 from desp.settings import ClevrSettings, ClevrTarget, DescentSettings, MethodSettings, Scaled, TrainingSettings
 from desp.settings.base import require_setting
@@ -210,7 +210,7 @@ class ClevrTask(Task):
             if generated is not None and self.of_boxes:
                 beside = self._precisions(detections, generated.exact_boxes, truth.mask, setup.seed)
                 named |= {f"{name}_exact": value for name, value in beside.items()}
-            raw_only = (setup.predictor.method.padding.threshold,) if detections is found.raw else ()
+            raw_only = (setup.predictor.method.representation.threshold,) if detections is found.raw else ()
             scores.append(named | self._sizes(detections, truth.sizes, *raw_only))
         raw, returned = scores
         for sampler in _longer(setup.predictor.method_settings):
@@ -255,7 +255,7 @@ class ClevrTask(Task):
         Raises:
             SettingsError: sets have no presence, by which detections are ranked.
         """
-        ranked = setup.predictor.method.padding.with_presence
+        ranked = setup.predictor.method.representation.has_presence
         require_setting(ranked, "representation.padding", "presence for CLEVR", "zero")
         raw, returned, pooled = [], [], []
         for first in range(0, len(images), ENCODED_AT_ONCE):
@@ -263,7 +263,7 @@ class ClevrTask(Task):
             samples = self._samples(setup)
             _, values = setup.sample([some], samples, name, first)
             values = values.unflatten(0, (len(some), samples))
-            sets = setup.predictor.unpad_sets(values.flatten(0, 1))
+            sets = setup.predictor.sets_from_tensor(values.flatten(0, 1))
             elements, mask = (item.unflatten(0, values.shape[:2]).cpu() for item in (sets.elements, sets.mask))
             raw.append(self._raw(setup, values[:, 0]))
             returned.append(self._returned(values, elements, mask))
@@ -288,5 +288,5 @@ class ClevrTask(Task):
         """The sets a user gets: of one sample, or of all of them pooled."""
         if not self.target.boxes or values.shape[1] == 1:
             return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
-        sets, confidence = returned_batch(elements, mask, self.target.description, MAX_OBJECTS)
+        sets, confidence = majority_boxes(elements, mask, self.target.description, MAX_OBJECTS)
         return Detections(sets.elements, confidence, sets.mask)

@@ -15,7 +15,7 @@ from desp.metrics.box_samples import (
     confidence_calibration,
     recall_within,
 )
-from desp.predictor.pooling import pool_batch
+from desp.predictor.box_fusion import pool_batch
 from desp.sets import SetBatch
 
 # Of an object that counts as hidden at most this share is visible.

@@ -20,9 +20,9 @@ from desp.data.files import DataFile, files_of, read_data_file
 from desp.data.splitting import FEW_INPUTS, group_by_input, take_groups
 from desp.errors import DataError
 from desp.predictor import DataShape, SetPredictor
+from desp.predictor.dataset_summary import DatasetSummary, summarise_dataset
+from desp.predictor.energy_score import energy_scores_from_distances
 from desp.predictor.fitting import dataset_source
-from desp.predictor.scoring import energy_scores
-from desp.predictor.shape import DatasetSummary, summarise_dataset
 from desp.randomness import make_generator
 from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
 from desp.tasks.base import Task, first_answers
@@ -188,7 +188,7 @@ class FilesTask(Task):
 
     def summary(self, max_size: int | None = None, scaling: Scaled = True) -> DatasetSummary:
         """Sizes, ranges and moments of the whole file."""
-        return summarise_dataset(self.whole, max_size=max_size, scaling=scaling, description=self._described())
+        return summarise_dataset(self.whole, max_size=max_size, scaled=scaling, description=self._described())
 
     def _described(self) -> DataDescription:
         return replace(self.whole.description, input_kind=self.whole.input_kind, class_names=self._class_names())
@@ -231,7 +231,7 @@ class FilesTask(Task):
             return None
         sets = min(VALIDATION_SETS, VALIDATION_ELEMENTS // max(largest, 1))
         samples = min(max(2, sets // len(examples.x)), MOST_VALIDATION_SAMPLES)
-        return lambda predictor: energy_scores(
+        return lambda predictor: energy_scores_from_distances(
             EvaluationSetup(predictor, seed, samples, protocol).distances(examples, samples)
         )
 

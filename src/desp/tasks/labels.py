@@ -111,7 +111,7 @@ class LabelTask(GeneratedTask):
         x = self.one_hot(kinds)
         setup.tell("predicting", 0, 5)
         code, raw = setup.sample([x], 1, "test chains")
-        predicted = Batch(x, predictor.unpad_sets(raw).packed())
+        predicted = Batch(x, predictor.sets_from_tensor(raw).packed())
         real = self.draw(count, make_generator(f"real {self.name}"))  # always the same
         score = self.scorer(predictor)
         setup.tell("scoring single sets", 1, 5)

@@ -138,7 +138,7 @@ class SetMnistTask(Task):
         counts = counts if setup.sampler is None else counts[:1]
         x = self.data.test.at(slice(counts[-1])).to(predictor.device).batch().x
         code, raw = setup.sample([x], 1, "test chains")
-        sets = predictor.unpad_sets(raw).packed()
+        sets = predictor.sets_from_tensor(raw).packed()
         of_raw, _ = reconstruction_scores(with_presence(predictor, raw), x, counts)
         of_returned, distances = reconstruction_scores(sets.with_presence(), x, counts)
         ours, returned = (
@@ -183,7 +183,7 @@ class SetMnistTask(Task):
         generator = make_generator(setup.seed, "test chains", device=predictor.device)
         again = code[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
         raw, _ = predictor.sample(again.to(torch.bfloat16).to(code.dtype), generator)
-        returned = predictor.unpad_sets(raw[:count]).packed().with_presence()
+        returned = predictor.sets_from_tensor(raw[:count]).packed().with_presence()
         both = (with_presence(predictor, raw[:count]), returned)
         of_raw, of_returned = (
             self._named(reconstruction_scores(sets, x, [count])[0], "_bfloat16_code") for sets in both
@@ -214,14 +214,14 @@ class SetMnistTask(Task):
 def with_presence(predictor: SetPredictor, raw: Tensor) -> Tensor:
     """A sampler's raw output (B, N, C) in the data's units as (B, N, 3), the last column presence.
 
-    Where absence is written as zero vectors there is no such column: what `unpad_sets` reads from them takes its
-    place.
+    Where absence is written as zero vectors there is no such column: what `sets_from_tensor` reads from them takes
+    its place.
     """
     features = predictor.shape.features
     elements = predictor.shape.scaling.unscale(raw[..., :features])
     if raw.shape[-1] > features:
         return torch.cat([elements, raw[..., features:]], dim=-1)
-    presence = predictor.unpad_sets(raw).mask.unsqueeze(-1)
+    presence = predictor.sets_from_tensor(raw).mask.unsqueeze(-1)
     return torch.cat([elements, presence.to(elements.dtype)], dim=-1)
 
 

@@ -59,7 +59,7 @@ class PolygonsTask(LabelTask):
             own = make_generator("compared polygons", corners)
             true[str(corners)] = draw_polygons(setup.collection_size, own, (corners,)).sets.to(predictor.device)
             _, raw = setup.sample([self.one_hot([kind])], tried, "angles", corners)
-            found[str(corners)] = predictor.unpad_sets(raw).packed()
+            found[str(corners)] = predictor.sets_from_tensor(raw).packed()
         return true, found
 
     def measure(

@@ -17,7 +17,7 @@ from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import SetPredictor
-from desp.predictor.scoring import VALIDATION_EXAMPLES, distance_function, pairwise_distances_with_truth
+from desp.predictor.energy_score import VALIDATION_EXAMPLES, distance_function, pairwise_distances_with_truth
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Distance, SamplerSettings
@@ -193,7 +193,7 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
             yield torch.stack([x for x, _ in some])
 
     code, raw = setup.sample(inputs(), samples, "held-out chains")
-    returned = predictor.unpad_sets(raw).packed()
+    returned = predictor.sets_from_tensor(raw).packed()
     if setup.keep:
         setup.keep(Predicted(code, raw, returned))
     distances, nearest = _to_answers(predictor, returned, answers, samples)
@@ -223,12 +223,12 @@ def _to_answers(
 ) -> tuple[Tensor, Tensor]:
     """(M, K) distances of predictions to the nearest valid set of each example, and which of them that is."""
     shape, between, each = predictor.shape, distance_function(predictor), []
-    own = predictor.pad_sets(returned)
+    own = predictor.sets_to_tensor(returned)
     for number in range(max(map(len, answers))):
         # Where there are fewer, the first one again: the nearest stays the same.
         valid = [item[number if number < len(item) else 0] for item in answers]
         truth = SetBatch.from_ragged(valid, shape.max_size, shape.features).to(predictor.device)
-        target = predictor.pad_sets(truth).repeat_interleave(samples, dim=0)
+        target = predictor.sets_to_tensor(truth).repeat_interleave(samples, dim=0)
         parts = zip(own.split(SETS_AT_ONCE), target.split(SETS_AT_ONCE), strict=True)
         each.append(torch.cat([between(a, b) for a, b in parts]).view(-1, samples).cpu())
     distances, nearest = torch.stack(each).min(dim=0)

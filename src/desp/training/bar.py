@@ -70,10 +70,10 @@ class ProgressBar(TrainingCallback):
         """Say what the bar waits for."""
         self._progress.update(self._bar, completed=step, numbers="validating")
 
-    def on_validation_error(self, step: int, error: float | None) -> None:
+    def on_validation_standard_error(self, step: int, standard_error: float | None) -> None:
         """Remember it for the score."""
         del step
-        self._error = "" if error is None else f" ± {error:.2g}"
+        self._error = "" if standard_error is None else f" ± {standard_error:.2g}"
 
     def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """Mention the score."""

@@ -98,11 +98,11 @@ class CheckpointStore:
         Raises:
             StorageError: they cannot be written; those before are still there.
         """
-        files = {} if best is None else {self.best: partial(fill_checkpoint, best)}
+        files = {} if best is None else {self.best_path: partial(fill_checkpoint, best)}
         newest = self.folder / f"step-{step:08d}.safetensors"
         # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
         write_together({**files, newest: partial(fill_checkpoint, checkpoint)})
-        for old in self.steps()[:-KEPT]:
+        for old in self.paths()[:-KEPT]:
             remove(old)
 
     def sweep(self) -> None:
@@ -110,7 +110,7 @@ class CheckpointStore:
         sweep(self.folder)
 
     @property
-    def best(self) -> Path:
+    def best_path(self) -> Path:
         """Where the checkpoint with the best validation score so far is, if there is one."""
         return self.folder / "best.safetensors"
 
@@ -121,13 +121,13 @@ class CheckpointStore:
             CheckpointError: it is missing or damaged.
         """
         try:
-            return load_checkpoint(self.best)
+            return load_checkpoint(self.best_path)
         except CheckpointError as error:
             raise CheckpointError(
                 f"{error} The best weights so far are nowhere else: restore it, or train in another folder."
             ) from error
 
-    def steps(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """The checkpoints of this run, oldest first."""
         return sorted(
             path for path in self.folder.glob("step-*") if re.fullmatch(r"step-\d+\.safetensors", path.name)
@@ -139,7 +139,7 @@ class CheckpointStore:
         Raises:
             CheckpointError: the newest one is damaged; the message says what is left.
         """
-        paths = self.steps()
+        paths = self.paths()
         if not paths:
             return None
         try:

@@ -52,7 +52,7 @@ class Ending:
     means: list[float] = field(default_factory=list)
 
     def add(self, step: int, scores: Sequence[float], sign: int, patience: int) -> None:
-        """Take in the scores of a validation; decides the end if it has long brought nothing.
+        """Take in the scores of a validation; decides the end after `patience` without improvement.
 
         A single score has no noise that is known, so it never says that weights have overfitted.
 
@@ -60,7 +60,7 @@ class Ending:
             step: when.
             scores: one of each example, or one alone.
             sign: 1 if lower is better, else -1.
-            patience: how many validations may bring nothing.
+            patience: how many validations in a row may bring no improvement beyond the standard error.
         """
         self.steps.append(step)
         self.means.append(mean_and_error(scores)[0])
@@ -119,7 +119,7 @@ def with_decay(step: int) -> int:
 
 
 def decay_start(steps: int) -> int:
-    """The step before which the decay of a run of `steps` begins."""
+    """How many steps of a run of `steps` come before its decay."""
     return steps - steps // DECAY_DIVISOR
 
 

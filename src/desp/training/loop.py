@@ -235,7 +235,7 @@ class Trainer:
         known = {"validation_error": error} if len(scores) > 1 else {}
         if self.log:
             add_to_log(self.log, {"step": self.state.step, "validation_score": score, **known})
-        self.callback.on_validation_error(self.state.step, known.get("validation_error"))
+        self.callback.on_validation_standard_error(self.state.step, known.get("validation_error"))
         self.callback.on_validation_end(self.state.step, score, better)
         return self.schedule.out_of_patience(self.state)
 
@@ -284,7 +284,7 @@ class Trainer:
         """Roll back to the last good state, or say what to try."""
         good = self._good
         if self.settings.on_divergence == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
-            steps = self.store.steps() if self.store else []
+            steps = self.store.paths() if self.store else []
             kept = f"The last good checkpoint is {steps[-1]}." if steps else "Nothing was saved before it."
             more = (
                 ", or --training.on-divergence rollback, which rolls back by itself."
@@ -330,13 +330,13 @@ class Trainer:
         return TrainingOutcome(
             weights=weights,
             steps=state.step,
-            best_score=mean_and_error(scores)[0] if last else state.best_score,
-            best_step=state.step if last else state.best_step,
+            score=mean_and_error(scores)[0] if last else state.best_score,
+            score_step=state.step if last else state.best_step,
             seconds=state.seconds,
             engine="graph" if self.update.captures else self.method.training_engine_used,
             stopped_early=stopped_early,
             rollbacks=state.attempt,
-            best_error=mean_and_error(scores)[1] if len(scores) > 1 else None,
+            score_standard_error=mean_and_error(scores)[1] if len(scores) > 1 else None,
             verdict=ending.verdict,
             recent_gain=None if gain is None else self.schedule.sign * gain,
         )

@@ -34,8 +34,8 @@ class TrainingCallback:
     def on_validation_start(self, step: int) -> None:
         """A validation begins, which may take a while."""
 
-    def on_validation_error(self, step: int, error: float | None) -> None:
-        """The standard error of the score that follows; None if it is not known."""
+    def on_validation_standard_error(self, step: int, standard_error: float | None) -> None:
+        """The standard error of the score that `on_validation_end` is about to get; None if it is not known."""
 
     def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """A validation gave `score`."""

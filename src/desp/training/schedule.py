@@ -78,7 +78,8 @@ class Schedule:
         return late
 
     def look_at_scores(self, state: TrainingState, scores: list[float]) -> bool:
-        """Where there is no length: decide it when validation has long brought nothing; returns whether it did."""
+        """Where there is no length: decide it once validation has not improved for `patience` validations; returns
+        whether it did."""
         ending, undecided = state.ending, self.end(state) is None
         ending.last = scores
         if undecided:

@@ -57,7 +57,7 @@ class TrainingState:
         return cls(**{**saved, **parts})
 
     def out_of_patience(self, patience: int | None) -> bool:
-        """Whether as many validations as `patience` allows have brought nothing."""
+        """Whether validation has not improved for `patience` validations."""
         return patience is not None and self.validations_without_improvement >= patience
 
 
@@ -68,9 +68,9 @@ class TrainingOutcome:
     Attributes:
         weights: the weights to predict with: the best ones, or the averaged, or the last.
         steps: optimiser steps done.
-        best_score: validation score of the weights, if there was validation.
-        best_step: the step it belongs to.
-        best_error: standard error of the score, if there is one for each validation example.
+        score: validation score of these weights, if there was validation; ``best_score`` in ``summary.json``.
+        score_step: the step they are from, if there was validation; there ``best_step``.
+        score_standard_error: of the score, if there is one for each validation example; there ``best_error``.
         seconds: wall time, resumed parts added up.
         engine: ``graph`` if whole steps ran as a CUDA graph, else how chains ran.
         stopped_early: whether patience ran out.
@@ -82,13 +82,13 @@ class TrainingOutcome:
 
     weights: dict[str, Tensor] = field(repr=False)
     steps: int
-    best_score: float | None
-    best_step: int | None
+    score: float | None
+    score_step: int | None
     seconds: float
     engine: str
     stopped_early: bool
     rollbacks: int = 0
-    best_error: float | None = None
+    score_standard_error: float | None = None
     verdict: StopReason | None = None
     recent_gain: float | None = None
     cardinality_temperature: float | None = None

@@ -12,7 +12,7 @@ from torch import Tensor
 from desp.benchmarks.own_data.problem import Problem, write_file
 from desp.comparison.examples import Examples
 from desp.comparison.scoring import SystemPredictions
-from desp.predictor.pooling import best_prediction
+from desp.predictor.box_fusion import best_prediction
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
 from desp.sets import SetBatch
@@ -108,9 +108,9 @@ class UserRun:
             {
                 "steps": outcome.steps,
                 "wanted_steps": self.settings.training.steps,
-                "best_step": outcome.best_step,
+                "best_step": outcome.score_step,
                 "verdict": outcome.verdict,
-                "validation_score": outcome.best_score,
+                "validation_score": outcome.score,
                 "rollbacks": outcome.rollbacks,
                 "engine": outcome.engine,
                 "predict_seconds": round(time.perf_counter() - began, 2),

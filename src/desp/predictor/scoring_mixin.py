@@ -9,9 +9,8 @@ from torch import Tensor
 from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.methods.base import NO_ENERGY
-from desp.predictor.checks import check_whole
-from desp.predictor.scoring import mean_energy_score
-from desp.predictor.shape import batch_of_inputs, one_set_each
+from desp.predictor.checks import batch_of_inputs, check_whole, one_set_each
+from desp.predictor.energy_score import mean_energy_score
 from desp.randomness import check_seed, make_generator
 from desp.samplers import LogDensity
 from desp.sets import SetBatch
@@ -36,7 +35,7 @@ class ScoringMixin:
             SettingsError: the method has no energy.
         """
         predictor, batch, given = self._pairs(x, sets)
-        return predictor.raw_energy(predictor.encode(batch), predictor.pad_sets(given)).cpu()
+        return predictor.raw_energy(predictor.encode(batch), predictor.sets_to_tensor(given)).cpu()
 
     def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
         """log p(set | x), p(n | x) included, of one set for each input of a batch.
@@ -58,7 +57,7 @@ class ScoringMixin:
         steps, probes = check_whole("steps", steps, 2), check_whole("probes", probes, 2)
         predictor, batch, given = self._pairs(x, sets)
         generator = make_generator(check_seed(seed), "probes", device=predictor.device)
-        code, padded = predictor.encode(batch), predictor.pad_sets(given)
+        code, padded = predictor.encode(batch), predictor.sets_to_tensor(given)
         with predictor.predicting():
             density = predictor.method.log_prob(code, padded, generator, steps, probes)
         scale = given.sizes * sum(math.log(span) for span in predictor.shape.scaling.span)
@@ -69,7 +68,8 @@ class ScoringMixin:
         """How good predictions are, higher is better, as scikit-learn expects: minus the mean energy score.
 
         The energy score (not the model's energy) is how far predictions are from the true set, less half of how
-        far they are from each other, by the root of the Chamfer distance in scaled units; see `energy_scores`.
+        far they are from each other, by the root of the Chamfer distance in scaled units; see
+        `energy_scores_from_distances`.
 
         Args:
             inputs: a batch of inputs.

@@ -1,7 +1,7 @@
-"""Shapes and scales of a dataset, which is read once; inputs and sets for prediction checked by them."""
+"""Shapes and scales of a dataset, which is read once."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
-from desp.data.base import EMPTY, Batch, as_input, collate, dataset_items, to_float
-from desp.data.frames import has_names, read_named_inputs
+from desp.data.base import EMPTY, Batch, collate, dataset_items, to_float
 from desp.data.outliers import Extremes, Ranges, outlier_findings
 from desp.data.shape import DataShape
 from desp.errors import DataError
+from desp.predictor.checks import check_input_sets, check_scaled
 from desp.scaling import FeatureScaling, box_centres
-from desp.sets import SetBatch, as_set, presence_mask
+from desp.sets import as_set, presence_mask
 from desp.settings import Columns, DataDescription, InputKind, Scaled
 
 # An iterable dataset may have no end; this many of its examples must do.
@@ -37,7 +37,7 @@ def inspect_dataset(
     *,
     max_size: int | None = None,
     features: int | None = None,
-    scaling: Scaled = True,
+    scaled: bool | str = True,
     description: DataDescription | None = None,
 ) -> tuple[DataShape, Tensor]:
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
@@ -49,16 +49,22 @@ def inspect_dataset(
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
         max_size: allow sets up to this size; the largest seen if not given.
         features: of one element; those seen if not given.
-        scaling: whether features that are not near [0, 1] shall be scaled to it; or ``standard``, all of them to
-            mean 1/2 and standard deviation 1/4, but for categories and features of two values, which may be
-            labels.
+        scaled: `RepresentationSettings.scaled`. True: features that are not near [0, 1] are scaled to it by their
+            range. ``standard``: all of them to mean 1/2 and standard deviation 1/4, but for categories and
+            features of two values, which may be labels. False: none.
         description: what is known of the data beside their shapes.
 
     Raises:
         DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN, or not as
             described.
+        SettingsError: another value of `scaled`.
     """
-    options = {"max_size": max_size, "features": features, "scaling": scaling, "description": description}
+    options = {
+        "max_size": max_size,
+        "features": features,
+        "scaled": check_scaled(scaled),
+        "description": description,
+    }
     summary = summarise_dataset(dataset, **options)
     for finding in summary.findings():
         logger.warning(finding)
@@ -95,30 +101,38 @@ class DatasetSummary:
         *,
         max_size: int | None = None,
         features: int | None = None,
-        scaling: Scaled = True,
+        scaled: Scaled = True,
         description: DataDescription | None = None,
     ) -> None:
         description = description or DataDescription()
-        probe = collate(first, max_size, features or _features_of(first))
-        self.max_size, self.features, self.description = max_size, probe.sets.features, description
-        description.check_features(self.features)
+        self.max_size, self.description, self.scaled = max_size, description, scaled
+        self._set_features(features or _features_of(first))
+        probe = collate(first, max_size, self.features)
         self.input_shape = tuple(probe.x.shape[1:])
         by_shape: InputKind = "image" if len(self.input_shape) == 3 else "vector"
         self.kind: InputKind = "set" if description.aligned else description.input_kind or by_shape
-        self.scaling = scaling
-        self.scaled_boxes: Columns = description.boxes if scaling else ()
+        self.scaled_boxes: Columns = description.boxes if scaled else ()
         self.largest = self.examples = 0
-        self.ranges = Ranges(self.features)
         self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
         if not probe.x[0].numel():
             raise DataError(f"An input of shape {self.input_shape} holds no numbers. Pass at least one.")
         columns = self.input_shape[-1] if self.kind == "set" else probe.x[0].numel()
         self.inputs = None if self.kind == "image" else Extremes(columns)
-        self.elements, self.brightest = Extremes(self.features), 0.0
+        self.brightest = 0.0
         self.first, self.all_equal = (probe.x[0].cpu(), probe.sets.to_ragged()[0].cpu()), True
+
+    def _set_features(self, features: int | None) -> None:
+        """Set D; None: all sets so far are empty, so it is still unknown, and 1 stands for it."""
+        self.features_known = features is not None
+        self.features = features or 1
+        if self.features_known:
+            self.description.check_features(self.features)
+        self.ranges, self.elements = Ranges(self.features), Extremes(self.features)
 
     def add(self, items: list[Any]) -> None:
         """Take in some examples."""
+        if not self.features_known:
+            self._set_features(_features_of(items))
         batch = collate(items, self.max_size, self.features, self.examples)
         if tuple(batch.x.shape[1:]) != self.input_shape:
             raise DataError(
@@ -131,9 +145,9 @@ class DatasetSummary:
         self.all_equal = self.all_equal and _all_equal(batch, *self.first)
         self.largest = max(self.largest, batch.sets.max_size)
         elements = batch.sets.elements[batch.sets.mask].double().cpu()
-        _check_elements(elements, self.description)
-        elements = box_centres(elements, self.scaled_boxes)
         if len(elements):
+            _check_elements(elements, self.description)
+            elements = box_centres(elements, self.scaled_boxes)
             self.ranges.add(elements)
             self.elements.add(elements, numbers.repeat_interleave(batch.sets.sizes.cpu()))
         self._add_inputs(batch.x.cpu(), numbers)
@@ -157,7 +171,7 @@ class DatasetSummary:
                 "Inputs that are sets must be padded, (N, D + 1) with presence last; got inputs of shape "
                 f"{self.input_shape}."
             )
-        _check_input_sets(batch.x, self.description.aligned, self.examples)
+        check_input_sets(batch.x, self.description.aligned, self.examples)
         if self.description.aligned:
             _check_aligned(batch, self.examples)
 
@@ -166,13 +180,13 @@ class DatasetSummary:
         if not torch.isfinite(self.ranges.low).all():
             raise DataError("Every set of the dataset is empty, so there is nothing to learn.")
         scaling = FeatureScaling.identity(self.features)
-        if self.scaling:
+        if self.scaled:
             limits = {item.feature: (item.low, item.high) for item in self.elements.outliers()}
             low, high = self.ranges.low.tolist(), self.ranges.high.tolist()
             for column, ends in limits.items():
                 low[column], high[column] = ends
             scaling = FeatureScaling.from_range(low, high, self.scaled_boxes)
-            if self.scaling == "standard":
+            if self.scaled == "standard":
                 mean, deviation = (item.tolist() for item in self.elements.trimmed_moments())
                 scaling = FeatureScaling.from_moments(mean, deviation, scaling, self._standardised())
             scaling = scaling.clipped(limits)
@@ -205,7 +219,7 @@ class DatasetSummary:
     def findings(self, name_of: Callable[[int], str] = "example {}".format) -> list[str]:
         """What looks like a mistake, a sentence or two each; `name_of` names an example by its number."""
         found = (
-            outlier_findings(self.elements.outliers(), "column {} of an element", name_of) if self.scaling else []
+            outlier_findings(self.elements.outliers(), "column {} of an element", name_of) if self.scaled else []
         )
         if self.inputs is not None:
             found += outlier_findings(self.inputs.outliers(), "column {} of the input", name_of)
@@ -233,32 +247,12 @@ def _all_equal(batch: Batch, x: Tensor, elements: Tensor) -> bool:
 
 
 def _features_of(items: list[Any]) -> int | None:
-    """The features of the first set that is not empty; `collate` needs them where all of a part are."""
+    """The features of the first set that is not empty; None if all are empty."""
     for index, item in enumerate(items):
         pair = isinstance(item, list | tuple) and len(item) == 2
         if pair and len(elements := as_set(item[1], f"set {index}")):
             return elements.shape[1]
-    return 1 if items else None
-
-
-def _check_input_sets(x: Tensor, aligned: bool, first: int = 0) -> None:
-    """Check that inputs (B, N, D + 1) are padded sets.
-
-    Raises:
-        DataError: presence is neither 0 nor 1; or padding is not last, where outputs are aligned with inputs.
-    """
-    presence = x[..., -1]
-    if len(wrong := ((presence != 0) & (presence != 1)).nonzero()):
-        row, element = wrong[0].tolist()
-        raise DataError(
-            f"Input {first + row}: the last feature of an input set is presence, 1 or 0, but that of element "
-            f"{element} is {float(presence[row, element]):g}. Add a column with 1 for elements and 0 for padding."
-        )
-    if aligned and len(gaps := (presence.diff(dim=1) > 0).any(dim=1).nonzero()):
-        raise DataError(
-            f"Input {first + int(gaps[0])}: an element follows padding. Where outputs are aligned with inputs, "
-            "padding is last."
-        )
+    return None
 
 
 def _check_aligned(batch: Batch, first: int) -> None:
@@ -294,53 +288,3 @@ def _check_elements(elements: Tensor, description: DataDescription) -> None:
                 f"The features in columns {first} to {first + 3} (boxes) must be left, top, right, bottom, but a "
                 "right side lies left of a left one, or a bottom above a top."
             )
-
-
-def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
-    """Inputs as a tensor (B, ...).
-
-    Raises:
-        DataError: they are not a batch of inputs of that shape.
-    """
-    x, wanted = read_named_inputs(x, shape) if has_names(x) else as_input(x), shape.input_shape
-    if wanted == (1,) and x.dim() == 1:  # numbers
-        return x.unsqueeze(1)
-    if x.dim() and tuple(x.shape[1:]) == wanted:
-        if shape.input_kind == "set":
-            _check_input_sets(x, shape.aligned)
-        return x
-    raise DataError(
-        f"Expected a batch of inputs of shape (B, {', '.join(map(str, wanted))}), got shape {tuple(x.shape)}."
-        f"{_shape_hint(tuple(x.shape), shape)}"
-    )
-
-
-def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
-    """What to do about a shape that is not that of the training inputs."""
-    wanted = shape.input_shape
-    if got in (wanted, ()):
-        return " For one input, use predict_one."
-    if shape.input_kind == "set":
-        size = got[-2] if len(got) >= 2 else 0
-        larger = f" At most {wanted[0]} elements were seen in training." if size > wanted[0] else ""
-        return f" Input sets are padded with zeros, their last feature is presence, 1 or 0.{larger}"
-    if shape.input_kind == "image" and len(got) == 4 and got[1:] == (*wanted[1:], wanted[0]):
-        return " Channels come first: pass images.permute(0, 3, 1, 2)."
-    if len(wanted) == 1 and len(got) == 2:
-        return f" In training an input had {wanted[0]} numbers."
-    return ""
-
-
-def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
-    """As many sets as there are inputs, padded to the size that energies were trained with.
-
-    Raises:
-        DataError: more or fewer.
-    """
-    # A batch may be padded to another size, which energies would notice.
-    if not isinstance(sets, SetBatch | Iterable) or isinstance(sets, str | Mapping):
-        raise DataError(f"Expected a list of sets, one for each input, got {type(sets).__name__}.")
-    ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
-    if len(ragged) != inputs:
-        raise DataError(f"Expected one set for each of {inputs} inputs, got {len(ragged)} sets.")
-    return SetBatch.from_ragged(ragged, shape.max_size, shape.features)

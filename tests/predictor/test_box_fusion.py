@@ -13,13 +13,13 @@ from torch import Tensor
 from desp.boxes import box_iou, centres_to_corners
 from desp.errors import DataError, SettingsError
 from desp.predictor import Prediction
-from desp.predictor.pooling import (
+from desp.predictor.box_fusion import (
     best_boxes,
     filter_batch_by_confidence,
     filter_by_confidence,
+    majority_boxes,
     pool_batch,
     pool_boxes,
-    returned_batch,
 )
 from desp.sets import SetBatch
 from desp.settings import DataDescription
@@ -398,7 +398,7 @@ def test_many_images_are_pooled_as_each_of_them() -> None:
     batches = [SetBatch.from_ragged(sets, 5) for sets in images]
     elements, mask = torch.stack([b.elements for b in batches]), torch.stack([b.mask for b in batches])
     described = DataDescription(boxes=((0, 4),))
-    sets, confidence = returned_batch(elements, mask, described, max_size=4)
+    sets, confidence = majority_boxes(elements, mask, described, max_size=4)
     for index, own in enumerate(images):
         boxes, alone = best_boxes(predicted(own), described, 4)
         torch.testing.assert_close(sets.elements[index][sets.mask[index]], boxes)

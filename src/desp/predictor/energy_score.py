@@ -1,4 +1,4 @@
-"""How far predictions are from the truth, and from each other."""
+"""The energy score of predictions: how far they are from the truth, and from each other."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -55,14 +55,14 @@ def pairwise_distances_with_truth(predictor: "SetPredictor", raw: Tensor, truth:
         samples: K.
     """
     shape = predictor.shape
-    returned = predictor.pad_sets(predictor.unpad_sets(raw).packed())
+    returned = predictor.sets_to_tensor(predictor.sets_from_tensor(raw).packed())
     padded = SetBatch.from_ragged(truth.to_ragged(), shape.max_size, shape.features)
-    own = predictor.pad_sets(padded.to(predictor.device))
+    own = predictor.sets_to_tensor(padded.to(predictor.device))
     together = torch.cat([own.unsqueeze(1), returned.view(len(own), samples, *own.shape[1:])], dim=1)
     return distances_among(together, distance_function(predictor))
 
 
-def energy_scores(distances: Tensor) -> Tensor:
+def energy_scores_from_distances(distances: Tensor) -> Tensor:
     """How far predictions are from the truth, less half of how far they are from each other, for each input (T,).
 
     A proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even the
@@ -83,20 +83,20 @@ def energy_scores(distances: Tensor) -> Tensor:
     return roots[:, 0, 1:].mean(dim=1) - among / 2
 
 
-def energy_score(distances: Tensor) -> float:
-    """The mean of `energy_scores` over all inputs."""
-    return float(energy_scores(distances).mean())
+def mean_energy_score_from_distances(distances: Tensor) -> float:
+    """The mean of `energy_scores_from_distances` over all inputs."""
+    return float(energy_scores_from_distances(distances).mean())
 
 
 def mean_energy_score(predictor: "SetPredictor", examples: Batch, samples: int, seed: int) -> float:
-    """The mean of `energy_scores_of`."""
-    return float(energy_scores_of(predictor, examples, samples, seed).mean())
+    """The mean of `energy_scores`."""
+    return float(energy_scores(predictor, examples, samples, seed).mean())
 
 
-def energy_scores_of(predictor: "SetPredictor", examples: Batch, samples: int, seed: int) -> Tensor:
+def energy_scores(predictor: "SetPredictor", examples: Batch, samples: int, seed: int) -> Tensor:
     """The energy score of K predictions for each input of a batch (B,); lower is better."""
     x = examples.x.reshape(len(examples.x), *predictor.shape.input_shape).to(predictor.device)
     generator = make_generator(seed, "score", device=predictor.device)
     given = predictor.given_presence(x)
     raw, _ = predictor.sample(predictor.encode(x), generator, presence=given, samples=samples)
-    return energy_scores(pairwise_distances_with_truth(predictor, raw, examples.sets, samples))
+    return energy_scores_from_distances(pairwise_distances_with_truth(predictor, raw, examples.sets, samples))

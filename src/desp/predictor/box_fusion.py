@@ -115,7 +115,7 @@ def filter_batch_by_confidence(
     return SetBatch(sets.elements.masked_fill(~mask.unsqueeze(-1), 0.0), mask)
 
 
-def returned_batch(
+def majority_boxes(
     elements: Float[Tensor, "b k n d"],
     mask: Bool[Tensor, "b k n"],
     description: DataDescription,
@@ -142,12 +142,12 @@ def best_boxes(
 ) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
     """One set of boxes of a prediction, most confident first, and the confidence of each.
 
-    Of several samples it is `returned_batch`; of a single one the set itself, whose confidence is its presence, 1
+    Of several samples it is `majority_boxes`; of a single one the set itself, whose confidence is its presence, 1
     where the method samples none.
     """
     if len(prediction) > 1:
         samples = SetBatch.from_ragged(prediction.sets, features=prediction.sets[0].shape[1])  # all may be empty
-        sets, confidence = returned_batch(samples.elements[None], samples.mask[None], description, max_size)
+        sets, confidence = majority_boxes(samples.elements[None], samples.mask[None], description, max_size)
         return sets.elements[0][sets.mask[0]], confidence[0][sets.mask[0]]
     (boxes,) = prediction.sets
     presence = prediction.presence[0].to(boxes) if prediction.presence else boxes.new_ones(len(boxes))
