@@ -111,7 +111,8 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
 
 
 def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings:
-    """The settings without a limit of minutes where the arguments give a number of steps, with which none goes."""
+    """The settings without `training.minutes` where the arguments give `--training.steps`: the two exclude each
+    other."""
     steps = value_of("--training.steps", arguments)
     if steps is None or steps == "None":
         return settings
@@ -119,9 +120,10 @@ def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings
 
 
 def value_of(flag: str, arguments: list[str]) -> str | None:
-    """What follows a flag; None if it is not there."""
+    """What follows a flag, None if it is not there. As tyro reads it: underscores are dashes, the last one counts."""
+    found = None
     for index, argument in enumerate(arguments):
         name, _, value = argument.partition("=")
-        if name == flag:
-            return value or (arguments[index + 1] if index + 1 < len(arguments) else None)
-    return None
+        if name.replace("_", "-") == flag:
+            found = value or (arguments[index + 1] if index + 1 < len(arguments) else None)
+    return found

@@ -147,7 +147,9 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
 
 def _with_answers(settings: RunSettings, answers: str, method: str | None) -> RunSettings:
     if not settings.task.own_data or settings.method.kind != own_data_method().kind:
-        raise SettingsError(f"--answers goes with 'custom'; '{settings.recipe}' has its method. Leave it out.")
+        raise SettingsError(
+            f"--answers goes with 'custom'; the recipe '{settings.recipe}' fixes its method. Leave --answers out."
+        )
     if method is not None:
         raise SettingsError("--answers chooses a method, and so does --use-method. Leave one of them out.")
     if answers not in ANSWERS:
