@@ -328,7 +328,7 @@ MORE = "More may help: --minutes N, in another folder"
         ({"verdict": "converged"}, "converged; more time would hardly help, more examples may"),
         (
             {"verdict": "converged", "best_score": 0.5, "best_error": 0.1},
-            "converged: validation score 0.5 ± 0.1; more time would hardly help, more examples may",
+            "converged: validation score 0.5 (standard error 0.1); more time would hardly help, more examples may",
         ),
         ({"best_score": 2.0}, f"{AFTER}: validation score 2. {MORE}"),
         (

@@ -89,7 +89,7 @@ def test_uneven_ranks_around_the_middle_are_told() -> None:
 
 def test_the_error_of_the_mean_rank_is_that_of_uniform_ranks() -> None:
     """Of ranks 0 and 1 alone: a coin's."""
-    assert spread_verdict([0.5, 0.5], 100).error == pytest.approx(0.05)
+    assert spread_verdict([0.5, 0.5], 100).standard_error == pytest.approx(0.05)
 
 
 def test_a_sentence_of_what_is_known() -> None:

@@ -105,8 +105,8 @@ class _BoxesArguments:
 class _LabelsArguments:
     """Convert sets of items with binary labels to JSON lines for `desp train custom`.
 
-    The CSV file has a row for each item: which set it is in, its label, 1 if it is in the subset to predict and 0 if
-    not, and its features, which are all other columns. Where several answers are valid, each has a column of labels.
+    The CSV file has a row for each item: which set it is in, its label (1: in the subset to predict, 0: not), and
+    its features, which are all other columns. Where several answers are valid, each has a column of labels.
     """
 
     table: Annotated[Path, tyro.conf.Positional]

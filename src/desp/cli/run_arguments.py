@@ -120,7 +120,7 @@ def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings
 
 
 def value_of(flag: str, arguments: list[str]) -> str | None:
-    """What follows a flag, None if it is not there. As tyro reads it: underscores are dashes, the last one counts."""
+    """What follows a flag, or None. As tyro reads it: underscores are dashes, and the last one counts."""
     found = None
     for index, argument in enumerate(arguments):
         name, _, value = argument.partition("=")

@@ -247,7 +247,7 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
 
 def _verdict(outcome: "TrainingOutcome") -> str:
     """Whether training converged, and what more time may give."""
-    error = "" if outcome.best_error is None else f" ± {outcome.best_error:.2g}"
+    error = "" if outcome.best_error is None else f" (standard error {outcome.best_error:.2g})"
     score = "" if outcome.best_score is None else f": validation score {outcome.best_score:.4g}{error}"
     if outcome.verdict == "converged":
         return f"converged{score}; more time would hardly help, more examples may"

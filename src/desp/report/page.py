@@ -105,7 +105,7 @@ def _systems(comparison: dict[str, Any]) -> str:
     for name, system in comparison["systems"].items():
         remark = f"± {2 * system['energy_score_se']:.1g}"
         if "verdict" in system:
-            own = "the model's best answer is" if name == "mlp" else "the model is"  # an MLP has no spread
+            own = "the model's single answer is" if name == "mlp" else "the model is"  # an MLP has no spread
             remark += f", {own} {VERDICT_WORDS[system['verdict']]}"
         tiles.append(
             _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "")
@@ -146,7 +146,7 @@ def _about(record: RunRecord) -> str:
 def _scores(row: dict[str, Any]) -> str:
     spread = row.get("std")
     if is_number(spread):
-        remark = f"± {readable(spread)} over {readable(seed_count(row))} seeds"
+        remark = f"standard deviation {readable(spread)} over {readable(seed_count(row))} seeds"
     else:
         remark = _direction(row) or "one run"
     tiles = [_tile("This run", row["value"], remark, "own")]

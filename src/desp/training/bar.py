@@ -73,7 +73,7 @@ class ProgressBar(TrainingCallback):
     def on_validation_error(self, step: int, error: float | None) -> None:
         """Remember it for the score."""
         del step
-        self._error = "" if error is None else f" ± {error:.2g}"
+        self._error = "" if error is None else f" (standard error {error:.2g})"
 
     def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """Mention the score."""
