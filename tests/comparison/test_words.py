@@ -20,8 +20,8 @@ def test_a_clear_win_names_neighbours_and_the_mlp_once() -> None:
         "mlp": system(0.05, "clearly better"),
     }
     assert compared_words(systems) == (
-        "clearly better than nearest neighbours (energy score 0.031 against 0.081) and an MLP (error of the best "
-        "answer 0.062 against 0.1)"
+        "clearly better than nearest neighbours (energy score 0.031 against 0.081) and an MLP (error of the "
+        "single answer 0.062 against 0.1)"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from desp.errors import SettingsError
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.results import RECORDED, check_recordable, data_slug, write_result
 from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
@@ -101,7 +101,7 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         raise SettingsError(
             f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. Leave it out."
         )
-    folder = whole_path((data_dir or Path(task.location or "")).expanduser())
+    folder = resolved_path((data_dir or Path(task.location or "")).expanduser())
     # A folder that is remembered from another machine may be missing here; one that is named now may not.
     if data_dir is not None and not folder.is_dir():
         fetch = task.fetch_command(str(folder))

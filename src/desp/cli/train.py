@@ -12,7 +12,7 @@ from desp.cli.common import parse
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
 from desp.cli.train_seeds import train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.runs.folder import RunFolder
 from desp.settings import EnergySettings, FilesSettings, MethodSettings, RunSettings, Variant
@@ -311,7 +311,7 @@ def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
     if not takes:
         instead = f"takes {task.location_flag}" if task.location_flag else "makes its own data"
         raise SettingsError(f"--data goes with the recipes 'custom' and 'custom-contrastive'; '{name}' {instead}.")
-    return replace(settings, task=task.with_location(str(whole_path(data))))
+    return replace(settings, task=task.with_location(str(resolved_path(data))))
 
 
 def _usage() -> str:

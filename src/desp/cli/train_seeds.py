@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from desp.errors import RunError, SettingsError, TrainingInterrupted
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.runs.side_by_side import Work, run_side_by_side
 from desp.storage import make_folder
 
@@ -98,7 +98,7 @@ def _named(run: Path) -> Path:
     Raises:
         SettingsError: it is the root, which has none.
     """
-    path = whole_path(run) if run.name in ("", "..") else run
+    path = resolved_path(run) if run.name in ("", "..") else run
     if not path.name:
         raise SettingsError(f"--run: folders are named RUN-seedN, and {run} has no name. Choose another one.")
     return path

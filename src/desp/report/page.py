@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from desp.comparison.words import VERDICT_WORDS
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.numbers import duration, is_number, readable
@@ -50,7 +50,7 @@ def _page(record: RunRecord) -> str:
         headline=_headline(record),
         navigation="".join(f'<li><a href="#{item.anchor}">{escape(item.title)}</a></li>' for item in sections),
         sections="\n".join(item.html for item in sections),
-        footer=escape(f"Made by desp from the run folder {whole_path(record.folder).name}."),
+        footer=escape(f"Made by desp from the run folder {resolved_path(record.folder).name}."),
         chains=_embedded(chains),
         script=script,
         script_hash=_hash(script),
