@@ -24,10 +24,8 @@ def nearest_valid(set_distance: StandardisedDistance, tests: Examples, predicted
     if not tests.valid_sets:
         return tests.sets
     own = set_distance.pad(predicted)
-    which = torch.stack([set_distance.between(own, set_distance.pad(item)) for item in tests.valid_sets]).argmin(
-        dim=0
-    )
-    return chosen(which, tests.valid_sets)
+    distances = [set_distance.between(own, set_distance.pad(item)) for item in tests.valid_sets]
+    return chosen(torch.stack(distances).argmin(dim=0), tests.valid_sets)
 
 
 def matched(

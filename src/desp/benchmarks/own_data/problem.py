@@ -76,9 +76,8 @@ class Problem:
         else:
             drawn = self.redraw(repeated.inputs, generator)
         padded = set_distance.pad(drawn)
-        places = set_distance.medoids(padded.view(count, samples, *padded.shape[1:])) + samples * torch.arange(
-            count
-        )
+        medoids = set_distance.medoids(padded.view(count, samples, *padded.shape[1:]))
+        places = medoids + samples * torch.arange(count)
         return SystemPredictions(drawn, SetBatch(drawn.elements[places], drawn.mask[places]))
 
     def input_kind(self, examples: Examples) -> InputKind:

@@ -82,10 +82,8 @@ def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
         reference, training, validation = (
             file.part(item) for item in (split.reference, split.training, split.validation)
         )
-        set_distance, kind = (
-            StandardisedDistance.of(reference.sets, problem.description, problem.sizes[1]),
-            problem.input_kind(reference),
-        )
+        set_distance = StandardisedDistance.of(reference.sets, problem.description, problem.sizes[1])
+        kind = problem.input_kind(reference)
         tell(f"{problem.name}: neighbours")
         predictions: dict[str, SystemPredictions] = {
             "knn": nearest_neighbours(set_distance, kind, reference, tests, samples, seed),
