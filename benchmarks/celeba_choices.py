@@ -11,13 +11,15 @@ from typing import Any
 
 from desp.runs.folder import RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import LabelSamplerSettings, SamplerSettings, to_json
+from desp.runs.tune import is_allowed
+from desp.settings import LabelSamplerSettings, MethodSettings, SamplerSettings, to_json
 from desp.storage import write_json
 from desp.tasks.celeba import PREDICTIONS, CelebaTask, scores_by_ambiguity
 from desp.tasks.scoring import EvaluationSetup
 from desp.training.device import default_device
 
-# Of methods that know the probability of every answer: independent samples, and the most probable answers.
+# Of methods that know the probability of every answer: independent samples, and the most probable answers. Each
+# is tried with the methods that take it, beside the method's own: a tagger has independent samples and 1 only.
 MIN_PROBABILITIES = (None, 0.03, 0.05, 0.07, 0.1)
 
 
@@ -30,7 +32,7 @@ def validation_scores(folder: Path) -> dict[str, Any]:
     scored = run.task.scored_sets("validation", protocol.validation_examples)
     setup = EvaluationSetup(run.predictor, 0, PREDICTIONS, protocol)
     scores = {}
-    for name, sampler in _samplers(run.predictor.method_settings.prediction_sampler).items():
+    for name, sampler in _samplers(run.predictor.method_settings).items():
         predicted, _ = run.task.predict(replace(setup, sampler=sampler), scored.batch.x, "validation chains")
         scores[name] = scores_by_ambiguity(predicted, scored.valid)
     return {
@@ -42,10 +44,16 @@ def validation_scores(folder: Path) -> dict[str, Any]:
     }
 
 
-def _samplers(own: SamplerSettings | None) -> dict[str, SamplerSettings | None]:
+def _samplers(method: MethodSettings) -> dict[str, SamplerSettings | None]:
+    own = method.prediction_sampler
     if not isinstance(own, LabelSamplerSettings):
         return {"own": None}
-    return {f"min_probability {value}": LabelSamplerSettings(value) for value in MIN_PROBABILITIES}
+    tried = map(LabelSamplerSettings, dict.fromkeys((*MIN_PROBABILITIES, own.min_probability)))
+    return {f"min_probability {_shown(item)}": item for item in tried if is_allowed(method, item)}
+
+
+def _shown(sampler: LabelSamplerSettings) -> str:
+    return "None" if sampler.min_probability is None else f"{sampler.min_probability:g}"
 
 
 def main() -> None:

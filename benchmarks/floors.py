@@ -1,4 +1,4 @@
-"""Two lower bounds on the time of a chain: its matrix products, and its way through memory.
+"""Roofline bounds on the time of a chain: floating-point operations, and memory traffic.
 
     python benchmarks/floors.py --device cuda
 
@@ -68,31 +68,31 @@ def floor_rows(options: BenchOptions) -> list[Row]:
     return rows
 
 
-def gradient_operations(energy: SetEnergy, batch: int, size: int, channels: int) -> int:
-    """Multiplications and additions that one energy with its gradient in the sets cannot do without.
+def gradient_flops(energy: SetEnergy, batch: int, size: int, channels: int) -> int:
+    """Floating-point operations that one energy with its gradient in the sets cannot do without.
 
     A product of (R, I) with (I, O) has 2 R I O. Of the first layer only the elements' columns count, as the
     share of the code stays the same over a chain. The last layer of E_DS and its triangular matrix make one
-    quadratic form, and energy and slope share its one product.
+    quadratic form, and energy and gradient share its one product.
 
     Raises:
         SettingsError: an energy whose layers are not known here.
     """
     rows = batch * size
     if isinstance(energy, SetEncoderEnergy):
-        return _both_ways(energy.set_encoder.mlp, rows, channels)
+        return _forward_and_backward_flops(energy.set_encoder.mlp, rows, channels)
     if isinstance(energy, DeepSetsEnergy):
         *middle, last = energy.set_mlp.linears
         form = 2 * batch * last.in_features**2
         return (
-            _both_ways(energy.element_mlp, rows, channels)
+            _forward_and_backward_flops(energy.element_mlp, rows, channels)
             + 2 * sum(_product(item, batch) for item in middle)
             + form
         )
     raise SettingsError(f"The operations of {type(energy).__name__} are not known; use E_DS or E_SE.")
 
 
-def _both_ways(mlp: MLP, rows: int, channels: int) -> int:
+def _forward_and_backward_flops(mlp: MLP, rows: int, channels: int) -> int:
     first, *others = mlp.linears
     return 2 * (2 * rows * channels * first.out_features + sum(_product(layer, rows) for layer in others))
 
@@ -110,7 +110,7 @@ def gradient_bytes(energy: SetEnergy, batch: int, size: int, channels: int) -> i
 
 def chain_floor_ms(energy: SetEnergy, batch: int, size: int, channels: int, *, steps: int, peaks: Peaks) -> float:
     """The larger of the two bounds, for a chain of `steps` gradients of sets (B, N, C)."""
-    computing = gradient_operations(energy, batch, size, channels) / peaks.operations
+    computing = gradient_flops(energy, batch, size, channels) / peaks.operations
     moving = gradient_bytes(energy, batch, size, channels) / peaks.bytes
     return 1e3 * steps * max(computing, moving)
 

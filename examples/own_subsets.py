@@ -1,7 +1,7 @@
 """Which items belong together? A table as your own would be: a row for each item, a column for each answer.
 
 Fruit have a colour and a size, which are seen with noise, among two numbers that say nothing. Of four to six
-fruit, those of one colour belong together if they are three or more and not all, and so do those of one size;
+fruit, red ones (colour 1) belong together if they are three or more and not all, and so do large ones (size 1);
 often both answers are valid. Sets with neither are left out.
 
 python examples/own_subsets.py --output fruit.csv --count 600
@@ -24,7 +24,8 @@ NOISE = 0.15
 
 
 def draw_fruit(generator: torch.Generator) -> tuple[list[list[float]], list[list[int]]]:
-    """Features of some fruit, and the labels of each answer: 1 for fruit of one kind, empty if that is none."""
+    """Features of some fruit, and the labels of each answer: 1 for red, and for large fruit; [] where that is no
+    valid answer."""
     count = int(torch.randint(SIZES[0], SIZES[1] + 1, (1,), generator=generator))
     kinds = torch.randint(2, (count, 2), generator=generator)
     seen = kinds + NOISE * torch.randn(count, 2, generator=generator)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from desp.older_results import SET_MNIST, present_ablation, present_evaluation, present_metric, present_result
+from desp.older_results import SET_MNIST, migrate_ablation, migrate_evaluation, migrate_metric, migrate_result
 from desp.results import read_results, result_path
 from desp.settings import SCHEMA
 from made_up_results import made_up
@@ -32,9 +32,9 @@ RESULTS = Path(__file__).parents[1] / "results"
     ],
 )
 def test_names_of_metrics(old: str, on_mnist: str, elsewhere: str | None) -> None:
-    assert present_metric(old, SET_MNIST) == on_mnist
+    assert migrate_metric(old, SET_MNIST) == on_mnist
     for task in ("polygons", None):
-        assert present_metric(old, task) == (elsewhere or old)
+        assert migrate_metric(old, task) == (elsewhere or old)
 
 
 def older(**more: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def older(**more: Any) -> dict[str, Any]:
 def test_an_older_result(settings: dict[str, Any]) -> None:
     old = older(**settings)
     before = json.dumps(old)
-    new = present_result(old)
+    new = migrate_result(old)
     wanted = {"score": 1.0, "size_rmse_released": 0.25, "size_rmse": 0.5, "calibration_error": 0.1}
     assert new["scores"] == {"raw": wanted, "returned": wanted}
     assert new["real_data"] == wanted
@@ -62,36 +62,36 @@ def test_an_older_result(settings: dict[str, Any]) -> None:
 
 def test_a_present_result_stays() -> None:
     new = older(settings={"schema": SCHEMA})
-    assert present_result(new) is new
+    assert migrate_result(new) is new
 
 
 def test_rows_of_an_evaluation() -> None:
     rows = [{"metric": "size_rmse_raw", "task": SET_MNIST}, {"metric": "size_rmse", "task": "polygons"}, {}]
     old = {"rows": rows, "details": {"calibration": {}}}
-    found = present_evaluation(old | {"result": {"settings": {"schema": 5}}})
+    found = migrate_evaluation(old | {"result": {"settings": {"schema": 5}}})
     assert [row.get("metric") for row in found["rows"]] == ["size_rmse_released_raw", "size_rmse", None]
     assert found["details"] == old["details"]
-    assert present_evaluation(old)["rows"] == found["rows"]  # of before results were kept beside rows
+    assert migrate_evaluation(old)["rows"] == found["rows"]  # of before results were kept beside rows
     new = old | {"result": {"settings": {"schema": SCHEMA}}}
-    assert present_evaluation(new) is new
-    assert present_evaluation({}) == {}
+    assert migrate_evaluation(new) is new
+    assert migrate_evaluation({}) == {}
 
 
 def test_facts_of_metrics_beside_rows_have_the_same_names() -> None:
     facts = {"name": "size_rmse", "unit": 1.0, "direction": "lower", "text": "released"}
     result = {"settings": {"schema": 5}, "task": SET_MNIST, "metrics": {"size_rmse": facts}}
-    found = present_evaluation({"rows": [{"metric": "size_rmse", "task": SET_MNIST}], "result": result})
+    found = migrate_evaluation({"rows": [{"metric": "size_rmse", "task": SET_MNIST}], "result": result})
     assert found["result"]["metrics"] == {"size_rmse_released": facts | {"name": "size_rmse_released"}}
     assert found["rows"][0]["metric"] in found["result"]["metrics"]
 
 
 def test_columns_of_an_ablation() -> None:
     old = {"rows": [{"ratio": 0.5, "size_rmse": 0.2}]}
-    assert present_ablation(old, SET_MNIST)["rows"] == [{"ratio": 0.5, "size_rmse_released": 0.2}]
-    assert present_ablation(old, None) == old
+    assert migrate_ablation(old, SET_MNIST)["rows"] == [{"ratio": 0.5, "size_rmse_released": 0.2}]
+    assert migrate_ablation(old, None) == old
     new = {"rows": [{"ratio": 0.5, "size_rmse_released": 0.2}]}
-    assert present_ablation(new, SET_MNIST) == new
-    assert present_ablation({}, SET_MNIST) == {}
+    assert migrate_ablation(new, SET_MNIST) == new
+    assert migrate_ablation({}, SET_MNIST) == {}
 
 
 def test_the_projects_results_have_the_present_names() -> None:

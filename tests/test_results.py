@@ -170,7 +170,7 @@ def test_a_metric_that_one_seed_lacks_is_shown_as_unknown() -> None:
         assert by_metric(rows_of(some))["kuiper"]["value"] is None
 
 
-def test_both_scorings_stand_side_by_side_in_every_recipe_s_row() -> None:
+def test_raw_and_returned_stand_side_by_side_in_every_recipe_s_row() -> None:
     for recipe in ("polygons-desp-paper", "polygons-desp"):
         results = [made_up(recipe, seed, raw=7e-5 + seed * 2e-5, returned=6e-5) for seed in (0, 1)]
         for seed, result in enumerate(results):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from desp.errors import StorageError
-from desp.paths import check_output, descriptor_of, folder_of, whole_path
+from desp.paths import check_output, descriptor_of, folder_of, resolved_path
 from desp.storage import (
     append,
     sweep,
@@ -217,10 +217,10 @@ def test_links_in_a_circle_are_named(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.symlink_to(other)
     other.symlink_to(one)
-    for act in (lambda: write_text(one, "text"), lambda: check_output(one), lambda: whole_path(one / "below")):
+    for act in (lambda: write_text(one, "text"), lambda: check_output(one), lambda: resolved_path(one / "below")):
         with pytest.raises(StorageError, match="symbolic links lead in a circle"):
             act()
-    assert whole_path(tmp_path / "none" / ".." / "file") == tmp_path.resolve() / "file"
+    assert resolved_path(tmp_path / "none" / ".." / "file") == tmp_path.resolve() / "file"
 
 
 def test_what_paths_are_relative_to(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ what is `size_rmse` on all tasks; `calibration` is `calibration_error` now.
 import re
 from typing import Any
 
-FIRST_PRESENT_SCHEMA = 6
-"""Of the settings that results hold: from this one on, metrics have today's names."""
+FIRST_SCHEMA_WITH_CURRENT_NAMES = 6
+"""Schema of the settings in a result, from which on its metrics have today's names."""
 
 SET_MNIST = "set-mnist"
 _NAMES = {"calibration": "calibration_error"}
@@ -17,14 +17,14 @@ _NAMES_OF_SET_MNIST = {"size_rmse_pooled": "size_rmse", "size_rmse": "size_rmse_
 _SUFFIX = r"((?:_bfloat16_code)?(?:_all|_first\d+)?(?:_raw|_returned)?)"
 
 
-def present_metric(name: str, task: str | None) -> str:
+def migrate_metric(name: str, task: str | None) -> str:
     """Today's name of a metric of an older version, with or without a suffix such as ``_all``."""
     names = _NAMES | (_NAMES_OF_SET_MNIST if task == SET_MNIST else {})
     found = re.fullmatch(f"({'|'.join(names)}){_SUFFIX}", name)
     return name if found is None else names[found[1]] + found[2]
 
 
-def present_result(result: dict[str, Any]) -> dict[str, Any]:
+def migrate_result(result: dict[str, Any]) -> dict[str, Any]:
     """A recorded result of any version, its metrics under today's names."""
     if not _is_older(result):
         return result
@@ -34,36 +34,36 @@ def present_result(result: dict[str, Any]) -> dict[str, Any]:
         "real_data": _renamed(result["real_data"], task),
     }
     if "metrics" in result:
-        renamed["metrics"] = _present_facts(result["metrics"], task)
+        renamed["metrics"] = _migrate_facts(result["metrics"], task)
     return result | renamed
 
 
-def _present_facts(metrics: dict[str, Any], task: str | None) -> dict[str, Any]:
+def _migrate_facts(metrics: dict[str, Any], task: str | None) -> dict[str, Any]:
     """What a result says of its metrics."""
     facts = {
-        name: item | {key: present_metric(item[key], task) for key in ("name",) if key in item}
+        name: item | {key: migrate_metric(item[key], task) for key in ("name",) if key in item}
         for name, item in metrics.items()
     }
     return _renamed(facts, task)
 
 
-def present_evaluation(evaluation: dict[str, Any]) -> dict[str, Any]:
+def migrate_evaluation(evaluation: dict[str, Any]) -> dict[str, Any]:
     """What ``evaluation.json`` of any version holds, its rows under today's names of metrics."""
     if not evaluation.get("rows") or not _is_older(evaluation.get("result")):
         return evaluation
-    found = evaluation | {"rows": [_present_row(row) for row in evaluation["rows"]]}
+    found = evaluation | {"rows": [_migrate_row(row) for row in evaluation["rows"]]}
     result = evaluation.get("result")
     if isinstance(result, dict) and isinstance(result.get("metrics"), dict):
-        found["result"] = result | {"metrics": _present_facts(result["metrics"], result.get("task"))}
+        found["result"] = result | {"metrics": _migrate_facts(result["metrics"], result.get("task"))}
     return found
 
 
-def _present_row(row: dict[str, Any]) -> dict[str, Any]:
+def _migrate_row(row: dict[str, Any]) -> dict[str, Any]:
     name = row.get("metric")
-    return row | {"metric": present_metric(name, row.get("task"))} if isinstance(name, str) else row
+    return row | {"metric": migrate_metric(name, row.get("task"))} if isinstance(name, str) else row
 
 
-def present_ablation(ablation: dict[str, Any], task: str | None) -> dict[str, Any]:
+def migrate_ablation(ablation: dict[str, Any], task: str | None) -> dict[str, Any]:
     """An ablation of any version, its columns under today's names.
 
     Of set-MNIST, only older ones have a column `size_rmse`: the present ones have `size_rmse_released`.
@@ -76,8 +76,8 @@ def present_ablation(ablation: dict[str, Any], task: str | None) -> dict[str, An
 def _is_older(result: Any) -> bool:
     settings = result.get("settings") if isinstance(result, dict) else None
     schema = settings.get("schema", 1) if isinstance(settings, dict) else 1
-    return isinstance(schema, int) and schema < FIRST_PRESENT_SCHEMA
+    return isinstance(schema, int) and schema < FIRST_SCHEMA_WITH_CURRENT_NAMES
 
 
 def _renamed(values: dict[str, Any], task: str | None) -> dict[str, Any]:
-    return {present_metric(name, task): value for name, value in values.items()}
+    return {migrate_metric(name, task): value for name, value in values.items()}

@@ -60,8 +60,8 @@ def check_output(path: Path) -> None:
             check_regular(path)
 
 
-def whole_path(path: Path) -> Path:
-    """`path` from the root on, without links.
+def resolved_path(path: Path) -> Path:
+    """The absolute path, symbolic links resolved.
 
     Raises:
         StorageError: its links lead in a circle.

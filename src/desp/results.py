@@ -8,10 +8,11 @@ from desp.comparison.rows import comparison_rows
 from desp.errors import RunError
 from desp.metrics.base import split_key
 from desp.metrics.over_seeds import over_seeds
-from desp.older_results import present_result
+from desp.older_results import migrate_result
+from desp.raw_and_returned import metrics_of, raw_and_returned, real_data, scores_of
 from desp.recipes import Recipe, all_recipes, get_recipe, get_table
+from desp.recipes.registry import Scored
 from desp.run_lengths import training_facts
-from desp.scorings import both_scorings, metrics_of, real_data, scores_of
 from desp.settings import RunSettings
 from desp.storage import make_folder, read_object, write_json
 
@@ -60,8 +61,9 @@ def check_recordable(
     if changes and variant is None:
         raise RunError(
             f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Give the changed "
-            "settings a name: --variant NAME. Without a name only a shorter run is recorded: with a constant "
-            "learning rate, validation, and steps that are a multiple of training.validate_every."
+            "settings a name: --variant NAME. No name is needed only for a run with fewer steps than the recipe "
+            "that is an exact beginning of it: constant learning rate, validation, and steps that are a multiple "
+            "of training.validate_every."
         )
     if variant is None:
         return
@@ -109,7 +111,7 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
         RunError: a file is damaged or lacks what a result must have.
     """
     paths = [path for path in sorted(folder.glob("*.json")) if path.name != GPU_TESTS]
-    return [present_result(_read(path, "scores", "real_data")) for path in paths]
+    return [migrate_result(_read(path, "scores", "real_data")) for path in paths]
 
 
 def _read(path: Path, *needed: str) -> dict[str, Any]:
@@ -195,8 +197,9 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
 
     `raw` is the mean over `n` seeds of the sampler's output, which the paper's numbers are of, `returned` that of
     the sets a user gets, each with half of its 95 % interval and its median over predictions, where that is known.
-    `value` is one of the two. Where there is a value, `scored` is the recipe's and `protocol` that of
-    `_row_protocol`, both the same in all its rows. A name ending in `_raw` or `_returned` says what a value is of;
+    `value` is one of the two. Where there is a value, `scored` is the recipe's, and `protocol` says whose way of
+    scoring that is (`paper` or `ours`, see `_row_protocol`; not what `--protocol` takes), both the same in all its
+    rows. A name ending in `_raw` or `_returned` says what a value is of;
     a name without an ending is of `scored` sets, or, where those have no such metric, of the other ones.
     """
     facts = metric_facts(metric)
@@ -281,18 +284,19 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         "data": results[0].get("data"),
     }
     rows = []
-    for scoring in (recipe.scored, "returned" if recipe.scored == "raw" else "raw"):
-        for metric in metrics_of(results, scoring):
-            ours = scoring == recipe.scored or metric not in results[0]["scores"][recipe.scored]
+    outputs: tuple[Scored, ...] = ("raw", "returned") if recipe.scored == "raw" else ("returned", "raw")
+    for output in outputs:
+        for metric in metrics_of(results, output):
+            ours = output == recipe.scored or metric not in results[0]["scores"][recipe.scored]
             facts = metric_facts(metric, results[0].get("metrics"))
             part, name = split_key(metric)
             task = part or recipe.task
             rows.append(
-                make_row(recipe.table, task, _system(recipe, results[0]), name if ours else f"{name}_{scoring}")
+                make_row(recipe.table, task, _system(recipe, results[0]), name if ours else f"{name}_{output}")
                 | common
                 | {key: facts[key] for key in ("unit", "direction")}
-                | over_seeds(scores_of(results, scoring, metric))
-                | both_scorings(results, metric)
+                | over_seeds(scores_of(results, output, metric))
+                | raw_and_returned(results, metric)
                 | {"paper": _published(recipe, task, name, variant), "real_data": real_data(results, metric)}
             )
     first = make_row(recipe.table, recipe.task, _system(recipe, results[0]), "score") | common

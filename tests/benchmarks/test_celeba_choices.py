@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from desp.cli.main import main
+from desp.settings import TaggerSettings
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
@@ -35,3 +36,8 @@ def test_validation_sets_are_scored(
     own = "min_probability 0.03" if samplers > 1 else "own"
     log = (tmp_path / "run" / "log.jsonl").read_text()
     assert f'"validation_score": {1 - found["scores"][own]["f1"]}' in log
+
+
+def test_a_tagger_is_scored_only_with_samplers_that_it_knows() -> None:
+    """It chooses the more probable labels or samples, whatever other number it is given."""
+    assert list(celeba_choices._samplers(TaggerSettings())) == ["min_probability None", "min_probability 1"]

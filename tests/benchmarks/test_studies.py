@@ -213,12 +213,12 @@ def test_operations_of_a_tiny_deep_sets_energy() -> None:
         2 * 6 * 4 * 4
     )  # 6 rows: first layer from 2 features, then 4 x 4, both ways
     sets = 2 * (2 * 2 * 4 * 4) + 2 * 2 * 4 * 4  # 2 rows: one layer both ways, the quadratic form once
-    assert floors.gradient_operations(energy, 2, 3, 2) == elements + sets
+    assert floors.gradient_flops(energy, 2, 3, 2) == elements + sets
 
 
 def test_operations_of_a_tiny_set_encoder_energy() -> None:
     energy = TINY_SE.build(CPU)
-    assert floors.gradient_operations(energy, 2, 3, 2) == 2 * (2 * 6 * 2 * 4) + 2 * (2 * 6 * 4 * 5)
+    assert floors.gradient_flops(energy, 2, 3, 2) == 2 * (2 * 6 * 2 * 4) + 2 * (2 * 6 * 4 * 5)
 
 
 def test_bytes_of_a_tiny_energy() -> None:
@@ -228,7 +228,7 @@ def test_bytes_of_a_tiny_energy() -> None:
 
 def test_floor_is_the_larger_bound() -> None:
     energy = TINY_SE.build(CPU)
-    operations, moved = floors.gradient_operations(energy, 2, 3, 2), floors.gradient_bytes(energy, 2, 3, 2)
+    operations, moved = floors.gradient_flops(energy, 2, 3, 2), floors.gradient_bytes(energy, 2, 3, 2)
     computing = floors.chain_floor_ms(energy, 2, 3, 2, steps=4, peaks=floors.Peaks(1e3, 1e9))
     moving = floors.chain_floor_ms(energy, 2, 3, 2, steps=4, peaks=floors.Peaks(1e9, 1e3))
     assert computing == pytest.approx(1e3 * 4 * operations / 1e3)

@@ -78,7 +78,15 @@ def test_train_with_another_energy(desp: Desp, spy: Spy, option: list[str]) -> N
     assert method == get_recipe("polygons-denoising").build().method.with_part("energy", method.energy)
 
 
-@pytest.mark.parametrize("option", [["--use-method", "contrastive"], ["--use-method=contrastive"]])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--use-method", "contrastive"],
+        ["--use-method=contrastive"],
+        ["--use_method", "contrastive"],
+        ["--use-method", "tspn", "--use-method", "contrastive"],
+    ],
+)
 def test_train_with_another_method(desp: Desp, spy: Spy, option: list[str]) -> None:
     calls = spy("train_run", train)
     desp("train", "polygons-denoising", *option, "--method.data-noise", 0.03)

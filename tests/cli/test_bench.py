@@ -79,3 +79,11 @@ def test_a_field_that_only_some_rows_have_is_shown_with_gaps() -> None:
         "| a | 99.9 | - |",
         "| b | 1234 | 2 |",
     ]
+
+
+def test_the_study_of_subsets_shows_how_many_sets_are_drawn_a_second() -> None:
+    rows = [{"task": "celeba", "batch": 64, "ms": 2.0, "sets_per_s": 32000.0}]
+    assert markdown(rows).splitlines()[::2] == [
+        "| task | batch | ms | sets_per_s |",
+        "| celeba | 64 | 2 | 32000 |",
+    ]

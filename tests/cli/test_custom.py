@@ -301,7 +301,7 @@ def test_answers_that_cannot_be_chosen(desp: Desp, arguments: list[str], message
 def test_repeated_inputs_with_different_sets_are_told(desp: Desp, write: Write, tiny: list[str]) -> None:
     data = write("data.jsonl", [{"input": [i // 2], "set": [[float(i)]]} for i in range(12)])
     finished = desp("train", "custom", "--data", data, "--run", "run", *tiny, "--answers", "one")
-    assert "6 of 6 inputs that come with more than one set have different ones, so several seem right" in (
+    assert "of 6 inputs with more than one set, 6 have sets that differ, so several seem right" in (
         finished.out.replace("\n", " ")
     )
 
@@ -314,7 +314,7 @@ def test_answers_are_advised_where_they_can_be_chosen(desp: Desp, write: Write, 
         shorter += ["--method.sampler.stochastic-steps", 2]
     finished = desp("train", recipe, "--data", data, "--run", "run", *shorter)
     told = finished.out.replace("\n", " ")
-    assert "0 of 6 inputs that come with more than one set have different ones, so one seems right" in told
+    assert "of 6 inputs with more than one set, 0 have sets that differ, so one seems right" in told
     assert ("--answers one, in another folder" in told) == advice
 
 
@@ -328,7 +328,7 @@ MORE = "More may help: --minutes N, in another folder"
         ({"verdict": "converged"}, "converged; more time would hardly help, more examples may"),
         (
             {"verdict": "converged", "score": 0.5, "score_standard_error": 0.1},
-            "converged: validation score 0.5 ± 0.1; more time would hardly help, more examples may",
+            "converged: validation score 0.5 (standard error 0.1); more time would hardly help, more examples may",
         ),
         ({"score": 2.0}, f"{AFTER}: validation score 2. {MORE}"),
         (

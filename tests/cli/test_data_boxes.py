@@ -62,6 +62,20 @@ def test_boxes_are_converted_and_trained_on(desp: Desp, annotations: Path) -> No
     assert model["shape"]["description"]["class_names"] == ["cat", "dog"]
 
 
+def test_only_what_is_written_is_counted(desp: Desp, annotations: Path) -> None:
+    """An image that cannot be decoded is found only when it is copied."""
+    content = json.loads(annotations.read_text())
+    content["annotations"][3]["bbox"] = [-2, 3, 10, 9]  # clipped
+    annotations.write_text(json.dumps(content))
+    broken = Path("photos/3.png")
+    broken.write_bytes(broken.read_bytes()[:-40])
+    finished = desp("data", "boxes", annotations, "--images", "photos", "--output", "boxes.jsonl", "--size", "16")
+    assert finished.status == 0, finished.err
+    assert len(Path("boxes.jsonl").read_text().splitlines()) == 11
+    assert "boxes.jsonl: 11 images, 11 boxes, 1 to 1 an image" in finished.message
+    assert "2 left out, 0 boxes clipped to their image" in finished.message
+
+
 def test_images_of_different_sizes_are_squeezed_when_they_are_trained_on(desp: Desp, annotations: Path) -> None:
     converted = desp("data", "boxes", annotations, "--images", "photos", "--output", "boxes.jsonl")
     _, _, command = converted.out.partition("To train: desp ")

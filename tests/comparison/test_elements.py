@@ -8,16 +8,16 @@ import torch
 from desp.comparison.elements import feature_errors, matched, nearest_valid, size_confusion, sizes_right
 from desp.comparison.examples import Examples
 from desp.comparison.features import Feature
-from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import SystemPredictions
+from desp.comparison.set_distance import StandardisedDistance
 from desp.sets import SetBatch
 
 AMOUNT, KIND = Feature("amount", "kg", (0, 1)), Feature("kind", "", (1, 3), ("a", "b"))
 A, B = [1.0, 0.0], [0.0, 1.0]
 
 
-def ruler(features: int = 3, size: int = 3, *, aligned: bool = False) -> Ruler:
-    return Ruler(torch.zeros(features), torch.ones(features), size, aligned)
+def set_distance(features: int = 3, size: int = 3, *, aligned: bool = False) -> StandardisedDistance:
+    return StandardisedDistance(torch.zeros(features), torch.ones(features), size, aligned)
 
 
 def batch(*sets: list[list[float]]) -> SetBatch:
@@ -27,7 +27,7 @@ def batch(*sets: list[list[float]]) -> SetBatch:
 def test_errors_are_those_of_matched_elements_in_own_units() -> None:
     predicted = batch([[30.0, *A], [10.5, *B], [999.0, *A]], [[5.0, *A]], [])
     true = batch([[10.0, *B], [31.0, *B]], [[7.0, *A]], [[1.0, *A]])
-    errors = feature_errors(ruler(), (AMOUNT, KIND), predicted, true)
+    errors = feature_errors(set_distance(), (AMOUNT, KIND), predicted, true)
     assert errors[0].tolist() == [0.75, 0.5]  # 10.5 for 10, 30 for 31; the third has no match
     assert errors[1].tolist() == [2.0, 0.0]
     assert bool(errors[2].isnan().all())  # nothing to match
@@ -35,29 +35,29 @@ def test_errors_are_those_of_matched_elements_in_own_units() -> None:
 
 def test_aligned_elements_are_matched_by_their_places() -> None:
     predicted, true = torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [0.0]])
-    assert matched(ruler(1, aligned=True), predicted, true).tolist() == [[0, 1], [0, 1]]
-    assert matched(ruler(1), predicted, true).tolist() == [[0, 1], [1, 0]]
+    assert matched(set_distance(1, aligned=True), predicted, true).tolist() == [[0, 1], [0, 1]]
+    assert matched(set_distance(1), predicted, true).tolist() == [[0, 1], [1, 0]]
 
 
 def test_elements_of_large_sets_take_the_nearest() -> None:
     predicted = torch.arange(100.0).unsqueeze(1)
-    rows, columns = matched(ruler(1, 100), predicted, torch.tensor([[3.2], [3.4], [90.0]]))
+    rows, columns = matched(set_distance(1, 100), predicted, torch.tensor([[3.2], [3.4], [90.0]]))
     assert (rows.tolist(), columns.tolist()) == ([3, 3, 90], [0, 1, 2])
 
 
 def test_the_nearest_of_several_valid_sets_counts() -> None:
     first, second = batch([[0.0, *A]], [[0.0, *A]]), batch([[9.0, *A]], [[9.0, *A]])
     tests = Examples(torch.zeros(2, 1), first, (first, second))
-    found = nearest_valid(ruler(), tests, batch([[1.0, *A]], [[8.0, *A]]))
+    found = nearest_valid(set_distance(), tests, batch([[1.0, *A]], [[8.0, *A]]))
     assert found.elements[:, 0, 0].tolist() == [0.0, 9.0]
 
 
 def test_a_size_is_right_if_any_valid_set_has_it() -> None:
     one, two = batch([[0.0, *A]], [[0.0, *A]]), batch([[0.0, *A], [1.0, *A]], [])
     samples = batch([[0.0, *A]], [[0.0, *A], [0.0, *A]], [[0.0, *A]], [[0.0, *A], [0.0, *A]])
-    answers = SystemPredictions(samples, one)
-    assert sizes_right(Examples(torch.zeros(2, 1), one), answers).tolist() == [0.5, 0.5]
-    assert sizes_right(Examples(torch.zeros(2, 1), one, (one, two)), answers).tolist() == [1.0, 0.5]
+    predicted = SystemPredictions(samples, one)
+    assert sizes_right(Examples(torch.zeros(2, 1), one), predicted).tolist() == [0.5, 0.5]
+    assert sizes_right(Examples(torch.zeros(2, 1), one, (one, two)), predicted).tolist() == [1.0, 0.5]
 
 
 def test_sizes_are_counted_by_true_and_predicted_ones() -> None:

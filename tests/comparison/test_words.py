@@ -20,8 +20,8 @@ def test_a_clear_win_names_neighbours_and_the_mlp_once() -> None:
         "mlp": system(0.05, "clearly better"),
     }
     assert compared_words(systems) == (
-        "clearly better than nearest neighbours (energy score 0.031 against 0.081) and an MLP (error of the best "
-        "answer 0.062 against 0.1)"
+        "clearly better than nearest neighbours (energy score 0.031 against 0.081) and an MLP (error of the "
+        "single answer 0.062 against 0.1)"
     )
 
 
@@ -89,7 +89,7 @@ def test_uneven_ranks_around_the_middle_are_told() -> None:
 
 def test_the_error_of_the_mean_rank_is_that_of_uniform_ranks() -> None:
     """Of ranks 0 and 1 alone: a coin's."""
-    assert spread_verdict([0.5, 0.5], 100).error == pytest.approx(0.05)
+    assert spread_verdict([0.5, 0.5], 100).standard_error == pytest.approx(0.05)
 
 
 def test_a_sentence_of_what_is_known() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from desp.data.box_annotations import BoxAnnotations, read_annotations, write_boxes
+from desp.data.box_annotations import BoxAnnotations, classes_file, read_annotations, write_boxes
 from desp.data.files import read_data_file
 from desp.data.images import read_image
 from desp.errors import DataError
@@ -251,14 +251,15 @@ def two_images(images: Path) -> BoxAnnotations:
 
 def test_lines_can_be_read_as_data(images: Path, tmp_path: Path) -> None:
     output = tmp_path / "converted" / "boxes.jsonl"
-    beside = write_boxes(two_images(images), output)
+    write_boxes(two_images(images), output)
     data = read_data_file(output)
     assert data.input_kind == "image"
     x, elements = data[0]
     assert np.array_equal(x.numpy(), np.array(Image.open(images / "a.png")).transpose(2, 0, 1))
     assert elements.tolist() == [[0.25, 0.25, 0.75, 0.75, 0.0, 1.0]]
     assert json.loads(output.read_text().splitlines()[0])["input"] == "../photos/a.png"
-    assert json.loads(beside.read_text()) == {"classes": ["cat", "dog"], "boxes": [[0, 4]], "categories": [[4, 6]]}
+    described = {"classes": ["cat", "dog"], "boxes": [[0, 4]], "categories": [[4, 6]]}
+    assert json.loads(classes_file(output).read_text()) == described
 
 
 def test_copies_have_one_size(images: Path, tmp_path: Path) -> None:
@@ -268,7 +269,8 @@ def test_copies_have_one_size(images: Path, tmp_path: Path) -> None:
     records.append(coco_image(4, "below/a.png"))
     found = coco(images, records, [coco_box(key, [0, 0, 9, 9]) for key in (1, 2, 3, 4)])
     assert len(found.images) == 4
-    write_boxes(found, tmp_path / "boxes.jsonl", size=16)
+    written = write_boxes(found, tmp_path / "boxes.jsonl", size=16)
+    assert [image.path.name for image in written.images] == ["a.png", "c.png", "a.png"]
     data = read_data_file(tmp_path / "boxes.jsonl")
     assert [tuple(x.shape) for x, _ in data] == [(3, 16, 16)] * 3
     assert np.array_equal(data[2][0].numpy(), read_image(images / "below" / "a.png", 16))

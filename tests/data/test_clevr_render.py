@@ -40,7 +40,7 @@ def inside(scenes: Scenes, points: Tensor) -> Tensor:
     angle = scenes.rotations[0].unsqueeze(1)
     x = offset[..., 0] * angle.cos() + offset[..., 1] * angle.sin()
     y = offset[..., 1] * angle.cos() - offset[..., 0] * angle.sin()
-    z, extent = offset[..., 2], scenes.extents()[0].unsqueeze(1)
+    z, extent = offset[..., 2], scenes.half_extents()[0].unsqueeze(1)
     box = torch.stack([x, y, z]).abs().amax(0) < extent
     ball = (x * x + y * y + z * z).sqrt() < extent
     tube = ((x * x + y * y).sqrt() < extent) & (z.abs() < extent)
@@ -100,7 +100,7 @@ def test_sides_of_a_turned_cube_face_outward(degrees: int) -> None:
 
 def surface_points(scenes: Scenes) -> Tensor:
     """Many points on the surface of the first object, (1, P, 3)."""
-    extent = scenes.extents()[0, 0]
+    extent = scenes.half_extents()[0, 0]
     directions = torch.randn(40_000, 3, generator=make_generator(1, "points"))
     shape = int(scenes.shapes[0, 0])
     if shape == CUBE:

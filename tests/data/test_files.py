@@ -396,5 +396,5 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 def test_outputs_cannot_be_aligned_with_numbers(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text('{"input": 3, "set": [[1]]}')
-    with pytest.raises(DataError, match="line 1: outputs can be aligned with inputs that are sets alone"):
+    with pytest.raises(DataError, match="line 1: outputs can only be aligned with inputs that are sets"):
         read_data_file(path, DataDescription(aligned=True))

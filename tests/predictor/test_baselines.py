@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from desp.distances import chamfer
 from desp.errors import SettingsError
-from desp.paper.baselines import STEP_SIZE, baseline_training, c_dspn, dspn, tspn
+from desp.paper.baselines import STEP_SIZE, c_dspn, dspn, tspn
+from desp.paper.training import paper_training
 from desp.predictor import DataShape, Prediction, SetPredictor
 from desp.randomness import make_generator
 from desp.settings import DataDescription, MethodSettings, SetRiskSettings, TSPNSettings, from_json, to_json
@@ -147,7 +148,7 @@ def test_the_papers_settings() -> None:
     assert all(item.descent.steps == 10 for name, item in PAPER.items() if name != "tspn")
     for settings in PAPER.values():
         assert from_json(MethodSettings, to_json(settings)) == settings
-    training = baseline_training(1e-2, 7)
+    training = paper_training(1e-2, 7)
     assert (training.batch_size, training.learning_rate, training.steps) == (32, 1e-2, 7)
 
 
@@ -181,7 +182,7 @@ def test_predictions_depend_on_inputs_and_not_on_their_sizes_alone(name: str, st
     data = [some_set() for _ in range(500)]
     predictor = SetPredictor(small(PAPER[name]), device="cpu")
     pairs = [(as_input(points), points) for points in data]
-    predictor.fit(pairs, baseline_training(1e-2, steps), description=DataDescription(input_kind="set"))
+    predictor.fit(pairs, paper_training(1e-2, steps), description=DataDescription(input_kind="set"))
     x = torch.stack([as_input(some_set()) for _ in range(32)])
     raw, _ = predictor.sample(predictor.encode(x), make_generator(1))
     own, others = (chamfer(raw[..., :2], to[..., :2]).mean() for to in (x, x.roll(1, dims=0)))

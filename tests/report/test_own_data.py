@@ -199,8 +199,8 @@ def test_the_page_begins_with_the_verdict_and_all_systems(make_run: MakeRun) -> 
     assert "Clearly better than <b>nearest neighbours</b>; sizes right in 75%." in said
     for name in ("This model", "Nearest neighbours", "Random training sets", "MLP"):
         assert f"<dt>{name}</dt>" in html
-    assert "± 0.02, the model's best answer is not clearly different" in said  # two standard errors; of the MLP
-    assert "an MLP with a Hungarian loss is compared too, by the distance of its best answer" in said
+    assert "± 0.02, the model's single answer is not clearly different" in said  # two standard errors; of the MLP
+    assert "is compared too, by the distance of its single answer" in said
     assert "0.200" not in said.partition("Compared with baselines")[0]
     assert f"{MINUS}0.200 ± 0.02" in said  # the model less neighbours, paired
     assert "only in its section" not in html

@@ -72,7 +72,9 @@ def test_the_top_shows_the_first_row_that_the_paper_has(make_run: MakeRun) -> No
 
 def test_several_seeds_have_a_spread(make_run: MakeRun) -> None:
     row = {**ROW, "std": 0.25, "seeds": [0, 1, 2, 3, 7]}
-    assert "This run 3 ± 0.25 over 5 seeds" in top(page_of(make_run(**ABSENT, evaluation={"rows": [row]})))
+    assert "This run 3 standard deviation 0.25 over 5 seeds" in top(
+        page_of(make_run(**ABSENT, evaluation={"rows": [row]}))
+    )
 
 
 def test_seeds_are_counted(make_run: MakeRun) -> None:

@@ -411,7 +411,7 @@ def test_repeated_inputs_tell_whether_one_set_or_several_are_right(tmp_path: Pat
     assert hint is not None
     assert (hint.several, hint.text) == (
         True,
-        "1 of 2 inputs that come with more than one set have different ones",
+        "of 2 inputs with more than one set, 1 have sets that differ",
     )
 
 

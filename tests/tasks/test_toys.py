@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import desp.tasks.labels
+import desp.tasks.class_conditional
 from desp.data.polygons import polygon
 from desp.errors import DataError
 from desp.predictor import SetPredictor
@@ -244,7 +244,7 @@ def test_real_digits_are_compared_with_predictions_of_the_same_digit(
         asked.append({"real": real, "predicted": predicted})
         return {}, {}
 
-    monkeypatch.setattr(desp.tasks.labels, "distribution_scores", noted)
+    monkeypatch.setattr(desp.tasks.class_conditional, "distribution_scores", noted)
     scored(digits, digit_predictor())
     for groups in asked[0].values():
         # A one has 42 points, or 64 with its hook; a seven has 48 or 64.

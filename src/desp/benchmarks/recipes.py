@@ -51,7 +51,7 @@ def train_rows(options: BenchOptions) -> list[Row]:
 
 def _training_row(task: str, options: BenchOptions) -> Row:
     settings = _settings(task, options)
-    predictor, batch = make_problem(settings, options)
+    predictor, batch = make_predictor_and_batch(settings, options)
     x, y = predictor.prepare(batch, options.device)
     with matmul_precision(OUR_PRECISION):
         ours, engine = _ours(predictor, batch, settings.training, options)
@@ -80,7 +80,7 @@ def _settings(task: str, options: BenchOptions) -> RunSettings:
     return replace(settings, method=replace(method, training_sampler=chain))
 
 
-def make_problem(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor, Batch]:
+def make_predictor_and_batch(settings: RunSettings, options: BenchOptions) -> tuple[SetPredictor, Batch]:
     """A predictor with fresh weights on the device, and one batch of its task."""
     task = cast(GeneratedTask, make_task(settings.task, options.seed))
     predictor = make_predictor(settings, options)
@@ -155,7 +155,7 @@ class _TimedSource(BatchSource):
 
 def _reference(settings: RunSettings, x: Tensor, y: Tensor, options: BenchOptions) -> Row:
     """The plain step, on an energy of its own with the same initial weights."""
-    energy = cast(Contrastive, make_problem(settings, options)[0].method).energy
+    energy = cast(Contrastive, make_predictor_and_batch(settings, options)[0].method).energy
     method = cast(ContrastiveSettings, settings.method)
     optimizer = torch.optim.Adam(energy.parameters(), lr=settings.training.learning_rate)
     generator = make_generator(options.seed, "bench", "reference", device=options.device)

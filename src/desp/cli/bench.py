@@ -27,7 +27,7 @@ EXAMPLES = """  desp bench
 # In the order they are shown. Records of studies in benchmarks/ have fields that `desp bench` does not measure.
 FIELDS = (
     *("task", "vary", "value", "predictions", "batch", "size", "steps", "measured_steps", "engine", "precision"),
-    *("ms", "spread_ms", "images_per_s", "reference_ms", "reference_spread_ms", "speedup"),
+    *("ms", "spread_ms", "images_per_s", "sets_per_s", "reference_ms", "reference_spread_ms", "speedup"),
     *("captured_ms", "captured_spread_ms", "captured_speedup"),
     *("floor_ms", "roofline_fraction", "peak_mb", "compile_s"),
 )

@@ -24,7 +24,7 @@ def show_verdict(result: dict[str, Any]) -> None:
 
 
 def _show_systems(comparison: dict[str, Any]) -> None:
-    columns = ("system", "energy score", "desp minus it", "verdict on desp", "best answer", "sizes right")
+    columns = ("system", "energy score", "desp minus it", "verdict on desp", "single answer", "sizes right")
     rows = []
     for name, row in comparison["systems"].items():
         difference = _interval(row["difference"], row["difference_se"]) if "difference" in row else "-"
@@ -43,7 +43,7 @@ def _show_systems(comparison: dict[str, Any]) -> None:
         "lower is better, ± are two standard errors"
     )
     if "mlp" in comparison["systems"]:
-        title += "; of the MLP, which has no spread, the difference and the verdict are of best answers"
+        title += "; of the MLP, which has no spread, the difference and the verdict are of single answers"
     show_table(title, columns, rows)
 
 
@@ -61,7 +61,7 @@ def _show_features(comparison: dict[str, Any]) -> None:
 
 
 def feature_error(error: dict[str, Any], feature: Feature) -> str:
-    """The error of a feature, ± two standard errors."""
+    """The error of a feature, ± two standard errors; of a category the share that is wrong, without ±."""
     if error["mean"] is None:
         return "-"
     return share(error["mean"]) if feature.classes else _interval(error["mean"], error["se"])

@@ -103,10 +103,10 @@ class _BoxesArguments:
 
 @dataclass(frozen=True)
 class _LabelsArguments:
-    """Convert a table of items, of which some belong together, to JSON lines for `desp train custom`.
+    """Convert sets of items with binary labels to JSON lines for `desp train custom`.
 
-    The CSV file has a row for each item: which set it is in, its label, 1 if it belongs and 0 if not, and its
-    features, which are all other columns. Where several answers are valid, each has a column of labels.
+    The CSV file has a row for each item: which set it is in, its label (1: in the subset to predict, 0: not), and
+    its features, which are all other columns. Where several answers are valid, each has a column of labels.
     """
 
     table: Annotated[Path, tyro.conf.Positional]
@@ -253,17 +253,17 @@ def _celeba(options: _CelebaArguments, arguments: list[str]) -> None:
 
 
 def _boxes(options: _BoxesArguments) -> None:
-    from desp.data.box_annotations import read_annotations, write_boxes
+    from desp.data.box_annotations import classes_file, read_annotations, write_boxes
 
     if options.size is not None and options.size < 1:
         raise SettingsError(f"--size must be at least 1, got {options.size}.")
     check_regular(options.output)  # said before any work is done
     with busy("converting"):
-        annotations = read_annotations(options.annotations, options.images)
-        beside = write_boxes(annotations, options.output, options.size)
+        found = read_annotations(options.annotations, options.images)
+        annotations = write_boxes(found, options.output, options.size)
     boxes = [len(image.boxes) for image in annotations.images]
     print(f"{options.output}: {len(boxes)} images, {sum(boxes)} boxes, {min(boxes)} to {max(boxes)} an image")
-    print(f"{beside}: {len(annotations.classes)} classes: {', '.join(annotations.classes)}")
+    print(f"{classes_file(options.output)}: {len(annotations.classes)} classes: {', '.join(annotations.classes)}")
     print(f"{annotations.skips.total} left out, {annotations.clipped} boxes clipped to their image")
     for line in annotations.skips.lines():
         print(f"  {line}")

@@ -9,9 +9,9 @@ from desp.cli.compared import show_verdict
 from desp.cli.run_arguments import ScoreArguments
 from desp.comparison.rows import is_compared
 from desp.errors import SettingsError
+from desp.raw_and_returned import is_shown_twice
 from desp.results import Row, metric_label, recipe_label
 from desp.run_lengths import trained_words
-from desp.scorings import is_shown_twice
 from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons

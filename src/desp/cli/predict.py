@@ -70,7 +70,7 @@ def run(arguments: list[str]) -> None:
     samples = default if options.samples is None else options.samples
     if samples > 1 and method.deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)
-    count = predict_file(folder, inputs, output, samples, options.seed, **_more(options))
+    count = predict_file(folder, inputs, output, samples, options.seed, **_output_options(options))
     done = "1 input" if count == 1 else f"{count} inputs"
     sets = f"the best set of {samples} samples" if options.best else f"{samples} sets each"
     print(f"{done}, {sets}: {output}", file=told)
@@ -86,8 +86,8 @@ def _default_output(inputs: Path) -> Path:
     return Path(f"{inputs.stem}-predicted.jsonl")
 
 
-def _more(options: _PredictArguments) -> dict[str, Any]:
-    """What is beside the samples."""
+def _output_options(options: _PredictArguments) -> dict[str, Any]:
+    """Whether one set is written for each input, and what draws pictures."""
     if options.draw is None:
         return {"best": options.best}
     from desp.extras import require

@@ -85,10 +85,10 @@ def run(arguments: list[str]) -> None:
         ablate=options.ablate,
     )
     jobs = _with_data([job(name, seed) for seed in options.seeds for name in names])
-    in_the_way = _in_the_way(jobs, options.same_code)
-    for item, problem in in_the_way.items():
+    conflicts = _conflicts(jobs, options.same_code)
+    for item, problem in conflicts.items():
         print(f"{item.recipe} seed {item.seed}: {problem}", flush=True)
-    jobs = [item for item in jobs if item not in in_the_way]
+    jobs = [item for item in jobs if item not in conflicts]
     left = [item for item in jobs if any(item.commands())]
     for item in (item for item in jobs if item not in left):
         print(f"{item.recipe} seed {item.seed}: already recorded in {options.results}; not run again", flush=True)
@@ -102,12 +102,12 @@ def run(arguments: list[str]) -> None:
     run_side_by_side(left, options.jobs, tell)
     if failed:
         raise RunError(f"{len(failed)} of {len(left)} runs failed; see their logs. The same command goes on.")
-    if in_the_way:
-        raise RunError(f"{len(in_the_way)} of {len(in_the_way) + len(jobs)} runs were left out, as said above.")
+    if conflicts:
+        raise RunError(f"{len(conflicts)} of {len(conflicts) + len(jobs)} runs were left out, as said above.")
 
 
-def _in_the_way(jobs: list[Job], same_code: bool) -> dict[Job, str]:
-    """The jobs for which something else is there, and what.
+def _conflicts(jobs: list[Job], same_code: bool) -> dict[Job, str]:
+    """The jobs whose existing results or runs cannot be kept or resumed, and why.
 
     Raises:
         SettingsError: it is not known which code this is.
@@ -119,7 +119,7 @@ def _in_the_way(jobs: list[Job], same_code: bool) -> dict[Job, str]:
         code = commit()
         if code is None or code.endswith("-dirty"):
             raise SettingsError("--same-code needs a commit without changes. Commit them, or leave it out.")
-    found = {job: job.in_the_way(code) for job in jobs}
+    found = {job: job.conflict(code) for job in jobs}
     return {job: problem for job, problem in found.items() if problem}
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from desp.errors import SettingsError
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.results import RECORDED, check_recordable, data_slug, write_result
 from desp.runs.folder import RunFolder
 from desp.settings import RunSettings
@@ -101,7 +101,7 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         raise SettingsError(
             f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. Leave it out."
         )
-    folder = whole_path((data_dir or Path(task.location or "")).expanduser())
+    folder = resolved_path((data_dir or Path(task.location or "")).expanduser())
     # A folder that is remembered from another machine may be missing here; one that is named now may not.
     if data_dir is not None and not folder.is_dir():
         fetch = task.fetch_command(str(folder))
@@ -111,7 +111,8 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
 
 
 def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings:
-    """The settings without a limit of minutes where the arguments give a number of steps, with which none goes."""
+    """The settings without `training.minutes` where the arguments give `--training.steps`: the two exclude each
+    other."""
     steps = value_of("--training.steps", arguments)
     if steps is None or steps == "None":
         return settings
@@ -119,9 +120,10 @@ def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings
 
 
 def value_of(flag: str, arguments: list[str]) -> str | None:
-    """What follows a flag; None if it is not there."""
+    """What follows a flag, or None. As tyro reads it: underscores are dashes, and the last one counts."""
+    found = None
     for index, argument in enumerate(arguments):
         name, _, value = argument.partition("=")
-        if name == flag:
-            return value or (arguments[index + 1] if index + 1 < len(arguments) else None)
-    return None
+        if name.replace("_", "-") == flag:
+            found = value or (arguments[index + 1] if index + 1 < len(arguments) else None)
+    return found

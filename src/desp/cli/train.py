@@ -12,7 +12,7 @@ from desp.cli.common import parse
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
 from desp.cli.train_seeds import train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.recipes import Recipe, all_recipes, get_recipe
 from desp.runs.folder import RunFolder
 from desp.settings import EnergySettings, FilesSettings, MethodSettings, RunSettings, Variant
@@ -147,7 +147,9 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
 
 def _with_answers(settings: RunSettings, answers: str, method: str | None) -> RunSettings:
     if not settings.task.own_data or settings.method.kind != own_data_method().kind:
-        raise SettingsError(f"--answers goes with 'custom'; '{settings.recipe}' has its method. Leave it out.")
+        raise SettingsError(
+            f"--answers goes with 'custom'; the recipe '{settings.recipe}' fixes its method. Leave --answers out."
+        )
     if method is not None:
         raise SettingsError("--answers chooses a method, and so does --use-method. Leave one of them out.")
     if answers not in ANSWERS:
@@ -245,7 +247,7 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
 
 def _verdict(outcome: "TrainingOutcome") -> str:
     """Whether training converged, and what more time may give."""
-    error = "" if outcome.score_standard_error is None else f" ± {outcome.score_standard_error:.2g}"
+    error = "" if outcome.score_standard_error is None else f" (standard error {outcome.score_standard_error:.2g})"
     score = "" if outcome.score is None else f": validation score {outcome.score:.4g}{error}"
     if outcome.verdict == "converged":
         return f"converged{score}; more time would hardly help, more examples may"
@@ -309,7 +311,7 @@ def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:
     if not takes:
         instead = f"takes {task.location_flag}" if task.location_flag else "makes its own data"
         raise SettingsError(f"--data goes with the recipes 'custom' and 'custom-contrastive'; '{name}' {instead}.")
-    return replace(settings, task=task.with_location(str(whole_path(data))))
+    return replace(settings, task=task.with_location(str(resolved_path(data))))
 
 
 def _usage() -> str:

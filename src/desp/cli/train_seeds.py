@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from desp.errors import RunError, SettingsError, TrainingInterrupted
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.runs.side_by_side import Work, run_side_by_side
 from desp.storage import make_folder
 
-# What is said anew for every seed.
-_OWN = ("--seeds", "--jobs", "--run")
+# Flags that are replaced in the command of each seed.
+_PER_SEED_FLAGS = ("--seeds", "--jobs", "--run")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], job
         TrainingInterrupted: by Ctrl-C or SIGTERM.
     """
     _check(arguments, seeds, jobs)
-    prefix, shared = _named(run or Path("runs") / recipe), tuple(_without(arguments, _OWN))
+    prefix, shared = _named(run or Path("runs") / recipe), tuple(_without(arguments, _PER_SEED_FLAGS))
     work = [_Seed(recipe, seed, prefix, shared, jobs == 1) for seed in seeds]
     used = [str(item.folder) for item in work if item.begun]
     if used and "--resume" not in arguments:
@@ -98,7 +98,7 @@ def _named(run: Path) -> Path:
     Raises:
         SettingsError: it is the root, which has none.
     """
-    path = whole_path(run) if run.name in ("", "..") else run
+    path = resolved_path(run) if run.name in ("", "..") else run
     if not path.name:
         raise SettingsError(f"--run: folders are named RUN-seedN, and {run} has no name. Choose another one.")
     return path

@@ -1,4 +1,7 @@
-"""What a user would try first: the sets of similar inputs, and any sets."""
+"""What a user would try first: the sets of similar inputs, and any sets.
+
+Both take sets from `reference`: the examples for training and validation.
+"""
 
 import math
 import time
@@ -8,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.comparison.examples import Examples
-from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import SystemPredictions
+from desp.comparison.set_distance import StandardisedDistance
 from desp.data.base import to_float
 from desp.distances import assign, huber_pairs
 from desp.errors import DataError
@@ -23,11 +26,11 @@ NEIGHBOURS = 10
 FORBIDDEN = 1e6
 
 
-def standardised(known: Tensor, inputs: Tensor, kind: InputKind) -> Tensor:
-    """Inputs by mean and standard deviation of the known ones, as the library does; images as intensities."""
+def standardised(reference: Tensor, inputs: Tensor, kind: InputKind) -> Tensor:
+    """Inputs by mean and standard deviation of reference inputs, as the library does; images as intensities."""
     if kind == "image":
         return to_float(inputs, torch.float32)
-    rows = known[presence_mask(known)][:, :-1] if kind == "set" else known
+    rows = reference[presence_mask(reference)][:, :-1] if kind == "set" else reference
     mean, deviation = rows.mean(dim=0), rows.std(dim=0, correction=0)
     values = (inputs[..., :-1] if kind == "set" else inputs) - mean
     values = values / torch.where(deviation > 0, deviation, 1.0)
@@ -40,9 +43,9 @@ def standardised(known: Tensor, inputs: Tensor, kind: InputKind) -> Tensor:
 # -- neighbours ----------------------------------------------------------------------------------------------
 
 
-def input_distances(known: Tensor, inputs: Tensor, kind: InputKind) -> Float[Tensor, "t m"]:
-    """From each input to all known ones: Euclidean, of sets Chamfer's."""
-    first, second = standardised(known, inputs, kind), standardised(known, known, kind)
+def input_distances(reference: Tensor, inputs: Tensor, kind: InputKind) -> Float[Tensor, "t m"]:
+    """From each input to all reference inputs: Euclidean, of sets Chamfer's."""
+    first, second = standardised(reference, inputs, kind), standardised(reference, reference, kind)
     if kind != "set":
         return torch.cdist(first.flatten(1), second.flatten(1))
     return pairwise_distances(_presence_kept(first), _presence_kept(second), "chamfer")
@@ -54,19 +57,25 @@ def _presence_kept(values: Tensor) -> SetBatch:
 
 
 def nearest_neighbours(
-    ruler: Ruler, kind: InputKind, known: Examples, tests: Examples, samples: int, seed: int
+    set_distance: StandardisedDistance,
+    kind: InputKind,
+    reference: Examples,
+    tests: Examples,
+    samples: int,
+    seed: int,
 ) -> SystemPredictions:
-    """The sets of the ten nearest inputs, in any order, each once before any comes again; the best is the medoid.
+    """The sets of the ten nearest inputs, in any order, each once before any comes again; the single set is
+    the medoid.
 
     Drawn with replacement they would come twice, and their spread, and with it the energy score, be worse.
     """
     began = time.perf_counter()
-    distances = input_distances(known.inputs, tests.inputs, kind)
-    if ruler.aligned:
-        distances = _same_sizes_only(distances, known, tests)
-    places = distances.topk(min(NEIGHBOURS, len(known)), dim=1, largest=False).indices
+    distances = input_distances(reference.inputs, tests.inputs, kind)
+    if set_distance.aligned:
+        distances = _same_sizes_only(distances, reference, tests)
+    places = distances.topk(min(NEIGHBOURS, len(reference)), dim=1, largest=False).indices
     draws = _random_order(places, samples, make_generator(seed, "neighbours"))
-    return _drawn(ruler, known, tests, places, draws, began)
+    return _drawn(set_distance, reference, tests, places, draws, began)
 
 
 def _random_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Generator) -> Int[Tensor, "t k"]:
@@ -77,45 +86,45 @@ def _random_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Gen
 
 
 def random_training_sets(
-    ruler: Ruler, known: Examples, tests: Examples, samples: int, seed: int
+    set_distance: StandardisedDistance, reference: Examples, tests: Examples, samples: int, seed: int
 ) -> SystemPredictions:
     """Any sets that were trained on, whatever the input; each once before any comes again."""
     began = time.perf_counter()
-    chances = torch.rand((len(tests), len(known)), generator=make_generator(seed, "any sets"))
-    if ruler.aligned:
-        chances = _same_sizes_only(chances, known, tests)
+    chances = torch.rand((len(tests), len(reference)), generator=make_generator(seed, "any sets"))
+    if set_distance.aligned:
+        chances = _same_sizes_only(chances, reference, tests)
     fewest = int(chances.isfinite().sum(dim=1).min())
     places = chances.topk(min(samples, fewest), dim=1, largest=False).indices
     draws = torch.arange(samples) % places.shape[1]
-    return _drawn(ruler, known, tests, places, draws.expand(len(tests), -1), began)
+    return _drawn(set_distance, reference, tests, places, draws.expand(len(tests), -1), began)
 
 
-def same_sizes(known: Examples, tests: Examples) -> Bool[Tensor, "t m"]:
-    """Which known sets have the size of each test's."""
-    return known.sets.sizes == tests.sets.sizes.unsqueeze(1)
+def same_sizes(reference: Examples, tests: Examples) -> Bool[Tensor, "t m"]:
+    """Which reference sets have the size of each test's set."""
+    return reference.sets.sizes == tests.sets.sizes.unsqueeze(1)
 
 
-def _same_sizes_only(distances: Tensor, known: Examples, tests: Examples) -> Tensor:
+def _same_sizes_only(distances: Tensor, reference: Examples, tests: Examples) -> Tensor:
     """Where outputs are aligned, only sets of the same size can be an answer."""
-    same = same_sizes(known, tests)
+    same = same_sizes(reference, tests)
     if bool((same.sum(dim=1) < NEIGHBOURS).any()):
-        raise DataError(f"A test has fewer than {NEIGHBOURS} known sets of its size. Make more examples.")
+        raise DataError(f"A test has fewer than {NEIGHBOURS} training sets of its size. Make more examples.")
     return distances.masked_fill(~same, torch.inf)
 
 
 def _drawn(
-    ruler: Ruler,
-    known: Examples,
+    set_distance: StandardisedDistance,
+    reference: Examples,
     tests: Examples,
     places: Int[Tensor, "t p"],
     draws: Int[Tensor, "t k"],
     began: float,
 ) -> SystemPredictions:
     """Of the sets at each test's places those that are drawn, and the medoid of all."""
-    found = known.part(places.flatten())
-    sets = _carried_over(known, found, tests, places.shape[1]) if ruler.aligned else found.sets
-    padded = ruler.pad(sets)
-    medoids = ruler.medoids(padded.view(*places.shape, *padded.shape[1:]))
+    found = reference.part(places.flatten())
+    sets = _carried_over(reference, found, tests, places.shape[1]) if set_distance.aligned else found.sets
+    padded = set_distance.pad(sets)
+    medoids = set_distance.medoids(padded.view(*places.shape, *padded.shape[1:]))
     firsts = torch.arange(len(tests)) * places.shape[1]
     of = Examples(found.inputs, sets)
     return SystemPredictions(
@@ -125,11 +134,11 @@ def _drawn(
     )
 
 
-def _carried_over(known: Examples, found: Examples, tests: Examples, each: int) -> SetBatch:
-    """Elements of found sets in the order of the test's own input: each input element takes that of its match, in
-    standardised units, and no padding."""
+def _carried_over(reference: Examples, found: Examples, tests: Examples, each: int) -> SetBatch:
+    """Elements of found sets in the order of the test's own input: each input element takes the output of the
+    neighbour's element that it is assigned to, by standardised features; padding is never matched."""
     own = tests.inputs.repeat_interleave(each, dim=0)
-    first, second = (standardised(known.inputs, inputs, "set") for inputs in (own, found.inputs))
+    first, second = (standardised(reference.inputs, inputs, "set") for inputs in (own, found.inputs))
     apart = presence_mask(own).unsqueeze(2) != presence_mask(found.inputs).unsqueeze(1)
     order = assign(huber_pairs(first, second) + FORBIDDEN * apart)
     elements = found.sets.elements.gather(1, order.unsqueeze(-1).expand_as(found.sets.elements))

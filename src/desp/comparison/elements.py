@@ -10,8 +10,8 @@ from torch import Tensor
 
 from desp.comparison.examples import Examples, chosen
 from desp.comparison.features import Feature
-from desp.comparison.ruler import MOST_ASSIGNED, Ruler
 from desp.comparison.scoring import SystemPredictions
+from desp.comparison.set_distance import MOST_ASSIGNED, StandardisedDistance
 from desp.distances import huber_pairs
 from desp.sets import SetBatch
 
@@ -19,25 +19,27 @@ from desp.sets import SetBatch
 MOST_SIZES = 10
 
 
-def nearest_valid(ruler: Ruler, tests: Examples, answers: SetBatch) -> SetBatch:
-    """For each test its valid set that is the nearest to the answer."""
+def nearest_valid(set_distance: StandardisedDistance, tests: Examples, predicted: SetBatch) -> SetBatch:
+    """For each test its valid set that is the nearest to the predicted one."""
     if not tests.valid_sets:
         return tests.sets
-    own = ruler.pad(answers)
-    which = torch.stack([ruler.distance(own, ruler.pad(item)) for item in tests.valid_sets]).argmin(dim=0)
-    return chosen(which, tests.valid_sets)
+    own = set_distance.pad(predicted)
+    distances = [set_distance.between(own, set_distance.pad(item)) for item in tests.valid_sets]
+    return chosen(torch.stack(distances).argmin(dim=0), tests.valid_sets)
 
 
-def matched(ruler: Ruler, predicted: Float[Tensor, "n d"], true: Float[Tensor, "m d"]) -> Int[Tensor, "2 p"]:
+def matched(
+    set_distance: StandardisedDistance, predicted: Float[Tensor, "n d"], true: Float[Tensor, "m d"]
+) -> Int[Tensor, "2 p"]:
     """Which predicted element stands for which true one: places in both.
 
     Where outputs are aligned, elements i; else the cheapest assignment, in which what one of the sets has too many
     is left out. Of sets too large for that, each true element takes the nearest predicted one.
     """
     pairs = min(len(predicted), len(true))
-    if ruler.aligned or pairs == 0:
+    if set_distance.aligned or pairs == 0:
         return torch.arange(pairs).expand(2, -1)
-    scaled = [(item - ruler.offset) / ruler.scale for item in (predicted, true)]
+    scaled = [(item - set_distance.offset) / set_distance.scale for item in (predicted, true)]
     costs = huber_pairs(scaled[0].unsqueeze(0), scaled[1].unsqueeze(0))[0]
     if max(costs.shape) > MOST_ASSIGNED:
         return torch.stack([costs.argmin(dim=0), torch.arange(len(true))])
@@ -46,13 +48,13 @@ def matched(ruler: Ruler, predicted: Float[Tensor, "n d"], true: Float[Tensor, "
 
 
 def feature_errors(
-    ruler: Ruler, features: Sequence[Feature], predicted: SetBatch, true: SetBatch
+    set_distance: StandardisedDistance, features: Sequence[Feature], predicted: SetBatch, true: SetBatch
 ) -> Float[Tensor, "t f"]:
     """The error of each feature over the matched elements of each test: of a number the mean absolute difference,
     of a category the share of wrong ones. NaN where a test has no elements to match."""
     errors = []
     for own, valid in zip(predicted.packed().to_ragged(), true.packed().to_ragged(), strict=True):
-        rows, columns = matched(ruler, own.float(), valid.float())
+        rows, columns = matched(set_distance, own.float(), valid.float())
         errors.append([_error(own[rows], valid[columns], feature) for feature in features])
     return torch.tensor(errors)
 
@@ -64,9 +66,9 @@ def _error(predicted: Tensor, true: Tensor, feature: Feature) -> float:
     return float((a - b).abs().mean())
 
 
-def sizes_right(tests: Examples, answers: SystemPredictions) -> Float[Tensor, " t"]:
+def sizes_right(tests: Examples, predicted: SystemPredictions) -> Float[Tensor, " t"]:
     """For each test the share of its predictions that have the cardinality of a valid set."""
-    sizes = answers.samples.sizes.view(len(tests), -1)
+    sizes = predicted.samples.sizes.view(len(tests), -1)
     valid = torch.stack([item.sizes for item in tests.valid_sets or (tests.sets,)])
     return (sizes.unsqueeze(0) == valid.unsqueeze(-1)).any(dim=0).double().mean(dim=1)
 

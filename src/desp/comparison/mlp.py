@@ -12,8 +12,8 @@ from torch import Tensor
 from desp.categories import argmax_one_hot
 from desp.comparison.baselines import standardised
 from desp.comparison.examples import Examples
-from desp.comparison.ruler import MOST_ASSIGNED, Ruler
 from desp.comparison.scoring import SystemPredictions
+from desp.comparison.set_distance import MOST_ASSIGNED, StandardisedDistance
 from desp.distances import assign, huber_pairs
 from desp.nn.mlp import MLP
 from desp.randomness import make_generator, seeded_weights
@@ -27,10 +27,10 @@ VALIDATE_EVERY = 100
 PATIENCE = 20
 
 
-def flat_inputs(known: Tensor, inputs: Tensor, kind: InputKind, aligned: bool) -> Float[Tensor, "b h"]:
+def flat_inputs(reference: Tensor, inputs: Tensor, kind: InputKind, aligned: bool) -> Float[Tensor, "b h"]:
     """Standardised inputs as vectors: pixels of images, and rows of sets, ordered by their first feature where
     the order means nothing."""
-    values = standardised(known, inputs, kind)
+    values = standardised(reference, inputs, kind)
     if kind == "set" and not aligned:
         keys = values[..., 0].masked_fill(values[..., -1] < 0.5, torch.inf)
         values = values.gather(1, keys.argsort(dim=1).unsqueeze(-1).expand_as(values))
@@ -55,8 +55,8 @@ def matched_loss(rows: Float[Tensor, "b n c"], truth: Float[Tensor, "b n c"], al
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How long the MLP is trained at the most.
+class TrainingBudget:
+    """The most that the MLP is trained.
 
     Attributes:
         seconds: of wall time.
@@ -70,36 +70,36 @@ class Effort:
 
 
 def plain_mlp(
-    ruler: Ruler,
+    set_distance: StandardisedDistance,
     kind: InputKind,
     training: Examples,
     validation: Examples,
     tests: Examples,
     samples: int,
     seed: int,
-    effort: Effort,
+    budget: TrainingBudget,
 ) -> SystemPredictions:
-    """An MLP that gives as many rows as the largest set has, trained with at most that effort.
+    """An MLP that gives as many rows as the largest set has, trained within the budget.
 
     The weights of the lowest validation loss are kept, and training ends when they are not beaten for a while.
     """
     parts = (training, validation, tests)
-    x, x_valid, x_test = (flat_inputs(training.inputs, item.inputs, kind, ruler.aligned) for item in parts)
-    y, y_valid = ruler.pad(training.sets), ruler.pad(validation.sets)
+    x, x_valid, x_test = (flat_inputs(training.inputs, item.inputs, kind, set_distance.aligned) for item in parts)
+    y, y_valid = set_distance.pad(training.sets), set_distance.pad(validation.sets)
     network = _network(x.shape[1], y.shape[1:], seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
     began, lowest, best, waited, step = time.perf_counter(), torch.inf, network.state_dict(), 0, 0
     for step, places in enumerate(_batches(len(x), make_generator(seed, "mlp")), start=1):
         optimizer.zero_grad()
-        matched_loss(network(x[places]).view(-1, *y.shape[1:]), y[places], ruler.aligned).backward()
+        matched_loss(network(x[places]).view(-1, *y.shape[1:]), y[places], set_distance.aligned).backward()
         optimizer.step()
-        late = time.perf_counter() - began >= effort.seconds or step == effort.steps
+        late = time.perf_counter() - began >= budget.seconds or step == budget.steps
         if step % VALIDATE_EVERY and not late:
             continue
-        if effort.progress:
-            effort.progress(step)
+        if budget.progress:
+            budget.progress(step)
         with torch.no_grad():
-            loss = float(matched_loss(network(x_valid).view(-1, *y.shape[1:]), y_valid, ruler.aligned))
+            loss = float(matched_loss(network(x_valid).view(-1, *y.shape[1:]), y_valid, set_distance.aligned))
         waited += 1
         if loss < lowest:
             lowest, waited = loss, 0
@@ -109,7 +109,7 @@ def plain_mlp(
     taken = time.perf_counter() - began
     network.load_state_dict(best)
     with torch.no_grad():
-        sets = _read(network(x_test).view(-1, *y.shape[1:]), tests, ruler)
+        sets = _read(network(x_test).view(-1, *y.shape[1:]), tests, set_distance)
     repeats = torch.arange(len(tests)).repeat_interleave(samples)
     each = Examples(tests.inputs, sets).part(repeats).sets
     return SystemPredictions(each, sets, taken, {"steps": step})
@@ -127,9 +127,9 @@ def _batches(count: int, generator: torch.Generator) -> Iterator[Tensor]:
         yield from torch.randperm(count, generator=generator).split(BATCH)
 
 
-def _read(rows: Tensor, tests: Examples, ruler: Ruler) -> SetBatch:
+def _read(rows: Tensor, tests: Examples, set_distance: StandardisedDistance) -> SetBatch:
     """Predicted rows as sets in the user's units."""
-    mask = presence_mask(tests.inputs) if ruler.aligned else rows[..., -1] > 0
-    elements = rows[..., :-1] * ruler.scale + ruler.offset
-    elements = argmax_one_hot(elements, ruler.categories)
+    mask = presence_mask(tests.inputs) if set_distance.aligned else rows[..., -1] > 0
+    elements = rows[..., :-1] * set_distance.scale + set_distance.offset
+    elements = argmax_one_hot(elements, set_distance.categories)
     return SetBatch(elements.masked_fill(~mask.unsqueeze(-1), 0.0), mask)

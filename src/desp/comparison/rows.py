@@ -5,16 +5,16 @@ from typing import Any
 from desp.comparison.words import SYSTEMS
 from desp.metrics.over_seeds import over_seeds
 
-# What is compared, and what it is.
+# Metrics of a comparison that become table rows.
 COMPARED = ("energy_score", "best_error")
 
 
 def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each system and metric of results that all have a comparison, averaged over seeds.
 
-    Of one seed they have the standard error over tests; the model's first one has the verdict in words, and those
-    of baselines the model's energy score minus theirs (of the MLP, the error of its best answer), and what that
-    says.
+    Of one seed they have the standard error over tests as `error`. The model's first one has the verdict in words.
+    Those of baselines have the model's energy score minus theirs (of the MLP the difference of `best_error`, the
+    error of the single answer), the standard error of that as `difference_error`, and what it says.
 
     Args:
         results: of one recipe and variant.
@@ -23,21 +23,21 @@ def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> lis
     compared = [result.get("comparison") for result in results]
     if not compared or not all(isinstance(item, dict) for item in compared):
         return []
-    known = [item["systems"] for item in compared if item is not None]
-    shared = [name for name in SYSTEMS if all(name in systems for systems in known)]
+    systems_of = [item["systems"] for item in compared if item is not None]
+    shared = [name for name in SYSTEMS if all(name in systems for systems in systems_of)]
     rows = []
     for name in shared:
         named = {} if name == "desp" else {"system": SYSTEMS[name], "baseline": SYSTEMS[name]}
         for metric in COMPARED:
-            values = [systems[name][metric] for systems in known]
+            values = [systems[name][metric] for systems in systems_of]
             numbers = over_seeds(values)
             numbers |= {"returned": numbers["value"], "returned_ci95": numbers["ci95"]}
             rows.append(
                 model | named | {"metric": metric, "unit": 1.0, "direction": "lower", "compared": True} | numbers
             )
         if len(results) == 1:
-            rows[-2] |= _of_one(results[0], known[0][name])
-            rows[-1] |= {"error": known[0][name]["best_error_se"]}
+            rows[-2] |= _of_one(results[0], systems_of[0][name])
+            rows[-1] |= {"error": systems_of[0][name]["best_error_se"]}
     return rows
 
 

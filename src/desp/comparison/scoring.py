@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.comparison.examples import Examples
-from desp.comparison.ruler import Ruler
+from desp.comparison.set_distance import StandardisedDistance
 from desp.metrics.sizes import right_size
 from desp.predictor.energy_score import energy_scores_from_distances
 from desp.sets import SetBatch
@@ -25,13 +25,13 @@ class SystemPredictions:
 
     Attributes:
         samples: K sets for the first test, K for the second, and so on.
-        best: the single set that it would give for each.
+        single: the one set that it gives for each where one is asked for, chosen without the truth.
         train_seconds: wall time of training.
         facts: more about how it was made, as JSON values.
     """
 
     samples: SetBatch
-    best: SetBatch
+    single: SetBatch
     train_seconds: float = 0.0
     facts: dict[str, Any] | None = None
 
@@ -41,49 +41,53 @@ class Scores:
     """Scores of a system; tensors have a number for each test.
 
     Attributes:
-        energy: the energy score.
-        best: the distance of the best single answer to the nearest valid set.
+        energy_score: of the samples.
+        single: the distance of the single set to the nearest valid one; `best_error` in files.
         numbers: what has no number for each test, as JSON values.
         spread: the mean distance of its predictions to each other.
     """
 
-    energy: Float[Tensor, " t"]
-    best: Float[Tensor, " t"]
+    energy_score: Float[Tensor, " t"]
+    single: Float[Tensor, " t"]
     numbers: dict[str, Any]
     spread: Float[Tensor, " t"]
 
     def row(self, baseline: "Scores | None" = None) -> dict[str, Any]:
         """All of it as JSON values; with the paired differences to a baseline."""
-        own: dict[str, Any] = _means(self.energy, self.best)
+        own: dict[str, Any] = _means(self.energy_score, self.single)
         if baseline is not None:
-            own["minus_knn"] = _means(self.energy - baseline.energy, self.best - baseline.best)
+            own["minus_knn"] = _means(self.energy_score - baseline.energy_score, self.single - baseline.single)
         return own | self.numbers
 
 
 def score(
-    ruler: Ruler, tests: Examples, answers: SystemPredictions, seed: int, rule: Rule | None = None
+    set_distance: StandardisedDistance,
+    tests: Examples,
+    predicted: SystemPredictions,
+    seed: int,
+    rule: Rule | None = None,
 ) -> Scores:
     """Score what a system predicted for the tests; by how far it departs from a `rule` too, where there is one."""
     count = len(tests)
-    truth, samples, best = (ruler.pad(item) for item in (tests.sets, answers.samples, answers.best))
+    truth, samples, single = map(set_distance.pad, (tests.sets, predicted.samples, predicted.single))
     groups = torch.cat([truth.unsqueeze(1), samples.view(count, -1, *samples.shape[1:])], dim=1)
-    distances = ruler.among(groups)
+    distances = set_distance.pairwise(groups)
     predictions = distances.shape[1] - 1
-    valid = [ruler.pad(item) for item in tests.valid_sets] or [truth]
-    nearest = torch.stack([ruler.distance(best, item) for item in valid]).amin(dim=0)
+    valid = [set_distance.pad(item) for item in tests.valid_sets] or [truth]
+    nearest = torch.stack([set_distance.between(single, item) for item in valid]).amin(dim=0)
     each_truth = tests.sets.sizes.repeat_interleave(predictions)
     calibrated, _ = calibration_scores(distances, seed)
-    numbers = {"right_size": right_size(answers.samples.sizes, each_truth), **calibrated}
+    numbers = {"right_size": right_size(predicted.samples.sizes, each_truth), **calibrated}
     if rule is not None:
         inputs = tests.inputs.repeat_interleave(predictions, dim=0)
-        numbers["rule_error"] = float(rule(inputs, answers.samples.packed()).median())
-    numbers |= {"train_seconds": round(answers.train_seconds, 2), **(answers.facts or {})}
+        numbers["rule_error"] = float(rule(inputs, predicted.samples.packed()).median())
+    numbers |= {"train_seconds": round(predicted.train_seconds, 2), **(predicted.facts or {})}
     apart = distances[:, 1:, 1:].clamp(min=0).sqrt().sum(dim=(1, 2)) / (predictions * max(1, predictions - 1))
     return Scores(energy_scores_from_distances(distances), nearest.clamp(min=0).sqrt(), numbers, apart)
 
 
-def _means(energy: Tensor, best: Tensor) -> dict[str, float]:
-    return {**mean_and_error("energy_score", energy), **mean_and_error("best_error", best)}
+def _means(energy_score: Tensor, single: Tensor) -> dict[str, float]:
+    return {**mean_and_error("energy_score", energy_score), **mean_and_error("best_error", single)}
 
 
 def mean_and_error(name: str, values: Float[Tensor, " t"]) -> dict[str, float]:

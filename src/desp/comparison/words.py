@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 # Standard errors of a paired difference, from which on it is clear.
 CLEAR_DIFFERENCE_SE = 2.0
-# How far the mean rank of the truth, of 0 to 1, is from the middle where the spread is slightly, and far off.
+# Distance of the mean rank (0 to 1) from 0.5 below which the spread is called slightly off, and above which far
+# off.
 SLIGHTLY_OFF, FAR_OFF = 0.1, 0.25
 # Sizes that are right so often need no comparison.
 OFTEN = 0.9
@@ -35,12 +36,12 @@ class Spread:
     Attributes:
         words: as a part of a sentence.
         mean_rank: of the truth by its distance to the others, 0 to 1; 0.5 is right.
-        error: its standard error, if the spread is right.
+        standard_error: of the mean rank, if the spread is right.
     """
 
     words: str
     mean_rank: float
-    error: float
+    standard_error: float
 
 
 def spread_verdict(histogram: Sequence[float], inputs: int, p_value: float | None = None) -> Spread:
@@ -106,7 +107,7 @@ def compared_words(systems: dict[str, Any]) -> str:
         both = f"{own} against {other}"
         numbers = other
         if name == "mlp":
-            numbers = f"error of the best answer {both}"
+            numbers = f"error of the single answer {both}"
         elif name == named[0]:
             numbers = f"energy score {both}"
         groups.setdefault(systems[name]["verdict"], []).append(f"{_IN_SENTENCES[name]} ({numbers})")

@@ -4,7 +4,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +19,8 @@ from desp.storage import read_object, write_atomically, write_json, write_text
 Corners = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
-SAME_PROPORTIONS = 0.01
+ASPECT_TOLERANCE = 0.01
+"""Relative difference of aspect ratios that still counts as the annotated image."""
 CLASSES = ".classes.json"
 """Ending of the file that names the classes, in place of that of the data."""
 RECOVERY_HINT = "Convert the annotations again with `desp data boxes`, or delete it."
@@ -34,6 +35,7 @@ class BoxedImage:
         shape: width and height of the file.
         width, height: what its boxes refer to.
         boxes: corners in [0, 1] with the name of a class each.
+        clipped: how many of them left the image and were clipped to it.
     """
 
     path: Path
@@ -41,6 +43,7 @@ class BoxedImage:
     width: float
     height: float
     boxes: list[tuple[Corners, str]] = field(default_factory=list)
+    clipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,16 @@ class BoxAnnotations:
         images: those that can be used; one may have no boxes.
         classes: names; one-hot columns follow their order. One class needs no columns.
         skips: images and boxes that cannot be used.
-        clipped: how many boxes left their image and were clipped to it.
     """
 
     images: list[BoxedImage]
     classes: tuple[str, ...]
     skips: Skips
-    clipped: int
+
+    @property
+    def clipped(self) -> int:
+        """How many boxes left their image and were clipped to it."""
+        return sum(image.clipped for image in self.images)
 
     def description(self) -> DataDescription:
         """What the columns of an element are."""
@@ -102,14 +108,14 @@ def read_annotations(path: Path, images: Path) -> BoxAnnotations:
         )
     if not any(image.boxes for image in reader.images.values()):
         raise DataError(f"{path}: no box can be used. Left out: {reader.skips.summary()}.")
-    return BoxAnnotations(list(reader.images.values()), known, reader.skips, reader.clipped)
+    return BoxAnnotations(list(reader.images.values()), known, reader.skips)
 
 
 class _Reader:
     """Collects images and boxes, and counts what cannot be used."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.skips, self.clipped = folder, Skips(), 0
+        self.folder, self.skips = folder, Skips()
         self.images: dict[Any, BoxedImage] = {}
 
     def add_image(self, key: Any, name: Any, size: tuple[Any, Any], where: str) -> bool:
@@ -134,7 +140,7 @@ class _Reader:
         except UnusableImage as error:
             return error.reason
         width, height = size if all(map(_positive, size)) else found
-        if abs(width * found[1] / (height * found[0]) - 1) > SAME_PROPORTIONS:
+        if abs(width * found[1] / (height * found[0]) - 1) > ASPECT_TOLERANCE:
             return "the image has other proportions than annotated"
         self.images[key] = BoxedImage(path, found, width, height)
         return None
@@ -150,7 +156,7 @@ class _Reader:
         if left >= right or top >= bottom:
             self.skips.add("the box lies outside of the image or has no area", f"{where}: {pixels}")
             return
-        self.clipped += [left, top, right, bottom] != box
+        image.clipped += [left, top, right, bottom] != box
         image.boxes.append(((left, top, right, bottom), name))
 
 
@@ -210,13 +216,13 @@ def _coco_classes(content: dict[str, Any], path: Path) -> dict[Any, str]:
 
 
 def _records(value: Any) -> Iterator[dict[str, Any]]:
-    """Objects of a list; whatever is none has no keys."""
+    """The JSON objects of a list; anything else is given as {}."""
     for item in value if isinstance(value, list) else []:
         yield item if isinstance(item, dict) else {}
 
 
 def _key(value: Any) -> Any:
-    """An id; those of other files may be text."""
+    """An id as a dictionary key: a number as in COCO, or text as other tools write; else None."""
     return value if isinstance(value, int | str) else None
 
 
@@ -264,7 +270,7 @@ def _read_voc(folder: Path, images: Path) -> tuple[_Reader, tuple[str, ...]]:
 # -- JSON lines ------------------------------------------------------------------------------------------
 
 
-def write_boxes(annotations: BoxAnnotations, output: Path, size: int | None = None) -> Path:
+def write_boxes(annotations: BoxAnnotations, output: Path, size: int | None = None) -> BoxAnnotations:
     """Write JSON lines with an image and its set each, and beside them the names of classes, and which columns are
     boxes and categories.
 
@@ -274,26 +280,30 @@ def write_boxes(annotations: BoxAnnotations, output: Path, size: int | None = No
         size: where given, images are copied to a folder beside the output, squeezed to that width and height.
 
     Returns:
-        The file that names the classes.
+        What was written: the annotations without images that cannot be copied.
 
     Raises:
         DataError: no image can be copied.
     """
-    lines = []
+    lines, written = [], []
     for number, image in enumerate(annotations.images):
         path = image.path if size is None else _copied(image.path, number, output, size, annotations.skips)
         if path is not None:
             relative = Path(os.path.relpath(path, output.parent)).as_posix()
             lines.append(json.dumps({"input": relative, "set": annotations.elements(image)}) + "\n")
+            written.append(image)
     if not lines:
         raise DataError(f"No image can be used. Left out: {annotations.skips.summary()}.")
     write_text(output, "".join(lines))
-    beside = output.with_suffix(CLASSES)
     described = annotations.description()
-    write_json(
-        beside, {"classes": annotations.classes, "boxes": described.boxes, "categories": described.categories}
-    )
-    return beside
+    content = {"classes": annotations.classes, "boxes": described.boxes, "categories": described.categories}
+    write_json(classes_file(output), content)
+    return replace(annotations, images=written)
+
+
+def classes_file(data: Path) -> Path:
+    """Where `write_boxes` writes the names of the classes of its output."""
+    return data.with_suffix(CLASSES)
 
 
 def class_names_beside(data: Path) -> tuple[str, ...]:
@@ -302,10 +312,10 @@ def class_names_beside(data: Path) -> tuple[str, ...]:
     Raises:
         RunError: the file beside it is damaged.
     """
-    beside = data.with_suffix(CLASSES)
-    if not beside.is_file():
+    path = classes_file(data)
+    if not path.is_file():
         return ()
-    return tuple(str(name) for name in read_object(beside, RECOVERY_HINT).get("classes") or ())
+    return tuple(str(name) for name in read_object(path, RECOVERY_HINT).get("classes") or ())
 
 
 def _copied(path: Path, number: int, output: Path, size: int, skips: Skips) -> Path | None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from desp.constants import constant
 from desp.data.clevr_scenes import Scenes
 
-Numbers = Float[Tensor, "b p"]
+Scalars = Float[Tensor, "b p"]
 Vectors = Float[Tensor, "b 3 p"]
 Triple = tuple[Tensor, Tensor, Tensor]
 
@@ -35,14 +35,14 @@ class Start:
 
     Attributes:
         x, y, z: the coordinates.
-        upright: z times the number k of the quadric.
+        weighted_z: z times the number k of the quadric.
         outside: how far outside of the quadric this is: x² + y² + k z² - s.
     """
 
     x: Float[Tensor, "*b q"]
     y: Float[Tensor, "*b q"]
     z: Float[Tensor, "*b q"]
-    upright: Float[Tensor, "*b q"]
+    weighted_z: Float[Tensor, "*b q"]
     outside: Float[Tensor, "*b q"]
 
 
@@ -52,7 +52,7 @@ class Solid:
 
     Attributes:
         x, y, z: the centre; far below the ground where a scene does not have the object.
-        scale: one divided by half its extent, see `Scenes.extents`.
+        scale: one divided by half its extent, see `Scenes.half_extents`.
         cosine, sine: of its rotation, times `scale`.
         quadric_z, quadric_size: its quadric.
     """
@@ -78,9 +78,9 @@ class Solid:
     def start(self, x: Tensor, y: Tensor, z: Tensor) -> Start:
         """Rays that start at these points."""
         x, y, z = self.locate(x, y, z)
-        upright = self.quadric_z * z
-        outside = torch.addcmul(torch.addcmul(torch.addcmul(-self.quadric_size, x, x), y, y), upright, z)
-        return Start(x, y, z, upright, outside)
+        weighted_z = self.quadric_z * z
+        outside = torch.addcmul(torch.addcmul(torch.addcmul(-self.quadric_size, x, x), y, y), weighted_z, z)
+        return Start(x, y, z, weighted_z, outside)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Solids:
 
 def solids_of(scenes: Scenes) -> Solids:
     """The objects of scenes."""
-    scale = 1 / scenes.extents()
+    scale = 1 / scenes.half_extents()
     quadric = [constant(each, scenes.device, torch.float32)[scenes.shapes] for each in (QUADRIC_Z, QUADRIC_SIZE)]
     centres = torch.where(scenes.mask.unsqueeze(-1), scenes.positions, -NO_HIT_DISTANCE).unbind(-1)
     numbers = (*centres, scale, scale * scenes.rotations.cos(), scale * scenes.rotations.sin(), *quadric)
@@ -120,44 +120,44 @@ class Crossing:
 
     Attributes:
         enter, leave: the ray is inside between them; nowhere if `leave` < `enter`.
-        quadric: the square of half the way inside the quadric; negative where the ray misses it.
-        length: squared length of the direction in the object's coordinates.
+        discriminant: of the ray against the quadric, the square of half the way inside; negative where it misses.
+        squared_length: of the direction, in the object's coordinates.
     """
 
-    enter: Numbers
-    leave: Numbers
-    quadric: Numbers
-    length: Numbers
+    enter: Scalars
+    leave: Scalars
+    discriminant: Scalars
+    squared_length: Scalars
 
 
-def cross(solid: Solid, start: Start, x: Numbers, y: Numbers, z: Numbers) -> Crossing:
+def cross(solid: Solid, start: Start, x: Scalars, y: Scalars, z: Scalars) -> Crossing:
     """Where rays cross an object; x, y and z are their directions in its coordinates. Starts may be (B, 1)."""
     before, leave = _slab(start.x, x)
     for from_side, side in ((start.y, y), (start.z, z)):
         before_side, leave_side = _slab(from_side, side)
         before, leave = torch.minimum(before, before_side), torch.minimum(leave, leave_side)
-    upright = z * z
+    z_squared = z * z
     level = torch.addcmul(x * x, y, y)
-    along = torch.addcmul(torch.addcmul(start.upright * z, start.x, x), start.y, y)
-    inverse = torch.addcmul(level, solid.quadric_z, upright).reciprocal_()
+    along = torch.addcmul(torch.addcmul(start.weighted_z * z, start.x, x), start.y, y)
+    inverse = torch.addcmul(level, solid.quadric_z, z_squared).reciprocal_()
     middle = along * inverse
-    quadric = torch.addcmul(middle * middle, start.outside, inverse, value=-1)
-    half = quadric.clamp(min=0).sqrt_()
+    discriminant = torch.addcmul(middle * middle, start.outside, inverse, value=-1)
+    half = discriminant.clamp(min=0).sqrt_()
     enter = torch.minimum(before, middle + half).neg_()
-    return Crossing(enter, torch.minimum(leave, half - middle), quadric, level + upright)
+    return Crossing(enter, torch.minimum(leave, half - middle), discriminant, level + z_squared)
 
 
-def _slab(start: Float[Tensor, "b q"], step: Numbers) -> tuple[Numbers, Numbers]:
+def _slab(start: Float[Tensor, "b q"], step: Scalars) -> tuple[Scalars, Scalars]:
     """Where rays are between -1 and 1 in one coordinate: from minus the first number to the second."""
     inverse = step.reciprocal()
     middle, half = start * inverse, inverse.abs_()
     return half + middle, half - middle
 
 
-def entry(solid: Solid, start: Start, directions: Vectors) -> Numbers:
+def entry(solid: Solid, start: Start, directions: Vectors) -> Scalars:
     """Where rays meet an object from outside, as multiples of the ray's direction; else `NO_HIT_DISTANCE`."""
     crossing = cross(solid, start, *solid.turn(*directions.unbind(1)))
-    met = (crossing.leave > crossing.enter) & (crossing.enter > 0) & (crossing.quadric > 0)
+    met = (crossing.leave > crossing.enter) & (crossing.enter > 0) & (crossing.discriminant > 0)
     return torch.where(met, crossing.enter, NO_HIT_DISTANCE)
 
 
@@ -171,7 +171,7 @@ class Hits:
     """
 
     index: Int[Tensor, "b p"]
-    distance: Numbers
+    distance: Scalars
 
 
 def first_hits(solids: Solids, origins: Float[Tensor, "b 3 q"], directions: Vectors) -> Hits:
@@ -196,10 +196,10 @@ def exposure(
 ) -> Float[Tensor, "b k p"]:
     """The share of each light that is visible from points on the objects `index`, and last of the open sky.
 
-    Lights are spheres of some radius. How deep the ray from a light's middle goes into an object, against the
-    light's width as it is seen through it, tells how much is covered. Rays that miss an object have negative
-    depth. Objects are convex, and never cover a light where their own surface faces it. Of the sky, each covers as
-    much as a sphere in its place covers above level ground.
+    Lights are spheres of some radius. Penumbra: the depth of the ray below the object's surface, relative to
+    the width of the light's cone there, tells which share of the light is covered. Rays that miss an object have
+    negative depth. Objects are convex, and never cover a light where their own surface faces it. Of the sky, each
+    covers as much as a sphere in its place covers above level ground.
 
     Returns: K = L + 1 shares a point.
     """
@@ -208,24 +208,24 @@ def exposure(
     for row, solid in enumerate(solids.each):
         x, y, z = solid.locate(*points.unbind(1))
         other = index != row
-        width = -1 / (4 * radius * solid.scale)
+        inverse_width = 1 / (4 * radius * solid.scale)
         for light in range(lights.shape[1]):
             start = starts[light][row]
             crossing = cross(solid, start, x - start.x, y - start.y, z - start.z)
-            share = torch.where(other & (crossing.enter < 1), _uncovered(crossing, width), 1.0)
+            share = torch.where(other & (crossing.enter < 1), _uncovered(crossing, inverse_width), 1.0)
             visible[light] = visible[light] * share
         squared = torch.addcmul(torch.addcmul(x * x, y, y), z, z)
         visible[-1] = visible[-1] * (1 - squared.clamp(min=1).pow(-1.5) * other)
     return torch.stack(visible, dim=1)
 
 
-def _uncovered(crossing: Crossing, width: Float[Tensor, "b 1"]) -> Numbers:
+def _uncovered(crossing: Crossing, inverse_width: Float[Tensor, "b 1"]) -> Scalars:
     """The share of lights, each at the start of its ray, that an object leaves visible from the ray's point at 1.
 
     Args:
         crossing: of the ray.
-        width: minus one divided by twice the light's diameter, in the object's coordinates.
+        inverse_width: one divided by twice the light's diameter, in the object's coordinates.
     """
-    chord = (crossing.leave - crossing.enter).mul_(crossing.length.sqrt())
-    depth = torch.minimum(chord, crossing.quadric * crossing.length)
-    return depth.mul_(width).div_(1 - crossing.enter).add_(0.5).clamp_(0, 1)
+    chord = (crossing.leave - crossing.enter).mul_(crossing.squared_length.sqrt())
+    depth = torch.minimum(chord, crossing.discriminant * crossing.squared_length)
+    return depth.mul_(-inverse_width).div_(1 - crossing.enter).add_(0.5).clamp_(0, 1)

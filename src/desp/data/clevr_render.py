@@ -83,9 +83,9 @@ def _picture(scenes: Scenes, generator: torch.Generator, size: int) -> UInt8[Ten
 
 
 def trace(scenes: Scenes, size: int) -> Float[Tensor, "b 3 h w"]:
-    """Linear colours. Rays go through the middles of pixels, and through their corners against hard edges.
+    """Linear colours, anti-aliased: rays through the centres and the corners of pixels are averaged.
 
-    Shadows are soft, and are traced in the middles alone.
+    Shadows are soft, and are traced in the centres alone.
     """
     world = World.of(scenes)
     directions = view_directions(scenes, _places(size, scenes.device).expand(len(scenes), -1, -1))

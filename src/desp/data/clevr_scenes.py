@@ -19,7 +19,7 @@ from desp.sets import prefix_mask
 
 RADII = (0.35, 0.7)
 """Of small and large objects, of all shapes, in the rules for places; also the height of their centres."""
-EXTENTS = (0.965, 1.0, 0.985)
+HALF_EXTENTS = (0.965, 1.0, 0.985)
 """Half the extents of cubes, spheres and cylinders, as a share of their radii: those with sharp edges that look as
 large as CLEVR's with round edges."""
 MIN_OBJECTS = 3
@@ -80,9 +80,9 @@ class Scenes:
         """Radii of the objects, in the rules for places."""
         return constant(RADII, self.device, torch.float32)[self.size_indices]
 
-    def extents(self) -> Float[Tensor, "b n"]:
+    def half_extents(self) -> Float[Tensor, "b n"]:
         """Half the extents of the objects, along each of their axes."""
-        return constant(EXTENTS, self.device, torch.float32)[self.shapes] * self.radii()
+        return constant(HALF_EXTENTS, self.device, torch.float32)[self.shapes] * self.radii()
 
     def right(self) -> Float[Tensor, "b 2"]:
         """The horizontal direction to the right of the image, as (x, y)."""
@@ -209,13 +209,13 @@ def _between(others: Float[Tensor, "b 2 i"], unit: Float[Tensor, "b 2 t"]) -> Fl
     """Map [0, 1] uniformly to coordinates outside the margins of the others; infinity where there are none."""
     margin = MARGIN + 1e-5  # more than rounding takes away
     end = math.sqrt(2) * REACH + margin
-    # What is not there keeps its margin at the end, where it changes nothing.
+    # Objects without a place (infinity) are moved to the upper end, where they exclude nothing.
     marks = F.pad(others.clamp(max=end).sort(dim=-1).values, (1, 0), value=-end)
     gaps = (F.pad(marks[..., 1:], (0, 1), value=end) - marks - 2 * margin).clamp(min=0)
     ends = gaps.cumsum(-1)
     total = ends[..., -1:]
     passed = unit * total
-    # Each mark that lies behind adds the gap's distance to the place that follows.
+    # Inverse of the cumulative free length: for every excluded interval below, add its width.
     behind = passed.unsqueeze(-1) >= ends[..., None, :-1]
     jumps = (marks[..., 1:] + margin - ends[..., :-1]) - (marks[..., :-1] + margin - F.pad(ends, (1, 0))[..., :-2])
     shift = (behind * jumps.unsqueeze(-2)).sum(-1) + margin - end

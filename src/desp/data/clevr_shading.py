@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from desp.constants import Numbers as Constants
-from desp.constants import constant
+from desp.constants import Numbers, constant
 from desp.data.clevr_boxes import SHAPES
-from desp.data.clevr_rays import NO_HIT_DISTANCE, Numbers, Solids, Vectors, first_hits, solids_of
+from desp.data.clevr_rays import NO_HIT_DISTANCE, Scalars, Solids, Vectors, first_hits, solids_of
 from desp.data.clevr_scenes import LIGHTS, Scenes
 
 ALBEDO = (
@@ -95,7 +94,7 @@ class Surface:
     points: Vectors
     normals: Vectors
     albedo: Vectors
-    metal: Numbers
+    metal: Scalars
     index: Int[Tensor, "b p"]
     away: Bool[Tensor, "b p"]
 
@@ -135,7 +134,7 @@ def unit(vectors: Vectors) -> Vectors:
     return vectors * (dot(vectors, vectors) + 1e-12).rsqrt().unsqueeze(1)
 
 
-def dot(a: Vectors, b: Float[Tensor, "c 3 q"]) -> Numbers:
+def dot(a: Vectors, b: Float[Tensor, "c 3 q"]) -> Scalars:
     """Products of vectors."""
     # Faster than a reduction, as each coordinate is contiguous.
     return torch.addcmul(torch.addcmul(a[:, 0] * b[:, 0], a[:, 1], b[:, 1]), a[:, 2], b[:, 2])
@@ -174,7 +173,7 @@ def glints(world: World, points: Vectors, mirrored: Vectors, visible: Float[Tens
     return total
 
 
-def _glint(cosine: Numbers, strength: float) -> Numbers:
+def _glint(cosine: Scalars, strength: float) -> Scalars:
     """The brightness of a light at an angle from the mirrored direction."""
     # Not below 0.5, whose powers are still normal numbers: others are slow.
     return strength * cosine.clamp(min=0.5).pow(SHARPNESS)
@@ -229,7 +228,7 @@ def _facing(device: torch.device) -> Float[Tensor, "l 3"]:
     return F.normalize(-_numbers(LIGHTS, device), dim=-1)
 
 
-def _numbers(numbers: Constants, device: torch.device) -> Float[Tensor, "..."]:
+def _numbers(numbers: Numbers, device: torch.device) -> Float[Tensor, "..."]:
     return constant(numbers, device, torch.float32)
 
 

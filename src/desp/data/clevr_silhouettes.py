@@ -27,7 +27,7 @@ def view_directions(scenes: Scenes, places: Float[Tensor, "b p 2"]) -> Vectors:
 
 def whole_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
     """Boxes x1 y1 x2 y2 of whole objects in the image, from 0 to 1, hidden parts included; zeros for no object."""
-    radii = scenes.extents()
+    radii = scenes.half_extents()
     height = F.pad(radii.unsqueeze(-1), (2, 0))
     low, high = scenes.positions - height, scenes.positions + height
     circles = torch.stack([_extremes(scenes, each, radii, flat=True) for each in (low, high)])
@@ -48,7 +48,7 @@ def _cube_boxes(scenes: Scenes) -> Float[Tensor, "b n 4"]:
     cosine, sine = scenes.rotations.cos().unsqueeze(-1), scenes.rotations.sin().unsqueeze(-1)
     x, y, z = corners.unbind(-1)
     offsets = torch.stack([cosine * x - sine * y, sine * x + cosine * y, z.expand_as(cosine * x)], dim=-1)
-    points = scenes.positions.unsqueeze(2) + scenes.extents()[..., None, None] * offsets
+    points = scenes.positions.unsqueeze(2) + scenes.half_extents()[..., None, None] * offsets
     seen = project(points.flatten(1, 2), scenes.camera).unflatten(1, points.shape[1:3])
     return torch.cat([seen.amin(2), seen.amax(2)], dim=-1)
 
@@ -74,11 +74,11 @@ def _extremes(
             for a, b in ((part[:, axis], part[:, axis]), (part[:, axis], forward), (forward, forward))
         )
         place = offset[:, :, axis].sum(-1)
-        two = depth * depth - squared * of_forward
-        one = place * depth - squared * both
-        none = place * place - squared * of_axis
-        root = (one * one - two * none).clamp(min=0).sqrt()
-        ends.append((focal * (one - root) / two, focal * (one + root) / two))
+        quadratic = depth * depth - squared * of_forward
+        linear = place * depth - squared * both
+        constant_term = place * place - squared * of_axis
+        root = (linear * linear - quadratic * constant_term).clamp(min=0).sqrt()
+        ends.append((focal * (linear - root) / quadratic, focal * (linear + root) / quadratic))
     (left, right), (bottom, top) = ends
     return torch.stack([0.5 + left, 0.5 - top, 0.5 + right, 0.5 - bottom], dim=-1)
 

@@ -104,7 +104,7 @@ def as_tensor(rows: npt.NDArray[np.float32]) -> Tensor:
 
 def _check_aligned(value: Any, size: int, where: str) -> None:
     if not isinstance(value, list):
-        raise DataError(f"{where}: outputs can be aligned with inputs that are sets alone, [[...], ...].")
+        raise DataError(f"{where}: outputs can only be aligned with inputs that are sets, [[...], ...].")
     if size != len(value):
         raise DataError(
             f"{where}: the set has {size} elements and the input {len(value)}. Where outputs are aligned with "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from desp.errors import DataError
-from desp.paths import whole_path
+from desp.paths import resolved_path
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
@@ -68,5 +68,5 @@ def cache_roots(folder: Path, dataset: str, side: int) -> tuple[Path, Path]:
         dataset: its name.
         side: height and width of the images that are kept.
     """
-    place = hashlib.blake2b(os.fsencode(whole_path(folder)), digest_size=8).hexdigest()
+    place = hashlib.blake2b(os.fsencode(resolved_path(folder)), digest_size=8).hexdigest()
     return folder / f"desp-cache-{side}", cache_folder() / f"{dataset}-{side}-{place}"

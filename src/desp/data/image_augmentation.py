@@ -16,9 +16,9 @@ class BoxAugmentation:
     """Flips and shifts images with their boxes, and changes colours.
 
     Shifts are by whole pixels: interpolation blurs edges, and a network that is trained on blurred ones places
-    boxes less exactly in sharp images. What comes in from outside is like the border: mirrored objects would have
-    no box. No box leaves the image that was inside, and no shape depends on what is drawn, so that it can be
-    captured as a part of a training step.
+    boxes less exactly in sharp images. Vacated pixels repeat the border (replicate padding): reflected objects
+    would have no box. No box leaves the image that was inside, and no shape depends on what is drawn, so that
+    it can be captured as a part of a training step.
 
     Attributes:
         flip: probability of a horizontal flip.

@@ -54,8 +54,8 @@ class LongTables:
     ) -> None:
         if description.aligned:
             raise DataError(
-                f"{sets.path}: outputs can be aligned with inputs that are sets alone, and in a table of its own "
-                "each input is one row. `desp data labels` converts tables of items with labels."
+                f"{sets.path}: outputs can only be aligned with inputs that are sets, but in an 'inputs' table "
+                "each input is a single row. `desp data labels` converts tables of items with labels."
             )
         for table in (inputs, sets):
             table.require_column(id_column, f"{TWO_TABLES_HINT} To name another one: --task.id-column NAME")

@@ -15,8 +15,8 @@ TRIMMED = 2
 """At least so many of the smallest and largest values, and a hundredth of all, are not inner ones."""
 MAX_OUTLIERS = 32
 """More outliers than this, or than max(2, n / 1000), belong to the distribution and are not reported."""
-OUTERMOST = 5
-"""Thousandths of all values, at each end, by whose distance scales do not change."""
+WINSORISED_PER_MILLE = 5
+"""Per mille of all values, at each end, that are clamped before the standard deviation is taken."""
 SAMPLED_NUMBERS = 2**22
 NAMED = 3
 
@@ -47,20 +47,20 @@ class Ranges:
 
     Attributes:
         low, high: the ends of each feature; infinite while there are no values.
-        several: whether a feature has more than two different values.
+        more_than_two_values: whether a feature is not binary.
     """
 
     def __init__(self, features: int) -> None:
         self.low = torch.full((features,), torch.inf, dtype=torch.float64)
         self.high = -self.low
-        self.several = torch.zeros(features, dtype=torch.bool)
+        self.more_than_two_values = torch.zeros(features, dtype=torch.bool)
 
     def add(self, values: Float[Tensor, "n d"]) -> None:
         """Take in rows, at least one."""
         known = torch.stack([self.low, self.high])  # the ends so far are values themselves, if there were any
         values = torch.cat([values, known]) if bool(torch.isfinite(known).all()) else values
         self.low, self.high = values.amin(dim=0), values.amax(dim=0)
-        self.several |= ((values > self.low) & (values < self.high)).any(dim=0)
+        self.more_than_two_values |= ((values > self.low) & (values < self.high)).any(dim=0)
 
 
 class Extremes:
@@ -86,7 +86,7 @@ class Extremes:
             self.sample, self.every = self.sample[::2], 2 * self.every
 
     def fences(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
-        """Between what values of each feature are not far; without end where that cannot be said."""
+        """Bounds beyond which values are outliers; infinite where there are too few values or no width."""
         ordered = self.sample.sort(dim=0).values
         trimmed = max(TRIMMED, len(ordered) // 100)
         if len(ordered) < MIN_VALUES:
@@ -97,13 +97,13 @@ class Extremes:
         reach = torch.where(high > low, FAR_WIDTHS * (high - low), torch.inf)
         return low - reach, high + reach
 
-    def trimmed_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
-        """Mean and standard deviation of the sample, what is outermost counted as the ends of the rest: long tails
-        have no standard deviation that says much. So is what is far, also of few examples."""
+    def winsorised_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+        """Mean and standard deviation of the sample, winsorised: outliers and the outermost 0.5 % at each end are
+        clamped to the ends of the rest. The standard deviation of long tails would say little."""
         sample = self.sample.clamp(*self._near_ends(self.outliers()))
         ordered = sample.sort(dim=0).values
-        outermost = len(ordered) * OUTERMOST // 1000
-        near = sample.clamp(ordered[outermost], ordered[-1 - outermost])
+        clamped = len(ordered) * WINSORISED_PER_MILLE // 1000
+        near = sample.clamp(ordered[clamped], ordered[-1 - clamped])
         return near.mean(dim=0), near.std(dim=0, correction=0)
 
     def outliers(self) -> list[Outlier]:
@@ -119,7 +119,7 @@ class Extremes:
                 found += [Outlier(example, feature, value, low, high) for value, example in (*below, *above)]
         return found
 
-    def moments(self, far: list[Outlier]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+    def moments_without(self, far: list[Outlier]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
         """Mean and standard deviation of the sample, without what is far in the features of `far`."""
         low, high = self._near_ends(far)
         near = self.sample.masked_fill((self.sample < low) | (self.sample > high), torch.nan)

@@ -90,19 +90,19 @@ def _check_ratios(ratios: Sequence[float]) -> None:
 def _row(evaluation: Evaluation) -> dict[str, Any]:
     """Score and Hungarian distance of raw output, where the task scores that; what each is of, headings say."""
     scores = evaluation.raw or evaluation.returned
-    released = _on_fewest(evaluation.returned, "size_rmse_released")
-    pooled = {"size_rmse": _on_fewest(evaluation.returned, "size_rmse")}
+    released = _metric_of_any_count(evaluation.returned, "size_rmse_released")
+    over_all_sets = {"size_rmse": _metric_of_any_count(evaluation.returned, "size_rmse")}
     return {
         "score": scores["score"],
         "score_returned": evaluation.returned["score"],
         "energy": evaluation.energy,
-        **(pooled if released is None else {"size_rmse_released": released}),  # what the paper's table has
-        "hungarian": _on_fewest(scores, "hungarian"),
+        **(over_all_sets if released is None else {"size_rmse_released": released}),  # what the paper's table has
+        "hungarian": _metric_of_any_count(scores, "hungarian"),
         **{name: scores[name] for name in ("precision", "recall", "f1") if name in scores},
     }
 
 
-def _on_fewest(scores: dict[str, float], metric: str) -> float | None:
+def _metric_of_any_count(scores: dict[str, float], metric: str) -> float | None:
     """A metric by its name, or as it is called where it was measured on fewer sets than the paper's table has."""
     return next(
         (value for name, value in scores.items() if name == metric or name.startswith(f"{metric}_first")), None

@@ -4,19 +4,18 @@ by default for auto-encoding sets, with an encoder and the energy or code that s
 What their descriptions leave open is decided in ``docs/deviations.md``.
 """
 
+from desp.paper.training import BASELINE_BATCH_SIZE
 from desp.settings import (
     DescentSettings,
     Distance,
     EncoderSettings,
     SetEncoderEnergySettings,
     SetRiskSettings,
-    TrainingSettings,
     TSPNSettings,
 )
 
-BATCH_SIZE = 32
 # The released step is for the mean over the batch; an energy here is that of one sample.
-STEP_SIZE = 800 / BATCH_SIZE
+STEP_SIZE = 800 / BASELINE_BATCH_SIZE
 # The cardinality costs some nats and elements thousandths: added as they are, the encoder would learn
 # cardinalities alone, and every input of one cardinality would get the same set. With these weights, found by
 # trial, both are learned; TSPN's codes are standardised, so that their gradients are smaller.
@@ -93,19 +92,4 @@ def tspn(latent: int = 64, encoder: EncoderSettings | None = None) -> TSPNSettin
         latent=latent,
         cardinality_hidden=128,
         cardinality_weight=STANDARDISED_CARDINALITY_WEIGHT,
-    )
-
-
-def baseline_training(learning_rate: float, steps: int, batch_size: int = BATCH_SIZE) -> TrainingSettings:
-    """Plain Adam at a constant rate: as the paper trains. On set-MNIST 1e-2 for DSPN and C-DSPN and 1e-3 for
-    TSPN."""
-    return TrainingSettings(
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        warmup_steps=0,
-        lr_schedule="constant",
-        clip_norm=None,
-        ema_decay=None,
-        on_divergence="stop",
     )

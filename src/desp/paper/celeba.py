@@ -5,7 +5,7 @@ Inputs are 512 features of each face; labels are plus and minus one half, decide
 
 from dataclasses import replace
 
-from desp.paper.baselines import baseline_training
+from desp.paper.training import paper_training
 from desp.recipes import recipe
 from desp.settings import (
     CelebaSettings,
@@ -72,7 +72,7 @@ def likelihood_method() -> LabelLikelihoodSettings:
 
 def _published(name: str, method: MethodSettings) -> RunSettings:
     """As the paper trains: plain Adam at 1e-4, the best weights by validation, patience of three epochs."""
-    training = baseline_training(1e-4, STEPS, BATCH_SIZE)
+    training = paper_training(1e-4, STEPS, BATCH_SIZE)
     return _run(name, method, replace(training, validate_every=STEPS_OF_EPOCH, patience=PATIENCE), 0.0)
 
 

@@ -5,7 +5,8 @@ Images are 128 x 128 intensities in [0, 1], and sets are ten rows of left, top, 
 
 from dataclasses import replace
 
-from desp.paper.baselines import baseline_training, c_dspn, dspn, tspn
+from desp.paper.baselines import c_dspn, dspn, tspn
+from desp.paper.training import paper_training
 from desp.recipes import recipe
 from desp.settings import (
     ClevrSettings,
@@ -55,7 +56,8 @@ def desp_infonce_method() -> ContrastiveSettings:
     """DESP with E_SE and the relation network, made to learn from few images.
 
     With the paper's settings the codes of images and those of their sets drift apart, to where the Huber distance
-    is linear and its gradient in the set hardly depends on the image; so the energy of real sets counts by itself.
+    is linear and its gradient in the set hardly depends on the image; so the energy of real sets is
+    added to the loss (`real_energy_weight`).
     InfoNCE ties energies to images, and short chains from noisy real sets place the boxes. Prediction begins with
     more noise than training, so that chains get out of local minima. Some chains that start with much noise
     diverge and are masked; only where most do has training failed.
@@ -107,13 +109,13 @@ def tspn_method() -> TSPNSettings:
 # has that of DSPN with Chamfer.
 
 _UNSCALED = RepresentationSettings(padding="presence", scaling="none")
-# Of training images between validations, by which the best weights are kept.
+# Training images between two validations, by which the best weights are kept.
 _IMAGES_BETWEEN = 64_000
 
 
 def _published(name: str, method: MethodSettings, steps: int) -> RunSettings:
     """Plain Adam at a constant rate, as the paper trains DESP; the best weights by validation."""
-    return _run(name, method, baseline_training(1e-4, steps, BATCH_SIZE))
+    return _run(name, method, paper_training(1e-4, steps, BATCH_SIZE))
 
 
 def _tuned(name: str, method: MethodSettings, learning_rate: float, steps: int) -> RunSettings:

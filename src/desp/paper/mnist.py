@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from desp.paper.baselines import baseline_training, c_dspn, dspn, tspn
+from desp.paper.baselines import c_dspn, dspn, tspn
+from desp.paper.training import paper_training
 from desp.recipes.registry import recipe
 from desp.settings import (
     ContrastiveSettings,
@@ -40,7 +41,7 @@ def mnist_desp_paper() -> RunSettings:
         ),
         representation=_UNSCALED,
         training=replace(
-            baseline_training(1e-4, steps=100 * _EPOCH, batch_size=100),
+            paper_training(1e-4, steps=100 * _EPOCH, batch_size=100),
             validate_every=_EPOCH,
             patience=7,
             checkpoint_every=_EPOCH,
@@ -93,7 +94,7 @@ def mnist_desp() -> RunSettings:
 
 def _baseline(name: str, method: MethodSettings, learning_rate: float = 1e-2, epochs: int = 10) -> RunSettings:
     """Plain Adam for some epochs; the best one on validation digits is kept."""
-    training = baseline_training(learning_rate, epochs * _BASELINE_EPOCH)
+    training = paper_training(learning_rate, epochs * _BASELINE_EPOCH)
     return RunSettings(
         recipe=name,
         task=MnistSettings(),

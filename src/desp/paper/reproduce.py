@@ -103,17 +103,17 @@ class Job(Work):
             yield ["train", self.recipe, "--run", str(self.folder), "--seed", str(self.seed), *begun, *data]
         yield from left
 
-    def in_the_way(self, commit: str | None = None) -> str | None:
-        """Why what is there can neither stay nor be gone on with: it has other settings than the recipe has now,
-        or is of another commit, where one is named; None if nothing is."""
+    def conflict(self, commit: str | None = None) -> str | None:
+        """Why an existing result or run folder of this job cannot be kept or resumed: other settings than the
+        recipe's, or another commit, where one is named. None if there is no conflict."""
         paths = [result_path(item, self.recipe, self.seed, self.data) for item in self._measured().values()]
-        problems = [_other_result(path, commit) for path in paths if path.exists()]
+        problems = [_result_conflict(path, commit) for path in paths if path.exists()]
         if any(self.commands()):  # they would use the run
-            problems.append(self._other_run(commit))
+            problems.append(self._run_conflict(commit))
         return next((problem for problem in problems if problem), None)
 
-    def _other_run(self, commit: str | None) -> str | None:
-        """Told now, and not when it is recorded, after hours."""
+    def _run_conflict(self, commit: str | None) -> str | None:
+        """The same for the run folder; checked before training, as recording would refuse it hours later."""
         folder = RunFolder(self.folder)
         if not folder.settings_file.exists():
             return None
@@ -127,7 +127,7 @@ class Job(Work):
         return _problem(self.folder, changed, training if trained else {"commit": commit}, commit, "--runs")
 
 
-def _other_result(path: Path, commit: str | None) -> str | None:
+def _result_conflict(path: Path, commit: str | None) -> str | None:
     result = read_object(path, "Record it again, or remove it.")
     settings = _recorded_settings(result)
     changed = recipe_differences(settings) if settings else []

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from desp.raw_and_returned import is_shown_twice
 from desp.recipes import Table, all_recipes, all_tables
 from desp.results import Row, make_row, recipe_label, rows_of, variant_of
 from desp.run_lengths import epoch_words
-from desp.scorings import is_shown_twice
 
 SCORE_COLUMNS = ("task", "recipe", "metric", "paper", "raw", "returned", "real data", "n")
 RUN_COLUMNS = ("recipe", "n", "steps", "epochs", "ended by", "roll-backs", "commit")

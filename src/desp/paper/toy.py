@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from desp.paper.baselines import baseline_training
+from desp.paper.training import paper_training
 from desp.recipes.registry import recipe
 from desp.settings import (
     ContrastiveSettings,
@@ -41,7 +41,7 @@ def _paper(name: str, task: TaskSettings) -> RunSettings:
         task=task,
         method=_contrastive(_CHAIN, replace(_CHAIN, stochastic_steps=80)),
         representation=_PADDING,
-        training=baseline_training(1e-4, steps=4000, batch_size=100),
+        training=paper_training(1e-4, steps=4000, batch_size=100),
     )
 
 

@@ -187,7 +187,7 @@ class DatasetSummary:
                 low[column], high[column] = ends
             scaling = FeatureScaling.from_range(low, high, self.scaled_boxes)
             if self.scaled == "standard":
-                mean, deviation = (item.tolist() for item in self.elements.trimmed_moments())
+                mean, deviation = (item.tolist() for item in self.elements.winsorised_moments())
                 scaling = FeatureScaling.from_moments(mean, deviation, scaling, self._standardised())
             scaling = scaling.clipped(limits)
         return DataShape(
@@ -203,14 +203,16 @@ class DatasetSummary:
         """The columns of elements that are no categories and have more than two different values: labels such as 0
         and 1 stay so."""
         kinds = {column for first, end in self.description.categories for column in range(first, end)}
-        return [column for column in self.ranges.several.nonzero()[:, 0].tolist() if column not in kinds]
+        return [
+            column for column in self.ranges.more_than_two_values.nonzero()[:, 0].tolist() if column not in kinds
+        ]
 
     def statistics(self) -> Tensor:
         """Mean and standard deviation (2, ...) of all inputs."""
         mean = self.total / max(self.count, 1)
         deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
         if self.inputs is not None and (far := self.inputs.outliers()):
-            mean, deviation = (moment.reshape(mean.shape) for moment in self.inputs.moments(far))
+            mean, deviation = (moment.reshape(mean.shape) for moment in self.inputs.moments_without(far))
         if self.kind == "set":  # presence itself stays 0 or 1
             mean[-1], deviation[-1] = 0.0, 1.0
         # Inputs that are numbers are taken as vectors of one.

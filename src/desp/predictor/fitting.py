@@ -204,7 +204,7 @@ def fit_to_dataset(
         folder=folder,
         resume=resume,
         callback=with_bar(callback, progress and first),
-        held_out=held_out,
+        calibration_examples=held_out,
     )
     if folder is not None and first:
         finish_run(predictor, folder, outcome)
@@ -222,10 +222,10 @@ def train_predictor(
     folder: Path | None = None,
     resume: bool = False,
     callback: TrainingCallback | None = None,
-    held_out: Batch | None = None,
+    calibration_examples: Batch | None = None,
 ) -> TrainingOutcome:
     """Fit a built predictor to batches; the arguments are those of `SetPredictor.fit`, which takes a dataset, but
-    for `held_out`: validation examples to calibrate p(n | x) on, if training asks for it."""
+    for `calibration_examples`: validation examples to calibrate p(n | x) on, if training asks for it."""
     method = predictor.method
     if type(method).inspect_sets is not Method.inspect_sets:  # else no batch is drawn for it
         method.inspect_sets(predictor.prepare(next(source.batches(0)), accelerator.device)[1])
@@ -248,7 +248,7 @@ def train_predictor(
         outcome = trainer.fit(resume)
     method.load_state_dict(outcome.weights)
     method.eval()
-    if training.calibrate_cardinality and held_out is not None:
-        outcome = _calibrated(predictor, outcome, held_out)
+    if training.calibrate_cardinality and calibration_examples is not None:
+        outcome = _calibrated(predictor, outcome, calibration_examples)
     predictor.facts = _facts(outcome, source, seed)
     return outcome

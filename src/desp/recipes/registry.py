@@ -21,7 +21,8 @@ class Recipe:
         name: what to type.
         build: makes the settings.
         table: the table it belongs to, such as one of the paper; None if to none.
-        task: its task in tables: what is predicted, or `all` where a table has rows of parts of the examples too.
+        task: its row group in tables: usually the task, of pedestrians the scene, and `all` for CelebA, beside
+            `ambiguous`.
         system: name of the method or baseline in tables, such as desp (the paper's name of `contrastive`) or
             denoising (`energy-denoising`).
         scored: the table's number is that of the sampler's ``raw`` output, as in the paper, or of the ``returned``

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from desp.errors import DespError, RunError
-from desp.older_results import SET_MNIST, present_ablation, present_evaluation
+from desp.older_results import SET_MNIST, migrate_ablation, migrate_evaluation
 from desp.runs.folder import RunFolder, recovery_hint
 from desp.runs.log import by_step, read_log, validations
 from desp.settings import LangevinSettings, MethodSettings, from_json, migrate_run
@@ -64,7 +64,7 @@ def read_run(folder: Path) -> RunRecord:
     saved = run.read_settings_file()
     lines = read_log(run.log_file)
     summary = run.read(run.summary_file)
-    settings, seed = _present_settings(saved.get("settings"), run), saved.get("seed")
+    settings, seed = _migrate_settings(saved.get("settings"), run), saved.get("seed")
     return RunRecord(
         folder=folder,
         recipe=str(saved.get("recipe", "unnamed")),
@@ -83,17 +83,17 @@ def read_run(folder: Path) -> RunRecord:
 
 def _evaluation(run: RunFolder) -> dict[str, Any] | None:
     value = _read_listing(run, run.evaluation_file, "rows", "cases", "examples")
-    return None if value is None else present_evaluation(value)
+    return None if value is None else migrate_evaluation(value)
 
 
 def _ablation(run: RunFolder, settings: Any) -> dict[str, Any] | None:
     value = _read_listing(run, run.ablation_file, "rows")
     task = settings.get("task") if isinstance(settings, dict) else None
     of_mnist = isinstance(task, dict) and task.get("kind") == "mnist"
-    return None if value is None else present_ablation(value, SET_MNIST if of_mnist else None)
+    return None if value is None else migrate_ablation(value, SET_MNIST if of_mnist else None)
 
 
-def _present_settings(settings: Any, run: RunFolder) -> Any:
+def _migrate_settings(settings: Any, run: RunFolder) -> Any:
     """The run's settings under their present names, with the sampler that was chosen for it since."""
     if not isinstance(settings, dict):
         return settings

@@ -112,14 +112,18 @@ def compared(comparison: dict[str, Any]) -> str:
     note = (
         f"On {comparison['tests']} held-out examples, with {comparison['samples']} predictions for each. The "
         "energy score is the distance of predictions to the truth, less half of their distance to each other, in "
-        "standardised units; lower is better. Nearest neighbours are the sets of the ten most similar known "
-        "inputs. Intervals are two standard errors over examples. Differences are paired, example by example, so "
-        "they can be clear where intervals overlap."
+        "standardised units; lower is better. Nearest neighbours are the sets of the ten most similar "
+        "training inputs. The single answer is the one set that a system gives if only one is asked for, for the "
+        "model that of desp predict --best. Intervals are two standard errors over examples. Differences are "
+        "paired, example by example, so they can be clear where intervals overlap."
     )
     if comparison["one_answer"]:
-        note += " One answer seems to be right for each input, so an MLP with a Hungarian loss is compared too, "
-        note += "by the distance of its best answer, as it has no spread."
-    heads = ["", "energy score", "model minus it", "the model is", "distance of the best answer", "sizes right"]
+        note += " One answer seems to be right for each input, so an MLP trained by the best assignment "
+        note += (
+            "(of large sets by nearest elements) is compared too, by the distance of its single answer, as it has "
+        )
+        note += "no spread."
+    heads = ["", "energy score", "model minus it", "the model is", "distance of the single answer", "sizes right"]
     rows = [
         [
             name_of(name),
@@ -155,9 +159,9 @@ def feature_errors(comparison: dict[str, Any]) -> str:
     features = [Feature.from_json(item) for item in comparison["features"]]
     systems = comparison["systems"]
     note = (
-        "Of the best answer of each system, matched element by element with the true set: the mean absolute error "
-        "in the unit of the feature, or how often a category is wrong. Unmatched elements are not counted here, "
-        "but under sizes. Where several answers are right, a large error need not be a mistake."
+        "Of the single answer of each system, matched element by element with the true set: the mean absolute "
+        "error in the unit of the feature, or how often a category is wrong. Unmatched elements are not counted "
+        "here, but under sizes. Where several answers are right, a large error need not be a mistake."
     )
     rows = [
         [feature.label, *(_error(row["feature_errors"][place], feature) for row in systems.values())]

@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from desp.comparison.words import VERDICT_WORDS
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
 from desp.report.numbers import duration, is_number, readable
@@ -50,7 +50,7 @@ def _page(record: RunRecord) -> str:
         headline=_headline(record),
         navigation="".join(f'<li><a href="#{item.anchor}">{escape(item.title)}</a></li>' for item in sections),
         sections="\n".join(item.html for item in sections),
-        footer=escape(f"Made by desp from the run folder {whole_path(record.folder).name}."),
+        footer=escape(f"Made by desp from the run folder {resolved_path(record.folder).name}."),
         chains=_embedded(chains),
         script=script,
         script_hash=_hash(script),
@@ -105,7 +105,7 @@ def _systems(comparison: dict[str, Any]) -> str:
     for name, system in comparison["systems"].items():
         remark = f"± {2 * system['energy_score_se']:.1g}"
         if "verdict" in system:
-            own = "the model's best answer is" if name == "mlp" else "the model is"  # an MLP has no spread
+            own = "the model's single answer is" if name == "mlp" else "the model is"  # an MLP has no spread
             remark += f", {own} {VERDICT_WORDS[system['verdict']]}"
         tiles.append(
             _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "")
@@ -146,7 +146,7 @@ def _about(record: RunRecord) -> str:
 def _scores(row: dict[str, Any]) -> str:
     spread = row.get("std")
     if is_number(spread):
-        remark = f"± {readable(spread)} over {readable(seed_count(row))} seeds"
+        remark = f"standard deviation {readable(spread)} over {readable(seed_count(row))} seeds"
     else:
         remark = _direction(row) or "one run"
     tiles = [_tile("This run", row["value"], remark, "own")]

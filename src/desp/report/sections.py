@@ -276,7 +276,7 @@ def _spread(record: RunRecord) -> list[_Section]:
     found = spread_verdict(shares, inputs, ranks.get("p_value"))
     words = (
         f"{sentence([found.words])} The mean rank of the truth is {found.mean_rank:.2f} of 0 to 1, where 0.50 is "
-        f"right, and {2 * found.error:.2f} more or less may be chance."
+        f"right, and {2 * found.standard_error:.2f} more or less may be chance."
     )
     verdict = f'<p class="plain">{escape(words)}</p>'
     return [_Section("spread", "Is the spread right?", f'{verdict}<p class="note">{escape(note)}</p>{drawn}')]

@@ -52,7 +52,7 @@ def seed_count(row: dict[str, Any]) -> int | None:
 def rows_table(rows: list[dict[str, Any]]) -> str:
     """All rows of an evaluation. Seeds are counted; columns in which nothing is known are left out."""
     rows = [{**row, "seeds": seed_count(row)} for row in rows]
-    others = (str(key) for row in rows for key in row if key != "unit")  # numbers are not in it
+    others = (str(key) for row in rows for key in row if key != "unit")  # values are unscaled: it would mislead
     names = list(dict.fromkeys([*_COLUMNS, *others]))
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
     head = "".join(f'<th scope="col"{_numeric(rows, name)}>{escape(_title(name))}</th>' for name in names)

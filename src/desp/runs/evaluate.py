@@ -202,7 +202,8 @@ def _shown(run: LoadedRun, example: ShownExample, samples: int) -> dict[str, Any
 
 
 def _chain(run: LoadedRun, example: ShownExample) -> dict[str, Any]:
-    """Some 60 frames of one chain, start and end among them, all rows drawn."""
+    """Some 60 frames of one chain, start and end among them, with all rows of the padded set, absent ones
+    included."""
     predictor, seed = run.predictor, run.seed
     x = example.x.unsqueeze(0).to(predictor.device)
     code, presence = predictor.encode(x), predictor.given_presence(x)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.locks import LOCK, sole_use
-from desp.paths import whole_path
+from desp.paths import resolved_path
 from desp.recipes import get_recipe
 from desp.settings import RunSettings, TaskSettings, from_json, migrate_run, saved_run, to_json
 from desp.storage import read_object, sweep, write_json
@@ -103,7 +103,7 @@ class RunFolder:
         write_json(self.settings_file, saved_run(settings, seed, fingerprint))
 
     def _check_folder(self) -> None:
-        path = whole_path(self.path)
+        path = resolved_path(self.path)
         if path.exists() and not path.is_dir():
             raise RunError(f"{self.path} is a file. Choose a folder with --run.")
 

@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from desp.comparison.baseline_data import BaselineData, read_pairs, repeats_agree
 from desp.comparison.baselines import NEIGHBOURS, nearest_neighbours, random_training_sets, same_sizes
 from desp.comparison.elements import feature_errors, nearest_valid, size_confusion, sizes_right
 from desp.comparison.examples import Examples
 from desp.comparison.features import Feature, features_of
-from desp.comparison.known import BaselineData, read_pairs, repeats_agree
-from desp.comparison.mlp import Effort, plain_mlp
-from desp.comparison.ruler import Ruler
+from desp.comparison.mlp import TrainingBudget, plain_mlp
 from desp.comparison.scoring import Scores, SystemPredictions, mean_and_error, score
+from desp.comparison.set_distance import StandardisedDistance
 from desp.comparison.words import SYSTEMS, compared_words, sentence, sizes_words, spread_verdict, verdict
 from desp.data.arrays import Example
 from desp.predictor.box_fusion import best_prediction
@@ -46,14 +46,24 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Compared:
-    """What all systems answer, and by what they are compared."""
+class _Shared:
+    """What all systems share.
 
-    ruler: Ruler
+    Attributes:
+        set_distance: by which they are compared.
+        features: of elements.
+        data: what baselines may learn from.
+        tests: what is predicted.
+        indices: of the tests among the held-out examples.
+        samples: K, predictions for each test.
+        seed: of all that is drawn.
+    """
+
+    set_distance: StandardisedDistance
     features: list[Feature]
-    known: BaselineData
+    data: BaselineData
     tests: Examples
-    places: list[int]
+    indices: list[int]
     samples: int
     seed: int
 
@@ -76,30 +86,30 @@ def compare(
         return "Baselines are compared by several predictions for each input. Use --samples 2 or more."
     some = examples[: setup.protocol.calibration_examples]
     setup.tell("reading what baselines learn from", 0, 1)
-    compared = _prepare(setup, some, pairs)
-    if len(compared.places) < FEWEST_TESTS:
+    shared = _prepare(setup, some, pairs)
+    if len(shared.indices) < FEWEST_TESTS:
         return f"Baselines are compared on at least {FEWEST_TESTS} held-out examples; there are too few."
-    answers = {"desp": _own(setup, predicted, compared)} | _baselines(compared, setup.tell)
+    predictions = {"desp": _own(setup, predicted, shared)} | _baselines(shared, setup.tell)
     scores: dict[str, Scores] = {}
-    for name, item in answers.items():
-        setup.tell(f"scoring {SYSTEMS[name]}", len(scores), len(answers))
-        scores[name] = score(compared.ruler, compared.tests, item, compared.seed)
-    one = _one_answer(compared, scores)
+    for name, item in predictions.items():
+        setup.tell(f"scoring {SYSTEMS[name]}", len(scores), len(predictions))
+        scores[name] = score(shared.set_distance, shared.tests, item, shared.seed)
+    one = _one_answer(shared, scores)
     if one:
-        answers["mlp"] = _mlp(compared, setup.tell)
-        scores["mlp"] = score(compared.ruler, compared.tests, answers["mlp"], compared.seed)
+        predictions["mlp"] = _mlp(shared, setup.tell)
+        scores["mlp"] = score(shared.set_distance, shared.tests, predictions["mlp"], shared.seed)
     systems = {
-        name: _row(compared, answers[name], scores[name], scores["desp"], one_answer=name == "mlp")
+        name: _row(shared, predictions[name], scores[name], scores["desp"], one_answer=name == "mlp")
         for name in scores
     }
-    each = scores["desp"].energy.tolist()
-    ranking = [(round(value, 6), place) for value, place in zip(each, compared.places, strict=True)]
-    return Comparison(_as_json(compared, systems, answers["desp"], one), ranking)
+    each = scores["desp"].energy_score.tolist()
+    ranking = [(round(value, 6), index) for value, index in zip(each, shared.indices, strict=True)]
+    return Comparison(_as_json(shared, systems, predictions["desp"], one), ranking)
 
 
-def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, Any]) -> _Compared:
+def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, Any]) -> _Shared:
     shape, seed = setup.predictor.shape, setup.seed
-    known = BaselineData.read(*pairs, shape, seed)
+    data = BaselineData.read(*pairs, shape, seed)
     chances = torch.rand(len(some), generator=make_generator(seed, "valid answers")).tolist()
     chosen = [int(chance * len(answers)) for chance, (_, answers) in zip(chances, some, strict=True)]
     tests = read_pairs([(x, answers[place]) for place, (x, answers) in zip(chosen, some, strict=True)], shape)
@@ -114,57 +124,57 @@ def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, 
             for number in range(most)
         ]
         tests = Examples(tests.inputs, tests.sets, tuple(each))
-    places = list(range(len(some)))
+    indices = list(range(len(some)))
     if shape.aligned:  # a set of another size can be no answer
-        enough = same_sizes(known.all, tests).sum(dim=1) >= NEIGHBOURS
-        places = enough.nonzero().flatten().tolist()
-        tests = tests.part(torch.tensor(places, dtype=torch.long))
-    ruler = Ruler.of(known.all.sets, shape.description, shape.max_size)
+        enough = same_sizes(data.all, tests).sum(dim=1) >= NEIGHBOURS
+        indices = enough.nonzero().flatten().tolist()
+        tests = tests.part(torch.tensor(indices, dtype=torch.long))
+    set_distance = StandardisedDistance.of(data.all.sets, shape.description, shape.max_size)
     features = features_of(shape.description, shape.features)
-    return _Compared(ruler, features, known, tests, places, setup.samples, seed)
+    return _Shared(set_distance, features, data, tests, indices, setup.samples, seed)
 
 
-def _own(setup: EvaluationSetup, predicted: Predicted, compared: _Compared) -> SystemPredictions:
+def _own(setup: EvaluationSetup, predicted: Predicted, shared: _Shared) -> SystemPredictions:
     """The model's predictions for the tests, and what `predict` gives with `best=True`."""
-    predictor, samples, places = setup.predictor, setup.samples, torch.tensor(compared.places)
-    rows = (places.unsqueeze(1) * samples + torch.arange(samples)).flatten()
+    predictor, samples, indices = setup.predictor, setup.samples, torch.tensor(shared.indices)
+    rows = (indices.unsqueeze(1) * samples + torch.arange(samples)).flatten()
     on_device = rows.to(predicted.raw.device)
     sets = SetBatch(predicted.returned.elements[on_device], predicted.returned.mask[on_device])
-    code = predicted.code[places.to(predicted.code.device)]
+    code = predicted.code[indices.to(predicted.code.device)]
     energies = predictor.predicted_energy(code, sets, predicted.raw[on_device], samples).cpu().view(-1, samples)
     sets, shape = sets.to("cpu"), predictor.shape
     modal = predictor.method.modal_cardinality(code)
     each = split_predictions(sets, None, energies, predictor.method_settings, shape, modal)
-    best = [best_prediction(item, shape.description, shape.max_size).sets[0] for item in each]
-    return SystemPredictions(_float(sets), _float(SetBatch.from_ragged(best, shape.max_size, shape.features)))
+    single = [best_prediction(item, shape.description, shape.max_size).sets[0] for item in each]
+    return SystemPredictions(_float(sets), _float(SetBatch.from_ragged(single, shape.max_size, shape.features)))
 
 
 def _float(sets: SetBatch) -> SetBatch:
     return SetBatch(sets.elements.float(), sets.mask)
 
 
-def _baselines(compared: _Compared, tell: Callable[[str, int, int], None]) -> dict[str, SystemPredictions]:
-    known, shared = compared.known, (compared.tests, compared.samples, compared.seed)
+def _baselines(shared: _Shared, tell: Callable[[str, int, int], None]) -> dict[str, SystemPredictions]:
+    data, rest = shared.data, (shared.tests, shared.samples, shared.seed)
     tell("looking for nearest neighbours", 0, 2)
-    neighbours = nearest_neighbours(compared.ruler, known.kind, known.all, *shared)
+    neighbours = nearest_neighbours(shared.set_distance, data.kind, data.all, *rest)
     tell("drawing random training sets", 1, 2)
-    return {"knn": neighbours, "random": random_training_sets(compared.ruler, known.all, *shared)}
+    return {"knn": neighbours, "random": random_training_sets(shared.set_distance, data.all, *rest)}
 
 
-def _mlp(compared: _Compared, tell: Callable[[str, int, int], None]) -> SystemPredictions:
-    known = compared.known
-    effort = Effort(MLP_SECONDS, MLP_STEPS, lambda step: tell("training an MLP", step, MLP_STEPS))
+def _mlp(shared: _Shared, tell: Callable[[str, int, int], None]) -> SystemPredictions:
+    data = shared.data
+    budget = TrainingBudget(MLP_SECONDS, MLP_STEPS, lambda step: tell("training an MLP", step, MLP_STEPS))
     tell("training an MLP", 0, MLP_STEPS)
-    shared = compared.tests, compared.samples, compared.seed
-    return plain_mlp(compared.ruler, known.kind, known.training, known.validation, *shared, effort)
+    rest = shared.tests, shared.samples, shared.seed
+    return plain_mlp(shared.set_distance, data.kind, data.training, data.validation, *rest, budget)
 
 
-def _one_answer(compared: _Compared, scores: dict[str, Scores]) -> bool:
+def _one_answer(shared: _Shared, scores: dict[str, Scores]) -> bool:
     """Whether one answer is right for an input: by what the file says, else by how much predictions differ."""
-    if compared.tests.valid_sets:
+    if shared.tests.valid_sets:
         return False
     apart = float(scores["random"].spread.mean())
-    by_repeats = repeats_agree(compared.ruler, compared.known, ONE_ANSWER * apart)
+    by_repeats = repeats_agree(shared.set_distance, shared.data, ONE_ANSWER * apart)
     return float(scores["desp"].spread.mean()) < ONE_ANSWER * apart if by_repeats is None else by_repeats
 
 
@@ -172,25 +182,25 @@ def _one_answer(compared: _Compared, scores: dict[str, Scores]) -> bool:
 
 
 def _row(
-    compared: _Compared, answers: SystemPredictions, scores: Scores, own: Scores, *, one_answer: bool = False
+    shared: _Shared, predicted: SystemPredictions, scores: Scores, own: Scores, *, one_answer: bool = False
 ) -> dict[str, Any]:
     """Scores of a system with standard errors, and how the model differs from it: by energy scores, from a system
-    with one answer by errors of the best ones."""
+    with one answer by errors of the single ones."""
     row: dict[str, Any] = {
-        **mean_and_error("energy_score", scores.energy),
-        **mean_and_error("best_error", scores.best),
-        **mean_and_error("right_size", sizes_right(compared.tests, answers)),
+        **mean_and_error("energy_score", scores.energy_score),
+        **mean_and_error("best_error", scores.single),
+        **mean_and_error("right_size", sizes_right(shared.tests, predicted)),
     }
-    valid = nearest_valid(compared.ruler, compared.tests, answers.best)
-    errors = feature_errors(compared.ruler, compared.features, answers.best, valid)
+    valid = nearest_valid(shared.set_distance, shared.tests, predicted.single)
+    errors = feature_errors(shared.set_distance, shared.features, predicted.single, valid)
     row["feature_errors"] = [_known_mean(column) for column in errors.T]
     if scores is not own:
         # An MLP has one answer: it is no worse for having no spread, where one answer is right.
-        apart = own.best - scores.best if one_answer else own.energy - scores.energy
+        apart = own.single - scores.single if one_answer else own.energy_score - scores.energy_score
         difference = mean_and_error("score", apart)
         row["difference"], row["difference_se"] = difference["score"], difference["score_se"]
         row["verdict"] = verdict(row["difference"], row["difference_se"])
-    return row | ({"steps": answers.facts["steps"]} if answers.facts and "steps" in answers.facts else {})
+    return row | ({"steps": predicted.facts["steps"]} if predicted.facts and "steps" in predicted.facts else {})
 
 
 def _known_mean(values: Float[Tensor, " t"]) -> dict[str, float | None]:
@@ -203,28 +213,28 @@ def _known_mean(values: Float[Tensor, " t"]) -> dict[str, float | None]:
 
 
 def _as_json(
-    compared: _Compared, systems: dict[str, dict[str, Any]], own: SystemPredictions, one_answer: bool
+    shared: _Shared, systems: dict[str, dict[str, Any]], own: SystemPredictions, one_answer: bool
 ) -> dict[str, Any]:
-    true = compared.tests.sets.sizes
-    vary = bool((compared.known.all.sets.sizes != true[0]).any()) and not compared.ruler.aligned
-    repeated = _valid_sizes(compared, own)
+    true = shared.tests.sets.sizes
+    vary = bool((shared.data.all.sets.sizes != true[0]).any()) and not shared.set_distance.aligned
+    repeated = _valid_sizes(shared, own)
     return {
-        "tests": len(compared.tests),
-        "known": len(compared.known.all),
-        "samples": compared.samples,
-        "distance": compared.ruler.distance_name,
+        "tests": len(shared.tests),
+        "known": len(shared.data.all),
+        "samples": shared.samples,
+        "distance": shared.set_distance.distance_name,
         "one_answer": one_answer,
-        "features": [feature.as_json() for feature in compared.features],
+        "features": [feature.as_json() for feature in shared.features],
         "systems": systems,
         "sizes": size_confusion(repeated, own.samples.sizes) if vary else None,
     }
 
 
-def _valid_sizes(compared: _Compared, own: SystemPredictions) -> Int[Tensor, " t_k"]:
+def _valid_sizes(shared: _Shared, own: SystemPredictions) -> Int[Tensor, " t_k"]:
     """The true size for each prediction: its own where a valid set has that, else that of the drawn answer."""
-    predicted, true = own.samples.sizes, compared.tests.sets.sizes.repeat_interleave(compared.samples)
-    for valid in compared.tests.valid_sets:
-        same = valid.sizes.repeat_interleave(compared.samples) == predicted
+    predicted, true = own.samples.sizes, shared.tests.sets.sizes.repeat_interleave(shared.samples)
+    for valid in shared.tests.valid_sets:
+        same = valid.sizes.repeat_interleave(shared.samples) == predicted
         true = torch.where(same, predicted, true)
     return true
 

@@ -90,7 +90,8 @@ def training_words(
         return "still improving when it stopped"
     if gain < -notable and len(before) > 1:
         return f"no longer improving after step {best['step']:,}"
-    # Validations share their examples, so that errors of differences are smaller than these: a gain may be one.
+    # Validations share their examples, so the error of a difference is smaller than these: a gain within them may
+    # still be real.
     unclear = gain > 0 and "validation_error" in last
     return "" if unclear else "no longer improving when it stopped"
 

@@ -54,8 +54,8 @@ def _train(
     settings: RunSettings, seed: int, folder: RunFolder, resume: bool, callback: TrainingCallback | None
 ) -> TrainingOutcome:
     task = make_task(settings.task, seed)
-    predictor, parts = _make_predictor(settings), settings.representation
-    shape, statistics = task.shape(parts.max_size, parts.scaled)
+    predictor, representation = _make_predictor(settings), settings.representation
+    shape, statistics = task.shape(representation.max_size, representation.scaled)
     predictor.build(shape, seed=seed, input_statistics=statistics)
     _check_machine(settings)
     state = PartialState(cpu=settings.device == "cpu")
@@ -84,7 +84,7 @@ def _train(
         folder=folder.path,
         resume=resume,
         callback=callback,
-        held_out=_held_out(task, seed) if settings.training.calibrate_cardinality else None,
+        calibration_examples=_validation_examples(task, seed) if settings.training.calibrate_cardinality else None,
     )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         if settings.training.steps is not None:
@@ -102,7 +102,7 @@ def _train(
     return outcome
 
 
-def _held_out(task: Task, seed: int) -> Batch | None:
+def _validation_examples(task: Task, seed: int) -> Batch | None:
     """The examples that weights may be chosen by."""
     return task.validation_batch(seed, task.protocol("full").validation_examples)
 

@@ -82,7 +82,7 @@ def _tune(
     best = before
     score(best)
     for change in _CHANGES[type(best)]:
-        candidates = [item for item in change(best) if _is_allowed(settings.method, item)]
+        candidates = [item for item in change(best) if is_allowed(settings.method, item)]
         best = min([best, *candidates], key=score)
     tuning = {
         "recipe": settings.recipe,
@@ -119,8 +119,8 @@ def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings, m
     write_together({**predictor_files(predictor, folder.model), **more}, folder.measurements)
 
 
-def _is_allowed(method: MethodSettings, sampler: SamplerSettings) -> bool:
-    """Whether a method takes it; a tagger knows two ways to choose labels only."""
+def is_allowed(method: MethodSettings, sampler: SamplerSettings) -> bool:
+    """Whether a method takes the sampler; a tagger knows two ways to choose labels only."""
     try:
         method.with_part("sampler", sampler)
     except SettingsError:

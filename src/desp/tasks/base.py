@@ -75,7 +75,7 @@ class ShownExample:
 
 @dataclass(frozen=True)
 class Paths:
-    """Elements as paths in the plane, where they are that.
+    """Elements as trajectories in the plane.
 
     Attributes:
         observed: (..., N, S, 2), where each was, as the input tells.
@@ -118,7 +118,7 @@ class Task(ABC):
     """Whether collections of true and predicted sets are compared."""
     set_column: str = "set"
     id_column: str = "id"
-    """Columns of files with inputs to predict for that are no part of them; the id is told with predictions."""
+    """Columns of a prediction file that are not part of the input; the id is copied to the output."""
     shown_predictions: int = 6
     """How many predictions for an input a report shows."""
 

@@ -237,13 +237,14 @@ class ClevrTask(Task):
         return {"raw": raw, "returned": "share of samples that agree" if pooled else raw}
 
     def _sizes(self, found: Detections, true: Tensor, threshold: float = -torch.inf) -> dict[str, float]:
-        """Of detections, raw ones by their presence; what is returned counts, however many samples agree on it."""
+        """Errors of the cardinality. A raw slot counts if its presence is above the threshold; every returned
+        detection counts, whatever its confidence."""
         sizes = (found.detected & (found.confidence > threshold)).sum(dim=1)
         return {"size_rmse": size_rmse(sizes, true), "right_size": right_size(sizes, true)}
 
     def _precisions(self, found: Detections, truth: Tensor, mask: Tensor, seed: int) -> dict[str, float]:
         """AP at all thresholds, by name."""
-        score, scored = self.target.precision, slice(self.target.scored, None)
+        score, scored = self.target.average_precision, slice(self.target.first_scored, None)
         arguments = found.elements[..., scored], found.confidence, found.detected, truth[..., scored], mask
         generator = make_generator(seed, "ties")
         values = mean_over_ties(lambda ties: score(*arguments, ties=ties), found.confidence, generator)

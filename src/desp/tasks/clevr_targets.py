@@ -17,8 +17,9 @@ from desp.settings import ClevrTarget, Columns, DataDescription, Scaled
 # Ranges of centre x, centre y, width and height, normalised by the image's: those of all scenes by CLEVR's rules.
 _BOX_RANGE = ((0.0, 0.0, 0.02, 0.02), (1.0, 1.0, 0.4, 0.5))
 _STATE_RANGE = ((-1.0,) * 3 + (0.0,) * (STATE_FEATURES - 3), (1.0,) * STATE_FEATURES)
-# Beside boxes, attributes span a 16th of their range: diffusion settles what is large first, so that boxes find
-# their objects before attributes are read there. Else attributes would be settled while boxes are still noise.
+# Beside boxes, one-hot attributes are scaled to an interval of width 1/16: diffusion settles what is large first,
+# so that boxes find their objects before attributes are read there. Else attributes would be settled while boxes
+# are still noise.
 _NARROW_STATE = ((-1.0,) * 3 + (-7.5,) * (STATE_FEATURES - 3), (1.0,) * 3 + (8.5,) * (STATE_FEATURES - 3))
 _BOX_NAMES = ("left", "top", "right", "bottom")
 _STATE_NAMES = ("x / 3", "y / 3", "z / 3", *(f"attribute {number + 1}" for number in range(STATE_FEATURES - 3)))
@@ -33,9 +34,9 @@ class Target:
         names: of the features.
         low, high: what is scaled to 0 and 1; boxes as centre and size.
         description: which features are boxes and categories.
-        scored: the first feature that is scored; those before it say where an object is.
+        first_scored: the first feature that is scored; those before it say where an object is.
         metrics: AP at all thresholds.
-        precision: computes them.
+        average_precision: computes them.
     """
 
     task: str
@@ -43,9 +44,9 @@ class Target:
     low: tuple[float, ...]
     high: tuple[float, ...]
     description: DataDescription
-    scored: int
+    first_scored: int
     metrics: tuple[Metric, ...]
-    precision: Callable[..., dict[float, float]]
+    average_precision: Callable[..., dict[float, float]]
 
     @property
     def features(self) -> int:
@@ -73,9 +74,9 @@ TARGETS: dict[ClevrTarget, Target] = {
         low=_BOX_RANGE[0],
         high=_BOX_RANGE[1],
         description=DataDescription(boxes=_AT_BOX),
-        scored=0,
+        first_scored=0,
         metrics=AP_METRICS,
-        precision=average_precision,
+        average_precision=average_precision,
     ),
     "state": Target(
         task="clevr-state",
@@ -83,9 +84,9 @@ TARGETS: dict[ClevrTarget, Target] = {
         low=_STATE_RANGE[0],
         high=_STATE_RANGE[1],
         description=DataDescription(categories=STATE_CATEGORIES),
-        scored=0,
+        first_scored=0,
         metrics=STATE_METRICS,
-        precision=state_average_precision,
+        average_precision=state_average_precision,
     ),
     "objects": Target(
         task="clevr-state",
@@ -96,8 +97,8 @@ TARGETS: dict[ClevrTarget, Target] = {
             boxes=_AT_BOX,
             categories=tuple((first + BOX_FEATURES, end + BOX_FEATURES) for first, end in STATE_CATEGORIES),
         ),
-        scored=BOX_FEATURES,
+        first_scored=BOX_FEATURES,
         metrics=STATE_METRICS,
-        precision=state_average_precision,
+        average_precision=state_average_precision,
     ),
 }

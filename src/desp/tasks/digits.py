@@ -12,11 +12,11 @@ from desp.metrics.digits import DIGIT_SCORE, RAREST_STYLE, digit_score, digit_st
 from desp.predictor import SetPredictor
 from desp.sets import SetBatch
 from desp.settings import DigitsSettings
-from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask
+from desp.tasks.class_conditional import SPREAD_METRICS, ClassConditionalTask, Collections
 from desp.tasks.scoring import EvaluationSetup
 
 
-class DigitsTask(LabelTask):
+class DigitsTask(ClassConditionalTask):
     """Score: the smaller Chamfer distance to one draw of each style, mean over tests and ten draws.
 
     The number of points differs with the style, and both styles are right; so set sizes have no error here,
@@ -41,7 +41,7 @@ class DigitsTask(LabelTask):
     def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
         """The distance to the nearer style, on the predictor's device."""
         device = predictor.device
-        return lambda sets, kinds: digit_score(sets.to(device), kinds.to(device))
+        return lambda sets, classes: digit_score(sets.to(device), classes.to(device))
 
     def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
         """The true and the predicted sets, by digit."""
@@ -58,18 +58,18 @@ class DigitsTask(LabelTask):
 
 
 def _by_digit(batch: Batch, device: torch.device) -> dict[str, SetBatch]:
-    kinds, sets = batch.x.argmax(dim=1).to(device), batch.sets.to(device)
+    classes, sets = batch.x.argmax(dim=1).to(device), batch.sets.to(device)
     return {
-        digit.name: SetBatch(sets.elements[kinds == kind], sets.mask[kinds == kind])
-        for kind, digit in enumerate(DIGITS)
+        digit.name: SetBatch(sets.elements[classes == number], sets.mask[classes == number])
+        for number, digit in enumerate(DIGITS)
     }
 
 
 def _style_shares(sets: dict[str, SetBatch], count: int | None) -> dict[str, dict[str, float]]:
     """The share of each style among the first `count` sets of each digit."""
     shares = {}
-    for kind, digit in enumerate(DIGITS):
+    for number, digit in enumerate(DIGITS):
         some = sets[digit.name].elements[:count]
-        second = float(digit_style(some, torch.full((len(some),), kind, device=some.device)).double().mean())
+        second = float(digit_style(some, torch.full((len(some),), number, device=some.device)).double().mean())
         shares[digit.name] = {digit.styles[0]: 1 - second, digit.styles[1]: second}
     return shares

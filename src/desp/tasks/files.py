@@ -33,7 +33,8 @@ MOST_READ_AGAIN = 20_000
 # Predicted sets of a validation, and at most so many of an example.
 VALIDATION_SETS = 400
 MOST_VALIDATION_SAMPLES = 16
-# Elements of all these sets: of sets of hundreds fewer are predicted, but never those of fewer examples than this.
+# At most so many elements are predicted in a validation, by fewer sets where sets are large; but at least
+# FEWEST_VALIDATED examples are used.
 VALIDATION_ELEMENTS = 20_000
 FEWEST_VALIDATED = 20
 
@@ -63,7 +64,7 @@ class AnswersHint:
     @property
     def text(self) -> str:
         """What was found."""
-        return f"{self.differing} of {self.inputs} inputs that come with more than one set have different ones"
+        return f"of {self.inputs} inputs with more than one set, {self.differing} have sets that differ"
 
 
 class FilesTask(Task):
@@ -120,8 +121,8 @@ class FilesTask(Task):
         scored = min(max(1, round(self.held_out * total)), total - 1)
         groups = list(range(total)) if self.distinct_inputs == 1 or self.split == "examples" else self.groups
         test, rest = take_groups(order, groups, scored, at_least_one=True)
-        chosen_by = min(scored, len(rest) // 5, self.protocol("full").validation_examples)
-        validation, training = take_groups(rest, groups, chosen_by, at_least_one=False)
+        validation_count = min(scored, len(rest) // 5, self.protocol("full").validation_examples)
+        validation, training = take_groups(rest, groups, validation_count, at_least_one=False)
         return self.whole.part(test), self.whole.part(validation), self.whole.part(training)
 
     @cached_property

@@ -69,7 +69,7 @@ class _Elements:
             yield torch.cat(self.sets(first))
 
     def sets(self, first: int) -> list[Tensor]:
-        """The next sets from one on."""
+        """Up to SETS_AT_ONCE sets, from number `first` on."""
         return [self.data[index][1] for index in range(first, min(first + SETS_AT_ONCE, len(self.data)))]
 
 

@@ -141,17 +141,17 @@ class SetMnistTask(Task):
         sets = predictor.sets_from_tensor(raw).packed()
         of_raw, _ = reconstruction_scores(with_presence(predictor, raw), x, counts)
         of_returned, distances = reconstruction_scores(sets.with_presence(), x, counts)
-        ours, returned = (
+        raw_scores, returned_scores = (
             {"score": scores[counts[0]]["chamfer"], **self._named(scores)} for scores in (of_raw, of_returned)
         )
         rounded = ({}, {}) if setup.sampler else self._from_rounded_codes(setup, code, x[: counts[0]])
         cases = ordered_cases(distances[: counts[0]], CASES)
         scored = f"{self.data_label}, first {' and '.join(map(str, counts))} test images"
         return Evaluation(
-            raw=ours | rounded[0],
-            returned=returned | rounded[1],
+            raw=raw_scores | rounded[0],
+            returned=returned_scores | rounded[1],
             # There is one right answer: a size is right, and nothing is far.
-            real_data={name: float(name.startswith("right_size")) for name in returned},
+            real_data={name: float(name.startswith("right_size")) for name in returned_scores},
             details={
                 "test_sets": counts,
                 "returned_chamfer_quantiles": _quantiles(distances),

@@ -15,17 +15,17 @@ from desp.predictor import SetPredictor
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import PolygonsSettings
-from desp.tasks.labels import SPREAD_METRICS, Collections, LabelTask
+from desp.tasks.class_conditional import SPREAD_METRICS, ClassConditionalTask, Collections
 from desp.tasks.scoring import EvaluationSetup, Protocol
 
 
-class PolygonsTask(LabelTask):
+class PolygonsTask(ClassConditionalTask):
     """Score: the smallest Hungarian distance to 256 rotated true polygons, mean over tests."""
 
     name = "polygons"
     protocols = MappingProxyType(
         {
-            **LabelTask.protocols,
+            **ClassConditionalTask.protocols,
             # What `desp demo` scores, on a CPU that may be busy.
             "demo": Protocol((500,), 100, sets_per_collection=50, calibration_examples=50),
         }
@@ -47,7 +47,7 @@ class PolygonsTask(LabelTask):
     def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
         """The distance to the nearest polygon with the right number of corners."""
         del predictor
-        return lambda sets, kinds: polygon_score(sets, self._sizes(kinds))
+        return lambda sets, classes: polygon_score(sets, self._sizes(classes))
 
     def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
         """New ones: enough of each label to see whether all rotations appear."""
@@ -78,8 +78,8 @@ class PolygonsTask(LabelTask):
         }
         return own_scores, {"kuiper": angles}
 
-    def _sizes(self, kinds: Tensor) -> Tensor:
-        return torch.tensor(self.corners, device=kinds.device)[kinds]
+    def _sizes(self, classes: Tensor) -> Tensor:
+        return torch.tensor(self.corners, device=classes.device)[classes]
 
 
 def _rotation_kuiper(sets: SetBatch, corners: int, wanted: int) -> float | None:

@@ -73,7 +73,7 @@ class ProgressBar(TrainingCallback):
     def on_validation_standard_error(self, step: int, standard_error: float | None) -> None:
         """Remember it for the score."""
         del step
-        self._error = "" if standard_error is None else f" ± {standard_error:.2g}"
+        self._error = "" if standard_error is None else f" (standard error {standard_error:.2g})"
 
     def on_validation_end(self, step: int, score: float, best: bool) -> None:
         """Mention the score."""

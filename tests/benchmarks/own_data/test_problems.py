@@ -11,8 +11,8 @@ from desp.benchmarks.own_data.problem import Problem, write_file
 from desp.benchmarks.own_data.problems import PROBLEMS, choose_problems
 from desp.categories import are_one_hot
 from desp.comparison.examples import Examples
-from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import score
+from desp.comparison.set_distance import StandardisedDistance
 from desp.data.files import read_data_file
 from desp.errors import SettingsError
 from desp.randomness import make_generator
@@ -78,18 +78,18 @@ def test_valid_sets_obey_the_rule_and_those_of_other_inputs_do_not(problem: Prob
 @each
 def test_an_oracle_draws_other_sets_of_the_same_distribution(problem: Problem) -> None:
     examples = some(problem)
-    ruler = Ruler.of(examples.sets, problem.description, problem.sizes[1])
+    set_distance = StandardisedDistance.of(examples.sets, problem.description, problem.sizes[1])
     if problem.sizes[1] > 100:  # large sets take long
         examples = examples.part(torch.arange(5))
-    answers = problem.oracle(ruler, examples, 4, seed=0)
-    assert len(answers.samples) == 4 * len(examples)
-    assert len(answers.best) == len(examples)
-    drawn = score(ruler, examples, answers, 0, problem.rule)
-    turned = SetBatch(answers.samples.elements.roll(4, dims=0), answers.samples.mask.roll(4, dims=0))
-    others = score(ruler, examples, replace(answers, samples=turned), 0)
-    same = torch.equal(answers.samples.elements[::4], examples.sets.elements)
+    predicted = problem.oracle(set_distance, examples, 4, seed=0)
+    assert len(predicted.samples) == 4 * len(examples)
+    assert len(predicted.single) == len(examples)
+    drawn = score(set_distance, examples, predicted, 0, problem.rule)
+    turned = SetBatch(predicted.samples.elements.roll(4, dims=0), predicted.samples.mask.roll(4, dims=0))
+    others = score(set_distance, examples, replace(predicted, samples=turned), 0)
+    same = torch.equal(predicted.samples.elements[::4], examples.sets.elements)
     assert same == (problem.valid == "one")
-    assert float(drawn.energy.mean()) < float(others.energy.mean())
+    assert float(drawn.energy_score.mean()) < float(others.energy_score.mean())
     if problem.rule is not None:
         assert drawn.numbers["rule_error"] <= problem.rule_limit
 

@@ -32,7 +32,7 @@ class Split:
     validation: Tensor
 
     @property
-    def known(self) -> Tensor:
+    def reference(self) -> Tensor:
         """All that a system may look at."""
         return torch.cat([self.training, self.validation])
 
@@ -99,11 +99,11 @@ class UserRun:
         predictor = run.load_predictor()
         predictions = predictor.predict(tests.inputs, samples, seed=self.seed)
         data = predictor.shape
-        best = [best_prediction(item, data.description, data.max_size).sets[0] for item in predictions]
+        single = [best_prediction(item, data.description, data.max_size).sets[0] for item in predictions]
         shape = self.examples.sets.max_size, self.examples.sets.features
         return SystemPredictions(
             SetBatch.from_ragged([item for prediction in predictions for item in prediction.sets], *shape),
-            SetBatch.from_ragged(best, *shape),
+            SetBatch.from_ragged(single, *shape),
             outcome.seconds,
             {
                 "steps": outcome.steps,

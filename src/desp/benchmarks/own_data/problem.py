@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.comparison.examples import Examples, chosen
-from desp.comparison.ruler import Ruler
 from desp.comparison.scoring import Rule, SystemPredictions
+from desp.comparison.set_distance import StandardisedDistance
 from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import DataDescription, InputKind
@@ -64,7 +64,9 @@ class Problem:
         """Fresh examples, of the same distribution."""
         return self.make(self.tests, make_generator(seed, "own-data", self.name, "tests"))
 
-    def oracle(self, ruler: Ruler, tests: Examples, samples: int, seed: int) -> SystemPredictions:
+    def oracle(
+        self, set_distance: StandardisedDistance, tests: Examples, samples: int, seed: int
+    ) -> SystemPredictions:
         """K sets for each test from the distribution that its own was drawn from, and their medoid: no system is
         better, but by chance."""
         generator, count = make_generator(seed, "own-data", self.name, "oracle"), len(tests)
@@ -73,8 +75,9 @@ class Problem:
             drawn = chosen(whole(generator, 0, len(tests.valid_sets) - 1, len(repeated)), repeated.valid_sets)
         else:
             drawn = self.redraw(repeated.inputs, generator)
-        padded = ruler.pad(drawn)
-        places = ruler.medoids(padded.view(count, samples, *padded.shape[1:])) + samples * torch.arange(count)
+        padded = set_distance.pad(drawn)
+        medoids = set_distance.medoids(padded.view(count, samples, *padded.shape[1:]))
+        places = medoids + samples * torch.arange(count)
         return SystemPredictions(drawn, SetBatch(drawn.elements[places], drawn.mask[places]))
 
     def input_kind(self, examples: Examples) -> InputKind:

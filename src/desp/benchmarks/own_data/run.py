@@ -13,9 +13,9 @@ import desp
 from desp.benchmarks.own_data.defaults import UserRun
 from desp.benchmarks.own_data.problem import Problem
 from desp.comparison.baselines import nearest_neighbours, random_training_sets
-from desp.comparison.mlp import Effort, plain_mlp
-from desp.comparison.ruler import Ruler
+from desp.comparison.mlp import TrainingBudget, plain_mlp
 from desp.comparison.scoring import SystemPredictions, score
+from desp.comparison.set_distance import StandardisedDistance
 from desp.comparison.words import verdict
 from desp.errors import SettingsError
 from desp.recipes import get_recipe
@@ -73,29 +73,32 @@ class SuiteOptions:
 
 
 def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
-    """Let all systems answer the tests of a problem, and score them."""
+    """Let all systems predict the tests of a problem, and score them."""
     began, seed, samples = time.perf_counter(), options.seed, options.samples
     tests = problem.test_examples(seed)
     with TemporaryDirectory() as folder:
         user = UserRun(problem, options.settings, seed, Path(folder))
         split, file = user.split, user.examples
-        known, training, validation = (file.part(item) for item in (split.known, split.training, split.validation))
-        ruler, kind = Ruler.of(known.sets, problem.description, problem.sizes[1]), problem.input_kind(known)
+        reference, training, validation = (
+            file.part(item) for item in (split.reference, split.training, split.validation)
+        )
+        set_distance = StandardisedDistance.of(reference.sets, problem.description, problem.sizes[1])
+        kind = problem.input_kind(reference)
         tell(f"{problem.name}: neighbours")
-        answers: dict[str, SystemPredictions] = {
-            "knn": nearest_neighbours(ruler, kind, known, tests, samples, seed),
-            "random": random_training_sets(ruler, known, tests, samples, seed),
-            "oracle": problem.oracle(ruler, tests, samples, seed),
+        predictions: dict[str, SystemPredictions] = {
+            "knn": nearest_neighbours(set_distance, kind, reference, tests, samples, seed),
+            "random": random_training_sets(set_distance, reference, tests, samples, seed),
+            "oracle": problem.oracle(set_distance, tests, samples, seed),
         }
         tell(f"{problem.name}: desp")
-        answers["desp"] = user.predict(tests, samples, 60 * options.minutes)
+        predictions["desp"] = user.predict(tests, samples, 60 * options.minutes)
         tell(f"{problem.name}: MLP")
-        effort = Effort(answers["desp"].train_seconds)
-        answers["mlp"] = plain_mlp(ruler, kind, training, validation, tests, samples, seed, effort)
+        budget = TrainingBudget(predictions["desp"].train_seconds)
+        predictions["mlp"] = plain_mlp(set_distance, kind, training, validation, tests, samples, seed, budget)
     tell(f"{problem.name}: scores")
-    scores = {name: score(ruler, tests, item, seed, problem.rule) for name, item in answers.items()}
+    scores = {name: score(set_distance, tests, item, seed, problem.rule) for name, item in predictions.items()}
     systems = {name: item.row(None if name == "knn" else scores["knn"]) for name, item in scores.items()}
-    systems["desp"]["energy_scores"] = [round(value, 5) for value in scores["desp"].energy.tolist()]
+    systems["desp"]["energy_scores"] = [round(value, 5) for value in scores["desp"].energy_score.tolist()]
     paired = systems["desp"]["minus_knn"]
     device = default_device(options.settings.device)
     return {
@@ -104,7 +107,7 @@ def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
         "summary": problem.summary,
         "held_out": problem.held_out,
         "examples": {"training": len(training), "validation": len(validation), "tests": len(tests)},
-        "distance": ruler.distance_name,
+        "distance": set_distance.distance_name,
         "verdict": verdict(paired["energy_score"], paired["energy_score_se"]),
         "systems": systems,
         "wall_seconds": round(time.perf_counter() - began, 2),

@@ -17,7 +17,7 @@ def draw_legend(figure: "Figure", view: View) -> None:
 
         handles = [
             Line2D([], [], linestyle="", marker=MARKERS[n % len(MARKERS)], color=class_colour(n), label=name)
-            for n, name in enumerate(view.kinds)
+            for n, name in enumerate(view.category_names)
         ]
         options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, lowest), "borderaxespad": 0.0}
         legend = figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from desp.errors import RunError
 from desp.report.figures.boxes import Image, image_of
 from desp.report.figures.legend import draw_legend
 from desp.report.figures.panels import (
+    Layout,
     View,
     draw_input,
     draw_pair,
@@ -36,8 +37,6 @@ from desp.report.numbers import short_number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Layout = Literal["line", "counts", "strip", "plane", "pairs", "profile"]
-
 # Columns of true and of predicted sets, where each has a panel of its own.
 _MOST_TRUTH, _MOST_PREDICTIONS = 2, 4
 # Numbers of an element that pairs of them can show; more are drawn as a profile.
@@ -52,10 +51,10 @@ _BETWEEN_PAIRS, _WIDEST_PANEL, _PAGE = 0.5, 2.6, 8.6
 def layout_of(features: Sequence[Feature]) -> Layout:
     """How sets are drawn so that every feature is seen."""
     numbers = sum(not feature.classes for feature in features)
-    kinds = len(features) - numbers
+    categories = len(features) - numbers
     if numbers <= 1:
-        return ("strip" if kinds else "line") if numbers else "counts"
-    if numbers == 2 or (numbers == 3 and not kinds):
+        return ("strip" if categories else "line") if numbers else "counts"
+    if numbers == 2 or (numbers == 3 and not categories):
         return "plane"
     return "pairs" if numbers <= _MOST_IN_PAIRS else "profile"
 
@@ -114,10 +113,10 @@ def own_sets_picture(shown: dict[str, Any]) -> bytes:
         window(truth, predictions) if sets else np.array([[0.0], [1.0]]).repeat(features[-1].columns[1], axis=1)
     )
     view = View.of(features, limits, sets, raster)
-    kind = layout_of(features)
+    layout = layout_of(features)
     with style():
-        figure = _draw_pairs(rows, view) if kind == "pairs" else _draw_sets(rows, view, kind)
-        if kind == "plane":
+        figure = _draw_pairs(rows, view) if layout == "pairs" else _draw_sets(rows, view, layout)
+        if layout == "plane":
             draw_legend(figure, view)
         return render(figure, dpi=140)
 
@@ -152,21 +151,25 @@ def _input_texts(values: Any, names: Sequence[str]) -> list[str]:
 # -- a panel for each set --------------------------------------------------------------------------------
 
 
-def _draw_sets(rows: list[_Row], view: View, kind: Layout) -> "Figure":
+def _draw_sets(rows: list[_Row], view: View, layout: Layout) -> "Figure":
     """True sets on the left, predictions on the right, each in a panel of its own."""
     left = min(_MOST_TRUTH, max(len(row.truth) for row in rows))
     right = min(_MOST_PREDICTIONS, max(len(row.predictions) for row in rows))
-    panel = _WIDE_PANEL if kind in ("profile", "strip", "counts") else _PANEL
-    height = {"line": 0.45, "strip": 0.25 + 0.14 * len(view.kinds), "counts": 0.25 + 0.14 * len(view.kinds)}
-    grid = _Grid(rows, [panel] * (left + right), height.get(kind, _PANEL if kind != "profile" else 1.0))
+    panel = _WIDE_PANEL if layout in ("profile", "strip", "counts") else _PANEL
+    height = {
+        "line": 0.45,
+        "strip": 0.25 + 0.14 * len(view.category_names),
+        "counts": 0.25 + 0.14 * len(view.category_names),
+    }
+    grid = _Grid(rows, [panel] * (left + right), height.get(layout, _PANEL if layout != "profile" else 1.0))
     for number, row in enumerate(rows):
         cells = [(place, item, True) for place, item in enumerate(row.truth[:left])]
         cells += [(left + place, item, False) for place, item in enumerate(row.predictions[:right])]
         for column, points, is_truth in cells:
             axes = grid.panel(number, column)
             axes.set_facecolor(TINT if is_truth else "none")
-            draw_set(axes, points, TRUTH if is_truth else PREDICTION, view, kind)
-            numbered_axes(axes, view, kind, below=number == len(rows) - 1, beside=column == 0)
+            draw_set(axes, points, TRUTH if is_truth else PREDICTION, view, layout)
+            numbered_axes(axes, view, layout, below=number == len(rows) - 1, beside=column == 0)
     heads = [("truth", TRUTH, 0, left), ("predictions", PREDICTION, left, left + right)]
     for text, colour, first, end in heads:
         if first < end:

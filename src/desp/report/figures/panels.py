@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from desp.report.figures.style import FRAME, INK, MUTED, PREDICTION, TRUTH
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Layout = Literal["line", "counts", "strip", "plane", "pairs", "profile"]
+"""How a set is drawn; which one depends on the number of its features."""
+
 # Of classes beside their colours, for those who do not see them; one less than there are colours, so that no two
 # classes have both the same.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # More combinations of categories are not told apart: the first category alone counts then.
-_MOST_KINDS = 14
+_MOST_CATEGORIES = 14
 # Neither too light for white ground nor too dark for black; none of them follows the theme, in which two classes
 # could become the same colour.
 _COLOURS = ("#2b7bd6", "#b14fc0", "#ec7a2d")
@@ -33,8 +36,8 @@ class View:
     Attributes:
         features: of an element.
         limits: (2, D) smallest and largest shown value of each column.
-        kinds: categories that elements have, each as the names of its classes; one without a name where there
-            are no categories.
+        category_names: categories that elements have, each as the names of its classes; one without a name where
+            there are no categories.
         by_first: whether only the first category is told apart.
         size: of a point.
         raster: draw pixels.
@@ -42,7 +45,7 @@ class View:
 
     features: tuple[Feature, ...]
     limits: Points
-    kinds: tuple[str, ...]
+    category_names: tuple[str, ...]
     by_first: bool
     size: float
     raster: bool
@@ -54,8 +57,8 @@ class View:
         size = float(np.clip(160 / max(most, 1), 2.0, 22))
         for by_first in (False, True):
             draft = cls(tuple(features), limits, (), by_first, size, raster)
-            names = {name for points in sets for name in draft.kind_names(points)}
-            if len(names) <= _MOST_KINDS:
+            names = {name for points in sets for name in draft.category_names_of(points)}
+            if len(names) <= _MOST_CATEGORIES:
                 break
         return cls(tuple(features), limits, tuple(draft.in_order(names)), by_first, size, raster)
 
@@ -70,8 +73,8 @@ class View:
         found = [feature for feature in self.features if feature.classes]
         return found[:1] if self.by_first else found
 
-    def kind_names(self, points: Points) -> list[str]:
-        """The category of each element."""
+    def category_names_of(self, points: Points) -> list[str]:
+        """The category of each element, by name."""
         if not len(points) or not self.categories:
             return [""] * len(points)
         parts = [
@@ -87,9 +90,11 @@ class View:
         begins = {name: next(p for p in longest if f"{name}, ".startswith(f"{first[p]}, ")) for name in names}
         return sorted(names, key=lambda name: (begins[name], name))
 
-    def kind_of(self, points: Points) -> Points:
+    def categories_of(self, points: Points) -> Points:
         """The place of each element's category among all."""
-        return np.array([self.kinds.index(name) for name in self.kind_names(points)], dtype=np.float64)
+        return np.array(
+            [self.category_names.index(name) for name in self.category_names_of(points)], dtype=np.float64
+        )
 
     def range_of(self, feature: Feature) -> tuple[float, float]:
         """What is shown of a number."""
@@ -126,34 +131,34 @@ def draw_input(axes: "Axes", image: Image | None, elements: Points | None) -> No
         axes.scatter(elements[:, 0], up, s=6, color=MUTED, linewidths=0)
 
 
-def draw_set(axes: "Axes", points: Points, colour: str, view: View, kind: str) -> None:
+def draw_set(axes: "Axes", points: Points, colour: str, view: View, layout: Layout) -> None:
     """One set in a panel of its own; truth and predictions have their colours."""
     plain_frame(axes)
-    _set_limits(axes, view, kind)
+    _set_limits(axes, view, layout)
     if len(points) == 0:
         _note(axes, "empty")
         return
     numbers = view.numbers
-    if kind == "line":
+    if layout == "line":
         axes.axhline(0.5, color=FRAME, linewidth=0.8, zorder=1)
         axes.vlines(_column(points, numbers[0]), 0.2, 0.8, color=colour, linewidth=1.4, rasterized=view.raster)
-    elif kind == "profile":
+    elif layout == "profile":
         places = np.arange(1, len(numbers) + 1)
         values = _profile(points, view)
         for row in values:
             axes.plot(places, row, color=colour, linewidth=0.9, alpha=0.8, rasterized=view.raster)
-    elif kind == "counts":
-        kinds = view.kind_of(points)
+    elif layout == "counts":
+        categories = view.categories_of(points)
         # Elements of one category stand beside each other.
-        across = [int((kinds[:place] == number).sum()) + 1 for place, number in enumerate(kinds)]
-        axes.scatter(across, kinds, s=16, color=colour, linewidths=0, zorder=3)
-    elif kind == "strip":
+        across = [int((categories[:place] == number).sum()) + 1 for place, number in enumerate(categories)]
+        axes.scatter(across, categories, s=16, color=colour, linewidths=0, zorder=3)
+    elif layout == "strip":
         _rows(axes, view)
         x = _column(points, numbers[0])
-        axes.scatter(x, view.kind_of(points), s=18, color=colour, linewidths=0, alpha=0.9, zorder=3)
+        axes.scatter(x, view.categories_of(points), s=18, color=colour, linewidths=0, alpha=0.9, zorder=3)
     else:
         _plane(axes, points, colour, view)
-    _count_hidden(axes, points, view, kind)
+    _count_hidden(axes, points, view, layout)
 
 
 def _column(points: Points, feature: Feature) -> Points:
@@ -161,7 +166,7 @@ def _column(points: Points, feature: Feature) -> Points:
 
 
 def _rows(axes: "Axes", view: View) -> None:
-    for place in range(len(view.kinds)):
+    for place in range(len(view.category_names)):
         axes.axhline(place, color=FRAME, linewidth=0.5, zorder=1)
 
 
@@ -170,9 +175,9 @@ def _plane(axes: "Axes", points: Points, colour: str, view: View) -> None:
     x, y = (_column(points, feature) for feature in numbers[:2])
     shared: dict[str, Any] = {"s": view.size, "linewidths": 0, "zorder": 3, "rasterized": view.raster}
     if view.categories:
-        kinds = view.kind_of(points)
-        for number in range(len(view.kinds)):
-            own = kinds == number
+        categories = view.categories_of(points)
+        for number in range(len(view.category_names)):
+            own = categories == number
             marker = MARKERS[number % len(MARKERS)]
             axes.scatter(x[own], y[own], color=class_colour(number), marker=marker, **shared)
     elif len(numbers) == 3:
@@ -212,9 +217,9 @@ def _profile(points: Points, view: View) -> Points:
     return (values - low) / (high - low)
 
 
-def _set_limits(axes: "Axes", view: View, kind: str) -> None:
+def _set_limits(axes: "Axes", view: View, layout: Layout) -> None:
     numbers = view.numbers
-    if kind == "profile":
+    if layout == "profile":
         axes.set_xlim(0.5, len(numbers) + 0.5)
         ranges = [view.range_of(feature) for feature in numbers]
         low, high = min(item[0] for item in ranges), max(item[1] for item in ranges)
@@ -222,13 +227,13 @@ def _set_limits(axes: "Axes", view: View, kind: str) -> None:
         return
     if numbers:
         axes.set_xlim(*view.range_of(numbers[0]))
-    if kind == "plane":
+    if layout == "plane":
         axes.set_ylim(*view.range_of(numbers[1]))
-    elif kind in ("strip", "counts"):
-        axes.set_ylim(len(view.kinds) - 0.5, -0.5)
+    elif layout in ("strip", "counts"):
+        axes.set_ylim(len(view.category_names) - 0.5, -0.5)
     else:
         axes.set_ylim(0, 1)
-    if kind == "counts":
+    if layout == "counts":
         axes.set_xlim(0.4, None)
 
 
@@ -238,35 +243,37 @@ def _note(axes: "Axes", text: str) -> None:
     axes.text(0.5, 0.5, text, fontsize=8, color=MUTED, style="italic", **middle)
 
 
-def _count_hidden(axes: "Axes", points: Points, view: View, kind: str) -> None:
-    drawn = [feature.columns[0] for feature in view.numbers[: 2 if kind == "plane" else 1]]
-    if kind in ("profile", "counts") or not drawn:
+def _count_hidden(axes: "Axes", points: Points, view: View, layout: Layout) -> None:
+    drawn = [feature.columns[0] for feature in view.numbers[: 2 if layout == "plane" else 1]]
+    if layout in ("profile", "counts") or not drawn:
         return
     if hidden := outside(points[:, drawn], view.limits[:, drawn]):
         place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right"}
         axes.text(0.96, 0.04, f"{hidden} outside", fontsize=6.5, color=MUTED, **place)
 
 
-def numbered_axes(axes: "Axes", view: View, kind: str, *, below: bool, beside: bool) -> None:
+def numbered_axes(axes: "Axes", view: View, layout: Layout, *, below: bool, beside: bool) -> None:
     """Numbers and names at the lowest row and the first column: all panels share their scales."""
     numbers = view.numbers
     if below:
         _ticks(axes, "x")
-        label = "count" if kind == "counts" else "feature" if kind == "profile" else numbers[0].label
+        label = "count" if layout == "counts" else "feature" if layout == "profile" else numbers[0].label
         axes.set_xlabel(label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
     if not beside:
         return
-    if kind in ("strip", "counts"):
-        _name_kinds(axes, view)
-    elif kind != "line":
+    if layout in ("strip", "counts"):
+        _name_categories(axes, view)
+    elif layout != "line":
         _ticks(axes, "y")
         shared = "value" if _shares_scale(view) else "share of its range"
-        label = numbers[1].label if kind == "plane" else shared
+        label = numbers[1].label if layout == "plane" else shared
         axes.set_ylabel(label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
 
 
-def _name_kinds(axes: "Axes", view: View) -> None:
-    names = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in view.kinds]
+def _name_categories(axes: "Axes", view: View) -> None:
+    names = [
+        name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in view.category_names
+    ]
     axes.set_yticks(range(len(names)), names, fontsize=6.5, parse_math=False)
     axes.tick_params(axis="y", length=0, pad=2)
 
@@ -295,7 +302,7 @@ def draw_pair(
     across, up = pair
     axes.set_xlim(*view.range_of(across))
     if up is None:
-        axes.set_ylim(len(view.kinds) - 0.5, -0.5)
+        axes.set_ylim(len(view.category_names) - 0.5, -0.5)
         _rows(axes, view)
     else:
         axes.set_ylim(*view.range_of(up))
@@ -306,10 +313,10 @@ def draw_pair(
     for sets, look in looks:
         for points in sets:
             if len(points):
-                y = view.kind_of(points) if up is None else _column(points, up)
+                y = view.categories_of(points) if up is None else _column(points, up)
                 axes.scatter(_column(points, across), y, rasterized=view.raster, **look)
     if up is None:
-        _name_kinds(axes, view)
+        _name_categories(axes, view)
     else:
         _ticks(axes, "y")
         axes.set_ylabel(up.label, fontsize=7.5, color=INK, labelpad=1, parse_math=False)

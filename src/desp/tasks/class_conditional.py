@@ -1,4 +1,4 @@
-"""Tasks whose input is one of a few labels, each of which has many right sets."""
+"""Tasks whose input is one of a few classes, each of which has many right sets."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,17 +28,17 @@ SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION_ERROR)
 
 
 Collections = tuple[dict[str, SetBatch], dict[str, SetBatch]]
-"""True and predicted sets, by label."""
+"""True and predicted sets, by class."""
 
 
-class LabelTask(GeneratedTask):
+class ClassConditionalTask(GeneratedTask):
     """An input is written as one of `inputs`, and one-hot as a tensor.
 
     Attributes:
         inputs: all of them, as users write them.
         labels: their names in reports.
         max_size: elements of the largest set; elements have two features.
-        shown: how many examples to draw for a report, and how many of each label to show.
+        shown: how many examples to draw for a report, and how many of each class to show.
     """
 
     compares_collections = True
@@ -55,11 +55,11 @@ class LabelTask(GeneratedTask):
 
     @abstractmethod
     def scorer(self, predictor: SetPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-        """A function from zero-padded sets (B, N, 2) and the numbers of their labels (B,) to scores (B,)."""
+        """A function from zero-padded sets (B, N, 2) and the numbers of their classes (B,) to scores (B,)."""
 
     @abstractmethod
     def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
-        """At least as many sets of each label as are compared: of those at hand, or new ones."""
+        """At least as many sets of each class as are compared: of those at hand, or new ones."""
 
     @abstractmethod
     def measure(
@@ -67,12 +67,12 @@ class LabelTask(GeneratedTask):
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """The task's own scores and details, from predictions with scores (B,), and from its collections."""
 
-    def one_hot(self, kinds: Tensor | list[int]) -> Tensor:
-        """Inputs (B, labels) from the numbers of their labels."""
-        return F.one_hot(torch.as_tensor(kinds), len(self.inputs)).float()
+    def one_hot(self, classes: Tensor | list[int]) -> Tensor:
+        """Inputs (B, classes), one-hot, from the numbers of their classes."""
+        return F.one_hot(torch.as_tensor(classes), len(self.inputs)).float()
 
     def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, None]:
-        """A number for each label, and as many rows as the largest set has elements."""
+        """A number for each class, and as many rows as the largest set has elements."""
         del scaling
         if max_size not in (None, self.max_size):
             raise DataError(
@@ -89,33 +89,33 @@ class LabelTask(GeneratedTask):
         return self.one_hot([self.inputs.index(value)])[0]
 
     def shown_examples(self, seed: int) -> list[ShownExample]:
-        """Every label, with a few true sets each."""
+        """Every class, with a few true sets each."""
         drawn, each = self.shown
         truth = self.draw(drawn, make_generator(seed, "examples"))
-        kinds, sets = truth.x.argmax(dim=1), truth.sets.to_ragged()
+        classes, sets = truth.x.argmax(dim=1), truth.sets.to_ragged()
         return [
             ShownExample(
-                label=self.labels[kind],
+                label=self.labels[number],
                 input=value,
-                x=self.one_hot([kind])[0],
-                truth=[sets[i] for i in (kinds == kind).nonzero().flatten()[:each].tolist()],
+                x=self.one_hot([number])[0],
+                truth=[sets[i] for i in (classes == number).nonzero().flatten()[:each].tolist()],
             )
-            for kind, value in enumerate(self.inputs)
+            for number, value in enumerate(self.inputs)
         ]
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
-        """Score, the task's own numbers, distribution and calibration, with predictions for all labels in turn."""
+        """Score, the task's own numbers, distribution and calibration, predictions for all classes in turn."""
         predictor, protocol = setup.predictor, setup.protocol
         count = protocol.test_examples[0] or 0
-        kinds = torch.arange(count, device=predictor.device) % len(self.inputs)
-        x = self.one_hot(kinds)
+        classes = torch.arange(count, device=predictor.device) % len(self.inputs)
+        x = self.one_hot(classes)
         setup.tell("predicting", 0, 5)
         code, raw = setup.sample([x], 1, "test chains")
         predicted = Batch(x, predictor.sets_from_tensor(raw).packed())
         real = self.draw(count, make_generator(f"real {self.name}"))  # always the same
         score = self.scorer(predictor)
         setup.tell("scoring single sets", 1, 5)
-        returned = score(predicted.sets.elements, kinds)
+        returned = score(predicted.sets.elements, classes)
         setup.tell("comparing collections of sets", 2, 5)
         both = self.collections(setup, real, predicted)
         own, own_details = self.measure(setup, predicted, returned, both)
@@ -126,7 +126,7 @@ class LabelTask(GeneratedTask):
         ranks, rank_details = setup.calibration(truth)
         setup.tell("scoring raw output and real data", 4, 5)
         return Evaluation(
-            raw={"score": float(score(raw[..., :2], kinds).mean())},
+            raw={"score": float(score(raw[..., :2], classes).mean())},
             returned={"score": float(returned.mean()), **own, **spread, **ranks},
             real_data={"score": float(score(real.sets.elements, real.x.argmax(dim=1)).mean())},
             details={**own_details, "distribution": spread_details, "calibration": rank_details},

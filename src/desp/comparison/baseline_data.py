@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 
 from desp.comparison.examples import Examples
-from desp.comparison.ruler import Ruler
+from desp.comparison.set_distance import StandardisedDistance
 from desp.data.shape import DataShape
 from desp.data.splitting import group_by_input
 from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import InputKind
 
-# Examples, and numbers of their inputs or sets.
-MOST_KNOWN, MOST_NUMBERS = 10_000, 2**26
+# How much baselines look at: examples, and numbers of their inputs or sets.
+MOST_EXAMPLES, MOST_NUMBERS = 10_000, 2**26
 # The distance of two sets takes about so many operations for each pair of numbers.
 OPERATIONS_PER_PAIR = 8
-# Inputs that come again, from which on they tell whether one answer is right.
+# From so many repeated inputs on, their sets decide whether one answer is right.
 FEWEST_REPEATS = 10
 
 
@@ -41,8 +41,8 @@ class BaselineData:
 
     @classmethod
     def read(cls, training: Any, validation: Any, shape: DataShape, seed: int) -> "BaselineData":
-        """Of datasets of (input, set) pairs all, or a random part of what there are too many."""
-        most = most_known(shape)
+        """All pairs of both datasets, or a random part of each where there are more than `most_examples`."""
+        most = most_examples(shape)
         share = min(1.0, most / max(1, len(training) + len(validation)))
         parts = [
             _some(part, max(1, round(share * len(part))), make_generator(seed, "known examples", name))
@@ -55,13 +55,13 @@ class BaselineData:
         return cls(learned, read_pairs(parts[1], shape), together, shape.input_kind)
 
 
-def most_known(shape: DataShape) -> int:
+def most_examples(shape: DataShape) -> int:
     """How many examples baselines look at: fewer where inputs or sets are large."""
     of_input = torch.Size(shape.input_shape).numel()
     if shape.input_kind == "set":
         of_input *= OPERATIONS_PER_PAIR * shape.input_shape[0]
     numbers = max(1, of_input, shape.max_size * shape.features)
-    return max(100, min(MOST_KNOWN, MOST_NUMBERS // numbers))
+    return max(100, min(MOST_EXAMPLES, MOST_NUMBERS // numbers))
 
 
 def _some(pairs: Any, count: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor]]:
@@ -81,12 +81,14 @@ def read_pairs(pairs: Sequence[tuple[Tensor, Tensor]], shape: DataShape) -> Exam
     return Examples(inputs, SetBatch(sets.elements.float(), sets.mask))
 
 
-def repeats_agree(ruler: Ruler, known: BaselineData, limit: float) -> bool | None:
+def repeats_agree(set_distance: StandardisedDistance, data: BaselineData, limit: float) -> bool | None:
     """Whether sets of equal inputs are nearer to each other than `limit` on average; None where too few inputs
     come again."""
-    groups = group_by_input(known.all.inputs, known.kind, ordered=ruler.aligned)
+    groups = group_by_input(data.all.inputs, data.kind, ordered=set_distance.aligned)
     pairs = [(group, place) for place, group in enumerate(groups) if group != place]
     if len(pairs) < FEWEST_REPEATS:
         return None
-    first, second = (ruler.pad(known.all.part(torch.tensor(places)).sets) for places in zip(*pairs, strict=True))
-    return float(ruler.distance(first, second).clamp(min=0).sqrt().mean()) < limit
+    first, second = (
+        set_distance.pad(data.all.part(torch.tensor(places)).sets) for places in zip(*pairs, strict=True)
+    )
+    return float(set_distance.between(first, second).clamp(min=0).sqrt().mean()) < limit

@@ -1,4 +1,4 @@
-"""The unit in which systems are compared: standardised features, and the distance between sets."""
+"""What systems are compared by: the distance between sets in standardised units."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ DECILES_APART = 2.563
 
 
 @dataclass(frozen=True)
-class Ruler:
-    """Sets in standardised units, and the distance between them.
+class StandardisedDistance:
+    """The distance between sets, in standardised units.
 
     Attributes:
         offset, scale: (D,) of each feature.
@@ -41,7 +41,7 @@ class Ruler:
     categories: Columns = ()
 
     @classmethod
-    def of(cls, sets: SetBatch, description: DataDescription, size: int) -> "Ruler":
+    def of(cls, sets: SetBatch, description: DataDescription, size: int) -> "StandardisedDistance":
         """Medians and deciles of the elements that systems are trained on; heavy tails and outliers would make
         a standard deviation so large that all else looks the same. One-hot columns stay as they are."""
         elements = sets.elements[sets.mask].double()
@@ -67,19 +67,19 @@ class Ruler:
         values = SetBatch((packed.elements - self.offset) / self.scale, packed.mask).with_presence()
         return F.pad(values, (0, 0, 0, self.size - values.shape[1]))
 
-    def distance(self, a: Float[Tensor, "b n c"], b: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
-        """Between padded sets, padding included."""
-        between = _DISTANCES[self.distance_name]
+    def between(self, a: Float[Tensor, "b n c"], b: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
+        """Distances between padded sets, padding included."""
+        distance = _DISTANCES[self.distance_name]
         parts = max(1, VALUES_AT_ONCE // max(1, a.shape[1] ** 2 * a.shape[2]))
-        return torch.cat([between(*pair) for pair in zip(a.split(parts), b.split(parts), strict=True)])
+        return torch.cat([distance(*pair) for pair in zip(a.split(parts), b.split(parts), strict=True)])
 
-    def among(self, groups: Float[Tensor, "t m n c"]) -> Float[Tensor, "t m m"]:
+    def pairwise(self, groups: Float[Tensor, "t m n c"]) -> Float[Tensor, "t m m"]:
         """Distances among the M sets of each group."""
-        return distances_among(groups, self.distance)
+        return distances_among(groups, self.between)
 
     def medoids(self, groups: Float[Tensor, "t m n c"]) -> Int[Tensor, " t"]:
         """Which set of each group is the nearest to all others."""
-        return self.among(groups).sqrt().sum(dim=2).argmin(dim=1)
+        return self.pairwise(groups).sqrt().sum(dim=2).argmin(dim=1)
 
 
 _DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
