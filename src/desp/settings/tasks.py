@@ -299,8 +299,8 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     position_noise: float = 0.0
     """Augmentation: the standard deviation of noise on observed positions, in metres."""
     drawn: int = 160
-    """Of the test: how many predictions are drawn for each window. Scored are twenty that stand for them, centres
-    of clusters; 20: those that are drawn."""
+    """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them
+    (by the energy score, twenty of the drawn ones); with 20, the drawn predictions themselves."""
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the recordings come from."""
