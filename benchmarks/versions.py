@@ -152,6 +152,8 @@ def main() -> None:
     if given.serve:
         serve(given.tasks, given.repeats)
         return
+    if len(given.sources) != 2:
+        parser.error(f"expected two folders `src`, of the earlier and the later version, got {len(given.sources)}")
     rows = chain_rows(given.sources, given.tasks, given.rounds, given.repeats) if given.tasks else []
     rows += training_rows(given.sources, given.training_tasks, given.training_rounds, given.repeats)
     if given.record:

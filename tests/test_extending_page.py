@@ -19,34 +19,34 @@ COMMANDS = [line for kind, text in BLOCKS if kind == "bash" for line in text.spl
 MOST_LINES = 22
 
 
-def install(folder: Path) -> None:
-    """Write the page's package as an installed one would lie."""
-    files: dict[str, list[str]] = {}
+def save(folder: Path) -> None:
+    """Write each block of the page to the file that its first line names."""
+    files: dict[str, list[str]] = {"mine/__init__.py": []}
     for kind, text in BLOCKS:
-        if kind == "python":
-            name = re.match(r"# (\S+?\.py)", text)
+        if kind != "bash":
+            name = re.match(r"# (\S+?\.(py|toml))", text)
             assert name, text
             files.setdefault(name[1], []).append(text)
     for name, parts in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("\n".join(parts))
-    (folder / "mine" / "__init__.py").touch()
-    information = folder / "mine-0.1.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 0.1\n")
-    (entry,) = (text for kind, text in BLOCKS if kind == "toml")
-    module = re.search(r'mine = "(\S+)"', entry)
-    assert module
-    (information / "entry_points.txt").write_text(f"[desp.plugins]\nmine = {module[1]}\n")
 
 
-def desp(folder: Path, *commands: list[str]) -> "subprocess.CompletedProcess[str]":
+def install(package: Path, folder: Path) -> None:
+    """Install it into a folder of its own, as no test changes the environment; the network is not needed."""
+    pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check", "install"]
+    alone = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder)]
+    done = subprocess.run([*pip, *alone, str(package)], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def desp(installed: Path, work: Path, *commands: list[str]) -> "subprocess.CompletedProcess[str]":
     """Run commands in one process of their own, as loading torch takes longer than any of them."""
     script = "import sys; from desp.cli.main import main; [main(line) for line in eval(sys.argv[1])]"
-    path = [str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    path = [str(installed), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
         [sys.executable, "-c", script, repr(list(commands))],
-        cwd=folder / "work",
+        cwd=work,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -57,13 +57,16 @@ def desp(folder: Path, *commands: list[str]) -> "subprocess.CompletedProcess[str
 def test_a_package_outside_trains_scores_predicts_and_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    install(tmp_path)
-    work = tmp_path / "work"
+    work, installed = tmp_path / "work", tmp_path / "installed"
     work.mkdir()
-    records = [{"input": [i / 9], "set": [[i / 9, 0.5], [0.5, i / 9]]} for i in range(10)]
-    (work / "data.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    (work / "radii.jsonl").write_text('{"input": 0.1}\n{"input": 0.3}\n')
-    done = desp(tmp_path, *(shlex.split(line)[1:] for line in COMMANDS), ["recipes", "--json"])
+    save(work)
+    assert COMMANDS[:2] == ["pip install -e .", "python make_data.py"]
+    install(work, installed)
+    assert (installed / "mine" / "task.py").is_file()
+    subprocess.run([sys.executable, "make_data.py"], cwd=work, check=True)
+    commands = [shlex.split(line) for line in COMMANDS[2:]]
+    assert {command[0] for command in commands} == {"desp"}
+    done = desp(installed, work, *(command[1:] for command in commands), ["recipes", "--json"])
     assert done.returncode == 0, done.stderr[-3000:]
     saved = {
         name: json.loads((work / "runs" / name / "settings.json").read_text())["settings"]

@@ -292,3 +292,12 @@ def test_two_versions_are_compared_by_medians_and_asked_in_both_orders(
 def test_a_version_is_imported_from_its_own_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", "/here/src:/packages")
     assert versions._environment(tmp_path)["PYTHONPATH"] == f"{tmp_path}:/packages"
+
+
+def test_versions_ask_for_two_source_folders(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["versions.py", "src"])
+    with pytest.raises(SystemExit, match="2"):
+        versions.main()
+    assert "expected two folders `src`, of the earlier and the later version, got 1" in capsys.readouterr().err

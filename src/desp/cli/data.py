@@ -43,8 +43,8 @@ class _MnistArguments:
 
     dataset: Annotated[MnistDataset, tyro.conf.Suppress]
     data_dir: Path | None = None
-    """Folder of the data, whose files are in it or in DATASET below it; DESP_DATA if not given, else
-    ~/.local/share/desp."""
+    """Folder of the data; files are in `mnist` or `fashion` below it, or directly in it. DESP_DATA if not given,
+    else ~/.local/share/desp."""
     download: bool = True
     """Fetch files that are missing."""
 

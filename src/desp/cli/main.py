@@ -22,7 +22,7 @@ COMMANDS = {
     "report": "one HTML page about a run",
     "tune": "choose the sampler of a run on validation data",
     "ablate": "score and energy against S/T, the fraction of steps with noise",
-    "tables": "the paper's tables, from recorded results",
+    "tables": "recorded results, beside the paper's numbers where there are any",
     "reproduce": "train, score and record all recipes of a table",
     "bench": "how fast chains and training steps are here, and how good the defaults are",
 }

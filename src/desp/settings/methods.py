@@ -136,10 +136,10 @@ class ContrastiveSettings(EnergyMethodSettings):
     2002), which starts at the data themselves."""
     infonce_temperature: float | None = None
     """Temperature tau of InfoNCE (van den Oord et al. 2018): adds tau times the cross-entropy of the softmax over
-    j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch (of a process's own). tau is
-    its weight as well; the log has `infonce` without it. It ties energies to inputs early where inputs are hard to
-    encode. Energies other than `set-encoder` are computed for all pairs of a batch, which takes memory. None: no
-    such loss."""
+    j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch (with several processes,
+    each takes those of its own batch). tau is its weight as well; the log has `infonce` without it. It ties
+    energies to inputs early where inputs are hard to encode. Energies other than `set-encoder` are computed for
+    all pairs of a batch, which takes memory. None: no such loss."""
     real_energy_weight: float = 0.0
     """Adds this times the mean energy of real sets to the loss. With `set-encoder` it keeps the codes of inputs
     and sets so close that their Huber distance is quadratic: beyond, the gradient in a set hardly depends on the

@@ -298,8 +298,8 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     """Augmentation: in half of the training windows, observed positions have noise with a standard deviation of up
     to so many metres: some recordings are smoothed, others have the noise of a tracker; 0: in none."""
     drawn: int = 160
-    """Of the test: how many predictions are drawn for each window. Scored are twenty that stand for them, centres
-    of clusters; 20: those that are drawn."""
+    """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them
+    (by the energy score, twenty of the drawn ones); with 20, the drawn predictions themselves."""
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the recordings come from."""
