@@ -95,6 +95,8 @@ LATER = {
     "temperature": 1.0,
     "local_heads": True,
     "training_rows": None,
+    "validation_scene": None,
+    "largest_noise": 0.0,
 }
 
 

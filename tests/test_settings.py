@@ -247,7 +247,15 @@ EXAMPLES: list[Any] = [
     InMemorySettings(held_out=True, path="somewhere"),
     MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
     CelebaSettings(source="simulated", data_dir="somewhere", feature_noise=0.3, simulated_noise=0.4),
-    PedestriansSettings(source="simulated", data_dir="somewhere", scene="univ", largest_scale=1.2, drawn=50),
+    PedestriansSettings(
+        source="simulated",
+        data_dir="somewhere",
+        scene="univ",
+        validation_scene="eth",
+        largest_scale=1.2,
+        largest_noise=0.2,
+        drawn=50,
+    ),
     ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),
     RunSettings(
         recipe="mine",

@@ -319,7 +319,9 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "source": "files",
         "data_dir": "",
         "scene": "eth",
+        "validation_scene": None,
         "largest_scale": 2.0,
+        "largest_noise": 0.0,
         "drawn": 160,
     },
     ClevrSettings: {

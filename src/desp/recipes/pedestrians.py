@@ -30,24 +30,24 @@ def method() -> DenoiserSettings:
         network=AttentionSettings(hidden=128, layers=3, heads=4, fourier_frequencies=0, local_heads=False),
         # A whole path is recognisable at noise that hides a single position, so training takes higher sigmas.
         p_mean=-0.4,
-        sampler=EDMSettings(steps=12, temperature=0.75),
+        sampler=EDMSettings(steps=12),
     )
 
 
 def _run(scene: PedestrianScene) -> RunSettings:
     return RunSettings(
         recipe=f"pedestrians-{scene}",
-        task=PedestriansSettings(scene=scene),
+        task=PedestriansSettings(scene=scene, largest_noise=0.1),
         method=method(),
         training=TrainingSettings(
             # Some 3,000 windows, most of which overlap, are soon memorised: validation gets worse later.
-            steps=2000,
+            steps=4000,
             batch_size=128,
             learning_rate=2e-3,
             warmup_steps=100,
             ema_decay=0.998,
-            validate_every=250,
-            checkpoint_every=250,
+            validate_every=500,
+            checkpoint_every=500,
             log_every=100,
         ),
         matmul_precision="high",

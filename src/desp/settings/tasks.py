@@ -294,7 +294,7 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     """Augmentation: lengths of training windows are multiplied by a random factor of at most this, and at least
     its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and
     mirrored at random."""
-    largest_noise: float = 0.1
+    largest_noise: float = 0.0
     """Augmentation: in half of the training windows, observed positions have noise with a standard deviation of up
     to so many metres: some recordings are smoothed, others have the noise of a tracker; 0: in none."""
     drawn: int = 160

@@ -42,7 +42,7 @@ class TrainingSettings(Checked):
     `validation_data` or `validation`; above 0, `fit` needs one of them."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: validations in a row
-    whose improvement is within the standard error, spanning at least a third of the steps so far; None: 4."""
+    whose improvement is within the standard error, spanning at least a third of the steps so far; None: 10."""
     validation_mode: Literal["min", "max"] = "min"
     """Whether a smaller or a larger validation score is better."""
     keep: Literal["best", "last"] = "best"

@@ -17,7 +17,7 @@ DECAY_DIVISOR = 5
 # Standard errors by which an earlier checkpoint must be better than the last one to be kept.
 CLEAR_DIFFERENCE_SE = 2.0
 # Validations without improvement beyond the standard error, in a row, after which training has converged, ...
-PATIENCE = 4
+PATIENCE = 10
 # ... if they are also so large a part of all steps: later, the same number of steps brings less.
 MIN_WAIT_FRACTION = 1 / 3
 # Without validation examples nothing tells when to stop.
