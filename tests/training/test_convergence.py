@@ -30,7 +30,9 @@ from desp.training.convergence import (
 )
 from desp.training.state import TrainingState, learning_rate
 
-OPEN = replace(SHORT, steps=None, lr_schedule="wsd", validate_every=4, keep="last", ema_decay=0.9, warmup_steps=3)
+OPEN = replace(
+    SHORT, steps=None, lr_schedule="wsd", validate_every=4, patience=4, keep="last", ema_decay=0.9, warmup_steps=3
+)
 
 
 class Lengths(Recorder):
@@ -222,10 +224,16 @@ def test_a_run_ends_after_a_decay_when_validation_has_levelled_off() -> None:
     assert outcome.recent_gain == 0.0  # from step 12 to step 24
 
 
+def test_by_default_ten_validations_may_bring_nothing() -> None:
+    """8 is the last improvement, ten validations later it is decided."""
+    trainer, _ = make_open(levelling, replace(OPEN, patience=None))
+    assert trainer.fit().steps == 60
+
+
 def test_such_a_run_is_the_same_as_one_of_that_length() -> None:
     trainer, _ = make_open(levelling)
     outcome = trainer.fit()
-    fixed, told = make_open(levelling, replace(OPEN, steps=outcome.steps))
+    fixed, told = make_open(levelling, replace(OPEN, steps=outcome.steps, patience=None))
     same = fixed.fit()
     assert_same(same.weights, outcome.weights)
     assert (told.lengths, same.verdict) == ([], None)
