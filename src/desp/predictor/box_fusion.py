@@ -142,13 +142,21 @@ def best_boxes(
 ) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
     """One set of boxes of a prediction, most confident first, and the confidence of each.
 
-    Of several samples it is `majority_boxes`; of a single one the set itself, whose confidence is its presence, 1
-    where the method samples none.
+    Of several samples they are pooled. Where the method predicts p(n | x), the most confident boxes are kept, as
+    many as are most probable: where samples disagree on places, a majority agrees on too few. Otherwise those of
+    `majority_boxes` are. Of a single sample it is the set itself, whose confidence is its presence, 1 where the
+    method samples none.
     """
     if len(prediction) > 1:
         samples = SetBatch.from_ragged(prediction.sets, features=prediction.sets[0].shape[1])  # all may be empty
-        sets, confidence = majority_boxes(samples.elements[None], samples.mask[None], description, max_size)
-        return sets.elements[0][sets.mask[0]], confidence[0][sets.mask[0]]
+        elements, mask, modal = samples.elements[None], samples.mask[None], prediction.modal_cardinality
+        if modal is None:
+            sets, confidence = majority_boxes(elements, mask, description, max_size)
+        else:
+            sets, confidence = pool_batch(elements, mask, description.boxes[0], categories=description.categories)
+        kept = sets.mask[0].clone()
+        kept[max_size if modal is None else modal :] = False
+        return sets.elements[0][kept], confidence[0][kept]
     (boxes,) = prediction.sets
     presence = prediction.presence[0].to(boxes) if prediction.presence else boxes.new_ones(len(boxes))
     order = presence.argsort(descending=True, stable=True)

@@ -250,8 +250,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
 
         Args:
             x: a batch of inputs (B, ...).
-            samples: K. Default: 1; with best=True 10 (1 for deterministic methods).
-            best: keep one set for each input: of boxes those that most samples agree on, with the share of samples
+            samples: K. Default: 1; with best=True 40 (1 for deterministic methods).
+            best: keep one set for each input: of boxes those that samples agree on, with the share of samples
                 as their presence (see `best_boxes`), else the medoid (`Prediction.medoid`, not `lowest_energy`).
             seed: the same seed gives the same sets.
             sampler: sampler settings to use instead of the method's own.

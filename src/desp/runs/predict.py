@@ -90,7 +90,7 @@ def predict_file(
         output: JSON lines to write.
         samples: predictions for each input.
         seed: of the predictions.
-        best: one set for each input in place of all samples: of boxes, what most samples agree on.
+        best: one set for each input in place of all samples: of boxes, what samples agree on.
         draw: called for each input before the output is written.
 
     Returns:

