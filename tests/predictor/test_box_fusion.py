@@ -360,8 +360,8 @@ def with_classes(boxes: Tensor, classes: list[int]) -> Tensor:
     return torch.cat([torch.zeros(len(boxes), 1), boxes, torch.eye(2)[classes]], dim=1)
 
 
-def predicted(sets: list[Tensor], presence: Any = ()) -> Prediction:
-    return Prediction(sets, torch.zeros(len(sets)), presence=presence)
+def predicted(sets: list[Tensor], presence: Any = (), modal: int | None = None) -> Prediction:
+    return Prediction(sets, torch.zeros(len(sets)), presence=presence, modal_cardinality=modal)
 
 
 def test_the_best_boxes_are_those_most_samples_agree_on_with_their_most_frequent_class() -> None:
@@ -376,6 +376,15 @@ def test_the_best_boxes_are_those_most_samples_agree_on_with_their_most_frequent
     assert confidence.tolist() == pytest.approx([1, 2 / 3])
     boxes, confidence = best_boxes(predicted(sets), CLASSES, max_size=1)
     assert (len(boxes), confidence.tolist()) == (1, [1])
+
+
+@pytest.mark.parametrize("modal", [0, 1, 3, 5])
+def test_where_a_cardinality_is_most_probable_so_many_boxes_are_kept(modal: int) -> None:
+    """Also those that few samples have; no more than there are."""
+    sets = [OBJECTS[:3], OBJECTS[:2], OBJECTS[:1]]
+    boxes, confidence = best_boxes(predicted(sets, modal=modal), DataDescription(boxes=((0, 4),)), 5)
+    torch.testing.assert_close(boxes, OBJECTS[: min(modal, 3)])
+    assert confidence.tolist() == pytest.approx([1, 2 / 3, 1 / 3][:modal])
 
 
 def test_of_one_sample_the_presence_is_the_confidence() -> None:

@@ -224,7 +224,7 @@ def test_progress_is_shown_beside_the_own_callback(capsys: pytest.CaptureFixture
 
 def test_the_best_of_several_samples(fitted_variant: SetPredictor) -> None:
     x = torch.stack([x for x, _ in ragged_pairs()[:3]])
-    several, best = fitted_variant.predict(x, 10, seed=5), fitted_variant.predict(x, best=True, seed=5)
+    several, best = fitted_variant.predict(x, 40, seed=5), fitted_variant.predict(x, best=True, seed=5)
     if fitted_variant.method_settings.deterministic:
         several = fitted_variant.predict(x, 1, seed=5)
     for one, all_ in zip(best, several, strict=True):

@@ -42,9 +42,10 @@ class _PredictArguments:
     """Where predictions go, as JSON lines, - for standard output; needed unless the input is an image. For an
     image, by default IMAGE-predicted.jsonl in the current folder."""
     samples: int | None = None
-    """Predictions for each input. If not given 1; with --best 10, but 1 for methods that give one answer."""
+    """Predictions for each input. If not given 1; with --best 40, but 1 for methods that give one answer."""
     best: bool = False
-    """One set for each input. Boxes: those that more than half of the samples agree on, most confident first, with
+    """One set for each input. Boxes: those that more than half of the samples agree on (as many as are most
+    probable, where the method predicts p(n | x)), most confident first, with
     `confidence`, the share of samples that have the box (of a single sample: its presence). Other sets: the
     medoid: the sample nearest to all others, among those of the most probable cardinality."""
     draw: Path | None = None
