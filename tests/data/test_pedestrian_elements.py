@@ -12,6 +12,7 @@ from desp.data.pedestrian_elements import (
     HEADING,
     HISTORY,
     INPUTS,
+    MOTION,
     NEIGHBOURS,
     OF_NEIGHBOUR,
     OUTPUTS,
@@ -92,7 +93,7 @@ def test_nothing_but_place_and_heading_depends_on_the_direction() -> None:
         as_batch(windows),
         as_batch(Windows(windows.paths @ turn + 7 * windows.mask[..., None, None], windows.mask)),
     )
-    for part in (HISTORY, AROUND):
+    for part in (HISTORY, AROUND, MOTION):
         torch.testing.assert_close(first.x[..., part], second.x[..., part], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(first.sets.elements, second.sets.elements, rtol=1e-4, atol=1e-4)
     assert (first.x[..., HEADING] - second.x[..., HEADING]).abs().max() > 0.1
@@ -111,6 +112,33 @@ def test_changed_windows_are_those_of_changed_paths() -> None:
     factors = scale ** (2 * chance[2].view(3, 1, 1, 1) - 1)
     assert bool(((factors > 1 / scale) & (factors < scale)).all())
     close(found, as_batch(Windows(factors * (paths @ turn), windows.mask)))
+
+
+def test_noise_changes_what_was_seen_and_not_what_comes() -> None:
+    """Half of the windows keep their positions; motion is that of the changed ones."""
+    windows = random_windows(sizes=(3, 1, 12) * 20)
+    batch = as_batch(windows)
+    plain, noisy = (augmented(batch, torch.Generator().manual_seed(1), 1.4, noise) for noise in (0.0, 0.5))
+    torch.testing.assert_close(futures(noisy.x, noisy.sets.elements), futures(plain.x, plain.sets.elements))
+    moved = (pasts(noisy.x) - pasts(plain.x)) * windows.mask[..., None, None]
+    assert moved[:, :, -1].abs().max() < 1e-5  # the last position is the origin of a person's frame
+    assert 15 < int((moved.flatten(1).abs().amax(dim=1) > 1e-4).sum()) < 45
+    assert 0.05 < float(moved[windows.mask].std()) < 0.5
+    assert bool((noisy.x[~windows.mask] == 0).all())
+    roughness = [item.x[windows.mask][:, MOTION.stop - 1].mean() for item in (plain, noisy)]
+    assert roughness[1] > roughness[0]
+
+
+def test_motion_is_steps_their_differences_and_roughness() -> None:
+    windows = random_windows((2,))
+    motion = as_batch(windows).x[0, :, MOTION]
+    seen = pasts(as_batch(windows).x)[0]
+    lengths = motion[:, :14].unflatten(-1, (7, 2)).norm(dim=-1)
+    torch.testing.assert_close(lengths, seen.diff(dim=1).norm(dim=-1), rtol=1e-4, atol=1e-5)
+    turns = seen.diff(n=2, dim=1)
+    torch.testing.assert_close(motion[:, 14:26].unflatten(-1, (6, 2)).norm(dim=-1), turns.norm(dim=-1))
+    jerk = seen.diff(n=3, dim=1).square().mean(dim=(1, 2))
+    torch.testing.assert_close(motion[:, 26], (jerk + 1e-6).log(), rtol=1e-4, atol=1e-4)
 
 
 def test_without_a_scale_lengths_stay() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from desp.data.pedestrian_elements import OUTPUTS, futures, pasts
 from desp.data.pedestrian_windows import OBSERVED
-from desp.errors import DataError
+from desp.errors import DataError, RunError, SettingsError
 from desp.metrics.joint_paths import path_energy_scores, path_scores
 from desp.predictor import SetPredictor
 from desp.predictor.representatives import representatives
@@ -102,6 +102,24 @@ def test_no_window_is_in_two_parts(task: PedestriansTask) -> None:
     assert not parts[0] & parts[1]
     assert not parts[0] & parts[2]
     assert not parts[1] & parts[2]
+
+
+def test_a_second_scene_is_left_out_for_validation(task: PedestriansTask) -> None:
+    both = PedestriansTask(PedestriansSettings(source="simulated", scene="zara1", validation_scene="eth"))
+    other = PedestriansTask(PedestriansSettings(source="simulated", scene="eth"))
+    assert torch.equal(both.data.test.x, task.data.test.x)
+    assert torch.equal(both.data.validation.x, other.data.test.x)
+    assert len(both.data.training.x) < len(task.data.training.x)
+    seen = {tuple(row.flatten().tolist()) for row in both.data.training.x}
+    assert not seen & {tuple(row.flatten().tolist()) for row in both.data.validation.x}
+    with pytest.raises(SettingsError, match="validation_scene must be another scene than the one tested on"):
+        PedestriansSettings(scene="eth", validation_scene="eth")
+
+
+def test_a_run_on_other_inputs_is_named(task: PedestriansTask, knowing: Any) -> None:
+    setup = EvaluationSetup(predictor_of(task, knowing, 0.0), 0, 3, task.protocol("quick"))
+    with pytest.raises(RunError, match=r"trained on inputs of shape .* those of its task have .* Train it again"):
+        setup.sample([task.data.test.x[:2, :, 1:]], 3, "test")
 
 
 def test_baselines_walk_on(task: PedestriansTask) -> None:

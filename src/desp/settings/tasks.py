@@ -288,8 +288,8 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     scene: PedestrianScene = "eth"
     """The scene that is left out of training, and tested on; of simulated walkers, one of five layouts."""
     validation_scene: PedestrianScene | None = None
-    """A second scene that is left out of training, and validated on: it tells how settings do at a place that
-    was never seen. None: the last part of each training recording is validated on."""
+    """A second scene that is left out of training, and validated on: it tells how settings do on a scene that
+    was not trained on. None: the last part of each training recording is validated on."""
     largest_scale: float = 2.0
     """Augmentation: lengths of training windows are multiplied by a random factor of at most this, and at least
     its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and

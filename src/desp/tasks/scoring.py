@@ -3,6 +3,7 @@
 `score_examples` is the default of `Task.evaluate`.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch
+from desp.errors import RunError
 from desp.metrics import Metric
 from desp.metrics.calibration import CALIBRATION_ERROR
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
@@ -153,10 +155,19 @@ class EvaluationSetup:
 
         Returns:
             Their codes (B, ...), and the sampler's raw output (B K, N, C).
+
+        Raises:
+            RunError: inputs of this task are others than those that the predictor was trained on.
         """
         predictor, codes, given = self.predictor, [], []
+        wanted = predictor.shape.input_shape
         for some in inputs:
-            x = some.reshape(len(some), *predictor.shape.input_shape).to(predictor.device)
+            if some[0].numel() != math.prod(wanted):
+                raise RunError(
+                    f"The run was trained on inputs of shape {wanted}, but those of its task have "
+                    f"{tuple(some.shape[1:])} now: another version of desp trained it. Train it again."
+                )
+            x = some.reshape(len(some), *wanted).to(predictor.device)
             codes.append(predictor.encode(x))
             given.append(predictor.given_presence(x))
         code, known = torch.cat(codes), [item for item in given if item is not None]
