@@ -45,6 +45,6 @@ def test_both_scenes_are_scored_each_for_the_other(
 
 def test_a_run_that_leaves_out_one_scene_has_nothing_to_choose_by(monkeypatch: pytest.MonkeyPatch) -> None:
     task = PedestriansTask(PedestriansSettings(source="simulated"))
-    monkeypatch.setattr(RunFolder, "open", lambda folder: SimpleNamespace(task=task))
+    monkeypatch.setattr(RunFolder, "open", lambda _: SimpleNamespace(task=task))
     with pytest.raises(SystemExit, match=r"is not a run on pedestrians with --task\.validation-scene"):
         pedestrian_choices.scores_of_scenes(Path("run"))

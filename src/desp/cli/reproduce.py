@@ -32,10 +32,9 @@ class _ReproduceArguments:
     """Train, score and record every recipe of a table, for several seeds; scored by the protocol `full`.
 
     Each run is a process of its own. What was begun is resumed, and what --results has is neither trained nor
-    recorded again, so the same command goes on after any interruption. A recipe and seed
-    whose result or run is there with other settings than the recipe has now is named and skipped, not trained anew.
-    Several jobs share one GPU best under CUDA's multi-process service
-    (`nvidia-cuda-mps-control -d`).
+    recorded again, so the same command goes on after any interruption. A recipe and seed whose result or run is
+    there with other settings than the recipe has now is named and skipped, not trained anew. Several jobs share one
+    GPU best under CUDA's multi-process service (`nvidia-cuda-mps-control -d`).
     """
 
     table: Annotated[str, tyro.conf.Positional]
