@@ -158,11 +158,11 @@ def test_own_data_are_scored_by_ten_predictions(desp: Desp, spy: Spy, vectors: P
 def test_predict(desp: Desp, spy: Spy, polygons: Path) -> None:
     calls = spy("predict_file", predict)
     desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl")
-    assert list(only(calls).values()) == [polygons, Path("in.jsonl"), Path("out.jsonl"), 1, 0, False, None]
+    assert list(only(calls).values()) == [polygons, Path("in.jsonl"), Path("out.jsonl"), None, 0, False, None]
     desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl", "--samples", 3, "--seed", 8)
     assert list(only(calls).values())[3:] == [3, 8, False, None]
     desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl", "--best")
-    assert list(only(calls).values())[3:] == [10, 0, True, None]
+    assert list(only(calls).values())[3:] == [None, 0, True, None]
     desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl", "--best", "--samples", 2)
     assert list(only(calls).values())[3:] == [2, 0, True, None]
     desp("predict", polygons, "--input", "in.jsonl", "--output", "out.jsonl", "--draw", "pictures")

@@ -357,7 +357,7 @@ def test_a_folder_is_a_run_folder(tmp_path: Path) -> None:
     truth = shown["examples"][1]["truth"][0]
     assert truth == pytest.approx(np.array(pairs[1][1].tolist()), abs=1e-4)
     (tmp_path / "new.csv").write_text("c,a,b\n0.5,0.25,1\n")
-    assert predict_file(folder, tmp_path / "new.csv", tmp_path / "out.jsonl", 2) == 1
+    assert predict_file(folder, tmp_path / "new.csv", tmp_path / "out.jsonl", 2).inputs == 1
     line = json.loads((tmp_path / "out.jsonl").read_text())
     assert line["input"] == {"a": 0.25, "b": 1, "c": 0.5}
 

@@ -149,6 +149,19 @@ def test_a_task_may_say_what_it_was_scored_on(
     assert ablate_run(trained, [0.0])["data"] == "the first 7"
 
 
+def test_a_tuned_sampler_decides_how_many_samples_there_are(trained: RunFolder, tmp_path: Path) -> None:
+    """The run was begun with a chain with noise."""
+    inputs = tmp_path / "in.jsonl"
+    inputs.write_text('{"input": 6}\n')
+    done = predict_file(trained, inputs, tmp_path / "out.jsonl", None, best=True)
+    assert (done.inputs, done.samples, done.deterministic) == (1, 40, False)
+    sampler = trained.load_settings()[0].method.prediction_sampler
+    assert isinstance(sampler, LangevinSettings)
+    use(trained, replace(sampler, stochastic_steps=0))
+    done = predict_file(trained, inputs, tmp_path / "out.jsonl", None, best=True)
+    assert (done.inputs, done.samples, done.deterministic) == (1, 1, True)
+
+
 # -- changed settings ------------------------------------------------------------------------------------
 
 

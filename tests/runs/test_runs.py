@@ -267,7 +267,7 @@ def test_shares_of_the_same_steps_are_scored_once(trained: RunFolder) -> None:
 def test_the_file_holds_what_predict_gives(trained: RunFolder, tmp_path: Path) -> None:
     inputs, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     inputs.write_text('{"input": 4}\n{"input": 5}\n')
-    assert predict_file(trained, inputs, output, samples=2, seed=1) == 2
+    assert predict_file(trained, inputs, output, samples=2, seed=1).inputs == 2
     predicted = [json.loads(line) for line in output.read_text().splitlines()]
     direct = trained.load_predictor().predict(torch.eye(5)[:2], 2, seed=1)
     for line, prediction in zip(predicted, direct, strict=True):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from desp.errors import SettingsError
 from desp.samplers import LangevinSampler, Record, ValueAndGrad, langevin_step
-from desp.settings import LangevinSettings
+from desp.settings import ContrastiveSettings, LangevinSettings
 
 STIFFNESS = 0.1
 KEEP = 1 - STIFFNESS  # what one step of size 1 leaves of y
@@ -251,3 +251,10 @@ def test_the_start_is_not_changed() -> None:
 def test_a_single_chain_has_no_restarts() -> None:
     with pytest.raises(SettingsError, match="restarts must be 1 for a single chain, got 2"):
         LangevinSampler(LangevinSettings(restarts=2))
+
+
+def test_a_chain_without_noise_is_deterministic() -> None:
+    assert LangevinSettings(stochastic_steps=0).deterministic
+    assert LangevinSettings(noise_scale=0.0).deterministic
+    assert not LangevinSettings().deterministic
+    assert ContrastiveSettings(sampler=LangevinSettings(stochastic_steps=0)).deterministic

@@ -12,7 +12,6 @@ from desp.cli.common import parse
 from desp.errors import SettingsError
 from desp.paths import STDIN, STDOUT, descriptor_of
 from desp.runs.folder import RunFolder
-from desp.settings import default_samples
 
 EXAMPLES = """  echo '{"input": 5}' > five.jsonl
   desp predict runs/polygons --input five.jsonl --samples 4 --output predicted.jsonl
@@ -66,15 +65,12 @@ def run(arguments: list[str]) -> None:
     # Where predictions go to standard output, nothing else does.
     told = sys.stderr if descriptor_of(output) == 1 else sys.stdout
     folder = RunFolder(options.run)
-    method = folder.load_settings()[0].method
-    default = default_samples(best=options.best, deterministic=method.deterministic)
-    samples = default if options.samples is None else options.samples
-    if samples > 1 and method.deterministic:
+    done = predict_file(folder, inputs, output, options.samples, options.seed, **_output_options(options))
+    if done.samples > 1 and done.deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)
-    count = predict_file(folder, inputs, output, samples, options.seed, **_output_options(options))
-    done = "1 input" if count == 1 else f"{count} inputs"
-    sets = f"the best set of {samples} samples" if options.best else f"{samples} sets each"
-    print(f"{done}, {sets}: {output}", file=told)
+    count = done.inputs
+    sets = f"the best set of {done.samples} samples" if options.best else f"{done.samples} sets each"
+    print(f"{'1 input' if count == 1 else f'{count} inputs'}, {sets}: {output}", file=told)
     if options.draw is not None:
         print(f"{'1 picture' if count == 1 else f'{count} pictures'}: {options.draw}", file=told)
 

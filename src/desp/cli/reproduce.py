@@ -33,8 +33,8 @@ class _ReproduceArguments:
 
     Each run is a process of its own. What was begun is resumed, and what --results has is neither trained nor
     recorded again, so the same command goes on after any interruption. A recipe and seed whose result or run is
-    there with other settings than the recipe has now is named and skipped, not trained anew. Several jobs share one
-    GPU best under CUDA's multi-process service (`nvidia-cuda-mps-control -d`).
+    there with other settings than the recipe has now is named and skipped, not trained anew. Several jobs share
+    one GPU best under CUDA's multi-process service (`nvidia-cuda-mps-control -d`).
     """
 
     table: Annotated[str, tyro.conf.Positional]

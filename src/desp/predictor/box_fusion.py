@@ -121,7 +121,8 @@ def majority_boxes(
     description: DataDescription,
     max_size: int,
 ) -> tuple[SetBatch, Float[Tensor, "b m"]]:
-    """The set that a user gets of K samples for each of B images: pooled, what most samples agree on.
+    """What more than half of K samples agree on, pooled, for each of B images: what CLEVR scores, and what
+    `best_boxes` gives where the method predicts no p(n | x).
 
     Args:
         elements, mask: as for `pool_batch`.

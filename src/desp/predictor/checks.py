@@ -60,7 +60,7 @@ def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
 
 
 def check_scaled(scaled: bool | str) -> Scaled:
-    """`scaled`, checked to be no value of `RepresentationSettings.scaling`: its "none" is true as a text.
+    """`scaled`, checked: "none" of `RepresentationSettings.scaling` would be true as a text.
 
     Raises:
         SettingsError: it is another text than ``standard``.

@@ -67,7 +67,7 @@ def energy_scores_from_distances(distances: Tensor) -> Tensor:
 
     A proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even the
     best one, is penalised for its lack of spread. With a distance of negative type the true distribution has the
-    lowest expectation; the root of Chamfer's distance, which is used here, comes near to that type.
+    lowest expectation; the root of Chamfer's distance, which predictors are validated by, comes near to that type.
 
     Args:
         distances: (T, K + 1, K + 1), from `pairwise_distances_with_truth`.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HELD_OUT_DIVISOR = 10
-"""One in this many examples is held out for validation if no validation data are given."""
+"""One in this many examples, and at most `VALIDATION_EXAMPLES`, is held out if no validation data are given."""
 DEFAULT_VALIDATIONS = 10
 """Validations in a run whose `validate_every` is 0, if there is something to validate by."""
 
@@ -96,8 +96,9 @@ def default_training(method: MethodSettings) -> TrainingSettings:
 def hold_out(
     predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
 ) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
-    """What to train on, and, where the default training needs it, a tenth to validate on; equal inputs are on one
-    side, unless most inputs are equal to others. None of an iterable dataset, or of very few examples."""
+    """What to train on, and, where the default training needs it, a tenth, at most 200, to validate on; equal
+    inputs are on one side, unless there are fewer than ten different ones, or than one in ten examples.
+    None of an iterable dataset, or of very few examples."""
     if default_training(predictor.method_settings).steps is not None or isinstance(dataset, IterableDataset):
         return dataset, None
     total, shape = len(cast(Sized, dataset)), predictor.shape

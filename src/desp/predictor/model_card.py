@@ -46,8 +46,8 @@ predictor.predict(inputs, best=True)  # one set for each input
 ## Limits
 
 - Sets are never larger than {size} elements.
-- Predictions for inputs unlike those of training may mean nothing. `predict` warns of inputs that are more than 10
-  standard deviations away, where they are vectors or sets.
+- Predictions for inputs unlike those of training may mean nothing. Where the encoder standardises vectors or
+  elements, `predict` warns of inputs that are more than 10 standard deviations away.
 {energy}
 - Which data it was trained on, who may use it, and whom its errors harm is for its author to add here.
 

@@ -87,7 +87,7 @@ class Prediction:
         """The set of lowest energy; among those of the most frequent cardinality where others do not compare.
 
         Without energies it is the first of them, which is as good as any. `predict(best=True)` gives another set:
-        the medoid, or of boxes those that samples agree on.
+        the medoid, or of boxes the most confident ones.
         """
         candidates = list(range(len(self.sets)))
         if not self.comparable_across_cardinalities:

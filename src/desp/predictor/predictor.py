@@ -185,7 +185,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on; for the default method as in `custom`.
             validation_data: (inputs, sets), or a dataset, not trained on, of which 200 are scored every
-                `training.validate_every` steps, or ten times. With default method and training: a tenth of all.
+                `training.validate_every` steps, or ten times. By default a tenth of all, at most 200.
             progress: show a progress bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
@@ -251,7 +251,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         Args:
             x: a batch of inputs (B, ...).
             samples: K. Default: 1; with best=True 40 (1 for deterministic methods).
-            best: keep one set for each input: of boxes those that samples agree on, with the share of samples
+            best: keep one set for each input: of boxes the most confident ones, with the share of samples
                 as their presence (see `best_boxes`), else the medoid (`Prediction.medoid`, not `lowest_energy`).
             seed: the same seed gives the same sets.
             sampler: sampler settings to use instead of the method's own.

@@ -136,10 +136,7 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
             "from_pretrained(folder, input_encoder=MyEncoder())."
         )
     try:
-        try:
-            values = migrate_predictor(config)
-        except SettingsError as error:  # of another version, and not damaged
-            raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
+        values = _migrated(config)
         method = from_json(MethodSettings, values["method"]).without_files()
         representation = from_json(RepresentationSettings, values["representation"])
         shape = from_json(DataShape, values["shape"])
@@ -164,7 +161,7 @@ def read_shape(folder: Path) -> DataShape:
         CheckpointError: there is none, or it is damaged.
     """
     try:
-        return from_json(DataShape, migrate_predictor(_read_config(folder / CONFIG_FILE))["shape"])
+        return from_json(DataShape, _migrated(_read_config(folder / CONFIG_FILE))["shape"])
     except (KeyError, TypeError, AttributeError, SettingsError) as error:
         raise CheckpointError(f"The configuration in {folder} is damaged ({error!r}). Save it again.") from error
 
@@ -211,6 +208,13 @@ def _hub_answers() -> bool:
         return True
     except (OSError, ValueError, HTTPException):
         return False
+
+
+def _migrated(config: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return migrate_predictor(config)
+    except SettingsError as error:  # of another version, and not damaged
+        raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
 
 
 def _read_config(path: Path) -> dict[str, Any]:

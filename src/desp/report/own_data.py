@@ -114,7 +114,8 @@ def compared(comparison: dict[str, Any]) -> str:
         "energy score is the distance of predictions to the truth, less half of their distance to each other, in "
         "standardised units; lower is better. Nearest neighbours are the sets of the ten most similar "
         "training inputs. The single answer is the one set that a system gives if only one is asked for, for the "
-        "model that of desp predict --best. Intervals are two standard errors over examples. Differences are "
+        "model the one that desp predict --best picks, here from these predictions, there from 40. Intervals are "
+        "two standard errors over examples. Differences are "
         "paired, example by example, so they can be clear where intervals overlap."
     )
     if comparison["one_answer"]:

@@ -135,7 +135,7 @@ def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, 
 
 
 def _own(setup: EvaluationSetup, predicted: Predicted, shared: _Shared) -> SystemPredictions:
-    """The model's predictions for the tests, and what `predict` gives with `best=True`."""
+    """The model's predictions for the tests, and the one that `best_prediction` picks from them."""
     predictor, samples, indices = setup.predictor, setup.samples, torch.tensor(shared.indices)
     rows = (indices.unsqueeze(1) * samples + torch.arange(samples)).flatten()
     on_device = rows.to(predicted.raw.device)

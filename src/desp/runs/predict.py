@@ -18,6 +18,7 @@ from desp.paths import check_output, folder_of
 from desp.predictor import Prediction
 from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.shown import PlottedInput, drawing_axes, drawn_image
+from desp.settings import default_samples
 from desp.storage import without_nonfinite, write_text
 
 # Letters of an input that stand beside its picture.
@@ -64,6 +65,21 @@ PlotPrediction = Callable[[PlottedInput, dict[str, Any]], object]
 """Plots what was predicted for an input, by the axes of the sets (`drawing_axes`)."""
 
 
+@dataclass(frozen=True)
+class WrittenPredictions:
+    """What was predicted for a file.
+
+    Attributes:
+        inputs: how many.
+        samples: predictions for each.
+        deterministic: whether all of them are the same.
+    """
+
+    inputs: int
+    samples: int
+    deterministic: bool
+
+
 def is_image(path: Path) -> bool:
     """Whether a file is an image, by its name."""
     return path.suffix.lower() in SUFFIXES
@@ -73,12 +89,12 @@ def predict_file(
     folder: RunFolder,
     inputs: Path,
     output: Path,
-    samples: int,
+    samples: int | None,
     seed: int = 0,
     *,
     best: bool = False,
     draw: PlotPrediction | None = None,
-) -> int:
+) -> WrittenPredictions:
     """Predict for an image, or for the inputs of a file, and write one object a line with sets and energies.
 
     All inputs are read and checked before anything is predicted, and an output that is a file appears whole or
@@ -88,13 +104,10 @@ def predict_file(
         folder: a finished run.
         inputs: rows with inputs, as in a file to train on but without sets; or an image file.
         output: JSON lines to write.
-        samples: predictions for each input.
+        samples: predictions for each input; None: as many as the predictor makes by default.
         seed: of the predictions.
-        best: one set for each input in place of all samples: of boxes, what samples agree on.
+        best: one set for each input in place of all samples: the medoid, of boxes the most confident ones.
         draw: called for each input before the output is written.
-
-    Returns:
-        The number of inputs.
 
     Raises:
         DataError: the output is a folder, or a line cannot be read as an input of the run's task.
@@ -104,6 +117,9 @@ def predict_file(
     run = folder.open(data=False)
     given = _read_all(run, inputs)
     x = torch.stack([item.x for item in given])
+    # Of the saved model: tuning may have changed its sampler since the run was begun.
+    same = run.predictor.method_settings.deterministic
+    samples = default_samples(best=best, deterministic=same) if samples is None else samples
     predictions = run.predictor.predict(
         x, samples, seed=seed, best=best, name_of=lambda number: given[number].where
     )
@@ -116,7 +132,7 @@ def predict_file(
         _draw_all(run, predicted, draw)
     lines = [json.dumps(_line(item, best=best), default=str) for item in predicted]  # ids may be dates
     write_text(output, "\n".join(lines) + "\n")
-    return len(lines)
+    return WrittenPredictions(len(lines), samples, same)
 
 
 def _check_files(inputs: Path, output: Path) -> None:

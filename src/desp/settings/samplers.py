@@ -85,6 +85,11 @@ class LangevinSettings(SamplerSettings):
         limit = self.max_step_norm
         require_setting(limit is None or limit > 0, "max_step_norm", "positive or None", limit)
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether no step adds noise: chains start at zeros."""
+        return self.noise_at(0) == 0
+
     def noise_at(self, step: int) -> float:
         """Standard deviation of the noise of a step, counted from 0."""
         if step >= self.stochastic_steps:

@@ -200,7 +200,7 @@ class ClevrTask(Task):
         return 1 - statistics.fmean(self._precisions(found.raw, sets.elements, sets.mask, setup.seed).values())
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
-        """AP of the first sample's raw output, and of the set that a user gets from all samples."""
+        """AP of the first sample's raw output, and of the boxes that more than half of the samples agree on."""
         table, generated = self._tests(setup.protocol)
         truth, scores = table.batch().sets, []
         found = self._predict(setup, table.images, "test chains")
@@ -286,7 +286,7 @@ class ClevrTask(Task):
     def _returned(
         self, values: Float[Tensor, "b k n c"], elements: Float[Tensor, "b k n d"], mask: Bool[Tensor, "b k n"]
     ) -> Detections:
-        """The sets a user gets: of one sample, or of all of them pooled."""
+        """Of one sample the set itself; of several, pooled, what more than half agree on."""
         if not self.target.boxes or values.shape[1] == 1:
             return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
         sets, confidence = majority_boxes(elements, mask, self.target.description, MAX_OBJECTS)

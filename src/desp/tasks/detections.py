@@ -52,7 +52,7 @@ class Predictions:
 
     Attributes:
         raw: of the first sample's output.
-        returned: of the set that a user gets from all samples.
+        returned: of all samples pooled, see `majority_boxes`.
         samples: all K samples of boxes, and which rows are there; None if there is one, or of states.
     """
 

@@ -169,7 +169,7 @@ class PedestriansTask(Task):
         return [(futures(people, item.cpu()) + origin).flatten(1) for item in sets]
 
     def validation_batch(self, seed: int, count: int) -> Batch:
-        """Windows at the end of training recordings, which are not trained on."""
+        """Windows at the end of training recordings, or of the validation scene; neither is trained on."""
         del seed
         return some_of(self.data.validation, count)
 

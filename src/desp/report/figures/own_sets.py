@@ -1,4 +1,4 @@
-"""Sets of a user's own data: every feature is seen, axes have numbers, and the input stands beside each row."""
+"""Sets of a user's own data: every number is seen, axes have numbers, and the input stands beside each row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ _BETWEEN_PAIRS, _WIDEST_PANEL, _PAGE = 0.5, 2.6, 8.6
 
 
 def layout_of(features: Sequence[Feature]) -> Layout:
-    """How sets are drawn so that every feature is seen."""
+    """How sets are drawn so that every number is seen, and categories unless there are many numbers (profiles)."""
     numbers = sum(not feature.classes for feature in features)
     categories = len(features) - numbers
     if numbers <= 1:
