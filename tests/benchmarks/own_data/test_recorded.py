@@ -21,7 +21,7 @@ def difference(system: dict[str, Any]) -> str:
 
 def results_table() -> str:
     head = "| problem | desp | oracle | 10-NN | random | MLP | desp - 10-NN | verdict | oracle - 10-NN | steps |"
-    lines = [head, "|" + "---|" * 10]
+    lines = [head + " single: desp | MLP |", "|" + "---|" * 12]
     for problem in PROBLEMS:
         name = problem.name
         path = ROOT / "results" / "own-data" / f"{name}.json"
@@ -32,6 +32,7 @@ def results_table() -> str:
         scores = " | ".join(f"{record['systems'][system]['energy_score']:.3f}" for system in SYSTEMS)
         label = f"`{name}`, held out" if problem.held_out else f"`{name}`"
         cells = difference(desp), record["verdict"], difference(record["systems"]["oracle"]), str(desp["steps"])
+        cells += tuple(f"{record['systems'][system]['best_error']:.3f}" for system in ("desp", "mlp"))
         lines.append(f"| {label} | {scores} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
