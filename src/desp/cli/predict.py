@@ -46,7 +46,8 @@ class _PredictArguments:
     """One set for each input. Boxes, most confident first: where the method predicts p(n | x), the most probable
     number of them; otherwise those that more than half of the samples agree on. Each has a `confidence`, the share
     of samples that have the box (of a single sample: its presence). Other sets: the medoid: the sample nearest to
-    all others, among those of the most probable cardinality."""
+    all others, among those of the most probable cardinality (where the method does not predict p(n | x), of the
+    most frequent one)."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
     the report draws them, the first six samples. Needs the extra `viz`."""
