@@ -4,7 +4,7 @@ Each run was trained without two scenes (`--task.validation-scene`). A scene is 
 is tested on the other one, and is never used for the recipe that is tested on itself.
 
 desp train pedestrians-eth --task.validation-scene hotel --training.keep last --run runs/eth-hotel
-python benchmarks/pedestrian_choices.py runs/eth-hotel --record results/pedestrians/choices-scenes.json
+python benchmarks/pedestrian_choices.py runs/eth-hotel --record choices.json
 """
 
 import argparse
@@ -19,7 +19,7 @@ from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.provenance import provenance
 from desp.settings import EDMSettings, to_json
 from desp.storage import write_json
-from desp.tasks.pedestrians import BASELINES, PedestriansTask
+from desp.tasks.pedestrians import BASELINES, PREDICTIONS, PedestriansTask
 from desp.tasks.scoring import EvaluationSetup
 from desp.training.device import default_device
 
@@ -45,7 +45,7 @@ def _row(
     sampler = run.predictor.method_settings.prediction_sampler
     if not isinstance(sampler, EDMSettings):
         raise SystemExit(f"{run.settings.recipe} does not sample with a temperature.")
-    setup = EvaluationSetup(run.predictor, 0, 20, task.protocol("full"))
+    setup = EvaluationSetup(run.predictor, 0, PREDICTIONS, task.protocol("full"))
     return {
         "run": name,
         "scored": scored,

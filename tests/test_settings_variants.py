@@ -126,7 +126,7 @@ def test_what_is_registered_is_read_written_and_built(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("registry")
 def test_a_kind_that_is_taken_is_refused() -> None:
-    message = "^There is a EnergySettings 'deep-sets' already: DeepSetsSettings.$"
+    message = r"OwnSettings cannot be the EnergySettings 'deep-sets': there is desp\..*DeepSetsSettings already"
     with pytest.raises(SettingsError, match=message):
         EnergySettings.register("deep-sets", "own_package:OwnEnergy")(OwnSettings)
     assert EnergySettings.kinds()["deep-sets"] is DeepSetsSettings
@@ -138,7 +138,7 @@ def test_a_kind_that_is_taken_is_refused() -> None:
 def test_a_class_of_the_same_name_elsewhere_is_refused() -> None:
     """Else a package outside would replace a kind of the library unnoticed."""
     same_name = type("DeepSetsSettings", (EnergySettings,), {"__module__": "own_package"})
-    with pytest.raises(SettingsError, match="'deep-sets' already"):
+    with pytest.raises(SettingsError, match=r"own_package\.DeepSetsSettings cannot be .* there is desp\."):
         EnergySettings.register("deep-sets", "own_package:OwnEnergy")(same_name)
     assert EnergySettings.kinds()["deep-sets"] is DeepSetsSettings
 

@@ -62,8 +62,8 @@ def check_recordable(
         raise RunError(
             f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Give the changed "
             "settings a name: --variant NAME. No name is needed only for a run with fewer steps than the recipe "
-            "that is an exact beginning of it: constant learning rate, validation, and steps that are a multiple "
-            "of training.validate_every."
+            "that is an exact beginning of it: constant learning rate, validation, training.keep best, and "
+            "steps that are a multiple of training.validate_every."
         )
     if variant is None:
         return

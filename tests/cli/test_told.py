@@ -13,6 +13,7 @@ import pytest
 from desp.cli import common, main
 from desp.recipes import all_recipes
 from desp.runs import evaluate, folder, predict, train, tune
+from desp.runs.predict import WrittenPredictions
 from desp.training.bar import ProgressBar
 
 Desp = Callable[..., Any]
@@ -224,22 +225,19 @@ def test_the_demo_tells_the_score_of_what_is_returned(desp: Desp, monkeypatch: p
 def test_predict_counts(
     desp: Desp, polygons: Path, count: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predict, "predict_file", lambda *_, **__: count)
+    monkeypatch.setattr(predict, "predict_file", lambda *_, **__: WrittenPredictions(count, 2, False))
     finished = desp("predict", polygons, "--input", "in", "--output", "out", "--samples", 2)
     assert finished.out == f"{words}\n"
 
 
-def test_predict_tells_that_direct_risk_gives_one_set(
-    desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("samples", "deterministic"), [(2, True), (1, True), (2, False)])
+def test_predict_tells_that_a_method_gives_one_set(
+    desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch, samples: int, deterministic: bool
 ) -> None:
-    monkeypatch.setattr(predict, "predict_file", lambda *_, **__: 1)
-    settings = polygons / "settings.json"
-    values = json.loads(settings.read_text())
-    values["settings"]["method"] = {"kind": "set-risk"}
-    settings.write_text(json.dumps(values))
-    arguments = ["predict", polygons, "--input", "in", "--output", "out", "--samples"]
-    assert desp(*arguments, 2).out.startswith("note: this method predicts the same set for an input every time")
-    assert "note" not in desp(*arguments, 1).out
+    monkeypatch.setattr(predict, "predict_file", lambda *_, **__: WrittenPredictions(1, samples, deterministic))
+    told = desp("predict", polygons, "--input", "in", "--output", "out", "--samples", samples).out
+    note = told.startswith("note: this method predicts the same set for an input every time")
+    assert note == (samples == 2 and deterministic)
 
 
 # -- the end ---------------------------------------------------------------------------------------------

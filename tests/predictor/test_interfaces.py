@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ from desp.errors import DataError, RunError, SettingsError
 from desp.predictor import SetPredictor, fitting
 from desp.predictor.saving import load_predictor
 from desp.sets import SetBatch
-from desp.settings import DataDescription, EDMSettings, EnergyDenoisingSettings, TrainingSettings
+from desp.settings import (
+    DataDescription,
+    EDMSettings,
+    EnergyDenoisingSettings,
+    LangevinSettings,
+    TrainingSettings,
+)
 from desp.training import TrainingCallback
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -387,6 +394,34 @@ def test_a_run_is_resumed_by_the_program(tmp_path: Path) -> None:
     assert new().fit(pairs, longer, folder=folder, resume=True).steps == 5
     assert json.loads((folder / "summary.json").read_text())["steps"] == 5
     assert json.loads((folder / "settings.json").read_text())["settings"]["training"]["steps"] == 5
+
+
+def test_the_summary_of_a_fit_has_the_names_of_other_runs(tmp_path: Path) -> None:
+    pairs = ragged_pairs()
+    outcome = new().fit(
+        pairs, replace(SHORT, validate_every=3), validation_data=pairs[:4], folder=tmp_path / "run"
+    )
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["best_score"], summary["best_step"]) == (outcome.score, 3)
+    assert summary["best_error"] == outcome.score_standard_error
+    assert not {"score", "score_step", "score_standard_error"} & set(summary)
+
+
+def test_a_sampler_that_is_given_decides_how_many_samples_there_are(fitted_variant: SetPredictor) -> None:
+    if not isinstance(own := fitted_variant.method_settings.prediction_sampler, LangevinSettings):
+        pytest.skip("no chains")
+    x = torch.stack([x for x, _ in ragged_pairs()[:1]])
+    still = replace(own, stochastic_steps=0)
+    (best,) = fitted_variant.predict(x, best=True, sampler=still)
+    (one,) = fitted_variant.predict(x, 1, sampler=still)
+    assert torch.equal(best.sets[0], one.sets[0])
+    fitted_variant.method_settings = fitted_variant.method_settings.with_part("sampler", still)
+    try:
+        (best,) = fitted_variant.predict(x, best=True, sampler=own, seed=3)
+        (all_,) = fitted_variant.predict(x, 40, sampler=own, seed=3)
+        assert torch.equal(best.sets[0], all_.medoid)
+    finally:
+        fitted_variant.method_settings = fitted_variant.method_settings.with_part("sampler", own)
 
 
 def assert_refused(folder: Path, message: str) -> None:

@@ -127,7 +127,7 @@ def test_several_valid_answers_are_all_right(predictor: SetPredictor) -> None:
     assert not found.values["one_answer"]
 
 
-def test_the_best_answer_of_boxes_is_what_samples_agree_on() -> None:
+def test_the_best_answer_of_boxes_is_what_samples_agree_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of four samples have both boxes, each off by as much in another corner: their medians are right."""
     generator = torch.Generator().manual_seed(0)
 
@@ -139,6 +139,7 @@ def test_the_best_answer_of_boxes_is_what_samples_agree_on() -> None:
     predictor = SetPredictor(EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8)), device="cpu")
     described = DataDescription(boxes=((0, 4),))
     predictor.fit(pairs(30), TrainingSettings(steps=1, batch_size=8), description=described)
+    monkeypatch.setattr(predictor.method, "modal_cardinality", lambda code: torch.full((len(code),), 2))
     tests = pairs(10)
     made_up = predicted(predictor, tests, lambda y, place: y[:1] if place == 3 else y + torch.eye(4)[place])
     setup = EvaluationSetup(predictor, 0, SAMPLES, QUICK)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from desp.errors import SettingsError
 from desp.predictor.checks import check_sampler
 from desp.randomness import make_generator
-from desp.runs.tune import _is_allowed, _thresholds
+from desp.runs.tune import _thresholds, is_allowed
 from desp.samplers.labels import LabelSampler
 from desp.settings import LabelSamplerSettings, TaggerSettings
 
@@ -85,5 +85,5 @@ def test_a_tagger_knows_two_ways() -> None:
 
 def test_tuning_a_tagger_tries_what_it_can_do() -> None:
     tagger = TaggerSettings(sampler=LabelSamplerSettings())
-    found = [item for item in _thresholds(tagger.sampler) if _is_allowed(tagger, item)]
+    found = [item for item in _thresholds(tagger.sampler) if is_allowed(tagger, item)]
     assert [item.min_probability for item in found] == [None, 1]

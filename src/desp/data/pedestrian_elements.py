@@ -115,8 +115,8 @@ def augmented(batch: Batch, generator: torch.Generator, largest_scale: float, la
         batch: of `as_batch`, on the generator's device.
         generator: of the changes.
         largest_scale: by which lengths are multiplied or divided at most; 1: not at all.
-        largest_noise: in half of the windows, observed positions have noise with a standard deviation of up to so
-            many metres; 0: none have.
+        largest_noise: in half of the windows, the positions before the last one have noise with a standard
+            deviation of up to so many metres, in the person's own frame; heading and neighbours stay as they are.
     """
     x, y, device = batch.x, batch.sets.elements, batch.x.device
     chance = torch.rand(3, len(x), 1, 1, generator=generator, device=device)

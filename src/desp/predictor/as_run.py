@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,8 +99,7 @@ def _check_own(folder: Path) -> None:
 
 def finish_run(predictor: "SetPredictor", folder: Path, outcome: TrainingOutcome) -> None:
     """Write the predictor, and how its training went."""
-    facts = {item.name: getattr(outcome, item.name) for item in fields(outcome) if item.name != "weights"}
-    facts["parameters"] = sum(item.numel() for item in predictor.method.parameters())
+    facts = {**outcome.summary(), "parameters": sum(item.numel() for item in predictor.method.parameters())}
     files = predictor_files(predictor, folder / "model")
     write_together({**files, folder / "summary.json": with_content(json_bytes(facts))})
 

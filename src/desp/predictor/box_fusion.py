@@ -155,9 +155,8 @@ def best_boxes(
             sets, confidence = majority_boxes(elements, mask, description, max_size)
         else:
             sets, confidence = pool_batch(elements, mask, description.boxes[0], categories=description.categories)
-        kept = sets.mask[0].clone()
-        kept[max_size if modal is None else modal :] = False
-        return sets.elements[0][kept], confidence[0][kept]
+        kept = sets.mask[0][:modal]  # the most confident come first
+        return sets.elements[0][:modal][kept], confidence[0][:modal][kept]
     (boxes,) = prediction.sets
     presence = prediction.presence[0].to(boxes) if prediction.presence else boxes.new_ones(len(boxes))
     order = presence.argsort(descending=True, stable=True)

@@ -5,8 +5,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
+import numpy as np
 from torch import Tensor, nn
 
 from desp.data.base import as_input
@@ -65,8 +66,10 @@ def check_scaled(scaled: bool | str) -> Scaled:
     Raises:
         SettingsError: it is another text than ``standard``.
     """
-    if isinstance(scaled, bool) or scaled == "standard":
-        return cast(Scaled, scaled)
+    if isinstance(scaled, bool | np.bool_):
+        return bool(scaled)
+    if scaled == "standard":
+        return "standard"
     raise SettingsError(f"scaled must be True, False or 'standard', got {scaled!r}.")
 
 

@@ -13,6 +13,9 @@ from desp.predictor.modes import Mode, group_modes
 from desp.sets import SetBatch
 from desp.settings import Distance, MethodSettings
 
+# Values of the differences between elements of two sets that are computed at once.
+PAIRS_AT_ONCE = 1_000_000
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -64,15 +67,20 @@ class Prediction:
         candidates = self._of_cardinality(self.modal_cardinality) or self._of_cardinality(self._usual())
         sets = torch.stack([self.sets[index] for index in candidates])
         sets = sets / torch.tensor(self.span or [1.0], dtype=sets.dtype)
-        totals = [float(self._distances(sets, own).clamp(min=0).sqrt().sum()) for own in sets]
-        return candidates[totals.index(min(totals))]
+        first, second = torch.triu_indices(len(sets), len(sets), 1)
+        # Few pairs at once: with hundreds of elements all of them would not fit into any cache.
+        at_once = max(1, PAIRS_AT_ONCE // max(1, sets.shape[1] ** 2 * sets.shape[2]))
+        pairs = zip(first.split(at_once), second.split(at_once), strict=True)
+        apart = torch.cat([sets.new_zeros(0), *(self._distances(sets[a], sets[b]) for a, b in pairs)])
+        apart = apart.clamp(min=0).sqrt().double()
+        totals = torch.zeros(len(sets), dtype=torch.double).index_add(0, first, apart).index_add(0, second, apart)
+        return candidates[int(totals.argmin())]
 
-    def _distances(self, sets: Float[Tensor, "k n d"], own: Float[Tensor, "n d"]) -> Float[Tensor, " k"]:
-        """From each set to one of them."""
-        same = own.expand_as(sets)
-        if not sets.shape[1]:
-            return sets.new_zeros(len(sets))
-        return (sets - same).square().mean(dim=(1, 2)) if self.aligned else chamfer(sets, same)
+    def _distances(self, a: Float[Tensor, "p n d"], b: Float[Tensor, "p n d"]) -> Float[Tensor, " p"]:
+        """Between two sets of each pair."""
+        if not a.shape[1]:
+            return a.new_zeros(len(a))
+        return (a - b).square().mean(dim=(1, 2)) if self.aligned else chamfer(a, b)
 
     def _usual(self) -> int:
         """The most frequent cardinality."""

@@ -184,8 +184,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
             sets: M sets (n, D), as arrays or lists; or a data frame with one row per element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on; for the default method as in `custom`.
-            validation_data: (inputs, sets), or a dataset, not trained on, of which 200 are scored every
-                `training.validate_every` steps, or ten times. By default a tenth of all, at most 200.
+            validation_data: (inputs, sets), or a dataset, of which 200 are scored every `training.validate_every`
+                steps, or ten times. None: with default method and training a tenth is held out, at most 200.
             progress: show a progress bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
@@ -250,7 +250,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
 
         Args:
             x: a batch of inputs (B, ...).
-            samples: K. Default: 1; with best=True 40 (1 for deterministic methods).
+            samples: K. Default: 1; with best=True 40 (1 where the sampler is deterministic).
             best: keep one set for each input: of boxes the most confident ones, with the share of samples
                 as their presence (see `best_boxes`), else the medoid (`Prediction.medoid`, not `lowest_energy`).
             seed: the same seed gives the same sets.
@@ -262,7 +262,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         """
         check_sampler(sampler, self.method_settings)
         batch, seed = self.as_batch(x), check_seed(seed)
-        default = default_samples(best=best, deterministic=self.method_settings.deterministic)
+        default = default_samples(best=best, deterministic=(sampler or self.method_settings).deterministic)
         samples = check_samples(default if samples is None else samples, len(batch))
         warn_of_far_inputs(self.method, batch, name_of)
         code, given = self.encode(batch), self.given_presence(batch)

@@ -184,15 +184,15 @@ def _find_folder(name: str | Path, hub_options: dict[str, Any]) -> Path:
             f"There is no folder {folder}. Pass what save_pretrained wrote, or the name of a predictor on the "
             "hub, owner/name."
         )
-    not_asked = ", which was not asked (local_files_only)," if hub_options.get("local_files_only") else ""
-    if not not_asked and not _hub_answers():
-        not_asked = ", which does not answer,"
+    hub_state = ", which was not asked (local_files_only)," if hub_options.get("local_files_only") else ""
+    if not hub_state and not _hub_answers():
+        hub_state = ", which does not answer,"
         hub_options = {**hub_options, "local_files_only": True}  # else it would try again and again
     try:
         return Path(snapshot_download(str(name), allow_patterns=[CONFIG_FILE, WEIGHTS_FILE], **hub_options))
     except (OSError, HfHubHTTPError, HFValidationError) as error:
         raise CheckpointError(
-            f"There is no folder {folder}, and the hub{not_asked} gave no predictor of that name either ({error})."
+            f"There is no folder {folder}, and the hub{hub_state} gave no predictor of that name either ({error})."
         ) from error
 
 

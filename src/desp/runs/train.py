@@ -161,17 +161,7 @@ def _check_machine(settings: RunSettings) -> None:
 
 def _summary(predictor: SetPredictor, outcome: TrainingOutcome) -> dict[str, object]:
     return {
-        "steps": outcome.steps,
-        "seconds": round(outcome.seconds, 2),
-        "engine": outcome.engine,
-        "best_score": outcome.score,
-        "best_step": outcome.score_step,
-        "best_error": outcome.score_standard_error,
-        "verdict": outcome.verdict,
-        "recent_gain": outcome.recent_gain,
-        "cardinality_temperature": outcome.cardinality_temperature,
-        "stopped_early": outcome.stopped_early,
-        "rollbacks": outcome.rollbacks,
+        **outcome.summary(),
         "parameters": sum(item.numel() for item in predictor.method.parameters()),
         **provenance(predictor.device),
     }

@@ -97,7 +97,10 @@ class Variant(Checked):
             taken = known.get(kind)
             # A module that is reloaded registers its own class again.
             if taken is not None and _full_name(taken) != _full_name(variant):
-                raise SettingsError(f"There is a {variant.family().__name__} '{kind}' already: {taken.__name__}.")
+                raise SettingsError(
+                    f"{_full_name(variant)} cannot be the {variant.family().__name__} '{kind}': there is "
+                    f"{_full_name(taken)} already. Choose another name."
+                )
             variant.kind, variant.target = kind, target
             known[kind] = variant
             return variant
@@ -123,8 +126,8 @@ class Variant(Checked):
         return getattr(import_module(module), name)
 
 
-def _full_name(variant: type[Variant]) -> tuple[str, str]:
-    return variant.__module__, variant.__qualname__
+def _full_name(variant: type[Variant]) -> str:
+    return f"{variant.__module__}.{variant.__qualname__}"
 
 
 _FAMILIES: dict[type[Variant], dict[str, type[Any]]] = {}

@@ -8,8 +8,8 @@ from desp.settings.base import Variant, require_not_negative, require_positive, 
 Aggregate = Literal["lowest", "mean"]
 
 BEST_OF = 40
-"""Of so many predictions the best one is picked, unless another number is given: the medoid of 40 is nearer to the
-truth than that of 10, by 5 % on problems of the own-data benchmark."""
+"""Of so many predictions the best one is picked, unless another number is given: the more there are, the nearer is
+their medoid to the middle of the distribution."""
 
 
 def default_samples(*, best: bool, deterministic: bool) -> int:

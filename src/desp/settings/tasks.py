@@ -295,8 +295,9 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and
     mirrored at random."""
     largest_noise: float = 0.0
-    """Augmentation: in half of the training windows, observed positions have noise with a standard deviation of up
-    to so many metres: some recordings are smoothed, others have the noise of a tracker; 0: in none."""
+    """Augmentation: in half of the training windows, the seven positions before the last one have noise with a
+    standard deviation of up to so many metres: some recordings are smoothed, others have the noise of a tracker.
+    Headings, and what is told of neighbours, stay without noise; 0: no noise."""
     drawn: int = 160
     """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them
     (by the energy score, twenty of the drawn ones); with 20, the drawn predictions themselves."""

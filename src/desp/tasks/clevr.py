@@ -227,7 +227,7 @@ class ClevrTask(Task):
         return Evaluation(raw=raw, returned=returned, real_data=real, details=details)
 
     def _samples(self, setup: EvaluationSetup) -> int:
-        return 1 if setup.predictor.method_settings.deterministic else setup.samples
+        return 1 if (setup.sampler or setup.predictor.method_settings).deterministic else setup.samples
 
     def _confidence(self, setup: EvaluationSetup) -> dict[str, str]:
         """What detections are ranked by, in words."""

@@ -110,7 +110,7 @@ class PedestriansTask(Task):
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
-        """Training windows at random, turned, mirrored and scaled, on the training device."""
+        """Training windows at random, turned, mirrored, scaled and some with noise, on the training device."""
         return DeviceSource(
             WindowTable(self.data.training).to(accelerator.device).draw,
             training.batch_size_for(shape.max_size),
@@ -178,7 +178,7 @@ class PedestriansTask(Task):
         return self.scores_of_samples(setup, examples)["energy_score"]
 
     def scores_of_samples(self, setup: EvaluationSetup, windows: Batch) -> dict[str, float]:
-        """All scores of twenty samples of windows that are not tested on."""
+        """All scores of twenty samples, as validation takes them."""
         drawn, _ = self._draw(setup, windows.x, PREDICTIONS, "validation chains")
         return self._scores(drawn, windows)
 

@@ -162,7 +162,7 @@ class EvaluationSetup:
         predictor, codes, given = self.predictor, [], []
         wanted = predictor.shape.input_shape
         for some in inputs:
-            if some[0].numel() != math.prod(wanted):
+            if some.shape[1:].numel() != math.prod(wanted):
                 raise RunError(
                     f"The run was trained on inputs of shape {wanted}, but those of its task have "
                     f"{tuple(some.shape[1:])} now: another version of desp trained it. Train it again."

@@ -93,6 +93,22 @@ class TrainingOutcome:
     recent_gain: float | None = None
     cardinality_temperature: float | None = None
 
+    def summary(self) -> dict[str, Any]:
+        """All but the weights, under the names of ``summary.json``."""
+        return {
+            "steps": self.steps,
+            "seconds": round(self.seconds, 2),
+            "engine": self.engine,
+            "best_score": self.score,
+            "best_step": self.score_step,
+            "best_error": self.score_standard_error,
+            "verdict": self.verdict,
+            "recent_gain": self.recent_gain,
+            "cardinality_temperature": self.cardinality_temperature,
+            "stopped_early": self.stopped_early,
+            "rollbacks": self.rollbacks,
+        }
+
 
 def learning_rate(step: int, settings: TrainingSettings, end: int | None = None) -> float:
     """The learning rate of step `step` (counted from 0): linear warm-up, then constant, a cosine to zero, or
