@@ -1,6 +1,7 @@
 """Pedestrians: what is trained, validated and scored, and what baselines reach."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,10 @@ def test_a_run_on_other_inputs_is_named(task: PedestriansTask, knowing: Any) -> 
     setup = EvaluationSetup(predictor_of(task, knowing, 0.0), 0, 3, task.protocol("quick"))
     with pytest.raises(RunError, match=r"trained on inputs of shape .* those of its task have .* Train it again"):
         setup.sample([task.data.test.x[:2, :, 1:]], 3, "test")
+    shape = task.shape(None, True)[0]
+    older = replace(shape, input_shape=(shape.max_size, 59))
+    with pytest.raises(RunError, match=r"trained on people with 59 features, now they have 86: .* Train it again"):
+        task.read_input([[[0.0, 0.0]] * OBSERVED], "input", Path(), older)
 
 
 def test_baselines_walk_on(task: PedestriansTask) -> None:

@@ -23,7 +23,7 @@ from desp.data.pedestrians import (
     simulated_pedestrians,
     some_of,
 )
-from desp.errors import DataError
+from desp.errors import DataError, RunError
 from desp.metrics import Metric
 from desp.metrics.joint_paths import ENERGY_SCORE, PATH_METRICS, path_scores
 from desp.predictor import DataShape
@@ -159,8 +159,14 @@ class PedestriansTask(Task):
 
         Raises:
             DataError: it is something else, or there are more people than the predictor knows.
+            RunError: another version of desp, with other features of inputs, trained the predictor.
         """
         del folder
+        if shape.input_shape[-1] != INPUTS + 1:
+            raise RunError(
+                f"The run was trained on people with {shape.input_shape[-1]} features, now they have {INPUTS + 1}: "
+                "another version of desp trained it. Train it again."
+            )
         return observed_input(value, where, shape.max_size)
 
     def written_sets(self, value: Any, x: Tensor, sets: list[Tensor]) -> list[Tensor]:
