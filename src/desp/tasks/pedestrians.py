@@ -164,8 +164,8 @@ class PedestriansTask(Task):
         del folder
         if shape.input_shape[-1] != INPUTS + 1:
             raise RunError(
-                f"The run was trained on people with {shape.input_shape[-1]} features, now they have {INPUTS + 1}: "
-                "another version of desp trained it. Train it again."
+                f"The run was trained on people with {shape.input_shape[-1]} features, now they have "
+                f"{INPUTS + 1}: another version of desp trained it. Train it again."
             )
         return observed_input(value, where, shape.max_size)
 
