@@ -1,4 +1,4 @@
-"""Pedestrians at places that were never seen: by what temperatures and settings are chosen.
+"""Scores on scenes that were not trained on, by which temperature and settings of pedestrians are chosen.
 
 Each run was trained without two scenes (`--task.validation-scene`). A scene is validation data for the recipe that
 is tested on the other one, and is never used for the recipe that is tested on itself.
@@ -11,8 +11,6 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from desp.data.base import Batch
 from desp.runs.folder import LoadedRun, RunFolder
@@ -81,5 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    torch.set_grad_enabled(False)
     main()

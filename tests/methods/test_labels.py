@@ -365,6 +365,9 @@ def test_absent_elements_have_no_label_to_check(settings: MethodSettings) -> Non
     y[0] = 7.0 * (1 - y[0])  # all of them absent
     y[0, :, -1] = 0
     method.inspect_sets(y)
+    y[0, :, -1] = 1  # now they are there, with what is no label
+    with pytest.raises(DataError):
+        method.inspect_sets(y)
 
 
 @pytest.mark.parametrize("labels", [(1.0, 1.0), (1.0, 0.0), (0.0, float("inf"))])
