@@ -81,7 +81,7 @@ class _TrainArguments:
     """Your data (recipes `custom` and `custom-contrastive`): JSON lines, Parquet, Arrow, an npz file, or a folder
     of npy files, of tables `inputs` and `sets`, or of Hugging Face's datasets."""
     data_dir: Path | None = None
-    """Folder with the dataset, for recipes that need one; the variable DESP_DATA if not given."""
+    """Folder with the dataset, for recipes that need one; DESP_DATA if not given, else ~/.local/share/desp."""
 
 
 def run(arguments: list[str]) -> None:

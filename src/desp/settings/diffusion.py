@@ -26,7 +26,7 @@ class DiffusionSettings(MethodSettings):
     p_std: float = 1.5
     """Standard deviation of log sigma in training."""
     sigma_data: float = 0.5
-    """Standard deviation of the data, roughly."""
+    """Standard deviation of the data scaled to [-1, 1], roughly."""
     noise_draws: int = 1
     """Noisy copies of each set in a training step, which share its encoded input. More than 1 pays off where
     encoding the input takes most of the time."""
@@ -82,10 +82,10 @@ class EnergyDenoisingSettings(EnergyMethodSettings, SetDiffusionSettings):
     energy: EnergySettings = field(default_factory=PooledLayersSettings)
     """The energy E(x, Y, sigma), conditional on the noise level."""
     training_rows: int | None = None
-    """Rows of padded sets that a training step looks at, drawn anew for each, where nearly all sets are larger
-    (with zero padding, padding counts as elements); None: all. Steps are cheaper, but what only all elements show
-    together, such as even spaces between them, is not learned. Only with the energy pooled-layers with pooling
-    softmax or sum; other energies take all rows."""
+    """Rows of padded sets that a training step looks at, drawn anew for each, where nearly all sets have that
+    many (with zero padding, padding counts as elements); None: all. Steps are cheaper, but what only all elements
+    show together, such as even spaces between them, is not learned. Only with the energy pooled-layers with
+    pooling softmax or sum; other energies take all rows."""
     energy_sigma: float = 0.05
     """The sigma at which the energy of predictions is reported, for sets scaled to [-1, 1]."""
 

@@ -8,15 +8,15 @@ from desp.settings.base import Variant, require_not_negative, require_positive, 
 Aggregate = Literal["lowest", "mean"]
 
 BEST_OF = 40
-"""Of so many predictions the best one is picked, unless another number is given: the more there are, the nearer is
-their medoid to the middle of the distribution."""
+"""So many predictions are made for one best set, unless another number is given: their medoid, or of boxes the
+most confident ones. The more there are, the nearer is the medoid to the middle of the distribution."""
 
 
 def default_samples(*, best: bool, deterministic: bool) -> int:
     """How many sets are predicted for an input where no number is given.
 
     Args:
-        best: one of them is picked.
+        best: one set is made of them, or picked.
         deterministic: all would be the same.
     """
     return BEST_OF if best and not deterministic else 1
@@ -48,9 +48,9 @@ class LangevinSettings(SamplerSettings):
     stochastic_steps: int = 48
     """S: the first S steps add noise. S = T: Langevin sampling; S = 0: plain gradient descent."""
     noise_scale: float = 0.015
-    """Standard deviation of the noise of one step."""
+    """Standard deviation of the noise of one step, for features scaled to about [0, 1]."""
     final_noise_scale: float | None = None
-    """That of the last stochastic step; between, it decays geometrically. None: constant."""
+    """That of the last stochastic step, if there are several; between, it decays geometrically. None: constant."""
     step_size: float = 1.0
     """Factor on the gradient."""
     noise_first: bool = True
@@ -117,7 +117,7 @@ class EDMSettings(SamplerSettings):
     """1: equidistant noise levels; larger: more of them at low noise."""
     churn: float = 0.0
     """gamma of Karras et al. (2022), S_churn / steps and not S_churn itself: before each step but the last, new
-    noise raises sigma to (1 + churn) sigma; 0: deterministic, the probability-flow ODE."""
+    noise raises sigma to (1 + churn) sigma; 0: no new noise, the probability-flow ODE."""
     cardinality: Literal["sampled", "mode"] = "sampled"
     """Where the cardinality is predicted: sampled from p(n | x), or its mode, where only one can be right."""
     temperature: float = 1.0
