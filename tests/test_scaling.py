@@ -38,6 +38,7 @@ def test_features_near_the_unit_interval_stay(low: float, high: float) -> None:
         (-0.051, 1.0),
         (0.0, 1.051),
         (1e6, 2e6),
+        (1.6e-19, 8e-19),
     ],
 )
 def test_other_features_fill_the_unit_interval(low: float, high: float) -> None:

@@ -108,6 +108,7 @@ def test_numbers_of_numpy_and_lists_become_plain_values() -> None:
     ]
     assert settings == TrainingSettings(steps=7, learning_rate=0.5, betas=(0.0, 0.5))
     assert DataDescription(categories=[[1, 3]]).categories == ((1, 3),)  # type: ignore[arg-type, list-item]
+    assert TrainingSettings(tensorboard=np.bool_(True)).tensorboard is True  # type: ignore[arg-type]
 
 
 def test_settings_of_a_package_outside_are_checked_too() -> None:

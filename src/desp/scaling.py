@@ -53,7 +53,7 @@ class FeatureScaling:
         for column, (lowest, highest) in enumerate(zip(low, high, strict=True)):
             width = highest - lowest
             near = lowest >= LOWEST and highest <= HIGHEST and width >= NARROWEST and column not in of_boxes
-            unchanging = width <= 1e-12 * max(abs(lowest), abs(highest), 1.0)
+            unchanging = width <= 1e-12 * max(abs(lowest), abs(highest))
             offset.append(0.0 if near else lowest - 0.5 if unchanging else lowest)
             span.append(1.0 if near or unchanging else width)
         return cls(tuple(offset), tuple(span), boxes)

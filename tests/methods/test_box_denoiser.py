@@ -99,6 +99,14 @@ def test_energies_do_not_depend_on_the_order_of_elements() -> None:
     torch.testing.assert_close(method.energies(code[:1], absent_first[:1]), expected[:1])
 
 
+@pytest.mark.parametrize("tied", [1, 3])
+def test_boxes_in_one_column_may_come_in_any_order(tied: int) -> None:
+    method, y = made(seed=2), padded((3,))
+    y[0, :3, :tied] = 0.4  # the same centre x, and for more features also the same centre y and width
+    code = code_of(method, 1)
+    torch.testing.assert_close(method.energies(code, y[:, [2, 0, 1, 3]]), method.energies(code, y))
+
+
 def test_energies_are_those_of_each_set_and_input() -> None:
     method, y = made(seed=2), padded((3, 2))
     code = code_of(method, 2)

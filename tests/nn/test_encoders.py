@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from desp.nn import MLP, InputScaling, SetEncoder
-from desp.nn.encoders import _ImageEncoder, _MaskedSetEncoder, _PooledSetEncoder, _StandardCodes
-from desp.randomness import make_generator
+from desp.nn import MLP, SetEncoder
+from desp.nn.encoders import _ImageEncoder, _MaskedSetEncoder, _PooledSetEncoder
 from desp.settings import (
     ConvEncoderSettings,
     EncoderSettings,
@@ -140,72 +139,9 @@ def test_presence_set_encoder_reads_the_last_column(assert_invariant: Callable[.
     torch.testing.assert_close(encode(sets, PRESENCE), torch.stack(alone))
 
 
-def test_input_scaling_standardises_and_keeps_constants() -> None:
-    x = torch.randn(500, 3) * torch.tensor([5.0, 0.1, 0.0]) + torch.tensor([100.0, -3.0, 7.0])
-    scaling = InputScaling((3,))
-    assert torch.equal(scaling(x), x)
-    scaling.set_from(x.mean(dim=0), x.std(dim=0, correction=0))
-    scaled = scaling(x)
-    torch.testing.assert_close(scaled.mean(dim=0), torch.zeros(3), atol=1e-4, rtol=0)
-    torch.testing.assert_close(scaled.std(dim=0, correction=0), torch.tensor([1.0, 1, 0]), atol=1e-4, rtol=0)
-
-
-def test_input_scaling_is_saved_and_not_trained() -> None:
-    scaling, other = InputScaling((2,)), InputScaling((2,))
-    scaling.set_from(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
-    assert list(scaling.parameters()) == []
-    other.load_state_dict(scaling.state_dict())
-    x = torch.randn(5, 2)
-    torch.testing.assert_close(other(x), (x - torch.tensor([1.0, 2.0])) / torch.tensor([3.0, 4.0]))
-
-
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (20, 31)])
 def test_image_encoder_takes_any_size(size: tuple[int, int]) -> None:
     assert _ImageEncoder(ConvEncoderSettings(8, 5), 3)(torch.rand(2, 3, *size)).shape == (2, 5)
-
-
-def test_codes_are_standardised_by_their_batch_and_later_by_what_was_seen() -> None:
-    codes = torch.tensor([3.7, -2.0]) + torch.tensor([1e-3, 5.0]) * torch.randn(64, 2, generator=make_generator(0))
-    norm = _StandardCodes(2)
-    for _ in range(400):  # until the deviation it began with, 1, is forgotten
-        seen = norm(codes)
-    torch.testing.assert_close(seen.mean(dim=0), torch.zeros(2), atol=1e-3, rtol=0)
-    assert seen.std(dim=0).tolist() == pytest.approx([1, 1], rel=0.02)
-    before = norm.running_mean.clone()
-    alone = norm(codes[:1])  # in training, too: one code has no deviation
-    assert torch.equal(norm.running_mean, before)
-    torch.testing.assert_close(alone, norm.eval()(codes)[:1])
-    torch.testing.assert_close(norm(codes), seen, atol=0.02, rtol=0.02)
-
-
-@pytest.mark.parametrize("padding", [0, 5])
-def test_codes_of_elements_are_standardised_without_padding(padding: int) -> None:
-    """As batch norm would the present elements alone, in training and later."""
-    generator = make_generator(0)
-    settings = MLPEncoderSettings(8, 4, standardise_codes=True)
-    encoder, alone = settings.load()(settings, (8, 3)), _StandardCodes(4)
-    raw = nn.Sequential(*list(encoder)[:-1])
-    present = torch.ones(6, 3, 3)
-    present[..., :2] = torch.randn(6, 3, 2, generator=generator)
-    x = F.pad(present, (0, 0, 0, padding))
-    for _ in range(3):
-        codes, expected = encoder(x), alone(raw(present))
-        torch.testing.assert_close(codes[:, :3], expected)
-        assert not codes[:, 3:].any()
-    for name in ("running_mean", "running_var"):
-        torch.testing.assert_close(getattr(encoder[-1], name), getattr(alone, name))
-    encoder.eval()
-    alone.eval()
-    torch.testing.assert_close(encoder(x)[:, :3], alone(raw(present)))
-
-
-def test_a_single_element_is_standardised_by_the_averages() -> None:
-    settings = MLPEncoderSettings(8, 4, standardise_codes=True)
-    encoder = settings.load()(settings, (8, 3))
-    one = torch.tensor([[[0.3, -0.2, 1.0], [0.0, 0.0, 0.0]]])
-    before = encoder[-1].running_mean.clone()
-    torch.testing.assert_close(encoder(one), encoder.eval()(one))
-    assert torch.equal(encoder[-1].running_mean, before)
 
 
 LAYERED: dict[str, tuple[EncoderSettings, tuple[int, ...]]] = {
@@ -235,9 +171,3 @@ def test_fspool_encoder_with_presence_as_feature_divides_by_the_padded_size() ->
     encoder, x = settings.load()(settings, (5, 3)), torch.rand(2, 5, 3)
     scaling, sets = encoder
     torch.testing.assert_close(encoder(x), sets.pool(sets.mlp(scaling(x))) / 5)
-
-
-def test_inputs_that_differ_by_rounding_alone_keep_their_unit() -> None:
-    scaling = InputScaling((2,))
-    scaling.set_from(torch.tensor([5.0, 5.0]), torch.tensor([1e-9, 1e-7]))
-    assert scaling.deviation.tolist() == pytest.approx([1.0, 1e-7])

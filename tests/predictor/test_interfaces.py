@@ -208,6 +208,14 @@ def test_validation_data_keep_the_best_weights() -> None:
     assert predictor.fit(pairs, steps).score is None
 
 
+@pytest.mark.parametrize("every", [0, 5])
+def test_on_validation_data_lower_scores_are_better_whatever_settings_say(every: int) -> None:
+    training = TrainingSettings(validate_every=every, validation_mode="max")
+    method = EnergyDenoisingSettings()
+    assert fitting.training_for(training, method, None, ragged_pairs()).validation_mode == "min"
+    assert fitting.training_for(training, method, float, None).validation_mode == "max"
+
+
 class Noted(TrainingCallback):
     """Counts steps."""
 

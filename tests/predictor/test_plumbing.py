@@ -224,6 +224,8 @@ def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None
         Prediction(usual_last, energies, comparable_across_cardinalities=False, has_energy=False).lowest_energy
         is sets[0]
     )
+    diverged_first = torch.tensor([torch.nan, 0.5, 1.0])
+    assert Prediction(sets, diverged_first).lowest_energy is sets[1]
 
 
 def test_the_medoid_is_nearest_to_all_others_of_the_usual_cardinality() -> None:

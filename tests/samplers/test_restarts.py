@@ -60,6 +60,23 @@ def test_where_the_lowest_end_is_lost_the_others_are_not_matched_with_it() -> No
     assert not found[1].isfinite().all()
 
 
+def test_a_chain_that_diverged_does_not_spoil_the_mean_of_aligned_sets() -> None:
+    ends = torch.rand(5, 2, 3, 2, generator=torch.Generator().manual_seed(0))
+    ends[1, 0, 2] = torch.nan  # among the lower half of the first set
+    left, scores = iter(ends), iter(range(5))
+    padding = SetRepresentation(RepresentationSettings())
+    found, _ = sample_restarts(
+        lambda: (next(left), ChainInfo()),
+        lambda sets: torch.full((len(sets),), float(next(scores))),
+        5,
+        "mean",
+        padding,
+        aligned=True,
+    )
+    torch.testing.assert_close(found[0], (2 * ends[0, 0] + ends[2, 0]) / 3)
+    torch.testing.assert_close(found[1], ends[:3, 1].mean(dim=0))
+
+
 def test_a_record_of_several_has_only_what_all_of_them_have() -> None:
     energies, norms = torch.rand(3, 2), torch.rand(3, 2)
     joined = ChainInfo.combined([ChainInfo(energies, norms), ChainInfo(energies)], torch.cat)

@@ -88,7 +88,7 @@ def _random_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Gen
 def random_training_sets(
     set_distance: StandardisedDistance, reference: Examples, tests: Examples, samples: int, seed: int
 ) -> SystemPredictions:
-    """Any sets that were trained on, whatever the input; each once before any comes again."""
+    """Any reference sets, whatever the input; each once before any comes again."""
     began = time.perf_counter()
     chances = torch.rand((len(tests), len(reference)), generator=make_generator(seed, "any sets"))
     if set_distance.aligned:

@@ -1,7 +1,7 @@
 """Diffusion of boxes in an image that is read where the boxes are."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from desp.boxes import corners_to_centres
@@ -61,8 +61,8 @@ class BoxDenoiser(Diffusion):
 
         Times 2 d log sigma it approximates the variational bound of -log p between these levels (Kingma et al.
         2021): the energy is that bound up to a positive factor, and a constant for each input and cardinality. The
-        noise is always the same, and belongs to the ranks of
-        elements from left to right, so that their order does not count.
+        noise is always the same, and belongs to the ranks of elements from left to right, those in one place
+        ranked by their other features, so that their order does not count.
         """
         shape = (len(ENERGY_SIGMAS), *self.set_shape)
         noises = torch.randn(shape, generator=make_generator("box energy"), dtype=torch.float64).to(y)
@@ -83,8 +83,16 @@ class BoxDenoiser(Diffusion):
         levels = len(sigmas)
         code, several = (item.repeat(levels, *(1,) * (item.dim() - 1)) for item in (code, y))
         flow, clean, sigma = self._flow(code, several), to_symmetric(several), sigmas.repeat_interleave(len(y))
-        ranks = torch.where(presence_mask(y), y[..., 0], torch.inf).argsort(dim=1).argsort(dim=1)
-        noise = noises[:, ranks].flatten(0, 1)
+        noise = noises[:, _ranks(y)].flatten(0, 1)
         _, denoised = flow.denoise(clean + sigma.view(-1, 1, 1) * noise * flow.mask, sigma)
         errors = ((denoised - clean) * flow.mask).square().sum(dim=(1, 2)) / (2 * sigma.square())
         return errors.unflatten(0, (levels, -1)).sum(dim=0)
+
+
+def _ranks(y: Float[Tensor, "b n c"]) -> Int[Tensor, "b n"]:
+    """The rank of each element by its first feature, then by the second, and so on; absent ones follow."""
+    keys = torch.cat([(~presence_mask(y)).unsqueeze(-1).to(y.dtype), y], dim=-1)
+    order = torch.arange(y.shape[1], device=y.device).expand(y.shape[:2])
+    for key in keys.flip(-1).unbind(-1):  # the most important key is the last one, as sorts are stable
+        order = order.gather(1, key.gather(1, order).argsort(dim=1, stable=True))
+    return order.argsort(dim=1)

@@ -90,7 +90,8 @@ class SetRisk(Method):
         record: Record,
         presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Descend from the learned start, with as many elements as are most probable."""
+        """Descend from the learned start; where the cardinality is predicted, with as many elements as are most
+        probable."""
         del generator
         settings = require_variant(sampler or self.settings.prediction_sampler, DescentSettings, "sampler")
         sizes = self.modal_cardinality(code)

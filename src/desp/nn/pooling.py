@@ -71,7 +71,7 @@ class _SoftmaxPool(Pool):
 
 
 class FSPool(Pool):
-    """Featurewise sort pooling (Zhang et al. 2019).
+    """Featurewise sort pooling (Zhang et al., FSPool, 2020).
 
     Every feature is ranked over the elements, descending, and summed with weights that are a piecewise-linear
     function of the normalised rank. Ties go by index (a stable sort), so that ranks are a permutation even

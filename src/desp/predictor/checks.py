@@ -16,7 +16,7 @@ from desp.data.shape import DataShape
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.methods import Method
 from desp.nn import InputScaling, SetScaling
-from desp.nn.encoders import FAR_STANDARD_DEVIATIONS
+from desp.nn.standardisation import FAR_STANDARD_DEVIATIONS
 from desp.sets import SetBatch, presence_mask
 from desp.settings import (
     DataDescription,

@@ -118,13 +118,15 @@ def training_for(
     training: TrainingSettings | None, method: MethodSettings, validation: object, validation_data: object
 ) -> TrainingSettings:
     """The settings, or the default ones; if `validate_every` is 0, with ten validations where `fit` was given
-    `validation` or `validation_data`. On data the energy score is used, of which lower is better."""
+    `validation` or `validation_data`. On data the energy score is used, of which lower is better, so
+    `validation_mode` is min there."""
     training = training or default_training(method)
-    if training.validate_every or (validation is None and validation_data is None):
+    if validation is None and validation_data is None:
         return training
     steps = training.steps or STEPS_WITHOUT_VALIDATION
     mode = "min" if validation is None else training.validation_mode
-    return replace(training, validate_every=max(1, steps // DEFAULT_VALIDATIONS), validation_mode=mode)
+    every = training.validate_every or max(1, steps // DEFAULT_VALIDATIONS)
+    return replace(training, validate_every=every, validation_mode=mode)
 
 
 def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: Batch) -> TrainingOutcome:

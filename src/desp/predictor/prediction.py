@@ -102,7 +102,8 @@ class Prediction:
             candidates = self._of_cardinality(self._usual())
         if not self.has_energy:
             return self.sets[candidates[0]]
-        return self.sets[min(candidates, key=lambda index: float(self.energies[index]))]
+        energies = self.energies.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)  # NaN: diverged
+        return self.sets[min(candidates, key=lambda index: float(energies[index]))]
 
     def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
         """The different answers among the sets, the most frequent first; see `group_modes`."""

@@ -68,8 +68,9 @@ class ScoringMixin:
         """How good predictions are, higher is better, as scikit-learn expects: minus the mean energy score.
 
         The energy score (not the model's energy) is how far predictions are from the true set, less half of how
-        far they are from each other, by the root of the Chamfer distance in scaled units (where outputs are
-        aligned with inputs, of the distance between elements i); see `energy_scores_from_distances`.
+        far they are from each other, by the root of the Chamfer distance of padded sets in scaled units, padding
+        and presence included (where outputs are aligned with inputs, of the distance between elements i); see
+        `energy_scores_from_distances`.
 
         Args:
             inputs: a batch of inputs.

@@ -53,7 +53,7 @@ class ProbabilityFlow:
             gradient.
         code: of the inputs.
         mask: what carries noise.
-        sigma_data: standard deviation of the data, roughly.
+        sigma_data: standard deviation of the data scaled to [-1, 1], roughly.
     """
 
     value_and_grad_for: ValueAndGradFor

@@ -28,7 +28,7 @@ class EDMSampler(Sampler):
 
     Attributes:
         settings: sigmas, steps and their order, churn.
-        sigma_data: standard deviation of the data, roughly.
+        sigma_data: standard deviation of the data scaled to [-1, 1], roughly.
         known_presence: the last feature is presence, which carries no noise, and only present elements do.
     """
 

@@ -32,7 +32,8 @@ def sample_restarts(
     The mean is the Wasserstein barycenter of the half of lower energy: elements of different restarts are matched
     by the best assignment, first to the set of lowest energy, then to the mean so far (Cuturi and Doucet 2014,
     with equal weights). Where the energy cannot distinguish the restarts, the barycenter has the smallest expected
-    Hungarian distance to the right set. The upper half is left out because chains that fail are there.
+    Hungarian distance to the right set. The upper half is left out because chains that fail are there; in place of
+    one that failed in the lower half, the mean has the set that it would be matched with.
 
     Args:
         sample: samples the batch once, with new noise every time.
@@ -49,8 +50,11 @@ def sample_restarts(
     order = energies.argsort(dim=0, stable=True)
     count = (restarts + 1) // 2 if aggregate == "mean" else 1
     lower = torch.stack([sets for sets, _ in sampled]).take_along_dim(order[:count, :, None, None], dim=0)
-    result = lower.mean(dim=0) if aligned else lower[0]
-    if count > 1 and not aligned:
+    result = lower[0]
+    if aligned:
+        finite = lower.isfinite().all(dim=3).all(dim=2)[..., None, None]
+        result = torch.where(finite, lower, result).mean(dim=0)
+    elif count > 1:
         for _ in range(ROUNDS):
             result = torch.stack([_arranged(sets, result, representation) for sets in lower]).mean(dim=0)
     rows = torch.arange(len(result), device=result.device)

@@ -36,15 +36,16 @@ class TrainingSettings(Checked):
     clip_norm: float | None = 1.0
     """Largest gradient norm; None: no clipping."""
     ema_decay: float | None = 0.995
-    """Decay of the exponential moving average (EMA) of weights, used in prediction; None: the last weights."""
+    """Decay of the exponential moving average (EMA) of weights, used in prediction; None: no averaging."""
     validate_every: int = 0
     """Steps between validations; 0: never. In Python, 0 stands for ten validations if `fit` is given
-    `validation_data` or `validation`; above 0, `fit` needs one of them."""
+    `validation_data` or `validation`; without one of them, `fit` never validates."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: validations in a row
     whose improvement is within the standard error, spanning at least a third of the steps so far; None: 10."""
     validation_mode: Literal["min", "max"] = "min"
-    """Whether a smaller or a larger validation score is better."""
+    """Whether a smaller or a larger validation score is better. Of all tasks and of `validation_data` a smaller
+    one is; max is for `validation` functions of your own."""
     keep: Literal["best", "last"] = "best"
     """Which weights are kept where there is validation. best: those of the best score. last: the last ones, unless
     an earlier checkpoint is better by two standard errors of the difference. That needs a validation score of each

@@ -101,7 +101,7 @@ _ACCEPTED: dict[Any, type] = {int: Integral, float: Real, str: str, bool: bool}
 def _plain_scalar(hint: Any, value: Any, name: str) -> Any:
     if hint not in _ACCEPTED:
         return value
-    truth = isinstance(value, bool) or type(value).__name__ == "bool_"  # numpy's, which is no number
+    truth = type(value).__name__ in ("bool", "bool_")  # numpy's too, which is no number: bool_ before numpy 2
     if truth != (hint is bool) or not (truth or isinstance(value, _ACCEPTED[hint])):
         whole = hint is int and isinstance(value, Real) and float(value).is_integer()
         fix = f" Write {int(value)}." if whole and not truth else ""
