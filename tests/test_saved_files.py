@@ -97,6 +97,7 @@ LATER = {
     "training_rows": None,
     "validation_scene": None,
     "largest_noise": 0.0,
+    "people_in_training": None,
 }
 
 

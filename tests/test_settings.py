@@ -254,6 +254,7 @@ EXAMPLES: list[Any] = [
         validation_scene="eth",
         largest_scale=1.2,
         largest_noise=0.2,
+        people_in_training=9,
         drawn=50,
     ),
     ClevrSettings(source="generated", predict="state", scenes=3, data_dir="somewhere", augment=False),

@@ -322,6 +322,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "validation_scene": None,
         "largest_scale": 2.0,
         "largest_noise": 0.0,
+        "people_in_training": None,
         "drawn": 160,
     },
     ClevrSettings: {

@@ -1,7 +1,9 @@
 """Recordings of pedestrians: where they are found, and the windows in them."""
 
+import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,8 @@ from desp.data.pedestrian_files import (
     pedestrian_folder,
     read_recording,
 )
-from desp.data.pedestrian_windows import FRAMES, Windows, split_in_time, windows_of
-from desp.data.pedestrians import load_pedestrians, simulated_pedestrians, some_of
+from desp.data.pedestrian_windows import FRAMES, OBSERVED, Windows, augmented, split_in_time, windows_of
+from desp.data.pedestrians import WindowTable, load_pedestrians, simulated_pedestrians, some_of
 from desp.errors import DataError
 from walkers import straight_walkers, write_recordings
 
@@ -111,9 +113,9 @@ def test_the_scene_that_is_left_out_is_the_test(recordings: Path) -> None:
         training = [windows_of(split_in_time(read_recording(folder / name), 0.15)[0]) for name in files.CHECKSUMS]
         left_out = [number for number, name in enumerate(files.CHECKSUMS) if name in names]
         counts = [len(item) for number, item in enumerate(training) if number not in left_out]
-        assert len(data.training.x) == sum(counts)
+        assert len(data.training) == sum(counts)
         assert data.data_label == "ETH/UCY"
-        assert data.training.x.shape[1] == data.test.x.shape[1] == data.max_size
+        assert data.training.mask.shape[1] == data.test.x.shape[1] == data.max_size
 
 
 def test_some_windows_are_spread_over_all() -> None:
@@ -122,6 +124,61 @@ def test_some_windows_are_spread_over_all() -> None:
     assert torch.equal(some.x, batch.x[[0, (len(batch.x) - 1) // 2, len(batch.x) - 1]])
     assert some_of(batch, None) is batch
     assert some_of(batch, 10**6) is batch
+
+
+def test_augmented_windows_are_turned_mirrored_and_scaled() -> None:
+    windows, scale = crowd((3, 1, 12)), 1.4
+    found = augmented(windows, torch.Generator().manual_seed(1), scale)
+    chance = torch.rand(5, 3, 1, 1, generator=torch.Generator().manual_seed(1))
+    angle, mirrored = 2 * math.pi * chance[0].flatten(), chance[1].flatten() >= 0.5
+    assert mirrored.any()
+    assert not mirrored.all()
+    turn = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()], dim=1).view(3, 1, 2, 2)
+    flips = torch.where(mirrored, -1.0, 1.0).view(3, 1, 1)
+    paths = windows.paths * torch.stack([torch.ones(3, 1, 1), flips], dim=-1)
+    factors = scale ** (2 * chance[2].view(3, 1, 1, 1) - 1)
+    assert bool(((factors > 1 / scale) & (factors < scale)).all())
+    torch.testing.assert_close(found.paths, factors * (paths @ turn))
+    assert torch.equal(found.mask, windows.mask)
+
+
+def test_noise_is_on_what_was_seen_in_half_of_the_windows() -> None:
+    windows = crowd((3, 1, 12) * 20)
+    plain, noisy = (augmented(windows, torch.Generator().manual_seed(1), 1.4, noise) for noise in (0.0, 0.5))
+    assert torch.equal(noisy.paths[:, :, OBSERVED:], plain.paths[:, :, OBSERVED:])
+    moved = (noisy.paths - plain.paths)[:, :, :OBSERVED]
+    deviations = moved[windows.mask].flatten(1)
+    assert 15 < int((moved.flatten(1).abs().amax(dim=1) > 1e-4).sum()) < 45
+    assert 0.05 < float(deviations.std()) < 0.5
+    assert float(deviations[:, -2:].std()) == pytest.approx(float(deviations.std()), rel=0.2)
+    assert bool((noisy.paths[~windows.mask] == 0).all())
+
+
+@pytest.mark.parametrize("people", [None, 1, 3, 20])
+def test_drawn_elements_are_some_people_of_a_window(people: int | None) -> None:
+    """Each of them once, told of the same neighbours as where all people are elements."""
+    windows = crowd((5, 1, 8))
+    table = WindowTable(windows, people=people)
+    batch = table.draw(30, torch.Generator().manual_seed(0))
+    whole = replace(table, people=None).draw(30, torch.Generator().manual_seed(0))
+    rows = min(people or 8, 8)
+    assert batch.x.shape[:2] == batch.sets.elements.shape[:2] == (30, rows)
+    assert batch.sets.sizes.tolist() == whole.sets.sizes.clamp(max=rows).tolist()
+    for some, every, mask in zip(batch.x, whole.x, batch.sets.mask, strict=True):
+        distances = torch.cdist(some[mask], every)
+        assert float(distances.amin(dim=1).max()) < 1e-3
+        assert len(set(distances.argmin(dim=1).tolist())) == int(mask.sum())
+    chosen = {tuple(row) for row in batch.sets.elements[:, 0, :3].tolist()}
+    assert len(chosen) > 3  # not always the first
+
+
+def crowd(sizes: tuple[int, ...]) -> Windows:
+    """People who walk at random."""
+    generator = torch.Generator().manual_seed(0)
+    steps = [0.3 * torch.randn(size, FRAMES, 2, generator=generator) for size in sizes]
+    return Windows.of(
+        [5 * torch.rand(len(item), 1, 2, generator=generator) + item.cumsum(dim=1) for item in steps]
+    )
 
 
 def _there() -> bool:

@@ -9,12 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data.pedestrian_elements import OUTPUTS, futures, pasts
-from desp.data.pedestrian_windows import OBSERVED
+from desp.data.pedestrian_elements import OUTPUTS, as_batch, futures, pasts
+from desp.data.pedestrian_windows import OBSERVED, augmented
 from desp.errors import DataError, RunError, SettingsError
 from desp.metrics.joint_paths import path_energy_scores, path_scores
 from desp.predictor import SetPredictor
 from desp.predictor.representatives import representatives
+from desp.randomness import make_generator
+from desp.recipes.pedestrians import method
 from desp.sets import SetBatch, presence_mask
 from desp.settings import PedestriansSettings, RepresentationSettings, TrainingSettings
 from desp.tasks import EvaluationSetup
@@ -95,10 +97,8 @@ def test_validation_prefers_the_better_predictor(task: PedestriansTask, knowing:
 
 
 def test_no_window_is_in_two_parts(task: PedestriansTask) -> None:
-    parts = [
-        {tuple(row.flatten().tolist()) for row in part.x}
-        for part in (task.data.training, task.data.validation, task.data.test)
-    ]
+    batches = (as_batch(task.data.training), task.data.validation, task.data.test)
+    parts = [{tuple(row.flatten().tolist()) for row in part.x} for part in batches]
     assert all(parts)
     assert not parts[0] & parts[1]
     assert not parts[0] & parts[2]
@@ -110,8 +110,8 @@ def test_a_second_scene_is_left_out_for_validation(task: PedestriansTask) -> Non
     other = PedestriansTask(PedestriansSettings(source="simulated", scene="eth"))
     assert torch.equal(both.data.test.x, task.data.test.x)
     assert torch.equal(both.data.validation.x, other.data.test.x)
-    assert len(both.data.training.x) < len(task.data.training.x)
-    seen = {tuple(row.flatten().tolist()) for row in both.data.training.x}
+    assert len(both.data.training) < len(task.data.training)
+    seen = {tuple(row.flatten().tolist()) for row in as_batch(both.data.training).x}
     assert not seen & {tuple(row.flatten().tolist()) for row in both.data.validation.x}
     with pytest.raises(SettingsError, match="validation_scene must be another scene than the one tested on"):
         PedestriansSettings(scene="eth", validation_scene="eth")
@@ -123,7 +123,7 @@ def test_a_run_on_other_inputs_is_named(task: PedestriansTask, knowing: Any) -> 
         setup.sample([task.data.test.x[:2, :, 1:]], 3, "test")
     shape = task.shape(None, True)[0]
     older = replace(shape, input_shape=(shape.max_size, 59))
-    with pytest.raises(RunError, match=r"trained on people with 59 features, now they have 86: .* Train it again"):
+    with pytest.raises(RunError, match=r"trained on people with 59 features, now they have 88: .* Train it again"):
         task.read_input([[[0.0, 0.0]] * OBSERVED], "input", Path(), older)
 
 
@@ -142,8 +142,9 @@ def test_baselines_walk_on(task: PedestriansTask) -> None:
 
 
 def test_scaled_displacements_have_the_deviation_that_denoising_expects(task: PedestriansTask) -> None:
+    """As training draws them: of windows that are scaled and have noise."""
     shape, statistics = task.shape(None, True)
-    training = task.data.training
+    training = as_batch(augmented(task.data.training, make_generator("test"), task.settings.largest_scale))
     scaled = 2 * shape.scaling.scale(training.sets.elements[training.sets.mask]) - 1
     torch.testing.assert_close(scaled.square().mean(dim=0).sqrt(), torch.full((OUTPUTS,), 0.5), rtol=0.1, atol=0.0)
     assert statistics.shape == (2, shape.input_shape[1])
@@ -159,9 +160,26 @@ def test_training_batches_are_changed_windows(task: PedestriansTask) -> None:
     batch = next(source.batches(0))
     assert batch.x.shape[0] == 7
     assert torch.equal(batch.x, next(source.batches(0)).x)
-    known = {round(float(row), 3) for row in task.data.training.x.flatten(1).sum(dim=1)}
+    known = {round(float(row), 3) for row in as_batch(task.data.training).x.flatten(1).sum(dim=1)}
     assert any(round(float(row), 3) not in known for row in batch.x.flatten(1).sum(dim=1))
     assert torch.equal(batch.sets.mask, presence_mask(batch.x))
+
+
+def test_a_model_is_trained_on_some_people_and_predicts_all(task: PedestriansTask) -> None:
+    few = PedestriansTask(replace(task.settings, people_in_training=1))
+    shape, statistics = few.shape(None, True)
+    training = TrainingSettings(batch_size=3, steps=2)
+    batch = next(few.source(shape, training, 0, make_accelerator("cpu", training, None)).batches(0))
+    assert batch.x.shape[1] == batch.sets.max_size == 1
+    assert bool(batch.sets.mask.all())
+    predictor = SetPredictor(method())
+    predictor.build(shape, input_statistics=statistics)
+    x, y = predictor.prepare(batch, torch.device("cpu"))
+    loss, _ = predictor.method(x, y, make_generator("noise"))
+    assert bool(loss.isfinite())
+    crowd = int(task.data.test.sets.sizes.argmax())
+    (found,) = predictor.predict(task.data.test.x[crowd : crowd + 1], samples=1)
+    assert len(found.sets[0]) == int(task.data.test.sets.sizes[crowd]) > 1
 
 
 def test_inputs_and_predictions_are_positions(task: PedestriansTask) -> None:

@@ -30,7 +30,6 @@ from desp.capture import CapturedCall
 from desp.data import PointTable, draw_digits, draw_polygons
 from desp.data.base import Batch, BatchSource
 from desp.data.mnist import PIXELS, translate_points
-from desp.data.pedestrian_elements import augmented
 from desp.data.pedestrians import WindowTable, simulated_pedestrians
 from desp.data.simulated_items import simulated_pool
 from desp.errors import TrainingInterrupted
@@ -324,10 +323,10 @@ def draw_items(generator: torch.Generator) -> Callable[[], Tensor]:
 
 
 def draw_walkers(generator: torch.Generator) -> Callable[[], Tensor]:
-    table = WindowTable(simulated_pedestrians("eth").training).to("cuda")
+    table = WindowTable(simulated_pedestrians("eth").training, 1.5, 0.1, 3).to("cuda")
 
     def drawn() -> Tensor:
-        batch = augmented(table.draw(16, generator), generator, 1.5)
+        batch = table.draw(16, generator)
         return torch.cat([batch.x, batch.sets.elements], dim=2)
 
     return drawn

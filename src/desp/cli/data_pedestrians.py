@@ -34,5 +34,5 @@ def check_pedestrians(options: PedestriansArguments) -> None:
         people = int(data.test.sets.sizes.max())
         print(
             f"{scene}: {len(data.test.x)} windows of up to {people} people; of the other recordings "
-            f"{len(data.training.x)} for training, {len(data.validation.x)} for validation"
+            f"{len(data.training)} for training, {len(data.validation.x)} for validation"
         )

@@ -32,8 +32,8 @@ class _EvaluateArguments(ScoreArguments):
     """K, predictions for each input. Own data, and tasks of plugins with the default scores: for all metrics but
     calibration_error. CLEVR boxes and objects: how many are pooled into the returned set. Polygons, Digits,
     set-MNIST, CelebA and pedestrians do not use it: there the protocol fixes the counts, on CelebA ten predictions
-    are scored, or the one answer of a deterministic method, and on pedestrians twenty are scored, out of
-    `task.drawn`."""
+    are scored, or the one answer of a deterministic method, and on pedestrians twenty
+    samples (raw), and the centres of twenty clusters of `task.drawn` samples (returned)."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
     seed: tuple[int, ...] = ()

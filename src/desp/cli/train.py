@@ -76,7 +76,8 @@ class _TrainArguments:
     energy: Annotated[str | None, tyro.conf.arg(help=_ENERGY)] = None
     answers: Annotated[Literal["one", "several"] | None, tyro.conf.arg(help=_ANSWERS)] = None
     minutes: float | None = None
-    """Minutes of training at most, where it ends when validation no longer improves (own data)."""
+    """Minutes of training, where it ends when validation no longer improves (own data): sets `training.minutes`,
+    which is 5 in `custom`. The final decay of the learning rate may take a little longer."""
     data: Path | None = None
     """Your data (recipes `custom` and `custom-contrastive`): JSON lines, Parquet, Arrow, an npz file, or a folder
     of npy files, of tables `inputs` and `sets`, or of Hugging Face's datasets."""

@@ -2,9 +2,10 @@
 
 Each person has a frame of their own: it begins at the last observed position and its first axis points where the
 person was walking. So what is learned in one direction holds in all, and each element also has what surrounds it.
+Each person has a length of their own, too: who stands moves by centimetres, who walks by metres, and what a
+network predicts is about 1 for both.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -27,23 +28,27 @@ OF_NEIGHBOUR = 5
 HISTORY = slice(0, 2 * (OBSERVED - 1))
 PLACE, HEADING = slice(HISTORY.stop, HISTORY.stop + 2), slice(HISTORY.stop + 2, HISTORY.stop + 4)
 AROUND = slice(HEADING.stop, HEADING.stop + OF_NEIGHBOUR * NEIGHBOURS)
-MOTION = slice(AROUND.stop, AROUND.stop + 2 * (OBSERVED - 1) + 2 * (OBSERVED - 2) + 1)
+MOTION = slice(AROUND.stop, AROUND.stop + 2 * (OBSERVED - 1) + 2 * (OBSERVED - 2) + 3)
 INPUTS, OUTPUTS = MOTION.stop, 2 * PREDICTED
 
 # Metres within which who stands still has no direction of walking.
 STILL = 0.01
 # Square metres that are added to a mean square before its logarithm: recordings of splines have none of their own.
 SMOOTH = 1e-6
+# Metres a frame that are added to how far a person moves: also who stands still has a length.
+SHORTEST = 0.1
+# Observed steps whose mean is the velocity that neighbours are told; a single step has the noise of two positions.
+STEPS_OF_VELOCITY = 3
 
 
 def as_batch(windows: Windows) -> Batch:
-    """Inputs (B, N, 86) and sets (B, N, 24), aligned: element i of a set is the future of person i.
+    """Inputs (B, N, 88) and sets (B, N, 24), aligned: element i of a set is the future of person i.
 
     An input element has the seven positions before the last one in the person's own frame; the last position
-    relative to the mean of all and the direction of walking, both in the window's frame; and of the nearest others
-    position and velocity relative to one's own, in one's own frame; what `_motion` tells; then presence. An
-    element of a set has the twelve next positions in the person's own frame, less those of walking on at the last
-    velocity.
+    relative to the mean of all and the direction of walking, both in the window's frame; of the nearest others
+    what `_neighbours` tells; what `_motion` tells; then presence. An element of a set has the twelve next
+    positions in the person's own frame, less those of walking on at the last velocity, in units of the person's
+    `_length`.
     """
     paths, mask = windows.paths, windows.mask
     last = paths[:, :, OBSERVED - 1]
@@ -51,12 +56,13 @@ def as_batch(windows: Windows) -> Batch:
     own = _into(heading.unsqueeze(2), paths - last.unsqueeze(2))  # (B, N, 20, 2)
     count = mask.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     place = last - (last * mask.unsqueeze(-1)).sum(dim=1, keepdim=True) / count
-    around = _neighbours(last, last - paths[:, :, OBSERVED - 2], heading, mask)
+    step = (last - paths[:, :, OBSERVED - 1 - STEPS_OF_VELOCITY]) / STEPS_OF_VELOCITY
+    around = _neighbours(last, step, heading, mask)
     history = own[:, :, : OBSERVED - 1].flatten(2)
     x = torch.cat([history, place, heading, around.flatten(2), _motion(history)], dim=-1)
-    y = own[:, :, OBSERVED:] - _walked_on(-own[:, :, OBSERVED - 2])
+    y = (own[:, :, OBSERVED:] - _walked_on(velocity(x))).flatten(2) / _length(x)
     present = mask.unsqueeze(-1)
-    return Batch(SetBatch(x * present, mask).with_presence(), SetBatch(y.flatten(2) * present, mask))
+    return Batch(SetBatch(x * present, mask).with_presence(), SetBatch(y * present, mask))
 
 
 def observed_input(value: Any, where: str, max_size: int) -> Float[Tensor, "n c"]:
@@ -87,7 +93,7 @@ def futures(x: Float[Tensor, "*#b n c"], y: Float[Tensor, "*#b n 24"]) -> Float[
         x: inputs, as `as_batch` makes them.
         y: elements of sets, without presence.
     """
-    own = y.unflatten(-1, (PREDICTED, 2)) + _walked_on(velocity(x))
+    own = (y * _length(x)).unflatten(-1, (PREDICTED, 2)) + _walked_on(velocity(x))
     return _out_of(x[..., HEADING].unsqueeze(-2), own) + x[..., PLACE].unsqueeze(-2)
 
 
@@ -105,62 +111,34 @@ def velocity(x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n 2"]:
 def turned(x: Float[Tensor, "*b n c"], angle: Float[Tensor, "*b n"]) -> Float[Tensor, "*b n 24"]:
     """Elements of sets in which everybody walks on at the last velocity, turned by an angle."""
     direction, own = torch.stack([angle.cos(), angle.sin()], dim=-1), velocity(x)
-    return _walked_on(_out_of(direction, own) - own).flatten(-2)
+    return _walked_on(_out_of(direction, own) - own).flatten(-2) / _length(x)
 
 
-def augmented(batch: Batch, generator: torch.Generator, largest_scale: float, largest_noise: float = 0.0) -> Batch:
-    """Windows turned by any angle, mirrored or not, with all lengths scaled, and some with noisy positions.
-
-    Args:
-        batch: of `as_batch`, on the generator's device.
-        generator: of the changes.
-        largest_scale: by which lengths are multiplied or divided at most; 1: not at all.
-        largest_noise: in half of the windows, the positions before the last one have noise with a standard
-            deviation of up to so many metres, in the person's own frame; heading and neighbours stay as they are.
-    """
-    x, y, device = batch.x, batch.sets.elements, batch.x.device
-    chance = torch.rand(3, len(x), 1, 1, generator=generator, device=device)
-    angle, mirror = 2 * math.pi * chance[0], torch.where(chance[1] < 0.5, 1.0, -1.0)
-    scale = torch.exp(math.log(largest_scale) * (2 * chance[2] - 1))
-    flip = torch.cat([torch.ones_like(mirror), mirror], dim=-1)  # (B, 1, 2): the second axis changes its sign
-    spin = torch.cat([angle.cos(), angle.sin()], dim=-1)
-    place = _out_of(spin, x[..., PLACE] * flip) * scale
-    heading = _out_of(spin, x[..., HEADING] * flip)
-    there = x[..., AROUND].unflatten(-1, (NEIGHBOURS, OF_NEIGHBOUR))
-    of_neighbour = torch.cat([flip, flip], dim=-1).unsqueeze(2) * scale.unsqueeze(2)
-    around = torch.cat([there[..., :-1] * of_neighbour, there[..., -1:]], dim=-1).flatten(-2)
-    history = x[..., HISTORY] * flip.repeat(1, 1, OBSERVED - 1) * scale
-    elements = y * flip.repeat(1, 1, PREDICTED) * scale
-    if largest_noise:
-        noise = _noise(history, generator, largest_noise)
-        history = history + noise
-        # The same future, seen from another last velocity.
-        elements = elements + _walked_on(noise[..., -2:]).flatten(-2)
-    present = batch.sets.mask.unsqueeze(-1)
-    told = torch.cat([history, place, heading, around, _motion(history)], dim=-1) * present
-    return Batch(torch.cat([told, x[..., -1:]], dim=-1), SetBatch(elements * present, batch.sets.mask))
+def _length(x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n 1"]:
+    """The unit of futures: how far the person moved in an observed frame on average, and a little more."""
+    return _steps(x[..., HISTORY]).norm(dim=-1).mean(dim=-1, keepdim=True) + SHORTEST
 
 
-def _noise(
-    history: Float[Tensor, "b n 14"], generator: torch.Generator, largest: float
-) -> Float[Tensor, "b n 14"]:
-    """Noise on positions, of one standard deviation in each window: 0 in half of them, else up to `largest`."""
-    chance = torch.rand(2, len(history), 1, 1, generator=generator, device=history.device)
-    deviation = torch.where(chance[0] < 0.5, largest * chance[1], 0.0)
-    return deviation * torch.randn(history.shape, generator=generator, device=history.device)
+def _steps(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 7 2"]:
+    """Between observed positions, of which the last one is the origin."""
+    return F.pad(history.unflatten(-1, (OBSERVED - 1, 2)), (0, 0, 0, 1)).diff(dim=-2)
 
 
-def _motion(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 27"]:
-    """Steps between observed positions, differences of steps, and the logarithm of how rough the path is.
+def _motion(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 29"]:
+    """Steps between observed positions and differences of steps, in units of `SHORTEST` and the mean step; and the
+    logarithms of the mean step, of the last one, and of how rough the path is.
 
     Some recordings are splines through few points, others have the noise of a tracker in each position. Where the
     path is rough, the last step says little of the velocity; a network must know which of them it sees.
     """
-    positions = F.pad(history.unflatten(-1, (OBSERVED - 1, 2)), (0, 0, 0, 1))
-    steps = positions.diff(dim=-2)
+    steps = _steps(history)
     turns = steps.diff(dim=-2)
     roughness = turns.diff(dim=-2).square().mean(dim=(-2, -1)) + SMOOTH
-    return torch.cat([steps.flatten(-2), turns.flatten(-2), roughness.log().unsqueeze(-1)], dim=-1)
+    lengths = steps.norm(dim=-1)
+    length = lengths.mean(dim=-1, keepdim=True)
+    relative = torch.cat([steps.flatten(-2), turns.flatten(-2)], dim=-1) / (length + SHORTEST)
+    logarithms = [(length + STILL).log(), (lengths[..., -1:] + STILL).log(), roughness.log().unsqueeze(-1)]
+    return torch.cat([relative, *logarithms], dim=-1)
 
 
 def _heading(paths: Float[Tensor, "b n 20 2"]) -> Float[Tensor, "b n 2"]:
@@ -178,7 +156,10 @@ def _neighbours(
     heading: Float[Tensor, "b n 2"],
     mask: Bool[Tensor, "b n"],
 ) -> Float[Tensor, "b n k 5"]:
-    """Of the nearest others position and velocity relative to one's own, in one's own frame, and 1; else zeros."""
+    """Of the nearest others position and velocity relative to one's own, in one's own frame, and 1; else zeros.
+
+    Positions are shortened to less than 1: at d metres to d / (1 + d), as who is far away hardly counts.
+    """
     offset = last.unsqueeze(1) - last.unsqueeze(2)  # (B, N, N, 2): from i to j
     speed = step.unsqueeze(1) - step.unsqueeze(2)
     others = mask.unsqueeze(1) & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
@@ -187,7 +168,8 @@ def _neighbours(
     nearest = F.pad(distance, (0, short), value=torch.inf).topk(NEIGHBOURS, dim=-1, largest=False)
     there = nearest.values.isfinite().unsqueeze(-1)
     chosen = nearest.indices.clamp(max=mask.shape[1] - 1).unsqueeze(-1).expand(-1, -1, -1, 2)
-    seen = [_into(heading.unsqueeze(2), item.gather(2, chosen)) for item in (offset, speed)]
+    near = offset / (1 + offset.norm(dim=-1, keepdim=True))
+    seen = [_into(heading.unsqueeze(2), item.gather(2, chosen)) for item in (near, speed)]
     return torch.cat([*seen, torch.ones_like(seen[0][..., :1])], dim=-1) * there
 
 

@@ -1,11 +1,13 @@
 """Windows of recordings: the paths of all people who are there from the first to the last of twenty frames."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from desp.data.pedestrian_files import Rows
@@ -67,3 +69,36 @@ def split_in_time(rows: Rows, share: float) -> tuple[Rows, Rows]:
     frames = np.unique(rows[:, 0])
     border = frames[min(int(len(frames) * (1 - share)), len(frames) - 1)]
     return rows[rows[:, 0] < border], rows[rows[:, 0] >= border]
+
+
+def augmented(
+    windows: Windows, generator: torch.Generator, largest_scale: float, largest_noise: float = 0.0
+) -> Windows:
+    """Windows turned by any angle, mirrored or not, with all lengths scaled, and some with noise on what was seen.
+
+    Args:
+        windows: on the generator's device.
+        generator: of the changes.
+        largest_scale: by which lengths are multiplied or divided at most; 1: not at all.
+        largest_noise: in half of the windows, all observed positions have noise with a standard deviation of up to
+            so many metres. What comes after them stays.
+    """
+    paths, mask = windows.paths, windows.mask
+    chance = torch.rand(5, len(paths), 1, 1, generator=generator, device=paths.device)
+    angle, mirror = 2 * math.pi * chance[0], torch.where(chance[1] < 0.5, 1.0, -1.0)
+    cos, sin = angle.cos(), angle.sin()
+    x, y = paths[..., 0], paths[..., 1] * mirror
+    turned = torch.stack([cos * x - sin * y, sin * x + cos * y], dim=-1)
+    changed = turned * torch.exp(math.log(largest_scale) * (2 * chance[2] - 1)).unsqueeze(-1)
+    if largest_noise:
+        deviation = torch.where(chance[3] < 0.5, largest_noise * chance[4], 0.0).unsqueeze(-1)
+        seen = paths[:, :, :OBSERVED].shape
+        noise = deviation * torch.randn(seen, generator=generator, device=paths.device)
+        changed = changed + F.pad(noise, (0, 0, 0, PREDICTED))
+    return Windows(changed * mask.view(*mask.shape, 1, 1), mask)
+
+
+def some_people(windows: Windows, most: int, generator: torch.Generator) -> Int[Tensor, "b m"]:
+    """Up to so many people of each window, at random; who is there comes before who is not."""
+    keys = torch.rand(windows.mask.shape, generator=generator, device=windows.mask.device)
+    return keys.masked_fill(~windows.mask, 2.0).argsort(dim=1)[:, :most]

@@ -1,6 +1,6 @@
 """Windows of pedestrians, in which one scene is left out of training and tested on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,7 +15,7 @@ from desp.data.pedestrian_files import (
     pedestrian_folder,
     read_recording,
 )
-from desp.data.pedestrian_windows import Windows, split_in_time, windows_of
+from desp.data.pedestrian_windows import Windows, augmented, some_people, split_in_time, windows_of
 from desp.data.simulated_walkers import LAYOUTS, simulated_recording
 from desp.sets import SetBatch
 from desp.settings import PedestrianScene
@@ -26,7 +26,7 @@ VALIDATION_SHARE = 0.15
 
 @dataclass(frozen=True)
 class PedestrianData:
-    """Windows as aligned inputs and sets.
+    """Windows, those that are scored as aligned inputs and sets.
 
     Attributes:
         training: of all recordings but those of scenes that are left out, without their last frames.
@@ -36,7 +36,7 @@ class PedestrianData:
         checksum: of the recordings; None of simulated ones.
     """
 
-    training: Batch
+    training: Windows
     validation: Batch
     test: Batch
     data_label: str
@@ -97,8 +97,8 @@ def _split(
             training += windows_of(first)
             validation += [] if validated else windows_of(last)
     size = max(map(len, training + validation + test))
-    batches = [as_batch(Windows.of(part, size)) for part in (training, validation, test)]
-    return PedestrianData(batches[0], batches[1], batches[2], label, checksum)
+    seen, validated_on, tested_on = (Windows.of(part, size) for part in (training, validation, test))
+    return PedestrianData(seen, as_batch(validated_on), as_batch(tested_on), label, checksum)
 
 
 def some_of(batch: Batch, count: int | None) -> Batch:
@@ -111,17 +111,33 @@ def some_of(batch: Batch, count: int | None) -> Batch:
 
 @dataclass(frozen=True)
 class WindowTable:
-    """Windows to draw training batches from, on one device."""
+    """Windows to draw training batches from, on one device, changed at random.
 
-    batch: Batch
+    Attributes:
+        windows: of the training recordings.
+        largest_scale: see `augmented`.
+        largest_noise: see `augmented`.
+        people: of windows with more of them, so many are drawn as elements; each is told of all neighbours. None:
+            all are elements.
+    """
+
+    windows: Windows
+    largest_scale: float = 1.0
+    largest_noise: float = 0.0
+    people: int | None = None
 
     def to(self, device: torch.device | str) -> "WindowTable":
         """Move all tensors to `device`."""
-        return WindowTable(Batch(self.batch.x.to(device), self.batch.sets.to(device)))
+        return replace(self, windows=Windows(self.windows.paths.to(device), self.windows.mask.to(device)))
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw windows with replacement; no shape depends on what is drawn, so it can be captured."""
-        x, sets = self.batch.x, self.batch.sets
-        chosen = torch.randint(len(x), (batch_size,), generator=generator, device=x.device)
-        x, elements, mask = (item.index_select(0, chosen) for item in (x, sets.elements, sets.mask))
-        return Batch(x, SetBatch(elements, mask))
+        paths, mask = self.windows.paths, self.windows.mask
+        chosen = torch.randint(len(mask), (batch_size,), generator=generator, device=mask.device)
+        some = Windows(paths.index_select(0, chosen), mask.index_select(0, chosen))
+        batch = as_batch(augmented(some, generator, self.largest_scale, self.largest_noise))
+        if self.people is None or self.people >= mask.shape[1]:
+            return batch
+        rows = some_people(some, self.people, generator).unsqueeze(-1)
+        x, sets = batch.x.take_along_dim(rows, dim=1), batch.sets
+        return Batch(x, SetBatch(sets.elements.take_along_dim(rows, dim=1), sets.mask.gather(1, rows.squeeze(-1))))

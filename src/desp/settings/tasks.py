@@ -295,9 +295,11 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     its inverse, as people walk faster in some scenes than in others; 1: not at all. Windows are also turned and
     mirrored at random."""
     largest_noise: float = 0.0
-    """Augmentation: in half of the training windows, the seven positions before the last one have noise with a
-    standard deviation of up to so many metres: some recordings are smoothed, others have the noise of a tracker.
-    Headings, and what is told of neighbours, stay without noise; 0: no noise."""
+    """Augmentation: in half of the training windows, the observed positions have noise with a standard deviation
+    of up to so many metres: some recordings are smoothed, others have the noise of a tracker; 0: no noise."""
+    people_in_training: int | None = None
+    """Of training windows with more people, so many are drawn at random as elements; each is still told of the
+    nearest of all others. It spares time, as few windows are full. None: all are elements."""
     drawn: int = 160
     """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them
     (by the energy score, twenty of the drawn ones); with 20, the drawn predictions themselves."""
@@ -312,3 +314,5 @@ class PedestriansSettings(FilesOrSyntheticSettings):
         require_setting(self.drawn >= 20, "drawn", "at least 20", self.drawn)
         require_setting(self.largest_scale >= 1, "largest_scale", "at least 1", self.largest_scale)
         require_setting(self.largest_noise >= 0, "largest_noise", "at least 0", self.largest_noise)
+        people = self.people_in_training
+        require_setting(people is None or people >= 1, "people_in_training", "at least 1, or None", people)

@@ -18,7 +18,8 @@ class TrainingSettings(Checked):
     """Optimiser steps; None: until validation no longer improves beyond its standard error (see `patience`), or
     `minutes` are over, with the learning rate decaying in the last fifth (`wsd`); 2000 without validation data."""
     minutes: float | None = None
-    """With steps None: minutes of training at most, validations included; None: no limit."""
+    """With steps None: minutes of training, validations included; the learning rate begins to decay in time for
+    that, and its decay is never cut, so that it may end a little later. None: no limit."""
     batch_size: int = 64
     """Batch size of each process."""
     elements_per_batch: int | None = None
@@ -39,7 +40,8 @@ class TrainingSettings(Checked):
     """Decay of the exponential moving average (EMA) of weights, used in prediction; None: no averaging."""
     validate_every: int = 0
     """Steps between validations; 0: never. In Python, 0 stands for ten validations if `fit` is given
-    `validation_data` or `validation`; without one of them, `fit` never validates."""
+    `validation_data` or `validation`; without one of them it validates only if it is given no settings at all, as
+    it then holds out a tenth itself."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: validations in a row
     whose improvement is within the standard error, spanning at least a third of the steps so far; None: 10."""

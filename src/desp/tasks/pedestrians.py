@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource, DeviceSource
-from desp.data.pedestrian_elements import INPUTS, OUTPUTS, augmented, futures, observed_input, pasts, turned
+from desp.data.pedestrian_elements import INPUTS, OUTPUTS, as_batch, futures, observed_input, pasts, turned
+from desp.data.pedestrian_windows import augmented
 from desp.data.pedestrians import (
     PedestrianData,
     WindowTable,
@@ -91,8 +92,13 @@ class PedestriansTask(Task):
                 f"Windows have up to {self.data.max_size} people, but representation.max_size is {max_size}. "
                 "Leave it out."
             )
-        present = self.data.training.sets.mask
-        x, y = self.data.training.x[present], self.data.training.sets.elements[present]
+        # As they are drawn in training: with noise, the first positions are spread much wider.
+        generator = make_generator("statistics of augmented windows")
+        training = as_batch(
+            augmented(self.data.training, generator, self.settings.largest_scale, self.settings.largest_noise)
+        )
+        present = training.sets.mask
+        x, y = training.x[present], training.sets.elements[present]
         wide = (DEVIATIONS * y.std(dim=0, correction=0)).clamp(min=1e-3).tolist()
         scaled = FeatureScaling(tuple(-value for value in wide), tuple(2 * value for value in wide))
         shape = DataShape(
@@ -111,22 +117,21 @@ class PedestriansTask(Task):
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
         """Training windows at random, turned, mirrored, scaled and some with noise, on the training device."""
+        settings = self.settings
+        table = WindowTable(
+            self.data.training, settings.largest_scale, settings.largest_noise, settings.people_in_training
+        )
         return DeviceSource(
-            WindowTable(self.data.training).to(accelerator.device).draw,
+            table.to(accelerator.device).draw,
             training.batch_size_for(shape.max_size),
             seed,
             accelerator.device,
             accelerator.process_index,
-            augment=partial(
-                augmented,
-                largest_scale=self.settings.largest_scale,
-                largest_noise=self.settings.largest_noise,
-            ),
         )
 
     def training_examples(self) -> int:
         """Windows of the other scenes."""
-        return len(self.data.training.x)
+        return len(self.data.training)
 
     def scored_windows(self, protocol: Protocol) -> Batch:
         """Windows of the scene that is left out."""
@@ -209,7 +214,7 @@ class PedestriansTask(Task):
             "people": int(windows.sets.sizes.sum()),
             "samples": kept,
             "drawn": count,
-            "training_windows": len(self.data.training.x),
+            "training_windows": len(self.data.training),
         }
         return Evaluation(
             raw=raw,
