@@ -8,13 +8,10 @@ from torch import Tensor
 
 from desp.data.base import Batch
 from desp.data.pedestrian_elements import (
-    AROUND,
     HEADING,
     HISTORY,
     INPUTS,
     MOTION,
-    NEIGHBOURS,
-    OF_NEIGHBOUR,
     OUTPUTS,
     as_batch,
     futures,
@@ -74,17 +71,6 @@ def test_who_stands_still_looks_along_the_first_axis() -> None:
     assert bool(batch.x.isfinite().all())
 
 
-def test_neighbours_are_the_nearest_others_in_ones_own_frame() -> None:
-    ahead = torch.arange(FRAMES).float()
-    places = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, -1.0]])  # all walk upwards
-    paths = places.unsqueeze(1) + torch.stack([torch.zeros(FRAMES), ahead], dim=1)
-    around = as_batch(Windows.of([paths], 5)).x[0, :, AROUND].unflatten(-1, (NEIGHBOURS, OF_NEIGHBOUR))
-    # At one metre and at two metres; distances d are d / (1 + d).
-    torch.testing.assert_close(around[0, :2], torch.tensor([[-0.5, 0, 0, 0, 1], [0, -2 / 3, 0, 0, 1]]))
-    assert around[0, 2:].abs().sum() == 0
-    assert around[3:].abs().sum() == 0
-
-
 def test_nothing_but_place_and_heading_depends_on_the_direction() -> None:
     windows = random_windows()
     turn = torch.tensor([[math.cos(1.0), math.sin(1.0)], [-math.sin(1.0), math.cos(1.0)]])
@@ -92,7 +78,7 @@ def test_nothing_but_place_and_heading_depends_on_the_direction() -> None:
         as_batch(windows),
         as_batch(Windows(windows.paths @ turn + 7 * windows.mask[..., None, None], windows.mask)),
     )
-    for part in (HISTORY, AROUND, MOTION):
+    for part in (HISTORY, MOTION):
         torch.testing.assert_close(first.x[..., part], second.x[..., part], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(first.sets.elements, second.sets.elements, rtol=1e-4, atol=1e-4)
     assert (first.x[..., HEADING] - second.x[..., HEADING]).abs().max() > 0.1

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,15 @@ from desp.data.pedestrian_files import (
     pedestrian_folder,
     read_recording,
 )
-from desp.data.pedestrian_windows import FRAMES, OBSERVED, Windows, augmented, split_in_time, windows_of
+from desp.data.pedestrian_windows import (
+    FRAMES,
+    OBSERVED,
+    Windows,
+    augmented,
+    some_people,
+    split_in_time,
+    windows_of,
+)
 from desp.data.pedestrians import WindowTable, load_pedestrians, simulated_pedestrians, some_of
 from desp.errors import DataError
 from walkers import straight_walkers, write_recordings
@@ -154,22 +161,21 @@ def test_noise_is_on_what_was_seen_in_half_of_the_windows() -> None:
     assert bool((noisy.paths[~windows.mask] == 0).all())
 
 
-@pytest.mark.parametrize("people", [None, 1, 3, 20])
-def test_drawn_elements_are_some_people_of_a_window(people: int | None) -> None:
-    """Each of them once, told of the same neighbours as where all people are elements."""
-    windows = crowd((5, 1, 8))
-    table = WindowTable(windows, people=people)
-    batch = table.draw(30, torch.Generator().manual_seed(0))
-    whole = replace(table, people=None).draw(30, torch.Generator().manual_seed(0))
-    rows = min(people or 8, 8)
-    assert batch.x.shape[:2] == batch.sets.elements.shape[:2] == (30, rows)
-    assert batch.sets.sizes.tolist() == whole.sets.sizes.clamp(max=rows).tolist()
-    for some, every, mask in zip(batch.x, whole.x, batch.sets.mask, strict=True):
+@pytest.mark.parametrize("people", [1, 3, 20])
+def test_some_people_of_a_window_are_each_there_once(people: int) -> None:
+    windows = crowd((5, 1, 8) * 40)
+    found = some_people(windows, people, torch.Generator().manual_seed(0))
+    assert found.mask.shape[1] == min(people, 8)
+    assert found.mask.sum(dim=1).tolist() == [min(people, size) for size in (5, 1, 8)] * 40
+    places = set[int]()
+    for some, every, mask in zip(found.paths.flatten(2), windows.paths.flatten(2), found.mask, strict=True):
         distances = torch.cdist(some[mask], every)
         assert float(distances.amin(dim=1).max()) < 1e-3
         assert len(set(distances.argmin(dim=1).tolist())) == int(mask.sum())
-    chosen = {tuple(row) for row in batch.sets.elements[:, 0, :3].tolist()}
-    assert len(chosen) > 3  # not always the first
+        places |= set(distances.argmin(dim=1).tolist())
+    assert places == set(range(8))
+    drawn = WindowTable(windows, people=people).draw(4, torch.Generator().manual_seed(0))
+    assert drawn.x.shape[:2] == drawn.sets.elements.shape[:2] == (4, min(people, 8))
 
 
 def crowd(sizes: tuple[int, ...]) -> Windows:

@@ -1,7 +1,7 @@
 """People as elements: what is known of each of them, and where they go, seen from where they walk.
 
 Each person has a frame of their own: it begins at the last observed position and its first axis points where the
-person was walking. So what is learned in one direction holds in all, and each element also has what surrounds it.
+person was walking. So what is learned in one direction holds in all.
 Each person has a length of their own, too: who stands moves by centimetres, who walks by metres, and what a
 network predicts is about 1 for both.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from desp.data.base import Batch
@@ -19,16 +19,10 @@ from desp.errors import DataError
 from desp.sets import SetBatch
 from desp.tensors import as_numbers
 
-NEIGHBOURS = 8
-"""How many of the nearest others an element tells of."""
-OF_NEIGHBOUR = 5
-"""Position and velocity relative to one's own, and whether there is one."""
-
 # Columns of an input element; presence comes after them.
 HISTORY = slice(0, 2 * (OBSERVED - 1))
 PLACE, HEADING = slice(HISTORY.stop, HISTORY.stop + 2), slice(HISTORY.stop + 2, HISTORY.stop + 4)
-AROUND = slice(HEADING.stop, HEADING.stop + OF_NEIGHBOUR * NEIGHBOURS)
-MOTION = slice(AROUND.stop, AROUND.stop + 2 * (OBSERVED - 1) + 2 * (OBSERVED - 2) + 3)
+MOTION = slice(HEADING.stop, HEADING.stop + 2 * (OBSERVED - 1) + 2 * (OBSERVED - 2) + 3)
 INPUTS, OUTPUTS = MOTION.stop, 2 * PREDICTED
 
 # Metres within which who stands still has no direction of walking.
@@ -37,18 +31,15 @@ STILL = 0.01
 SMOOTH = 1e-6
 # Metres a frame that are added to how far a person moves: also who stands still has a length.
 SHORTEST = 0.1
-# Observed steps whose mean is the velocity that neighbours are told; a single step has the noise of two positions.
-STEPS_OF_VELOCITY = 3
 
 
 def as_batch(windows: Windows) -> Batch:
-    """Inputs (B, N, 88) and sets (B, N, 24), aligned: element i of a set is the future of person i.
+    """Inputs (B, N, 48) and sets (B, N, 24), aligned: element i of a set is the future of person i.
 
     An input element has the seven positions before the last one in the person's own frame; the last position
-    relative to the mean of all and the direction of walking, both in the window's frame; of the nearest others
-    what `_neighbours` tells; what `_motion` tells; then presence. An element of a set has the twelve next
-    positions in the person's own frame, less those of walking on at the last velocity, in units of the person's
-    `_length`.
+    relative to the mean of all and the direction of walking, both in the window's frame; what `_motion` tells;
+    then presence. An element of a set has the twelve next positions in the person's own frame, less those of
+    walking on at the last velocity, in units of the person's `_length`.
     """
     paths, mask = windows.paths, windows.mask
     last = paths[:, :, OBSERVED - 1]
@@ -56,10 +47,8 @@ def as_batch(windows: Windows) -> Batch:
     own = _into(heading.unsqueeze(2), paths - last.unsqueeze(2))  # (B, N, 20, 2)
     count = mask.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     place = last - (last * mask.unsqueeze(-1)).sum(dim=1, keepdim=True) / count
-    step = (last - paths[:, :, OBSERVED - 1 - STEPS_OF_VELOCITY]) / STEPS_OF_VELOCITY
-    around = _neighbours(last, step, heading, mask)
     history = own[:, :, : OBSERVED - 1].flatten(2)
-    x = torch.cat([history, place, heading, around.flatten(2), _motion(history)], dim=-1)
+    x = torch.cat([history, place, heading, _motion(history)], dim=-1)
     y = (own[:, :, OBSERVED:] - _walked_on(velocity(x))).flatten(2) / _length(x)
     present = mask.unsqueeze(-1)
     return Batch(SetBatch(x * present, mask).with_presence(), SetBatch(y * present, mask))
@@ -148,29 +137,6 @@ def _heading(paths: Float[Tensor, "b n 20 2"]) -> Float[Tensor, "b n 2"]:
     ahead = torch.zeros_like(way)
     ahead[..., 0] = 1
     return torch.where(length > STILL, way / length.clamp(min=STILL), ahead)
-
-
-def _neighbours(
-    last: Float[Tensor, "b n 2"],
-    step: Float[Tensor, "b n 2"],
-    heading: Float[Tensor, "b n 2"],
-    mask: Bool[Tensor, "b n"],
-) -> Float[Tensor, "b n k 5"]:
-    """Of the nearest others position and velocity relative to one's own, in one's own frame, and 1; else zeros.
-
-    Positions are shortened to less than 1: at d metres to d / (1 + d), as who is far away hardly counts.
-    """
-    offset = last.unsqueeze(1) - last.unsqueeze(2)  # (B, N, N, 2): from i to j
-    speed = step.unsqueeze(1) - step.unsqueeze(2)
-    others = mask.unsqueeze(1) & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
-    distance = offset.norm(dim=-1).masked_fill(~others, torch.inf)
-    short = max(0, NEIGHBOURS - mask.shape[1])
-    nearest = F.pad(distance, (0, short), value=torch.inf).topk(NEIGHBOURS, dim=-1, largest=False)
-    there = nearest.values.isfinite().unsqueeze(-1)
-    chosen = nearest.indices.clamp(max=mask.shape[1] - 1).unsqueeze(-1).expand(-1, -1, -1, 2)
-    near = offset / (1 + offset.norm(dim=-1, keepdim=True))
-    seen = [_into(heading.unsqueeze(2), item.gather(2, chosen)) for item in (near, speed)]
-    return torch.cat([*seen, torch.ones_like(seen[0][..., :1])], dim=-1) * there
 
 
 def _walked_on(step: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b 12 2"]:

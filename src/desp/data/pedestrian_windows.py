@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from desp.data.pedestrian_files import Rows
@@ -98,7 +98,9 @@ def augmented(
     return Windows(changed * mask.view(*mask.shape, 1, 1), mask)
 
 
-def some_people(windows: Windows, most: int, generator: torch.Generator) -> Int[Tensor, "b m"]:
-    """Up to so many people of each window, at random; who is there comes before who is not."""
+def some_people(windows: Windows, most: int, generator: torch.Generator) -> Windows:
+    """Windows of up to so many people, chosen at random."""
     keys = torch.rand(windows.mask.shape, generator=generator, device=windows.mask.device)
-    return keys.masked_fill(~windows.mask, 2.0).argsort(dim=1)[:, :most]
+    chosen = keys.masked_fill(~windows.mask, 2.0).argsort(dim=1)[:, :most]  # who is not there comes last
+    paths = windows.paths.take_along_dim(chosen.view(*chosen.shape, 1, 1), dim=1)
+    return Windows(paths, windows.mask.gather(1, chosen))

@@ -117,8 +117,7 @@ class WindowTable:
         windows: of the training recordings.
         largest_scale: see `augmented`.
         largest_noise: see `augmented`.
-        people: of windows with more of them, so many are drawn as elements; each is told of all neighbours. None:
-            all are elements.
+        people: of windows with more of them, so many are drawn. None: all of them.
     """
 
     windows: Windows
@@ -135,9 +134,6 @@ class WindowTable:
         paths, mask = self.windows.paths, self.windows.mask
         chosen = torch.randint(len(mask), (batch_size,), generator=generator, device=mask.device)
         some = Windows(paths.index_select(0, chosen), mask.index_select(0, chosen))
-        batch = as_batch(augmented(some, generator, self.largest_scale, self.largest_noise))
-        if self.people is None or self.people >= mask.shape[1]:
-            return batch
-        rows = some_people(some, self.people, generator).unsqueeze(-1)
-        x, sets = batch.x.take_along_dim(rows, dim=1), batch.sets
-        return Batch(x, SetBatch(sets.elements.take_along_dim(rows, dim=1), sets.mask.gather(1, rows.squeeze(-1))))
+        if self.people is not None:
+            some = some_people(some, self.people, generator)
+        return as_batch(augmented(some, generator, self.largest_scale, self.largest_noise))

@@ -37,7 +37,7 @@ def method() -> DenoiserSettings:
 def _run(scene: PedestrianScene) -> RunSettings:
     return RunSettings(
         recipe=f"pedestrians-{scene}",
-        task=PedestriansSettings(scene=scene, largest_noise=0.1),
+        task=PedestriansSettings(scene=scene, largest_noise=0.1, people_in_training=16),
         method=method(),
         training=TrainingSettings(
             # Some 3,000 windows, most of which overlap, are soon memorised: validation gets worse later.

@@ -298,8 +298,8 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     """Augmentation: in half of the training windows, the observed positions have noise with a standard deviation
     of up to so many metres: some recordings are smoothed, others have the noise of a tracker; 0: no noise."""
     people_in_training: int | None = None
-    """Of training windows with more people, so many are drawn at random as elements; each is still told of the
-    nearest of all others. It spares time, as few windows are full. None: all are elements."""
+    """Of training windows with more people, so many are drawn at random. It spares time, as few windows are full.
+    None: all of them."""
     drawn: int = 160
     """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them
     (by the energy score, twenty of the drawn ones); with 20, the drawn predictions themselves."""
