@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from desp.data.digits import DIGITS, draw_styles
@@ -75,7 +76,8 @@ class KnowingPredictor(SetPredictor):
 
     def encode(self, x: Tensor) -> Tensor:
         first = len(self.inputs)
-        self.inputs = torch.cat([self.inputs, x])
+        missing = self.inputs.shape[1] - x.shape[1]  # aligned inputs may come without their padding
+        self.inputs = torch.cat([self.inputs, F.pad(x, (0, 0, 0, missing)) if x.dim() > 2 else x])
         numbers = torch.arange(first, len(self.inputs), dtype=torch.float32)
         return torch.stack([numbers, torch.full_like(numbers, PRECISE)], dim=1)
 
@@ -90,12 +92,15 @@ class KnowingPredictor(SetPredictor):
         *,
         sampler: SamplerSettings | None = None,
         samples: int = 1,
+        presence: Tensor | None = None,
         **_: Any,
     ) -> tuple[Tensor, ChainInfo]:
         code = code.repeat_interleave(samples, dim=0)
         x = self.inputs_of(code)
         self.asked.append(Asked(x, generator.initial_seed(), sampler))
         values = self.draw(x, generator)
+        if presence is not None:
+            values = values[:, : presence.shape[1]]
         if isinstance(sampler, LangevinSettings):
             values = values + sampler.noise_scale * torch.randn(values.shape, generator=generator)
         coarse = bool((code[:, 1] != torch.tensor(PRECISE)).any())

@@ -35,3 +35,7 @@ class DataShape:
     def aligned(self) -> bool:
         """Whether row i of a set belongs to row i of its input, which gives its presence."""
         return self.description.aligned
+
+    def input_shape_for(self, given: tuple[int, ...]) -> tuple[int, ...]:
+        """What one input of shape `given` must be: it may have fewer rows than N where outputs are aligned."""
+        return (given[0], *self.input_shape[1:]) if self.aligned else self.input_shape

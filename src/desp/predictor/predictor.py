@@ -136,10 +136,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
 
     def prepare(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
         """From a batch in the user's units to the tensors (x, y) that methods take."""
-        expected = self.shape.input_shape
-        if self.shape.aligned:  # a task may draw some of the elements of each example
-            expected = (batch.sets.max_size, *expected[1:])
-        x = batch.x.reshape(len(batch.x), *expected).to(device)
+        x = batch.x.reshape(len(batch.x), *self.shape.input_shape_for(tuple(batch.x.shape[1:]))).to(device)
         return to_float(x, self._dtype), self.sets_to_tensor(batch.sets.to(device))
 
     def given_presence(self, x: Tensor) -> Tensor | None:

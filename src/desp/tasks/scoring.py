@@ -149,7 +149,7 @@ class EvaluationSetup:
         """K predictions for each of B inputs, which are encoded some (b, ...) at a time.
 
         Args:
-            inputs: all of them, in parts.
+            inputs: all of them, in parts; where outputs are aligned, they may have fewer rows than N.
             samples: K.
             name: of the generator.
 
@@ -160,8 +160,8 @@ class EvaluationSetup:
             RunError: inputs of this task are others than those that the predictor was trained on.
         """
         predictor, codes, given = self.predictor, [], []
-        wanted = predictor.shape.input_shape
         for some in inputs:
+            wanted = predictor.shape.input_shape_for(tuple(some.shape[1:]))
             if some.shape[1:].numel() != math.prod(wanted):
                 raise RunError(
                     f"The run was trained on inputs of shape {wanted}, but those of its task have "
