@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from desp.randomness import derive_seed, make_generator
+from desp.randomness import derive_seed, make_generator, seeded_weights
 
 
 def test_values_never_change() -> None:
@@ -37,3 +37,15 @@ def test_a_generator_is_made_where_it_is_asked_for() -> None:
     """Without a GPU: torch has no generator on the meta device, and says so."""
     with pytest.raises(RuntimeError, match=r"(?i)meta"):
         make_generator(1, device="meta")
+
+
+def test_weights_are_drawn_by_their_path_and_no_generator_is_left_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those of GPUs either, which `torch.manual_seed` seeds and nothing puts back."""
+    seeded: list[int] = []
+    monkeypatch.setattr("torch.cuda.manual_seed_all", seeded.append)
+    before = torch.default_generator.get_state()
+    with seeded_weights(3, "weights"):
+        drawn = torch.rand(5)
+    assert torch.equal(drawn, torch.rand(5, generator=make_generator(3, "weights")))
+    assert torch.equal(torch.default_generator.get_state(), before)
+    assert seeded == []

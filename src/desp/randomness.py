@@ -43,7 +43,11 @@ def make_generator(*path: int | str, device: torch.device | str = "cpu") -> torc
 
 @contextmanager
 def seeded_weights(*path: int | str) -> Iterator[None]:
-    """Seed torch's global generator by `path`, as layers draw their initial weights from it; put it back after."""
+    """Seed torch's global generator by `path`, as layers draw their initial weights from it; put it back after.
+
+    It is that of the CPU, where weights are drawn. Those of GPUs, which `torch.manual_seed` would seed, too, stay
+    as they are.
+    """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(*path))
+        torch.default_generator.manual_seed(derive_seed(*path))
         yield

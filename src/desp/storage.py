@@ -17,7 +17,7 @@ from desp.errors import RunError
 from desp.paths import check_regular, descriptor_of, is_stream, writing
 
 Write = Callable[[Path], object]
-"""Fills the file at a path."""
+"""Fills the file at a path, which is there already and locked: another one must not be renamed onto it."""
 
 
 # -- whole files -----------------------------------------------------------------------------------------
@@ -189,12 +189,18 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove temporary files in `folder` whose writers were killed; those of others that write now stay."""
-    for leftover in folder.glob(".*.*.tmp"):
-        with suppress(OSError), leftover.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            leftover.unlink()
+def sweep(folder: Path, *others: str) -> None:
+    """Remove temporary files in `folder` whose writers were killed; those of others that write now stay.
+
+    Args:
+        folder: where.
+        *others: patterns of names of further files to remove; whether somebody still writes them is not known.
+    """
+    for pattern in (".*.*.tmp", *others):
+        for leftover in folder.glob(pattern):
+            with suppress(OSError), leftover.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                leftover.unlink()
 
 
 # -- reading, and JSON -----------------------------------------------------------------------------------

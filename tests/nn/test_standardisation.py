@@ -80,6 +80,12 @@ def test_inputs_that_differ_by_rounding_alone_keep_their_unit() -> None:
     assert scaling.deviation.tolist() == pytest.approx([1.0, 1e-7])
 
 
+def test_large_inputs_that_differ_by_rounding_alone_keep_their_unit() -> None:
+    scaling = InputScaling((2,))
+    scaling.set_from(torch.tensor([1e9, 1e9]), torch.tensor([1e-6, 1e3]))
+    assert scaling.deviation.tolist() == [1.0, 1e3]
+
+
 def test_inputs_in_small_units_are_standardised() -> None:
     x = torch.tensor([[1e-9, 1e-15], [3e-9, 1e-15]])  # metres, some nanometres; a constant
     scaling = InputScaling((2,))

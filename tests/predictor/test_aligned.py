@@ -136,6 +136,17 @@ def test_what_does_not_move_does_not_diverge() -> None:
 
 
 @each_method
+def test_training_batches_may_have_fewer_rows_than_predictions(method: MethodSettings) -> None:
+    """As where a task draws some of the elements of each example."""
+    trained, rows = built(method).method, SIZE - 2
+    present = torch.ones(3, rows, 1)
+    x = torch.cat([torch.rand(3, rows, 2, generator=make_generator(1)), present], dim=-1)
+    y = torch.cat([torch.tensor([[0.0], [1.0]]).expand(3, rows, 1), present], dim=-1)
+    loss, _ = trained(x, y, make_generator(2))
+    assert bool(loss.isfinite())
+
+
+@each_method
 def test_presence_is_that_of_the_input(method: MethodSettings) -> None:
     predictor = built(method)
     x = torch.stack([as_input(torch.rand(count, 2)) for count in (0, 1, 3, SIZE)])

@@ -15,6 +15,7 @@ from desp.errors import DataError, SettingsError
 from desp.predictor import Prediction
 from desp.predictor.box_fusion import (
     best_boxes,
+    best_prediction,
     filter_batch_by_confidence,
     filter_by_confidence,
     majority_boxes,
@@ -394,6 +395,23 @@ def test_of_one_sample_the_presence_is_the_confidence() -> None:
     assert confidence.tolist() == pytest.approx([1, 0.9, 0.6])
     _, confidence = best_boxes(predicted([OBJECTS[:3]]), DataDescription(boxes=((0, 4),)), 5)
     assert confidence.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_samples_that_diverged_are_left_out(value: float) -> None:
+    """As if there were none of them; of a single one that is left the presence is the confidence."""
+    lost, described = torch.full((2, 4), value), DataDescription(boxes=((0, 4),))
+    kept = jittered(OBJECTS, 3, noise=0.1)
+    expected, shares = best_boxes(predicted(kept), described, 5)
+    boxes, confidence = best_boxes(predicted([lost, *kept, lost]), described, 5)
+    assert torch.equal(boxes, expected)
+    assert torch.equal(confidence, shares)
+    presence = [torch.tensor([0.6, 0.7]), torch.tensor([0.8])]
+    best = best_prediction(predicted([lost, OBJECTS[:1]], presence), described, 5)
+    assert torch.equal(best.sets[0], OBJECTS[:1])
+    assert torch.equal(best.presence[0], presence[1])
+    boxes, _ = best_boxes(predicted([lost, lost[:1]]), described, 5)
+    assert torch.equal(boxes.isfinite(), torch.zeros(2, 4).bool())
 
 
 @pytest.mark.parametrize("samples", [1, 3])

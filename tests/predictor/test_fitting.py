@@ -9,6 +9,7 @@ from torch import Tensor
 
 from desp.errors import DataError
 from desp.predictor import SetPredictor, inspect_dataset
+from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch
 from desp.settings import (
@@ -181,3 +182,13 @@ def test_inputs_that_are_all_alike_do_not_deviate() -> None:
     x = torch.tensor([0.1], dtype=torch.float64)
     _, statistics = inspect_dataset([(x, [[0.5]])] * 3)
     assert statistics.flatten().tolist() == pytest.approx([0.1, 0.0], abs=1e-7)
+
+
+def test_large_inputs_have_the_deviation_that_they_have() -> None:
+    """Squares of float64 cancel: of these constants they would leave deviations of up to tens."""
+    constant = torch.tensor([1e9 + 0.1, 123456789.123, -7e8 / 3], dtype=torch.float64)
+    varying = 1e9 * (1 + 1e-6 * torch.randn(700, dtype=torch.float64, generator=make_generator(0)))
+    rows = torch.cat([constant.expand(700, 3), varying.unsqueeze(1)], dim=1)
+    _, statistics = inspect_dataset([(row, [[0.5]]) for row in rows])
+    assert statistics[1, :3].tolist() == [0, 0, 0]
+    assert float(statistics[1, 3]) == pytest.approx(float(varying.std(correction=0)), rel=1e-5)

@@ -244,6 +244,24 @@ def test_the_medoid_has_the_most_probable_cardinality_if_a_sample_has_it(likely:
     assert Prediction(sets, torch.zeros(6), modal_cardinality=likely).medoid is sets[place]
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf, 1e30])
+def test_a_set_that_diverged_is_the_medoid_only_if_all_did(value: float) -> None:
+    """Nor do such sets decide the cardinality. The square of the last value is infinite."""
+    sets = [torch.tensor([[number, 0.0]]) for number in (value, 0.0, 1.0, 1.2, 5.0)]
+    sets += [torch.tensor([[0.0, 0.0], [value, 0.0]])] * 6
+    presence = [torch.full((len(item),), float(place)) for place, item in enumerate(sets)]
+    energies = torch.arange(11.0)
+    for likely in (None, 2):
+        prediction = Prediction(sets, energies, presence=presence, modal_cardinality=likely)
+        assert prediction.medoid is sets[2]
+        assert prediction.lowest_energy is sets[1]
+        alone = prediction.only_medoid()
+        assert (alone.energies.tolist(), alone.presence[0].tolist()) == ([2.0], [2.0])
+    lost = Prediction(sets[5:], energies[5:], modal_cardinality=1)
+    assert lost.medoid is lost.lowest_energy is sets[5]
+    assert Prediction(sets, -energies, has_energy=False).lowest_energy is sets[1]
+
+
 @pytest.mark.parametrize("boxes", [(), ((0, 4),)], ids=["numbers", "boxes"])
 def test_corners_of_boxes_have_no_spans(boxes: Columns) -> None:
     """Those of the scaling are of centre and size."""

@@ -301,7 +301,7 @@ def test_a_full_disk_leaves_the_predictor_that_was_there(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("desp.training.checkpoints.save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(StorageError, match=r"model\.safetensors could not be written: No space left"):
         fitted.save_pretrained(saved)
     assert {path.name: path.read_bytes() for path in saved.iterdir()} == before

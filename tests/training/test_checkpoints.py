@@ -84,15 +84,29 @@ def test_tensors_may_share_memory(tmp_path: Path) -> None:
 
 
 def test_a_failing_write_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full_disk(tensors: object, temporary: Path, metadata: object) -> None:
-        temporary.write_bytes(b"half a file")
+    def full_disk(temporary: Path, content: bytes) -> None:
+        temporary.write_text(str(content[:9]))
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("desp.training.checkpoints.save_file", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_checkpoint(path, Checkpoint({}, {"step": 8}))
     assert load_checkpoint(path).state == STATE
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_checkpoint_that_is_being_written_is_not_swept(path: Path) -> None:
+    """It stays the file that its writer has locked."""
+    store = CheckpointStore(path.parent)
+
+    def sweep_meanwhile(temporary: Path) -> None:
+        before = temporary.stat().st_ino
+        fill_checkpoint(at(8), temporary)
+        assert temporary.stat().st_ino == before
+        store.sweep()
+
+    write_together({path: sweep_meanwhile})
+    assert load_checkpoint(path).state == {"step": 8}
 
 
 def test_missing(tmp_path: Path) -> None:
@@ -216,11 +230,13 @@ def test_store_sweeps_out_what_a_crash_left_and_nothing_else(tmp_path: Path) -> 
     store = CheckpointStore(tmp_path)
     store.save(3, at(3))
     save_checkpoint(store.best_path, at(3))
-    for name in (".step-00000009.safetensors.k3j2.tmp", ".best.safetensors.a_b1.tmp"):
+    for name in (".step-00000009.safetensors.k3j2.tmp", ".best.safetensors.a_b1.tmp", ".tmpQ3xkZ0"):
         (tmp_path / name).write_bytes(b"half")
-    (tmp_path / ".notes.tmp").write_bytes(b"of somebody else")
+    others = {".notes.tmp", ".tmp-notes", ".tmpnotes12"}
+    for name in others:
+        (tmp_path / name).write_bytes(b"of somebody else")
     store.sweep()
-    names = {".notes.tmp", "best.safetensors", "step-00000003.safetensors"}
+    names = {*others, "best.safetensors", "step-00000003.safetensors"}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
@@ -234,7 +250,7 @@ def test_store_drops_old_ones_only_when_the_new_one_is_there(
     def full_disk(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("desp.training.checkpoints.save_file", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(OSError, match="No space left"):
         store.save(3, at(3))
     assert [load_checkpoint(path).state["step"] for path in store.paths()] == [1, 2]

@@ -97,6 +97,52 @@ def test_a_second_signal_stops_at_once_and_resume_is_exact(tmp_path: Path) -> No
     assert_same(weights_of(trainer), uninterrupted("contrastive", tmp_path / "whole")[1])
 
 
+def stopped_in_validation(folder: Path) -> None:
+    """A run of which the validation at step 4 is still to do."""
+
+    def end() -> float:
+        raise KeyboardInterrupt
+
+    trainer = rich_trainer("contrastive", folder, settings=replace(RICH, validate_every=4))
+    trainer.validate = end
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit()
+
+
+def test_a_failure_in_the_validation_that_is_caught_up_ends_training_as_any_other(tmp_path: Path) -> None:
+    stopped_in_validation(tmp_path)
+    callback = Recorder()
+    trainer = rich_trainer("contrastive", tmp_path, settings=replace(RICH, validate_every=4), callback=callback)
+
+    def fail() -> float:
+        raise ValueError("no such metric")
+
+    trainer.validate = fail
+    with pytest.raises(ValueError, match="no such metric"):
+        trainer.fit(resume=True)
+    assert (callback.starts, callback.ends) == ([(4, 12)], 1)
+
+
+def test_a_signal_in_the_validation_that_is_caught_up_stops_after_it(tmp_path: Path) -> None:
+    settings, folder = replace(RICH, validate_every=4), tmp_path / "parts"
+    stopped_in_validation(folder)
+    callback = Recorder()
+    trainer = rich_trainer("contrastive", folder, settings=settings, callback=callback)
+    score = trainer.validate
+
+    def ask() -> float:
+        os.kill(os.getpid(), signal.SIGINT)
+        return score()
+
+    trainer.validate = ask
+    with pytest.raises(TrainingInterrupted, match="Stopped after step 4 of 12; saved"):
+        trainer.fit(resume=True)
+    assert ([step for step, _, _ in callback.scores], callback.steps, callback.ends) == ([4], [], 1)
+    rich_trainer("contrastive", folder, settings=settings).fit(resume=True)
+    rich_trainer("contrastive", tmp_path / "whole", settings=settings).fit()
+    assert log_of(folder) == log_of(tmp_path / "whole")
+
+
 def test_patience_is_counted_across_an_interruption(tmp_path: Path) -> None:
     settings = replace(RICH, patience=3, validation_mode="min")
     scores = iter([1.0, 2.0, 3.0, 4.0])

@@ -12,7 +12,7 @@ from desp.benchmarks.reference import reference_chain
 from desp.capture import CapturedCall, warm_up
 from desp.energies import SetEnergy
 from desp.precision import matmul_precision
-from desp.randomness import derive_seed, make_generator
+from desp.randomness import make_generator, seeded_weights
 from desp.samplers import ChainEngine, LangevinSampler
 from desp.settings import DeepSetsSettings, EnergySettings, LangevinSettings, SetEncoderEnergySettings
 
@@ -50,9 +50,7 @@ class ChainCase:
 
     def build(self, device: torch.device, seed: int = 0) -> SetEnergy:
         """The energy with weights drawn from `seed`; its inputs are codes already."""
-        # Layers draw their initial weights from torch's global generator; it is put back afterwards.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(seed, "bench", self.task, "weights"))
+        with seeded_weights(seed, "bench", self.task, "weights"):
             energy: SetEnergy = self.energy.load()(self.energy, self.channels, self.code_shape)
         return energy.to(device)
 

@@ -18,9 +18,6 @@ from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Re
 from desp.sets import SetRepresentation
 from desp.settings import EnergySettings, Engine, MethodSettings, SamplerSettings, require_setting
 
-# The largest offset + span of the scaling of boxes (centre, width, height) that counts as normalised: the largest
-# value (of a constant feature plus 1/2), with scaling standard mean + 2 sd. Pixels are far above.
-LARGEST_NORMALISED = 2.0
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
     "EnergyDenoisingSettings()."
@@ -183,8 +180,13 @@ class Method(nn.Module, ABC):
         """One padded set for each of at most `CHAINS_AT_ONCE` codes."""
 
     def start(self, code: Tensor, presence: Tensor | None = None) -> Float[Tensor, "b n c"]:
-        """Zeros, with the presence (B, N) that is known: of aligned outputs, or of a cardinality."""
-        start = torch.zeros(len(code), *self.set_shape, device=code.device, dtype=code.dtype)
+        """Zeros, with the presence (B, N) that is known: of aligned outputs, or of a cardinality.
+
+        It may have fewer rows than `set_shape`, where a task trains on some of the elements of each example.
+        """
+        size, channels = self.set_shape
+        rows = size if presence is None else presence.shape[1]
+        start = torch.zeros(len(code), rows, channels, device=code.device, dtype=code.dtype)
         if presence is not None:
             start[..., -1] = presence
         return start
@@ -273,21 +275,6 @@ def build_method(
     if encoder is None:
         _set_scales(used, shape, input_statistics)
     return module
-
-
-def require_boxes(shape: DataShape) -> None:
-    """Check that the first features of elements are one box, normalised by the image's width and height, 0 to 1.
-
-    Raises:
-        SettingsError: they are not.
-    """
-    wanted = "((0, 4),) for methods that read an image at boxes: left, top, right, bottom"
-    require_setting(shape.description.boxes == ((0, 4),), "description.boxes", wanted, shape.description.boxes)
-    scaling = shape.scaling
-    if scaling.boxes:  # else nothing is known of their range
-        largest = max(offset + span for offset, span in zip(scaling.offset[:4], scaling.span[:4], strict=True))
-        wanted = "normalised by the image's width and height, 0 to 1: divide pixels by them"
-        require_setting(largest <= LARGEST_NORMALISED, "boxes", wanted, f"values of about {largest:g} and more")
 
 
 def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from desp.boxes import corners_to_centres
 from desp.constants import constant
-from desp.methods.base import MethodParts, require_boxes
+from desp.methods.base import MethodParts
+from desp.methods.boxes import require_boxes
 from desp.methods.denoising import Diffusion, NetworkField
 from desp.nn import SIGMA_FEATURES
 from desp.nn.box_network import BoxNetwork

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.boxes import centres_to_corners, corners_to_centres
-from desp.methods.base import Method, MethodParts, require_boxes
+from desp.methods.base import Method, MethodParts
+from desp.methods.boxes import require_boxes
 from desp.nn.centre_head import CentreHead
 from desp.nn.pyramid import require_pyramid
 from desp.samplers import ChainInfo, Record

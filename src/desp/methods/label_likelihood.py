@@ -45,7 +45,7 @@ class LabelLikelihood(LabelMethod):
     def _logits(self, code: Float[Tensor, "b n h"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b l"]:
         """Minus the energies of all labellings; minus infinity where an absent element has the higher label, so
         that every labelling of the present ones counts once."""
-        high = self._labellings(code.device)
+        high = self._labellings(mask.shape[1], code.device)
         count, batch = len(high), len(code)
         masks, codes = mask.repeat_interleave(count, dim=0), code.repeat_interleave(count, dim=0)
         sets = padded_labels(high.repeat(batch, 1), masks, self.labels, code.dtype)
@@ -53,8 +53,9 @@ class LabelLikelihood(LabelMethod):
         twice = (high & ~mask.unsqueeze(1)).any(dim=2)
         return (-energies).masked_fill(twice, -torch.inf)
 
-    def _labellings(self, device: torch.device) -> Bool[Tensor, "l n"]:
-        return constant(self.labellings, device, torch.bool)
+    def _labellings(self, size: int, device: torch.device) -> Bool[Tensor, "l n"]:
+        """All of `size` elements; the first of those of more have none of the others."""
+        return constant(self.labellings, device, torch.bool)[: 2**size, :size]
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
@@ -86,7 +87,8 @@ class LabelLikelihood(LabelMethod):
         parts, mask = [], given_mask(code, presence)
         for codes, masks in zip(code.split(CODES_AT_ONCE), mask.split(CODES_AT_ONCE), strict=True):
             chosen = choice.choose(self._logits(codes, masks), samples, generator).flatten()
-            high, repeated = self._labellings(code.device)[chosen], masks.repeat_interleave(samples, dim=0)
+            high = self._labellings(mask.shape[1], code.device)[chosen]
+            repeated = masks.repeat_interleave(samples, dim=0)
             parts.append(padded_labels(high, repeated, self.labels, code.dtype))
         return torch.cat(parts), ChainInfo()
 

@@ -146,8 +146,10 @@ def best_boxes(
     Of several samples they are pooled. Where the method predicts p(n | x), the most confident boxes are kept, as
     many as are most probable: where samples disagree on places, a majority agrees on too few. Otherwise those of
     `majority_boxes` are. Of a single sample it is the set itself, whose confidence is its presence, 1 where the
-    method samples none.
+    method samples none. Samples that diverged are left out; where all did, it is the first of them.
     """
+    if len(prediction) > 1:
+        prediction = prediction.only(prediction.finite_places() or [0])
     if len(prediction) > 1:
         samples = SetBatch.from_ragged(prediction.sets, features=prediction.sets[0].shape[1])  # all may be empty
         elements, mask, modal = samples.elements[None], samples.mask[None], prediction.modal_cardinality

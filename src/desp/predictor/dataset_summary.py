@@ -11,6 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from desp.categories import are_one_hot
 from desp.data.base import EMPTY, Batch, collate, dataset_items, to_float
+from desp.data.moments import Moments
 from desp.data.outliers import Extremes, Ranges, outlier_findings
 from desp.data.shape import DataShape
 from desp.errors import DataError
@@ -113,7 +114,7 @@ class DatasetSummary:
         self.kind: InputKind = "set" if description.aligned else description.input_kind or by_shape
         self.scaled_boxes: Columns = description.boxes if scaled else ()
         self.largest = self.examples = 0
-        self.count, self.total, self.squares = 0, torch.zeros(()), torch.zeros(())
+        self.moments = Moments()
         if not probe.x[0].numel():
             raise DataError(f"An input of shape {self.input_shape} holds no numbers. Pass at least one.")
         columns = self.input_shape[-1] if self.kind == "set" else probe.x[0].numel()
@@ -157,8 +158,7 @@ class DatasetSummary:
         for some, examples in zip(x.split(at_once), numbers.split(at_once), strict=True):
             values = to_float(some, torch.float64)
             rows = values[presence_mask(values)] if self.kind == "set" else values
-            self.count += len(rows)
-            self.total, self.squares = self.total + rows.sum(dim=0), self.squares + rows.square().sum(dim=0)
+            self.moments.add(rows)
             if self.inputs is None:
                 self.brightest = max(self.brightest, float(values.abs().max()))
                 continue
@@ -209,8 +209,7 @@ class DatasetSummary:
 
     def statistics(self) -> Tensor:
         """Mean and standard deviation (2, ...) of all inputs."""
-        mean = self.total / max(self.count, 1)
-        deviation = (self.squares / max(self.count, 1) - mean.square()).clamp(min=0).sqrt()
+        mean, deviation = self.moments.mean(), self.moments.deviation()
         if self.inputs is not None and (far := self.inputs.outliers()):
             mean, deviation = (moment.reshape(mean.shape) for moment in self.inputs.moments_without(far))
         if self.kind == "set":  # presence itself stays 0 or 1

@@ -53,18 +53,26 @@ class Prediction:
         method predicts p(n | x), else the most frequent one.
 
         As a single answer it is nearer to the truth on average than the set of lowest energy, which may be any of
-        the sets that the network holds for plausible. Distances are Chamfer's in scaled units (of boxes, in their
-        own); where outputs are aligned with inputs, of elements i.
+        the sets that the network holds for plausible. Distances are roots of Chamfer's in scaled units (of boxes,
+        in their own); where outputs are aligned with inputs, root mean squares over elements i. A set that
+        diverged is the medoid only if all did.
         """
         return self.sets[self._medoid_place()]
 
     def only_medoid(self) -> "Prediction":
         """The same with the medoid alone."""
-        own = slice(place := self._medoid_place(), place + 1)
-        return replace(self, sets=self.sets[own], energies=self.energies[own], presence=self.presence[own])
+        return self.only([self._medoid_place()])
+
+    def only(self, places: Sequence[int]) -> "Prediction":
+        """The same with the sets at these places alone."""
+        presence = [self.presence[place] for place in places] if self.presence else ()
+        sets = [self.sets[place] for place in places]
+        return replace(self, sets=sets, energies=self.energies[list(places)], presence=presence)
 
     def _medoid_place(self) -> int:
-        candidates = self._of_cardinality(self.modal_cardinality) or self._of_cardinality(self._usual())
+        known = self.finite_places() or range(len(self))
+        candidates = self._of_cardinality(self.modal_cardinality, known)
+        candidates = candidates or self._of_cardinality(self._usual(known), known)
         sets = torch.stack([self.sets[index] for index in candidates])
         sets = sets / torch.tensor(self.span or [1.0], dtype=sets.dtype)
         first, second = torch.triu_indices(len(sets), len(sets), 1)
@@ -82,24 +90,31 @@ class Prediction:
             return a.new_zeros(len(a))
         return (a - b).square().mean(dim=(1, 2)) if self.aligned else chamfer(a, b)
 
-    def _usual(self) -> int:
-        """The most frequent cardinality."""
-        sizes = [len(item) for item in self.sets]
+    def finite_places(self) -> list[int]:
+        """Which sets have finite numbers, also when they are squared, as in distances."""
+        rows, sizes = torch.cat(list(self.sets)), [len(item) for item in self.sets]
+        squares = (rows / torch.tensor(self.span or [1.0])).square()
+        finite = squares.sum(dim=1).isfinite().split(sizes)
+        return [place for place, item in enumerate(finite) if bool(item.all())]
+
+    def _usual(self, places: Sequence[int]) -> int:
+        """The most frequent cardinality among the sets at these places."""
+        sizes = [len(self.sets[place]) for place in places]
         return max(sizes, key=sizes.count)
 
-    def _of_cardinality(self, cardinality: int | None) -> list[int]:
-        return [index for index, item in enumerate(self.sets) if len(item) == cardinality]
+    def _of_cardinality(self, cardinality: int | None, places: Sequence[int]) -> list[int]:
+        return [place for place in places if len(self.sets[place]) == cardinality]
 
     @property
     def lowest_energy(self) -> Tensor:
         """The set of lowest energy; among those of the most frequent cardinality where others do not compare.
 
-        Without energies it is the first of them, which is as good as any. `predict(best=True)` gives another set:
-        the medoid, or of boxes the most confident ones.
+        Sets that diverged count only if all did. Without energies it is the first of the others, which is as good
+        as any. `predict(best=True)` gives another set: the medoid, or of boxes the most confident ones.
         """
-        candidates = list(range(len(self.sets)))
+        candidates = self.finite_places() or list(range(len(self)))
         if not self.comparable_across_cardinalities:
-            candidates = self._of_cardinality(self._usual())
+            candidates = self._of_cardinality(self._usual(candidates), candidates)
         if not self.has_energy:
             return self.sets[candidates[0]]
         energies = self.energies.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)  # NaN: diverged

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,17 +11,17 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from desp.errors import CheckpointError
-from desp.storage import remove, sweep, write_together
+from desp.storage import remove, sweep, with_content, write_together
 
 FORMAT = "1"
 KEPT = 2
 
-# How safetensors tell of a disk that is full, among other things.
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+# Where safetensors 0.8 wrote what it then renamed; earlier versions of this one let it write to a path.
+_LEFTOVERS = ".tmp" + 6 * "[0-9A-Za-z]"
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,9 @@ def fill_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
         "digest": _digest(tensors),
         "header_digest": _header_digest(tensors, state),
     }
-    try:
-        save_file(tensors, path, metadata)
-    except SafetensorError as error:
-        number = _OS_ERROR.search(str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+    # Not safetensors' `save_file`: it renames a file of its own onto the path, which is locked then no longer, and
+    # leaves one that nobody knows of if it is killed.
+    with_content(save(tensors, metadata))(path)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -106,8 +101,8 @@ class CheckpointStore:
             remove(old)
 
     def sweep(self) -> None:
-        """Remove what a killed process left half-written."""
-        sweep(self.folder)
+        """Remove what a killed process left half-written. Nobody else may be writing here."""
+        sweep(self.folder, _LEFTOVERS)
 
     @property
     def best_path(self) -> Path:

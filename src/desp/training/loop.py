@@ -27,6 +27,7 @@ from desp.training.convergence import mean_and_error
 from desp.training.monitor import Monitor
 from desp.training.processes import any_process, average_buffers, broadcast_from_first, mean_of_processes
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
+from desp.training.rollback import with_advice
 from desp.training.schedule import Schedule
 from desp.training.state import TrainingOutcome, TrainingState, Window
 from desp.training.update import Feed, Update
@@ -96,10 +97,13 @@ class Trainer:
 
     def _fit(self, resume: bool) -> TrainingOutcome:
         self.method.train()
-        self._begin(resume)
-        stopped_early = self.schedule.out_of_patience(self.state)
+        resumed = self._begin(resume)
         try:
             with deferred_signals() as asked_to_stop:
+                self.callback.on_start(self.state.step, self.schedule.end(self.state))
+                if resumed:
+                    self._catch_up(asked_to_stop)
+                stopped_early = self.schedule.out_of_patience(self.state)
                 while not self.schedule.at_end(self.state) and not stopped_early:
                     try:
                         stopped_early = self._train_until_done(asked_to_stop)
@@ -112,7 +116,8 @@ class Trainer:
                 tracker.finish()
         return self._outcome(stopped_early)
 
-    def _begin(self, resume: bool) -> None:
+    def _begin(self, resume: bool) -> bool:
+        """Restore what was saved, and clean up after it; whether there was something."""
         if resume and self.store is None:
             raise SettingsError("There is nothing to resume without a folder. Pass the folder of the run.")
         saved = self.store.latest() if self.store else None
@@ -132,10 +137,15 @@ class Trainer:
             self.store.sweep()
             rewind_log(self.log, self.state.step, self.state.validated_step)
         self._good, self._good_best = self._snapshot(), self._best
-        self.callback.on_start(self.state.step, self.schedule.end(self.state))
-        if saved is not None and self.schedule.validation_is_due(self.state):  # it was interrupted
+        return saved is not None
+
+    def _catch_up(self, asked_to_stop: Callable[[], bool]) -> None:
+        """Do the validation that was to follow what was saved, if it was interrupted."""
+        if self.schedule.validation_is_due(self.state):
             self._validate()
             self._save()
+            if any_process(self.accelerator, asked_to_stop()):
+                self._interrupt()
 
     def _train_until_done(self, asked_to_stop: Callable[[], bool]) -> bool:
         """Run steps until the last one (false) or until patience runs out (true)."""
@@ -284,18 +294,7 @@ class Trainer:
         """Roll back to the last good state, or say what to try."""
         good = self._good
         if self.settings.on_divergence == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
-            steps = self.store.paths() if self.store else []
-            kept = f"The last good checkpoint is {steps[-1]}." if steps else "Nothing was saved before it."
-            more = (
-                ", or --training.on-divergence rollback, which rolls back by itself."
-                if self.settings.on_divergence == "stop"
-                else f"; rolling back {self.state.attempt} times did not help."
-            )
-            raise TrainingError(
-                f"{error} {kept} Try a lower learning rate (--training.learning-rate) or gradient clipping "
-                f"(--training.clip-norm 0.1){more}",
-                error.step,
-            ) from error
+            raise with_advice(error, self.settings, self.store, self.state.attempt) from error
         attempt, seconds = self.state.attempt + 1, self.state.seconds
         logger.warning("%s Rolling back to step %d with half the learning rate.", error, good.state["step"])
         self._restore(good)
