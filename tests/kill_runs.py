@@ -107,7 +107,7 @@ def killed(log: Path, after: float, *arguments: object) -> bool:
 
 def trained(run: Path) -> dict[str, Any]:
     """All that training made, but for times."""
-    steps = CheckpointStore(run / "checkpoints").steps()
+    steps = CheckpointStore(run / "checkpoints").paths()
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     summary = json.loads((run / "summary.json").read_text())
     return {

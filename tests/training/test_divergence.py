@@ -89,7 +89,7 @@ def test_what_was_in_vain_is_not_saved_by_a_stop_request(tmp_path: Path) -> None
     assert diverging_trainer(fractions, settings, folder=tmp_path).fit(resume=True).rollbacks == 1
 
 
-@pytest.mark.parametrize(("before", "rollbacks"), [(0.3, [(8, 6)]), (0.0, [])])
+@pytest.mark.parametrize(("before", "rollbacks"), [(0.3, [(8, 4)]), (0.0, [])])
 def test_a_resumed_run_looks_at_all_steps_since_the_checkpoint(
     tmp_path: Path, before: float, rollbacks: list[tuple[int, int]]
 ) -> None:

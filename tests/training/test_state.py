@@ -95,7 +95,7 @@ def test_the_best_checkpoint_says_which_step_it_is_and_how_good(tmp_path: Path) 
 
 def test_a_resumed_run_that_goes_back_at_once_has_the_best_weights_it_began_with(tmp_path: Path) -> None:
     """The fourth step scores best and is lost, as the fifth is not finite and nothing was saved in between."""
-    settings = replace(EVERY_STEP, on_divergence="rollback", checkpoint_every=100)
+    settings = replace(EVERY_STEP, on_divergence="rollback", checkpoint_every=3)
     before = Scores(5, 4, 6)
     with pytest.raises(TrainingInterrupted, match="after step 3"):
         scored(before, settings, folder=tmp_path, source=stopped_at(3)).fit()

@@ -82,23 +82,45 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 class CheckpointStore:
-    """The checkpoints of one run: the newest few, and the best."""
+    """The checkpoints of one run: the newest few, the best, and what a roll-back returns to."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def save(self, step: int, checkpoint: Checkpoint, best: Checkpoint | None = None) -> None:
-        """Write the checkpoint of `step`, with it a new best one, and drop those that are no longer needed.
+    def save(
+        self,
+        step: int,
+        checkpoint: Checkpoint,
+        best: Checkpoint | None = None,
+        target: Checkpoint | None = None,
+        target_best: Checkpoint | None = None,
+    ) -> None:
+        """Write the checkpoint of `step`, and drop those that are no longer needed.
+
+        Args:
+            step: how many steps are done. Later ones on the disk were rolled back, and go.
+            checkpoint: of it.
+            best: a new best one, written with it.
+            target: what a roll-back returns to, if that is an earlier checkpoint; it is kept, or written.
+            target_best: the best one then, if it is another than now.
 
         Raises:
             StorageError: they cannot be written; those before are still there.
         """
-        files = {} if best is None else {self.best_path: partial(fill_checkpoint, best)}
-        newest = self.folder / f"step-{step:08d}.safetensors"
+        files = {} if best is None else {self.best_path: best}
+        kept = None if target is None else self.path(target.state["step"])
+        if target is not None and kept is not None and not kept.exists():
+            files[kept] = target
+        if target_best is not None:
+            files[self.target_best_path] = target_best
+        files[self.path(step)] = checkpoint
+        outdated = [path for path in self.paths() if path > self.path(step)]
+        outdated += [self.target_best_path] if target_best is None else []
         # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
-        write_together({**files, newest: partial(fill_checkpoint, checkpoint)})
+        write_together({path: partial(fill_checkpoint, item) for path, item in files.items()}, outdated)
         for old in self.paths()[:-KEPT]:
-            remove(old)
+            if old != kept:
+                remove(old)
 
     def sweep(self) -> None:
         """Remove what a killed process left half-written. Nobody else may be writing here."""
@@ -108,6 +130,15 @@ class CheckpointStore:
     def best_path(self) -> Path:
         """Where the checkpoint with the best validation score so far is, if there is one."""
         return self.folder / "best.safetensors"
+
+    @property
+    def target_best_path(self) -> Path:
+        """Where the best checkpoint is to which a roll-back returns, if that is an earlier one."""
+        return self.folder / "best-before.safetensors"
+
+    def path(self, step: int) -> Path:
+        """Where the checkpoint of `step` is, if there is one."""
+        return self.folder / f"step-{step:08d}.safetensors"
 
     def load_best(self) -> Checkpoint:
         """The checkpoint with the best validation score so far.

@@ -24,10 +24,10 @@ from desp.training.checkpoints import (
     restore_optimizer,
 )
 from desp.training.convergence import mean_and_error
+from desp.training.keeping import Keeper, with_advice
 from desp.training.monitor import Monitor
 from desp.training.processes import any_process, average_buffers, broadcast_from_first, mean_of_processes
 from desp.training.progress import TrainingCallback, add_to_log, deferred_signals, rewind_log
-from desp.training.rollback import with_advice
 from desp.training.schedule import Schedule
 from desp.training.state import TrainingOutcome, TrainingState, Window
 from desp.training.update import Feed, Update
@@ -78,10 +78,7 @@ class Trainer:
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = folder / "log.jsonl" if folder and accelerator.is_main_process else None
-        self._best: Checkpoint | None = None
-        # What was saved last, and the best checkpoint as it was then: a roll-back returns to both.
-        self._good: Checkpoint | None = None
-        self._good_best: Checkpoint | None = None
+        self.keeper = Keeper(self.store, accelerator)
 
     def fit(self, resume: bool = False) -> TrainingOutcome:
         """Train to the end, or on from the newest checkpoint.
@@ -129,21 +126,19 @@ class Trainer:
             )
         if saved is not None:
             self._restore(saved)
-            if self.store and self.state.best_step is not None:
-                self._best = self.store.load_best()
+        self.keeper.begin(self.state, self._snapshot)
         if self.settings.tensorboard:
             self.accelerator.init_trackers("tensorboard")
         if self.store and self.log:
             self.store.sweep()
             rewind_log(self.log, self.state.step, self.state.validated_step)
-        self._good, self._good_best = self._snapshot(), self._best
         return saved is not None
 
     def _catch_up(self, asked_to_stop: Callable[[], bool]) -> None:
         """Do the validation that was to follow what was saved, if it was interrupted."""
         if self.schedule.validation_is_due(self.state):
             self._validate()
-            self._save()
+            self._save(interrupted=True)
             if any_process(self.accelerator, asked_to_stop()):
                 self._interrupt()
 
@@ -235,7 +230,7 @@ class Trainer:
             if better:
                 self.state.best_score, self.state.best_step = score, self.state.step
                 self.state.ending.best = scores
-                self._best = Checkpoint(self._weights(), {"step": self.state.step, "score": score})
+                self.keeper.best = Checkpoint(self._weights(), {"step": self.state.step, "score": score})
         self.state.validated_step = self.state.step
         self.state.validations_without_improvement = (
             0 if better else self.state.validations_without_improvement + 1
@@ -283,22 +278,18 @@ class Trainer:
                 "begun with, or choose another folder."
             ) from error
 
-    def _save(self) -> None:
-        saved_best = self._good_best
-        self._good, self._good_best = self._snapshot(), self._best
-        if self.store and self.accelerator.is_main_process:
-            self.store.save(self.state.step, self._good, None if self._best is saved_best else self._best)
-        self.accelerator.wait_for_everyone()
+    def _save(self, *, interrupted: bool = False) -> None:
+        self.keeper.save(self.state, self._snapshot, interrupted=interrupted)
 
     def _recover(self, error: TrainingError) -> None:
         """Roll back to the last good state, or say what to try."""
-        good = self._good
-        if self.settings.on_divergence == "stop" or good is None or self.state.attempt >= MAX_ROLLBACKS:
+        final = self.settings.on_divergence == "stop" or self.state.attempt >= MAX_ROLLBACKS
+        good = None if final else self.keeper.roll_back()
+        if good is None:
             raise with_advice(error, self.settings, self.store, self.state.attempt) from error
         attempt, seconds = self.state.attempt + 1, self.state.seconds
         logger.warning("%s Rolling back to step %d with half the learning rate.", error, good.state["step"])
         self._restore(good)
-        self._best = self._good_best
         self.state.attempt, self.state.seconds = attempt, seconds
         if self.log:
             rewind_log(self.log, self.state.step, self.state.validated_step)
@@ -308,7 +299,7 @@ class Trainer:
         self.monitor.check()
         self._judge(self.state.window.plus(self.monitor.means(), self.monitor.count))
         self._average_buffers()
-        self._save()
+        self._save(interrupted=True)
         kept = (
             f"saved in {self.store.folder}. Continue with --resume (in Python: fit(..., resume=True))."
             if self.store
@@ -319,8 +310,8 @@ class Trainer:
     def _outcome(self, stopped_early: bool) -> TrainingOutcome:
         state, ending = self.state, self.state.ending
         last = self.schedule.keeps_last(state)
-        if self._best is not None and not last:
-            weights = self._best.tensors
+        if self.keeper.best is not None and not last:
+            weights = self.keeper.best.tensors
         else:
             with self._prediction_weights():
                 weights = self._weights()

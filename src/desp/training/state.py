@@ -46,6 +46,8 @@ class TrainingState:
     """How chains run; a resumed run goes on with it."""
     window: Window = field(default_factory=Window)
     """What the steps since the last checkpoint were like."""
+    rollback_step: int | None = None
+    """In a checkpoint of an interruption: the earlier step that a roll-back returns to; None: to this one."""
     ending: Ending = field(default_factory=Ending)
     """Whether validation still improves, and where training ends."""
 
