@@ -90,7 +90,7 @@ def test_futures_are_in_units_of_how_far_people_move() -> None:
     walking, running = (as_batch(Windows(length * windows.paths, windows.mask)) for length in (10.0, 100.0))
     torch.testing.assert_close(walking.sets.elements, running.sets.elements, rtol=0.1, atol=0.02)
     standing = torch.zeros(1, 1, FRAMES, 2)
-    standing[..., OBSERVED:, 0] = 0.05
+    standing[..., OBSERVED:, 0] = 0.15
     found = as_batch(Windows(standing, torch.ones(1, 1, dtype=torch.bool))).sets.elements
     torch.testing.assert_close(found[0, 0, ::2], torch.full((PREDICTED,), 0.5))
 
@@ -100,7 +100,7 @@ def test_motion_is_steps_their_differences_and_logarithms() -> None:
     motion = as_batch(windows).x[0, :, MOTION]
     steps = pasts(as_batch(windows).x)[0].diff(dim=1)
     lengths = steps.norm(dim=-1)
-    unit = lengths.mean(dim=1, keepdim=True) + 0.1
+    unit = lengths.mean(dim=1, keepdim=True) + 0.3
     torch.testing.assert_close(motion[:, :14].unflatten(-1, (7, 2)).norm(dim=-1), lengths / unit)
     turns = steps.diff(dim=1).norm(dim=-1)
     torch.testing.assert_close(motion[:, 14:26].unflatten(-1, (6, 2)).norm(dim=-1), turns / unit)

@@ -76,6 +76,7 @@ FEW_STEPS = replace(DEFAULT.sampler, steps=3)
 VARIANTS |= {
     "default": Parts(replace(DEFAULT, energy=PooledLayersSettings(hidden=8), sampler=FEW_STEPS)),
     "attention": Parts(replace(DEFAULT, energy=ATTENTION, sampler=FEW_STEPS)),
+    "independent": Parts(replace(DEFAULT, energy=replace(ATTENTION, heads=0), sampler=FEW_STEPS)),
     "attention-denoiser": Parts(DenoiserSettings(network=ATTENTION, sampler=FEW_STEPS)),
 }
 DSPN = SetRiskSettings(

@@ -30,7 +30,7 @@ STILL = 0.01
 # Square metres that are added to a mean square before its logarithm: recordings of splines have none of their own.
 SMOOTH = 1e-6
 # Metres a frame that are added to how far a person moves: also who stands still has a length.
-SHORTEST = 0.1
+SHORTEST = 0.3
 
 
 def as_batch(windows: Windows) -> Batch:

@@ -41,7 +41,8 @@ class SetNetwork(ElementNetwork):
     Args:
         settings: width, depth, and which layers: each pools the set and broadcasts the result to each element, or
             lets each look at its neighbours by self-attention. That is what large sets with much local structure
-            need; its cost grows with the square of the set size.
+            need; its cost grows with the square of the set size. Without attention heads elements learn nothing of
+            each other.
         channels: features of one row of a padded set.
         code_shape: of what the encoder gives for one input, with sigma: (H,) conditions every element, (N, H) each
             its own.
@@ -61,7 +62,11 @@ class SetNetwork(ElementNetwork):
     ) -> None:
         super().__init__()
         hidden, self.known_presence = settings.hidden, known_presence
-        self.frequencies = settings.fourier_frequencies if isinstance(settings, AttentionSettings) else 0
+        attention = settings if isinstance(settings, AttentionSettings) else None
+        self.frequencies = attention.fourier_frequencies if attention else 0
+        self.independent = attention is not None and attention.heads == 0
+        if self.independent and known_presence:
+            channels -= 1
         from_code = nn.Linear(code_shape[-1], hidden), nn.SiLU(), nn.Linear(hidden, hidden)
         self.from_code = nn.Sequential(*from_code)
         self.from_element = nn.Linear(fourier_length(channels, self.frequencies), hidden)
@@ -94,8 +99,11 @@ class SetNetwork(ElementNetwork):
         return y[..., -1] > 0 if self.known_presence else None
 
     def _embedded(self, y: Tensor, mask: Tensor | None) -> Float[Tensor, "b n f"]:
-        """The features and their Fourier features; the cardinality takes the place of a known presence."""
-        if mask is not None:
+        """The features and their Fourier features; the cardinality takes the place of a known presence, but where
+        elements are independent."""
+        if mask is not None and self.independent:
+            y = y[..., :-1]
+        elif mask is not None:
             size = mask.sum(dim=1).to(y.dtype).log1p() / LOG_CARDINALITY_SCALE
             y = torch.cat([y[..., :-1], size.view(-1, 1, 1).expand(*y.shape[:2], 1)], dim=-1)
         return with_fourier_features(y, self.frequencies)
@@ -103,6 +111,8 @@ class SetNetwork(ElementNetwork):
     def _for_layers(self, y: Tensor, mask: Tensor | None, cache: Cache) -> Sequence[tuple[Tensor | None, ...]]:
         """What each layer takes beside features and condition: its pooling weights, or whom to attend to and how
         far elements are apart, the same for all."""
+        if self.independent:
+            return [()] * len(self.layers)
         if isinstance(self.layers[0], _PooledLayer):
             each = len(cache) // len(self.layers)
             return [cache[index * each : (index + 1) * each] for index in range(len(self.layers))]
@@ -114,6 +124,8 @@ class SetNetwork(ElementNetwork):
 
 def _make_layer(settings: PooledLayersSettings | AttentionSettings) -> nn.Module:
     if isinstance(settings, AttentionSettings):
+        if settings.heads == 0:
+            return _FeedForwardLayer(settings.hidden)
         return _AttentionLayer(settings.hidden, settings.heads, settings.local_heads)
     return _PooledLayer(settings.hidden, settings.pooling)
 
@@ -169,4 +181,22 @@ class _AttentionLayer(nn.Module):
         attention_input = torch.addcmul(shift, self.before_attention(values), 1 + scale)
         values = values + self.attention(attention_input, mask, distances)
         ffn_input = torch.addcmul(ffn_shift, self.before_step(values), 1 + ffn_scale)
+        return values + self.step_out(F.silu(self.step_in(ffn_input)))
+
+
+class _FeedForwardLayer(nn.Module):
+    """A feed-forward layer on each element alone, modulated by the condition (adaptive layer norm)."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.before_step = nn.LayerNorm(hidden)
+        self.from_code = nn.Linear(hidden, 2 * hidden)
+        nn.init.zeros_(self.from_code.weight)  # scale and shift start at the identity
+        nn.init.zeros_(self.from_code.bias)
+        self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
+
+    def forward(self, values: Float[Tensor, "b n h"], condition: Float[Tensor, "b m h"]) -> Float[Tensor, "b n h"]:
+        """The elements' new features; `condition` is the projected code, for all (m = 1) or for each its own."""
+        scale, shift = self.from_code(F.silu(condition)).chunk(2, dim=-1)
+        ffn_input = torch.addcmul(shift, self.before_step(values), 1 + scale)
         return values + self.step_out(F.silu(self.step_in(ffn_input)))

@@ -22,12 +22,15 @@ register_table(
 
 
 def method() -> DenoiserSettings:
-    """Futures of all people are denoised together, by attention among them; each with its own code."""
+    """The futures of all people of a window are denoised, each given its own code, independently of the others.
+
+    Attention among people, and features of neighbours, made predictions of scenes that were not trained on worse:
+    they are fuller, or emptier, than those of training.
+    """
     return DenoiserSettings(
         encoder=MLPEncoderSettings(hidden=128, out=128, layers=3),
-        # Displacements have no periodic structure, so no Fourier features; the distance between two of them is not
-        # how near people are, so no local heads.
-        network=AttentionSettings(hidden=128, layers=3, heads=4, fourier_frequencies=0, local_heads=False),
+        # Displacements have no periodic structure, so no Fourier features.
+        network=AttentionSettings(hidden=128, layers=3, heads=0, fourier_frequencies=0),
         # A whole path is recognisable at noise that hides a single position, so training takes higher sigmas.
         p_mean=-0.4,
         sampler=EDMSettings(steps=12),
@@ -40,13 +43,13 @@ def _run(scene: PedestrianScene) -> RunSettings:
         task=PedestriansSettings(scene=scene, largest_noise=0.1, people_in_training=16),
         method=method(),
         training=TrainingSettings(
-            # Some 3,000 windows, most of which overlap, are soon memorised: validation gets worse later.
-            steps=4000,
+            # Some 3,000 windows, most of which overlap, are soon memorised.
+            steps=2000,
             batch_size=128,
             learning_rate=2e-3,
             warmup_steps=100,
             ema_decay=0.998,
-            validate_every=500,
+            validate_every=1000,
             checkpoint_every=500,
             log_every=100,
         ),

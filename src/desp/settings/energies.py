@@ -195,7 +195,8 @@ class AttentionSettings(EnergySettings):
     layers: int = 3
     """Attention layers."""
     heads: int = 4
-    """Attention heads; a divisor of the width."""
+    """Attention heads; a divisor of the width. 0: no attention. Elements are then independent given the input (and
+    p(n | x)), which generalises best where it is nearly so, and sets are larger than those of training."""
     fourier_frequencies: int = 8
     """Sine and cosine of each feature with 1 to so many periods over a length of 4: the network sees c_in times
     the set, and at low noise data in [-1, 1] become [-2, 2] (c_in = 1 / sigma_data = 2); 0: none. What repeats,
@@ -205,9 +206,10 @@ class AttentionSettings(EnergySettings):
     far from each other while there is noise, and such heads would see nothing but the element itself."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "hidden", "layers", "heads")
-        require_not_negative(self, "fourier_frequencies")
-        require_divisor(self.heads, self.hidden)
+        require_positive(self, "hidden", "layers")
+        require_not_negative(self, "heads", "fourier_frequencies")
+        if self.heads:
+            require_divisor(self.heads, self.hidden)
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""
