@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence, Sized
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from desp.data.frames import has_names, is_frame, make_pairs, read_named_inputs
 from desp.data.shape import DataShape
 from desp.data.splitting import FEW_INPUTS, group_by_input, take_groups
 from desp.errors import DataError
+from desp.locks import sole_use
 from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
@@ -29,6 +31,7 @@ from desp.training import Trainer, TrainingCallback, TrainingOutcome
 from desp.training.bar import with_bar
 from desp.training.convergence import STEPS_WITHOUT_VALIDATION
 from desp.training.device import make_accelerator, suitable_threads
+from desp.training.progress import joined
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
@@ -194,23 +197,25 @@ def fit_to_dataset(
     `SetPredictor.fit`, but for `held_out`: validation examples, which the run folder keeps to score on."""
     accelerator = make_accelerator(predictor.device_choice, training, folder)
     first = accelerator.is_main_process
-    if folder is not None and first:
-        begin_run(predictor, folder, training, seed, dataset, held_out, resume=resume)
-    source = dataset_source(dataset, predictor.shape, training, seed, accelerator, augment)
-    outcome = train_predictor(
-        predictor,
-        source,
-        training,
-        accelerator,
-        validation=validation or energy_score_validation(held_out, seed, training),
-        seed=seed,
-        folder=folder,
-        resume=resume,
-        callback=with_bar(callback, progress and first),
-        calibration_examples=held_out,
-    )
-    if folder is not None and first:
-        finish_run(predictor, folder, outcome)
+    own = folder if first else None  # the folder that this process writes to
+    begun: TrainingCallback | None = None
+    with sole_use(own) if own else nullcontext():
+        if own:
+            begun = begin_run(predictor, own, training, seed, dataset, held_out, resume=resume)
+        outcome = train_predictor(
+            predictor,
+            dataset_source(dataset, predictor.shape, training, seed, accelerator, augment),
+            training,
+            accelerator,
+            validation=validation or energy_score_validation(held_out, seed, training),
+            seed=seed,
+            folder=folder,
+            resume=resume,
+            callback=joined(begun, with_bar(callback, progress and first)),
+            calibration_examples=held_out,
+        )
+        if own:
+            finish_run(predictor, own, outcome)
     return outcome
 
 

@@ -64,6 +64,12 @@ class CallbackGroup(TrainingCallback):
         return lambda *arguments, **named: [getattr(item, name)(*arguments, **named) for item in self.callbacks]
 
 
+def joined(*callbacks: TrainingCallback | None) -> TrainingCallback | None:
+    """All of them that there are, told in their order; None if there are none."""
+    there = [item for item in callbacks if item is not None]
+    return CallbackGroup(*there) if len(there) > 1 else next(iter(there), None)
+
+
 def add_to_log(path: Path, record: dict[str, Any]) -> None:
     """Append one record to a log of JSON lines."""
     append(path, json.dumps(without_nonfinite(record)) + "\n")
