@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 HELD_OUT_DIVISOR = 10
 """One in this many examples, and at most `VALIDATION_EXAMPLES`, is held out if no validation data are given."""
 DEFAULT_VALIDATIONS = 10
-"""Validations in a run whose `validate_every` is 0, if there is something to validate by."""
+"""About so many validations are in a run whose `validate_every` is 0, if there is something to validate by."""
 
 
 def as_dataset(
@@ -100,7 +100,8 @@ def hold_out(
     predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
 ) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
     """What to train on, and, where the default training needs it, a tenth, at most 200, to validate on; equal
-    inputs are on one side, unless there are fewer than ten different ones, or than one in ten examples.
+    inputs are on one side, unless the number of different inputs is below ten, or below a tenth of the number of
+    examples.
     None of an iterable dataset, or of very few examples."""
     if default_training(predictor.method_settings).steps is not None or isinstance(dataset, IterableDataset):
         return dataset, None
@@ -120,9 +121,9 @@ def hold_out(
 def training_for(
     training: TrainingSettings | None, method: MethodSettings, validation: object, validation_data: object
 ) -> TrainingSettings:
-    """The settings, or the default ones; if `validate_every` is 0, with ten validations where `fit` was given
-    `validation` or `validation_data`. On data the energy score is used, of which lower is better, so
-    `validation_mode` is min there."""
+    """The settings, or the default ones; if `validate_every` is 0, with about ten validations (every steps // 10
+    steps, and at the end) where `fit` was given `validation` or `validation_data`. On data the energy score is
+    used, of which lower is better, so `validation_mode` is min there."""
     training = training or default_training(method)
     if validation is None and validation_data is None:
         return training

@@ -22,7 +22,7 @@ class TrainingCallback:
         """Training begins at `first_step` of `steps`; None where validation and time will tell."""
 
     def on_length(self, steps: int | None) -> None:
-        """Where that was not known: training will end after `steps` steps."""
+        """Where the number of steps was open at `on_start`, it is decided now: training ends after `steps`."""
 
     def on_step(self, step: int) -> None:
         """`step` steps are done, or under way on the device; called after each, so be quick."""
