@@ -2,6 +2,9 @@
 
 `SetPredictor` is fitted to (input, set) pairs and predicts K sets for an input. A *method* is how a model is
 trained and how sets are sampled from it; some methods train an *energy*, which scores a set for an input.
+
+'The paper', its equations, sections and tables: Zhang, Burghouts and Snoek, "Set Prediction without Imposing
+Structure as Conditional Density Estimation", ICLR 2021.
 """
 
 from importlib import import_module

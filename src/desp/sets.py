@@ -1,7 +1,8 @@
-"""Sets of different sizes as tensors: the only place that knows how padding works.
+"""Sets of different sizes as tensors: where padded sets are made from lists of sets and read back.
 
 `SetBatch` is the type that all modules exchange: a padded tensor and a mask. A `SetRepresentation` writes it as
-the single tensor that energies see and samplers move, and reads it back.
+the single tensor that energies see and samplers move, and reads it back. Presence is its last feature, which
+methods and networks rely on.
 """
 
 from collections.abc import Sequence

@@ -14,10 +14,10 @@ from desp.errors import CheckpointError, RunError, SettingsError
 from desp.paper.ablation import ablate_run
 from desp.recipes import get_recipe
 from desp.runs.evaluate import changed_settings, evaluate_run, sample_run
-from desp.runs.folder import RunFolder, differences
+from desp.runs.folder import RunFolder
 from desp.runs.predict import predict_file
 from desp.runs.train import train_run
-from desp.settings import FilesSettings, MnistSettings, RunSettings
+from desp.settings import FilesSettings, MnistSettings, RunSettings, differences
 from desp.storage import write_json
 
 # -- folders -------------------------------------------------------------------------------------------

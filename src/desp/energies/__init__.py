@@ -1,4 +1,5 @@
-"""Set energies: (code, y) -> (B,), lower is more plausible, invariant to permutations of the elements."""
+"""Set energies: (code, y) -> (B,), lower is more plausible, invariant to permutations of the elements (with a code
+for each element, to permutations of both together)."""
 
 from desp.energies.base import Prepared, SetEnergy, SetField
 from desp.energies.deep_sets import DeepSetsEnergy

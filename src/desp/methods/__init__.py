@@ -1,4 +1,7 @@
-"""Methods: one file each, with the model, its loss, and how sets are sampled from it."""
+"""Methods: one file each, but for the two denoising methods.
+
+Each has the model, its loss, and how sets are sampled from it.
+"""
 
 from desp.methods.base import Method as Method
 from desp.methods.base import MethodParts as MethodParts

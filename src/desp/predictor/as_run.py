@@ -1,7 +1,8 @@
 """A folder in which a predictor was fitted, as a run folder: what every command reads."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,23 @@ from torch.utils.data import Dataset
 
 from desp.data.base import Batch, collate, dataset_items
 from desp.data.shape import DataShape
-from desp.errors import RunError
+from desp.errors import CheckpointError, RunError
 from desp.locks import LOCK
 from desp.predictor.saving import predictor_files
-from desp.settings import InMemorySettings, RunSettings, TrainingSettings, saved_run
+from desp.settings import (
+    InMemorySettings,
+    MethodSettings,
+    RepresentationSettings,
+    RunSettings,
+    TrainingSettings,
+    differences,
+    from_json,
+    migrate_run,
+    saved_run,
+    to_json,
+)
 from desp.storage import Write, json_bytes, read_object, with_content, write_together
-from desp.training import TrainingOutcome
+from desp.training import TrainingCallback, TrainingOutcome
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
@@ -39,8 +51,11 @@ def begin_run(
     held_out: Batch | None,
     *,
     resume: bool,
-) -> None:
+) -> TrainingCallback | None:
     """Write settings, and examples to show or to score on; not over those of another run.
+
+    Where a run is resumed, the callback that is returned writes them: when training begins, the run's checkpoint
+    has been found to fit.
 
     Args:
         predictor: built for the data.
@@ -53,11 +68,37 @@ def begin_run(
 
     Raises:
         RunError: the folder holds something else than a run that a program began.
+        CheckpointError: the run that is to be resumed was begun with another method, representation or seed.
     """
     _check_own(folder)
-    begun = any(folder.glob("checkpoints/step-*.safetensors"))
-    if begun and not resume:  # training refuses it
-        return
+    write = partial(_write_settings, predictor, folder, training, seed, dataset, held_out)
+    if not any(folder.glob("checkpoints/step-*.safetensors")):
+        write()
+        return None
+    if not resume:  # training refuses it
+        return None
+    _check_same(predictor, folder, seed)
+    return _Resumed(write)
+
+
+class _Resumed(TrainingCallback):
+    def __init__(self, write: Callable[[], None]) -> None:
+        self._write = write
+
+    def on_start(self, first_step: int, steps: int | None) -> None:
+        """Write what is to be written."""
+        del first_step, steps
+        self._write()
+
+
+def _write_settings(
+    predictor: "SetPredictor",
+    folder: Path,
+    training: TrainingSettings,
+    seed: int,
+    dataset: "Dataset[Any] | Sequence[Any]",
+    held_out: Batch | None,
+) -> None:
     shape = predictor.shape
     shown = held_out or collate(list(islice(dataset_items(dataset), SHOWN)), shape.max_size, shape.features)
     task = InMemorySettings(held_out=held_out is not None)
@@ -95,6 +136,27 @@ def _check_own(folder: Path) -> None:
             f"{folder} holds a run of `desp train` (its task is '{kind}'). {ANOTHER_FOLDER} Continue that run "
             "with `desp train --resume`."
         )
+
+
+def _check_same(predictor: "SetPredictor", folder: Path, seed: int) -> None:
+    """Check that a run was begun with this predictor's settings and this seed."""
+    path = folder / SETTINGS
+    try:
+        values = read_object(path, ANOTHER_FOLDER)
+        saved = from_json(RunSettings, migrate_run(values["settings"]))
+        then = _what_stays(saved.method, saved.representation, int(values["seed"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} cannot be used ({error}). {ANOTHER_FOLDER}") from error
+    different = differences(then, _what_stays(predictor.method_settings, predictor.representation, seed))
+    if different:
+        raise CheckpointError(
+            f"{folder} was begun with other settings ({'; '.join(different)}). Resume with the same method, "
+            "representation and seed, or choose another folder."
+        )
+
+
+def _what_stays(method: MethodSettings, representation: RepresentationSettings, seed: int) -> dict[str, Any]:
+    return {"method": to_json(method), "representation": to_json(representation), "seed": seed}
 
 
 def finish_run(predictor: "SetPredictor", folder: Path, outcome: TrainingOutcome) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence, Sized
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from desp.data.frames import has_names, is_frame, make_pairs, read_named_inputs
 from desp.data.shape import DataShape
 from desp.data.splitting import FEW_INPUTS, group_by_input, take_groups
 from desp.errors import DataError
+from desp.locks import sole_use
 from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
@@ -29,6 +31,7 @@ from desp.training import Trainer, TrainingCallback, TrainingOutcome
 from desp.training.bar import with_bar
 from desp.training.convergence import STEPS_WITHOUT_VALIDATION
 from desp.training.device import make_accelerator, suitable_threads
+from desp.training.progress import joined
 
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
@@ -38,7 +41,7 @@ logger = logging.getLogger(__name__)
 HELD_OUT_DIVISOR = 10
 """One in this many examples, and at most `VALIDATION_EXAMPLES`, is held out if no validation data are given."""
 DEFAULT_VALIDATIONS = 10
-"""Validations in a run whose `validate_every` is 0, if there is something to validate by."""
+"""About so many validations are in a run whose `validate_every` is 0, if there is something to validate by."""
 
 
 def as_dataset(
@@ -97,7 +100,8 @@ def hold_out(
     predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
 ) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
     """What to train on, and, where the default training needs it, a tenth, at most 200, to validate on; equal
-    inputs are on one side, unless there are fewer than ten different ones, or than one in ten examples.
+    inputs are on one side, unless the number of different inputs is below ten, or below a tenth of the number of
+    examples.
     None of an iterable dataset, or of very few examples."""
     if default_training(predictor.method_settings).steps is not None or isinstance(dataset, IterableDataset):
         return dataset, None
@@ -117,9 +121,9 @@ def hold_out(
 def training_for(
     training: TrainingSettings | None, method: MethodSettings, validation: object, validation_data: object
 ) -> TrainingSettings:
-    """The settings, or the default ones; if `validate_every` is 0, with ten validations where `fit` was given
-    `validation` or `validation_data`. On data the energy score is used, of which lower is better, so
-    `validation_mode` is min there."""
+    """The settings, or the default ones; if `validate_every` is 0, with about ten validations (every steps // 10
+    steps, and at the end) where `fit` was given `validation` or `validation_data`. On data the energy score is
+    used, of which lower is better, so `validation_mode` is min there."""
     training = training or default_training(method)
     if validation is None and validation_data is None:
         return training
@@ -194,23 +198,25 @@ def fit_to_dataset(
     `SetPredictor.fit`, but for `held_out`: validation examples, which the run folder keeps to score on."""
     accelerator = make_accelerator(predictor.device_choice, training, folder)
     first = accelerator.is_main_process
-    if folder is not None and first:
-        begin_run(predictor, folder, training, seed, dataset, held_out, resume=resume)
-    source = dataset_source(dataset, predictor.shape, training, seed, accelerator, augment)
-    outcome = train_predictor(
-        predictor,
-        source,
-        training,
-        accelerator,
-        validation=validation or energy_score_validation(held_out, seed, training),
-        seed=seed,
-        folder=folder,
-        resume=resume,
-        callback=with_bar(callback, progress and first),
-        calibration_examples=held_out,
-    )
-    if folder is not None and first:
-        finish_run(predictor, folder, outcome)
+    own = folder if first else None  # the folder that this process writes to
+    begun: TrainingCallback | None = None
+    with sole_use(own) if own else nullcontext():
+        if own:
+            begun = begin_run(predictor, own, training, seed, dataset, held_out, resume=resume)
+        outcome = train_predictor(
+            predictor,
+            dataset_source(dataset, predictor.shape, training, seed, accelerator, augment),
+            training,
+            accelerator,
+            validation=validation or energy_score_validation(held_out, seed, training),
+            seed=seed,
+            folder=folder,
+            resume=resume,
+            callback=joined(begun, with_bar(callback, progress and first)),
+            calibration_examples=held_out,
+        )
+        if own:
+            finish_run(predictor, own, outcome)
     return outcome
 
 

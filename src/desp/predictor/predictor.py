@@ -1,4 +1,4 @@
-"""SetPredictor: fit, predict, energy and log_prob, for any method; saved and loaded."""
+"""SetPredictor: fit and predict with any method; energy and log_prob where it has them; saved and loaded."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -185,7 +185,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
                 the inputs by its index or a column `id`. None for a dataset.
             training: length, batch size, learning rate and so on; for the default method as in `custom`.
             validation_data: (inputs, sets), or a dataset, of which 200 are scored every `training.validate_every`
-                steps, or ten times. None: with default method and training a tenth is held out, at most 200.
+                steps, or about ten times. None: with default method and training a tenth is held out, at most 200.
             progress: show a progress bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.

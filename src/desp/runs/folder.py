@@ -13,7 +13,7 @@ from desp.errors import CheckpointError, RunError, SettingsError
 from desp.locks import LOCK, sole_use
 from desp.paths import resolved_path
 from desp.recipes import get_recipe
-from desp.settings import RunSettings, TaskSettings, from_json, migrate_run, saved_run, to_json
+from desp.settings import RunSettings, TaskSettings, differences, from_json, migrate_run, saved_run, to_json
 from desp.storage import read_object, sweep, write_json
 
 if TYPE_CHECKING:
@@ -308,17 +308,3 @@ def recipe_differences(settings: RunSettings) -> list[str]:
         same = replace(same, training=replace(same.training, steps=steps))
     same = replace(same, task=same.task.with_data_of(settings.task))
     return differences(to_json(same), to_json(settings), ("in the recipe", "in this run"))
-
-
-def differences(
-    saved: dict[str, Any], asked: dict[str, Any], words: tuple[str, str] = ("then", "now"), where: str = ""
-) -> list[str]:
-    """The settings in which two runs differ, as words."""
-    found = []
-    for name in saved.keys() | asked.keys():
-        before, after = saved.get(name), asked.get(name)
-        if isinstance(before, dict) and isinstance(after, dict):
-            found += differences(before, after, words, f"{where}{name}.")
-        elif before != after:
-            found.append(f"{where}{name}: {before} {words[0]}, {after} {words[1]}")
-    return sorted(found)

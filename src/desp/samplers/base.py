@@ -43,7 +43,8 @@ class ChainInfo:
     Attributes:
         energies: (T, B), what the energy gave at the beginning of each step, after noise where that comes first;
             for edm at that step's sigma, not comparable between steps. None if nothing was recorded.
-        gradient_norms: (T, B), the norms of the gradients there; for edm of du / dsigma. None alike.
+        gradient_norms: (T, B), the norms of the gradients there; for edm of du / dsigma. None, too, if nothing was
+            recorded.
         trajectory: (T + 1, B, N, C), start and result included; None unless asked for.
     """
 

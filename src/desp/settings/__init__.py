@@ -15,6 +15,7 @@ from desp.settings.base import Variant as Variant
 from desp.settings.base import require_setting as require_setting
 from desp.settings.box_methods import BoxDenoiserSettings as BoxDenoiserSettings
 from desp.settings.box_methods import DetectorSettings as DetectorSettings
+from desp.settings.codec import differences as differences
 from desp.settings.codec import from_json as from_json
 from desp.settings.codec import to_json as to_json
 from desp.settings.data import Columns as Columns

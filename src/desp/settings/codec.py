@@ -1,4 +1,4 @@
-"""Settings to JSON values and back."""
+"""Settings to JSON values and back, and where such values differ."""
 
 import dataclasses
 import difflib
@@ -20,6 +20,20 @@ def to_json(settings: Any) -> dict[str, Any]:
         value = getattr(settings, item.name)
         values[item.name] = to_json(value) if dataclasses.is_dataclass(value) else value
     return values
+
+
+def differences(
+    saved: dict[str, Any], asked: dict[str, Any], words: tuple[str, str] = ("then", "now"), where: str = ""
+) -> list[str]:
+    """The settings in which two runs differ, as words."""
+    found = []
+    for name in saved.keys() | asked.keys():
+        before, after = saved.get(name), asked.get(name)
+        if isinstance(before, dict) and isinstance(after, dict):
+            found += differences(before, after, words, f"{where}{name}.")
+        elif before != after:
+            found.append(f"{where}{name}: {before} {words[0]}, {after} {words[1]}")
+    return sorted(found)
 
 
 def from_json(cls: type[T], values: dict[str, Any], where: str = "") -> T:

@@ -25,8 +25,8 @@ class TaskSettings(Variant):
     location_flag: ClassVar[str | None] = None
     """The command's flag for it."""
     own_data: ClassVar[bool] = False
-    """Whether the data are the user's own: then nothing of the task is the recipe's, and there are
-    no published numbers to compare with."""
+    """Whether the data are the user's own: then the recipe fixes no setting of the task (`with_data_of` takes them
+    all from the run), and there are no published numbers to compare with."""
 
     @property
     def training_examples(self) -> int | None:

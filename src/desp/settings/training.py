@@ -23,8 +23,9 @@ class TrainingSettings(Checked):
     batch_size: int = 64
     """Batch size of each process."""
     elements_per_batch: int | None = None
-    """Largest number of elements in a batch, padding included: sets of more than elements_per_batch / batch_size
-    are trained in smaller batches, but not of fewer than 16 sets, which batch norm needs. None: no limit."""
+    """Largest number of elements in a batch, padding included: where the largest set has more than
+    elements_per_batch / batch_size elements, all batches of the run are smaller, but not of fewer than 16 sets,
+    which batch norm needs. None: no limit."""
     learning_rate: float = 1e-3
     """Peak learning rate of Adam."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -39,9 +40,9 @@ class TrainingSettings(Checked):
     ema_decay: float | None = 0.995
     """Decay of the exponential moving average (EMA) of weights, used in prediction; None: no averaging."""
     validate_every: int = 0
-    """Steps between validations; 0: never. In Python, 0 stands for ten validations if `fit` is given
-    `validation_data` or `validation`; without one of them it validates only if it is given no settings at all, as
-    it then holds out a tenth itself."""
+    """Steps between validations; 0: never. In Python, 0 stands for about ten validations (every steps // 10 steps,
+    and at the end) if `fit` is given `validation_data` or `validation`; without one of them it validates only with
+    the default method and no training settings, on data with a length, as it then holds out a tenth itself."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: validations in a row
     whose improvement is within the standard error, spanning at least a third of the steps so far; None: 10."""

@@ -1,4 +1,4 @@
-"""The one training loop, and what it keeps on disk."""
+"""The training loop of all methods, and what it keeps on disk."""
 
 from desp.training.loop import Trainer
 from desp.training.progress import TrainingCallback

@@ -15,7 +15,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from desp.training.progress import CallbackGroup, TrainingCallback
+from desp.training.progress import TrainingCallback, joined
 
 # The bar is drawn ten times a second; telling it of each of a thousand quick steps would only slow them.
 SECONDS_BETWEEN_MOVES = 0.1
@@ -92,6 +92,4 @@ class ProgressBar(TrainingCallback):
 
 def with_bar(callback: TrainingCallback | None, progress: bool) -> TrainingCallback | None:
     """The callback with a progress bar beside it, where one is asked for."""
-    if not progress:
-        return callback
-    return ProgressBar() if callback is None else CallbackGroup(callback, ProgressBar())
+    return joined(callback, ProgressBar() if progress else None)

@@ -2,7 +2,7 @@
 
 Learning rates follow warm-up, stable, decay (WSD): the decay is the last fifth of the steps, whenever it begins,
 so a run needs no length beforehand. One that converged after N steps is the same, weight for weight, as one that
-was given N steps.
+was given N steps, with the same engine and without roll-backs.
 """
 
 import math
@@ -87,7 +87,7 @@ class Ending:
 
     def recent_gain(self) -> float | None:
         """By how much the mean score fell (rose, if negative) over the second half of the steps before the decay:
-        where lower is better, what as many again may give at most."""
+        where lower is better, about an upper bound of what as many further steps would gain."""
         pairs = zip(self.steps, self.means, strict=True)
         before = [mean for step, mean in pairs if step <= self.steps[-1] / 2]
         return before[-1] - self.means[-1] if before else None

@@ -22,7 +22,7 @@ class TrainingCallback:
         """Training begins at `first_step` of `steps`; None where validation and time will tell."""
 
     def on_length(self, steps: int | None) -> None:
-        """Where that was not known: training will end after `steps` steps."""
+        """Where the number of steps was open at `on_start`, it is decided now: training ends after `steps`."""
 
     def on_step(self, step: int) -> None:
         """`step` steps are done, or under way on the device; called after each, so be quick."""
@@ -62,6 +62,12 @@ class CallbackGroup(TrainingCallback):
         if not name.startswith("on_"):
             return super().__getattribute__(name)
         return lambda *arguments, **named: [getattr(item, name)(*arguments, **named) for item in self.callbacks]
+
+
+def joined(*callbacks: TrainingCallback | None) -> TrainingCallback | None:
+    """All of them that there are, told in their order; None if there are none."""
+    there = [item for item in callbacks if item is not None]
+    return CallbackGroup(*there) if len(there) > 1 else next(iter(there), None)
 
 
 def add_to_log(path: Path, record: dict[str, Any]) -> None:

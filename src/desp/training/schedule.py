@@ -59,7 +59,7 @@ class Schedule:
         return early or step % every == 0 or self.at_end(state)
 
     def out_of_patience(self, state: TrainingState) -> bool:
-        """Whether a run of known length ends before it."""
+        """Whether patience has run out, which ends a run of known length early."""
         return self.settings.steps is not None and state.out_of_patience(self.settings.patience)
 
     def look_at_clock(self, state: TrainingState, accelerator: Accelerator) -> bool:

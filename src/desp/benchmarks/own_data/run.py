@@ -19,9 +19,8 @@ from desp.comparison.set_distance import StandardisedDistance
 from desp.comparison.words import verdict
 from desp.errors import SettingsError
 from desp.recipes import get_recipe
-from desp.runs.folder import differences
 from desp.runs.provenance import provenance
-from desp.settings import SCHEMA, FilesSettings, RunSettings, to_json
+from desp.settings import SCHEMA, FilesSettings, RunSettings, differences, to_json
 from desp.storage import read_object, write_json
 from desp.training.device import default_device
 
