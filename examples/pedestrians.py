@@ -8,7 +8,7 @@ import sys
 import torch
 
 from desp import AttentionSettings, DataDescription, DenoiserSettings, SetPredictor, TrainingSettings
-from desp.data.pedestrian_elements import futures
+from desp.data.pedestrian_elements import as_batch, futures
 from desp.data.pedestrians import simulated_pedestrians
 from desp.metrics.joint_paths import path_scores
 
@@ -16,7 +16,8 @@ from desp.metrics.joint_paths import path_scores
 def main(steps: int) -> None:
     """Train, predict 20 joint futures for each window of a place that was not trained on, and score them."""
     data = simulated_pedestrians("zara1")
-    pairs = list(zip(data.training.x, data.training.sets.to_ragged(), strict=True))
+    training = as_batch(data.training)
+    pairs = list(zip(training.x, training.sets.to_ragged(), strict=True))
     network = AttentionSettings(hidden=64, layers=2, fourier_frequencies=0, local_heads=False)
     predictor = SetPredictor(DenoiserSettings(network=network))
     described = DataDescription(input_kind="set", aligned=True)

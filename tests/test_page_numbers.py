@@ -155,7 +155,7 @@ def test_ten_seeds_of_the_fast_recipes() -> None:
     [
         (r"Ten samples of `clevr-desp`, pooled, have an AP50 of (\.\d+)", ("re-rendered", "ap50")),
         (r"Here ten pooled samples of `clevr-desp` have an AP50 of (\.\d+)", ("generated", "ap50")),
-        (r"One of its samples finds (\.\d+) of the objects", ("generated", "hidden_recall")),
+        (r"One of its samples finds (\.\d+) of the mostly hidden", ("generated", "hidden_recall")),
         (r"at least one of five samples finds (\.\d+) of them", ("generated", "hidden_recall_of_5")),
         (r"calibration error of its pooled boxes is (\.\d+)", ("generated", "confidence_ece")),
     ],

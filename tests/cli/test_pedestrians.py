@@ -55,14 +55,14 @@ def test_pictures_and_predictions(capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", "run"])
     page = Path("run/report.html").read_text()
     assert "predicted paths of all people for 5 inputs" in page
-    walk = [[[0.3 * frame, float(person)] for frame in range(8)] for person in range(2)]
+    walk = [[[1000 + 0.3 * frame, float(person)] for frame in range(8)] for person in range(2)]
     Path("walks.jsonl").write_text(json.dumps({"input": walk}) + "\n")
     main(["predict", "run", "--input", "walks.jsonl", "--output", "out.jsonl", "--samples", "2"])
     (line,) = Path("out.jsonl").read_text().splitlines()
     samples = json.loads(line)["samples"]
     assert [len(row) for sample in samples for row in sample["set"]] == [24] * 4
     # The next position, in metres; four steps of training do not teach more.
-    assert abs(samples[0]["set"][0][0] - 2.4) < 10
+    assert abs(samples[0]["set"][0][0] - 1002.4) < 10
     capsys.readouterr()
 
 

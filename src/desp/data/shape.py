@@ -38,4 +38,5 @@ class DataShape:
 
     def input_shape_for(self, given: tuple[int, ...]) -> tuple[int, ...]:
         """What one input of shape `given` must be: it may have fewer rows than N where outputs are aligned."""
-        return (given[0], *self.input_shape[1:]) if self.aligned else self.input_shape
+        fewer = self.aligned and given[0] <= self.input_shape[0]
+        return (given[0], *self.input_shape[1:]) if fewer else self.input_shape

@@ -33,7 +33,7 @@ class ElementNetwork(nn.Module, ABC):
 
 
 class SetNetwork(ElementNetwork):
-    """An embedding of every element, layers in which elements exchange information, and a head on every element.
+    """An embedding of every element, layers in which elements may exchange information, and a head on each.
 
     Denoising trains the gradient of an energy, so second derivatives count, of which a LeakyReLU has none:
     activations are SiLU.
@@ -124,8 +124,6 @@ class SetNetwork(ElementNetwork):
 
 def _make_layer(settings: PooledLayersSettings | AttentionSettings) -> nn.Module:
     if isinstance(settings, AttentionSettings):
-        if settings.heads == 0:
-            return _FeedForwardLayer(settings.hidden)
         return _AttentionLayer(settings.hidden, settings.heads, settings.local_heads)
     return _PooledLayer(settings.hidden, settings.pooling)
 
@@ -156,47 +154,33 @@ class _PooledLayer(nn.Module):
 
 
 class _AttentionLayer(nn.Module):
-    """Self-attention and a feed-forward layer, both modulated by the condition (adaptive layer norm)."""
+    """Self-attention, if there are heads, and a feed-forward step, both modulated by the condition (adaptive layer
+    norm)."""
 
     def __init__(self, hidden: int, heads: int, local_heads: bool) -> None:
         super().__init__()
-        self.before_attention, self.before_step = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.attention = SelfAttention(hidden, heads, local_heads=local_heads)
+        self.before_attention = nn.LayerNorm(hidden) if heads else None
+        self.before_step = nn.LayerNorm(hidden)
+        self.attention = SelfAttention(hidden, heads, local_heads=local_heads) if heads else None
         # Scale and shift start at the identity.
-        self.from_code = nn.Linear(hidden, 4 * hidden)
+        self.from_code = nn.Linear(hidden, (4 if heads else 2) * hidden)
         nn.init.zeros_(self.from_code.weight)
         nn.init.zeros_(self.from_code.bias)
-        # The feed-forward layer; `before_step` is its norm.
+        # The feed-forward step; `before_step` is its norm.
         self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
 
     def forward(
         self,
         values: Float[Tensor, "b n h"],
         condition: Float[Tensor, "b m h"],
-        mask: Bool[Tensor, "b n"] | None,
-        distances: Float[Tensor, "b n n"],
+        mask: Bool[Tensor, "b n"] | None = None,
+        distances: Float[Tensor, "b n n"] | None = None,
     ) -> Float[Tensor, "b n h"]:
         """The elements' new features; `condition` is the projected code, for all (m = 1) or for each its own."""
-        scale, shift, ffn_scale, ffn_shift = self.from_code(F.silu(condition)).chunk(4, dim=-1)
-        attention_input = torch.addcmul(shift, self.before_attention(values), 1 + scale)
-        values = values + self.attention(attention_input, mask, distances)
+        *modulation, ffn_scale, ffn_shift = self.from_code(F.silu(condition)).split(values.shape[-1], dim=-1)
+        if self.attention is not None and self.before_attention is not None:
+            scale, shift = modulation
+            attention_input = torch.addcmul(shift, self.before_attention(values), 1 + scale)
+            values = values + self.attention(attention_input, mask, distances)
         ffn_input = torch.addcmul(ffn_shift, self.before_step(values), 1 + ffn_scale)
-        return values + self.step_out(F.silu(self.step_in(ffn_input)))
-
-
-class _FeedForwardLayer(nn.Module):
-    """A feed-forward layer on each element alone, modulated by the condition (adaptive layer norm)."""
-
-    def __init__(self, hidden: int) -> None:
-        super().__init__()
-        self.before_step = nn.LayerNorm(hidden)
-        self.from_code = nn.Linear(hidden, 2 * hidden)
-        nn.init.zeros_(self.from_code.weight)  # scale and shift start at the identity
-        nn.init.zeros_(self.from_code.bias)
-        self.step_in, self.step_out = nn.Linear(hidden, 2 * hidden), nn.Linear(2 * hidden, hidden)
-
-    def forward(self, values: Float[Tensor, "b n h"], condition: Float[Tensor, "b m h"]) -> Float[Tensor, "b n h"]:
-        """The elements' new features; `condition` is the projected code, for all (m = 1) or for each its own."""
-        scale, shift = self.from_code(F.silu(condition)).chunk(2, dim=-1)
-        ffn_input = torch.addcmul(shift, self.before_step(values), 1 + scale)
         return values + self.step_out(F.silu(self.step_in(ffn_input)))

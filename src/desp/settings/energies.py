@@ -193,7 +193,7 @@ class AttentionSettings(EnergySettings):
     smooth: ClassVar[bool] = True
     masks_absent: ClassVar[bool] = True
     layers: int = 3
-    """Attention layers."""
+    """Layers: self-attention, unless `heads` is 0, and a feed-forward step on each element."""
     heads: int = 4
     """Attention heads; a divisor of the width. 0: no attention. Elements are then independent given the input (and
     p(n | x)), which generalises best where it is nearly so, and sets are larger than those of training."""
@@ -203,7 +203,8 @@ class AttentionSettings(EnergySettings):
     such as positions of pixels, is learned fast with them."""
     local_heads: bool = True
     """All heads but the first look at near elements more than at far ones. Elements of dozens of features are all
-    far from each other while there is noise, and such heads would see nothing but the element itself."""
+    far from each other while there is noise, and such heads would see nothing but the element itself. Needs two
+    heads or more."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")

@@ -41,7 +41,8 @@ PREDICTIONS = 20
 TURN = 25.0
 # Displacements are scaled so that so many standard deviations on either side of 0 become [0, 1].
 DEVIATIONS = 2.0
-WINDOWS_AT_ONCE = 64
+# Times 20 or 160 samples a multiple of `CHAINS_AT_ONCE`, to which batches of chains are filled up.
+WINDOWS_AT_ONCE = 50
 # Scores that need independent samples.
 OF_SAMPLES = ("score", ENERGY_SCORE.name)
 
@@ -92,7 +93,7 @@ class PedestriansTask(Task):
                 f"Windows have up to {self.data.max_size} people, but representation.max_size is {max_size}. "
                 "Leave it out."
             )
-        # As they are drawn in training: with noise, the first positions are spread much wider.
+        # Augmented as in training: with noise, the first positions are spread much wider. Of all people.
         generator = make_generator("statistics of augmented windows")
         training = as_batch(
             augmented(self.data.training, generator, self.settings.largest_scale, self.settings.largest_noise)
