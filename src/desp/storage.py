@@ -6,6 +6,7 @@ What cannot be written becomes a `StorageError`, which says what, why, and what 
 import fcntl
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -187,6 +188,19 @@ def remove(path: Path) -> None:
     """
     with writing(path, "removed"):
         path.unlink(missing_ok=True)
+
+
+def give_second_name(path: Path, other: Path) -> None:
+    """Let `other` be the file at `path` as it is now, also when another one gets the name `path`.
+
+    Raises:
+        StorageError: that is not possible.
+    """
+    remove(other)
+    try:
+        os.link(path, other)
+    except OSError:  # not all file systems give a file two names
+        write_atomically(other, lambda temporary: shutil.copyfile(path, temporary))
 
 
 def sweep(folder: Path, *others: str) -> None:

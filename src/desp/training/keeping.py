@@ -59,10 +59,25 @@ class Keeper:
             CheckpointError: the best checkpoint is missing or damaged.
         """
         if self.store and state.best_step is not None:
-            self.best = self._saved_best = self.store.load_best()
+            self._load_best(self.store, state.best_step, state)
         earlier = self._earlier_target(self.store, state) if self.store else None
         state.rollback_step = None
         self.target = earlier or RollbackTarget(snapshot(), self.best)
+
+    def _load_best(self, store: CheckpointStore, step: int, state: TrainingState) -> None:
+        self.best = store.load_best(step, state.best_score)
+        if self.best is None:
+            # Weights of another step would be wrong where they are of an attempt that failed.
+            logger.warning(
+                "%s is not of step %d, of which the newest checkpoint speaks: the best weights until step %d are "
+                "lost. The best ones of the steps that follow are kept.",
+                store.best_path,
+                step,
+                state.step,
+            )
+            state.best_score, state.best_step, state.ending.best = None, None, []
+        # What was found under another name is written under its own with the next checkpoint.
+        self._saved_best = self.best if store.best_is_in_place else None
 
     def save(self, state: TrainingState, snapshot: Snapshot, *, interrupted: bool = False) -> None:
         """Save everything; where that is not for an interruption alone, a roll-back returns to it from now on.
