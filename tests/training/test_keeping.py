@@ -13,6 +13,7 @@ from tiny_problem import RICH, Poisoned, Recorder, assert_same, make_predictor, 
 
 from desp.data.base import Batch
 from desp.errors import TrainingInterrupted
+from desp.settings import TrainingSettings
 from desp.training import Trainer
 from desp.training.checkpoints import CheckpointStore, load_checkpoint
 
@@ -35,9 +36,9 @@ class Stopped(Poisoned):
             yield batch
 
 
-def trainer_of(source: Stopped, **options: Any) -> Trainer:
+def trainer_of(source: Stopped, settings: TrainingSettings = SETTINGS, **options: Any) -> Trainer:
     """The first attempt scores better with every validation, the second one worse than all of them."""
-    trainer = make_trainer(make_predictor(), SETTINGS, source=source, validate=lambda: 0.0, **options)
+    trainer = make_trainer(make_predictor(), settings, source=source, validate=lambda: 0.0, **options)
     trainer.validate = lambda: 90.0 - trainer.state.step if trainer.state.attempt == 0 else 88.0
     return trainer
 
@@ -118,6 +119,21 @@ def test_a_checkpoint_of_an_older_version_is_rolled_back_to(tmp_path: Path) -> N
     told = Recorder()
     assert trainer_of(Stopped((0, 8)), folder=tmp_path, callback=told).fit(resume=True).rollbacks == 1
     assert told.rollbacks == [(8, 7)]
+
+
+@pytest.mark.parametrize("step", [2, 7])
+def test_nothing_is_kept_for_a_roll_back_that_never_happens(
+    tmp_path: Path, step: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = replace(SETTINGS, on_divergence="stop")
+    with pytest.raises(TrainingInterrupted):
+        trainer_of(Stopped((0, 99), (0, step)), settings, folder=tmp_path).fit()
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    newest = f"step-{step:08d}.safetensors"
+    assert names == ({newest} if step == 2 else {newest, "step-00000004.safetensors", "best.safetensors"})
+    (tmp_path / "checkpoints" / "step-00000004.safetensors").unlink(missing_ok=True)
+    assert trainer_of(Stopped((0, 99)), settings, folder=tmp_path).fit(resume=True).score_step == 12
+    assert "rolls back" not in caplog.text
 
 
 class Crash(BaseException):

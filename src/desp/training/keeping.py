@@ -44,10 +44,13 @@ class Keeper:
     Args:
         store: where checkpoints are; None: in memory alone.
         accelerator: of the training; the first of its processes writes.
+        rolls_back: whether training that fails is rolled back; where not, nothing is kept for it.
     """
 
-    def __init__(self, store: CheckpointStore | None, accelerator: Accelerator) -> None:
-        self.store, self.accelerator = store, accelerator
+    def __init__(
+        self, store: CheckpointStore | None, accelerator: Accelerator, *, rolls_back: bool = True
+    ) -> None:
+        self.store, self.accelerator, self.rolls_back = store, accelerator, rolls_back
         self.best: Checkpoint | None = None
         self.target: RollbackTarget | None = None
         self._saved_best: Checkpoint | None = None
@@ -60,9 +63,9 @@ class Keeper:
         """
         if self.store and state.best_step is not None:
             self._load_best(self.store, state.best_step, state)
-        earlier = self._earlier_target(self.store, state) if self.store else None
+        earlier = self._earlier_target(self.store, state) if self.store and self.rolls_back else None
         state.rollback_step = None
-        self.target = earlier or RollbackTarget(snapshot(), self.best)
+        self.target = earlier or (RollbackTarget(snapshot(), self.best) if self.rolls_back else None)
 
     def _load_best(self, store: CheckpointStore, step: int, state: TrainingState) -> None:
         self.best = store.load_best(step, state.best_score)
@@ -90,7 +93,7 @@ class Keeper:
             target = None
         state.rollback_step = None if target is None else target.step
         checkpoint = snapshot()
-        if target is None:
+        if target is None and self.rolls_back:
             self.target = RollbackTarget(checkpoint, self.best)
         if self.store and self.accelerator.is_main_process:
             self._write(self.store, state.step, checkpoint, target)
