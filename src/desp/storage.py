@@ -208,7 +208,8 @@ def sweep(folder: Path, *others: str) -> None:
 
     Args:
         folder: where.
-        *others: patterns of names of further files to remove; whether somebody still writes them is not known.
+        *others: patterns of names of leftovers of other writers, to be removed too. Their writers hold no lock, so
+            that they may still be writing; only for folders that the caller uses alone.
     """
     for pattern in (".*.*.tmp", *others):
         for leftover in folder.glob(pattern):
