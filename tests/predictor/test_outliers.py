@@ -211,7 +211,7 @@ def test_inputs_unlike_those_of_training_are_named(caplog: pytest.LogCaptureFixt
 
 
 def timestamps(apart: float) -> Tensor:
-    """Seconds since 1970 in float64, halfway between two numbers of float32, which are 128 apart there."""
+    """Seconds since 1970 in float64, around `apart` behind a number of float32; these are 128 apart there."""
     deviations = torch.randn(200, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     return 1.7e9 + apart + 3 * deviations
 
