@@ -6,6 +6,7 @@ What cannot be written becomes a `StorageError`, which says what, why, and what 
 import fcntl
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -189,12 +190,26 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def give_second_name(path: Path, other: Path) -> None:
+    """Let `other` be the file at `path` as it is now, also when another one gets the name `path`.
+
+    Raises:
+        StorageError: that is not possible.
+    """
+    remove(other)
+    try:
+        os.link(path, other)
+    except OSError:  # not all file systems give a file two names
+        write_atomically(other, lambda temporary: shutil.copyfile(path, temporary))
+
+
 def sweep(folder: Path, *others: str) -> None:
     """Remove temporary files in `folder` whose writers were killed; those of others that write now stay.
 
     Args:
         folder: where.
-        *others: patterns of names of further files to remove; whether somebody still writes them is not known.
+        *others: patterns of names of leftovers of other writers, to be removed too. Their writers hold no lock, so
+            that they may still be writing; only for folders that the caller uses alone.
     """
     for pattern in (".*.*.tmp", *others):
         for leftover in folder.glob(pattern):

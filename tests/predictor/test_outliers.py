@@ -10,10 +10,11 @@ from torch import Tensor
 
 from desp.data.outliers import MAX_OUTLIERS, Extremes
 from desp.errors import SettingsError
+from desp.nn import InputScaling
 from desp.predictor import SetPredictor, inspect_dataset
 from desp.predictor.dataset_summary import summarise_dataset
 from desp.scaling import FeatureScaling
-from desp.settings import DataDescription, RepresentationSettings, TrainingSettings, from_json, to_json
+from desp.settings import DataDescription, InputKind, RepresentationSettings, TrainingSettings, from_json, to_json
 from desp.settings.representation import Scaled
 
 Pairs = list[tuple[Tensor, Tensor]]
@@ -207,6 +208,31 @@ def test_inputs_unlike_those_of_training_are_named(caplog: pytest.LogCaptureFixt
     predictor.predict(torch.tensor([[1.0, 2.0], [1e6, 0.0], [5.0, 5.0], [0.0, -1e30]]))
     assert "2 of 4 inputs lie more than 10 standard deviations" in caplog.text
     assert "Counted from 0: 1, 3" in caplog.text
+
+
+def timestamps(apart: float) -> Tensor:
+    """Seconds since 1970 in float64, around `apart` behind a number of float32; these are 128 apart there."""
+    deviations = torch.randn(200, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return 1.7e9 + apart + 3 * deviations
+
+
+@pytest.mark.parametrize(("apart", "deviation"), [(64, 64), (20, 1)])
+@pytest.mark.parametrize("kind", ["vector", "set"])
+def test_inputs_that_float32_rounds_are_standardised_as_they_arrive(
+    kind: InputKind, apart: float, deviation: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where it rounds all of them to one number, that keeps its unit."""
+    x = timestamps(apart)
+    if kind == "set":
+        x = torch.cat([x, torch.ones_like(x)], dim=1).unsqueeze(1)
+    data = [(item, torch.rand(1, 1)) for item in x]
+    predictor = SetPredictor(device="cpu")
+    predictor.fit(data, TrainingSettings(steps=1), description=DataDescription(input_kind=kind))
+    predictor.predict(x, 1)
+    assert "standard deviations" not in caplog.text
+    scaling = next(part for part in predictor.method.encoder.modules() if isinstance(part, InputScaling))
+    assert float(scaling.deviation[0]) == pytest.approx(deviation, rel=0.02)
+    assert float(scaling(predictor.as_batch(x)).abs().max()) < 3
 
 
 def test_a_one_that_was_seldom_is_not_far(caplog: pytest.LogCaptureFixture) -> None:

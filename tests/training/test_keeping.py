@@ -13,6 +13,7 @@ from tiny_problem import RICH, Poisoned, Recorder, assert_same, make_predictor, 
 
 from desp.data.base import Batch
 from desp.errors import TrainingInterrupted
+from desp.settings import TrainingSettings
 from desp.training import Trainer
 from desp.training.checkpoints import CheckpointStore, load_checkpoint
 
@@ -35,9 +36,9 @@ class Stopped(Poisoned):
             yield batch
 
 
-def trainer_of(source: Stopped, **options: Any) -> Trainer:
+def trainer_of(source: Stopped, settings: TrainingSettings = SETTINGS, **options: Any) -> Trainer:
     """The first attempt scores better with every validation, the second one worse than all of them."""
-    trainer = make_trainer(make_predictor(), SETTINGS, source=source, validate=lambda: 0.0, **options)
+    trainer = make_trainer(make_predictor(), settings, source=source, validate=lambda: 0.0, **options)
     trainer.validate = lambda: 90.0 - trainer.state.step if trainer.state.attempt == 0 else 88.0
     return trainer
 
@@ -118,3 +119,84 @@ def test_a_checkpoint_of_an_older_version_is_rolled_back_to(tmp_path: Path) -> N
     told = Recorder()
     assert trainer_of(Stopped((0, 8)), folder=tmp_path, callback=told).fit(resume=True).rollbacks == 1
     assert told.rollbacks == [(8, 7)]
+
+
+@pytest.mark.parametrize("step", [2, 7])
+def test_nothing_is_kept_for_a_roll_back_that_never_happens(
+    tmp_path: Path, step: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = replace(SETTINGS, on_divergence="stop")
+    with pytest.raises(TrainingInterrupted):
+        trainer_of(Stopped((0, 99), (0, step)), settings, folder=tmp_path).fit()
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    newest = f"step-{step:08d}.safetensors"
+    assert names == ({newest} if step == 2 else {newest, "step-00000004.safetensors", "best.safetensors"})
+    (tmp_path / "checkpoints" / "step-00000004.safetensors").unlink(missing_ok=True)
+    assert trainer_of(Stopped((0, 99)), settings, folder=tmp_path).fit(resume=True).score_step == 12
+    assert "rolls back" not in caplog.text
+
+
+class Crash(BaseException):
+    """The machine loses its power."""
+
+
+def crash_at_rename(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it is undone, the `number`-th checkpoint from now does not get its name."""
+    rename, names = os.replace, []
+
+    def watched(source: Path, target: Path) -> None:
+        if Path(target).suffix == ".safetensors":
+            names.append(target)
+            if len(names) == number:
+                raise Crash
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+
+
+def without_links(*_: object) -> None:
+    raise OSError("This file system has no hard links.")
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("place", [1, 2])
+@pytest.mark.parametrize("stops", [[(0, 7), (1, 5)], [(0, 5), (0, 7)], [(0, 7), None]], ids=str)
+def test_a_crash_between_names_of_checkpoints_changes_nothing(
+    tmp_path: Path, stops: list[Step | None], place: int, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the last save of these: the best of a failed attempt, or of later steps, is not taken for another."""
+    whole = trainer_of(Stopped((0, 8)), folder=tmp_path / "whole")
+    expected, folder = whole.fit(), tmp_path / "parts"
+    if not links:
+        monkeypatch.setattr(os, "link", without_links)
+        place += stops[-1] != (1, 5)
+    for stop in stops[:-1]:
+        with pytest.raises(TrainingInterrupted):
+            trainer_of(Stopped((0, 8), stop), folder=folder).fit(resume=True)
+    with monkeypatch.context() as crashing:
+        crash_at_rename(place, crashing)
+        with pytest.raises(Crash):
+            trainer_of(Stopped((0, 8), stops[-1]), folder=folder).fit(resume=True)
+    trainer = trainer_of(Stopped((0, 8)), folder=folder)
+    found = trainer.fit(resume=True)
+    assert (found.score, found.score_step) == (expected.score, expected.score_step)
+    assert_same(found.weights, expected.weights)
+    assert trainer.store is not None
+    assert_same(load_checkpoint(trainer.store.best_path).tensors, expected.weights)
+    assert len(list(trainer.store.folder.iterdir())) == 3
+
+
+def test_the_best_of_other_steps_is_not_taken_for_the_best(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the newest checkpoint was deleted, which is the advice if it is damaged."""
+    store = stopped_at(7, tmp_path)
+    for path in (store.path(7), store.target_best_path):
+        path.unlink()
+    assert load_checkpoint(store.best_path).state["step"] == 6
+    trainer = trainer_of(Stopped((0, 8)), folder=tmp_path)
+    outcome = trainer.fit(resume=True)
+    assert "best.safetensors is not of step 3" in caplog.text
+    assert (outcome.score, outcome.score_step) == (88.0, 6)
+    assert_same(outcome.weights, load_checkpoint(store.best_path).tensors)
+    assert load_checkpoint(store.best_path).state == {"step": 6, "score": 88.0}

@@ -156,7 +156,7 @@ class DatasetSummary:
     def _add_inputs(self, x: Tensor, numbers: Tensor) -> None:
         at_once = max(1, NUMBERS_AT_ONCE // max(x[0].numel(), 1))
         for some, examples in zip(x.split(at_once), numbers.split(at_once), strict=True):
-            values = to_float(some, torch.float64)
+            values = _as_the_network_gets(some)
             rows = values[presence_mask(values)] if self.kind == "set" else values
             self.moments.add(rows)
             if self.inputs is None:
@@ -238,6 +238,13 @@ class DatasetSummary:
                     "float32 hardly tells values apart. Subtract a constant first."
                 )
         return found
+
+
+def _as_the_network_gets(x: Tensor) -> Tensor:
+    """Inputs in float64, rounded to the precision of weights: what is lost there has no deviation. Bytes, of which
+    nothing is lost, become intensities in float64."""
+    rounded = x.to(torch.get_default_dtype()) if x.is_floating_point() else x
+    return to_float(rounded, torch.float64)
 
 
 def _all_equal(batch: Batch, x: Tensor, elements: Tensor) -> bool:

@@ -99,10 +99,11 @@ def default_training(method: MethodSettings) -> TrainingSettings:
 def hold_out(
     predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
 ) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
-    """What to train on, and, where the default training needs it, a tenth, at most 200, to validate on; equal
-    inputs are on one side, unless the number of different inputs is below ten, or below a tenth of the number of
-    examples.
-    None of an iterable dataset, or of very few examples."""
+    """What to train on, and, where the default training needs it, a tenth, at most 200, to validate on.
+
+    Equal inputs are on one side, unless the number of different inputs is below ten, or below a tenth of the
+    number of examples. Nothing is held out of an iterable dataset, or of very few examples.
+    """
     if default_training(predictor.method_settings).steps is not None or isinstance(dataset, IterableDataset):
         return dataset, None
     total, shape = len(cast(Sized, dataset)), predictor.shape

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from desp.errors import CheckpointError
-from desp.storage import remove, sweep, with_content, write_together
+from desp.storage import give_second_name, remove, sweep, with_content, write_together
 
 FORMAT = "1"
 KEPT = 2
@@ -86,6 +86,7 @@ class CheckpointStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._best_found = self.best_path
 
     def save(
         self,
@@ -115,9 +116,17 @@ class CheckpointStore:
             files[self.target_best_path] = target_best
         files[self.path(step)] = checkpoint
         outdated = [path for path in self.paths() if path > self.path(step)]
-        outdated += [self.target_best_path] if target_best is None else []
-        # Together, so that the best on disk is always the one that the newest checkpoint speaks of.
+        if best is not None and self.best_is_in_place and self.best_path.exists():
+            give_second_name(self.best_path, self.replaced_best_path)
+        # Together, so that nothing changes if the disk is full. After a crash between the names the newest
+        # checkpoint speaks of an earlier best one, which is still there under another name.
         write_together({path: partial(fill_checkpoint, item) for path, item in files.items()}, outdated)
+        if best is not None:
+            self._best_found = self.best_path
+        if self.best_is_in_place:
+            remove(self.replaced_best_path)
+        if target_best is None and self.best_is_in_place:
+            remove(self.target_best_path)
         for old in self.paths()[:-KEPT]:
             if old != kept:
                 remove(old)
@@ -140,18 +149,42 @@ class CheckpointStore:
         """Where the checkpoint of `step` is, if there is one."""
         return self.folder / f"step-{step:08d}.safetensors"
 
-    def load_best(self) -> Checkpoint:
-        """The checkpoint with the best validation score so far.
+    @property
+    def replaced_best_path(self) -> Path:
+        """Where the best checkpoint that the newest one speaks of is while others get their names."""
+        return self.folder / "best-replaced.safetensors"
+
+    @property
+    def best_is_in_place(self) -> bool:
+        """Whether the best checkpoint was found under its own name; else a crash came in between names."""
+        return self._best_found == self.best_path
+
+    def load_best(self, step: int, score: float | None) -> Checkpoint | None:
+        """The checkpoint with the best validation score so far; None: others are in its place.
+
+        Args:
+            step: its step.
+            score: its score. After a roll-back another checkpoint of the same step may be there.
 
         Raises:
             CheckpointError: it is missing or damaged.
         """
-        try:
-            return load_checkpoint(self.best_path)
-        except CheckpointError as error:
+        damage: CheckpointError | None = None
+        self._best_found = self.best_path
+        for path in (self.best_path, self.target_best_path, self.replaced_best_path):
+            try:
+                found = load_checkpoint(path)
+            except CheckpointError as error:
+                damage = damage or (error if path == self.best_path else None)
+                continue
+            if found.state.get("step") == step and found.state.get("score", score) == score:
+                self._best_found = path
+                return found
+        if damage is not None:
             raise CheckpointError(
-                f"{error} The best weights so far are nowhere else: restore it, or train in another folder."
-            ) from error
+                f"{damage} The best weights so far are nowhere else: restore it, or train in another folder."
+            ) from damage
+        return None
 
     def paths(self) -> list[Path]:
         """The checkpoints of this run, oldest first."""

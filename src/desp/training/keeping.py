@@ -44,10 +44,13 @@ class Keeper:
     Args:
         store: where checkpoints are; None: in memory alone.
         accelerator: of the training; the first of its processes writes.
+        rolls_back: whether training that fails is rolled back; where not, nothing is kept for it.
     """
 
-    def __init__(self, store: CheckpointStore | None, accelerator: Accelerator) -> None:
-        self.store, self.accelerator = store, accelerator
+    def __init__(
+        self, store: CheckpointStore | None, accelerator: Accelerator, *, rolls_back: bool = True
+    ) -> None:
+        self.store, self.accelerator, self.rolls_back = store, accelerator, rolls_back
         self.best: Checkpoint | None = None
         self.target: RollbackTarget | None = None
         self._saved_best: Checkpoint | None = None
@@ -59,10 +62,25 @@ class Keeper:
             CheckpointError: the best checkpoint is missing or damaged.
         """
         if self.store and state.best_step is not None:
-            self.best = self._saved_best = self.store.load_best()
-        earlier = self._earlier_target(self.store, state) if self.store else None
+            self._load_best(self.store, state.best_step, state)
+        earlier = self._earlier_target(self.store, state) if self.store and self.rolls_back else None
         state.rollback_step = None
-        self.target = earlier or RollbackTarget(snapshot(), self.best)
+        self.target = earlier or (RollbackTarget(snapshot(), self.best) if self.rolls_back else None)
+
+    def _load_best(self, store: CheckpointStore, step: int, state: TrainingState) -> None:
+        self.best = store.load_best(step, state.best_score)
+        if self.best is None:
+            # Weights of another step would be wrong where they are of an attempt that failed.
+            logger.warning(
+                "%s is not of step %d, of which the newest checkpoint speaks: the best weights until step %d are "
+                "lost. The best ones of the steps that follow are kept.",
+                store.best_path,
+                step,
+                state.step,
+            )
+            state.best_score, state.best_step, state.ending.best = None, None, []
+        # What was found under another name is written under its own with the next checkpoint.
+        self._saved_best = self.best if store.best_is_in_place else None
 
     def save(self, state: TrainingState, snapshot: Snapshot, *, interrupted: bool = False) -> None:
         """Save everything; where that is not for an interruption alone, a roll-back returns to it from now on.
@@ -75,7 +93,7 @@ class Keeper:
             target = None
         state.rollback_step = None if target is None else target.step
         checkpoint = snapshot()
-        if target is None:
+        if target is None and self.rolls_back:
             self.target = RollbackTarget(checkpoint, self.best)
         if self.store and self.accelerator.is_main_process:
             self._write(self.store, state.step, checkpoint, target)

@@ -78,7 +78,7 @@ class Trainer:
         self.state = TrainingState()
         self.store = CheckpointStore(folder / "checkpoints") if folder else None
         self.log = folder / "log.jsonl" if folder and accelerator.is_main_process else None
-        self.keeper = Keeper(self.store, accelerator)
+        self.keeper = Keeper(self.store, accelerator, rolls_back=settings.on_divergence == "rollback")
 
     def fit(self, resume: bool = False) -> TrainingOutcome:
         """Train to the end, or on from the newest checkpoint.
