@@ -26,7 +26,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "lowest energy of 12": {"restarts": 12, "aggregate": "lowest"},
     "noise .01": {"noise_scale": 0.01},
     "noise .02": {"noise_scale": 0.02},
-    "final noise 0": {"final_noise_scale": None},
+    "constant noise": {"final_noise_scale": None},
 }
 DIGITS = 3000
 SHOWN = ("chamfer", "hungarian", "size_rmse_released", "size_rmse", "right_size")
