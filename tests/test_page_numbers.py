@@ -193,6 +193,17 @@ def test_pedestrians() -> None:
         values = [_pedestrian_score(name.strip("`"), scene, metric.strip("`")) for scene in scenes[:-1]]
         for number, value in zip(shown, [*values, statistics.fmean(values)], strict=True):
             assert same(number, value), (name, metric)
+    metrics = ("energy_score", "joint_ade", "joint_fde")
+    for name, *shown in rows_with(page("docs/pedestrians.md"), "| | `energy_score` | `joint_ade` | `joint_fde` |")[
+        1:
+    ]:
+        baseline = re.findall(r"`(.*)`", name)[0]
+        for number, metric in zip(shown, metrics, strict=True):
+            ratios = [
+                _pedestrian_score("pedestrians-*", scene, metric) / _pedestrian_score(baseline, scene, metric)
+                for scene in scenes[:-1]
+            ]
+            assert int(number.removesuffix(" %")) == round(100 - 100 * statistics.fmean(ratios)), (name, metric)
 
 
 def _pedestrian_score(system: str, scene: str, metric: str) -> float:

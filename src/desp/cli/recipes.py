@@ -9,8 +9,8 @@ from desp.recipes import Recipe, all_recipes, get_table
 
 @dataclass(frozen=True)
 class _RecipesArguments:
-    """List every recipe: its table, task, system, which sets are scored (raw: the sampler's padded output, returned:
-    the sets that a user gets), expected score and training time.
+    """List every recipe: its table, task, system, which sets are scored (raw: the sampler's padded output,
+    returned: the sets that a user gets), expected score and training time.
 
     `expected` is the mean of our recorded results that were trained for the recipe's full length: on CLEVR the
     mean AP, of boxes on re-rendered images, of states on generated scenes. Minutes of training are estimated for a
