@@ -18,7 +18,7 @@ def half_width(values: Sequence[float]) -> float | None:
 
 
 def over_seeds(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean, standard deviation and half of the 95 % interval (`ci95`) over seeds.
+    """Mean, standard deviation and half-width of the 95 % confidence interval (`ci95`) over seeds.
 
     A seed without a number failed; a mean of the rest would hide it, so that then nothing is known.
     """
