@@ -24,11 +24,10 @@ class _TablesArguments:
 
     The column raw is of the sampler's padded output, as the paper scores; the column returned of the sets that a
     user gets (on CLEVR of ten samples pooled, or the one answer of a deterministic method; on pedestrians of the
-    centres of clusters of samples). Numbers are
-    means over n seeds, ± the half-width of the 95 % confidence interval (Student's t), from two seeds on. All our numbers
-    come from the files in the results folder. A dash: not measured, not published, or one of the seeds failed.
-    Unknown: files of earlier development snapshots do not say it. Recipes that belong to no table come last, if
-    they have results (not with --markdown).
+    centres of clusters of samples). Numbers are means over n seeds, ± the half-width of the 95 % confidence
+    interval (Student's t), from two seeds on. All our numbers come from the files in the results folder. A dash:
+    not measured, not published, or one of the seeds failed. Unknown: files of earlier development snapshots do not
+    say it. Recipes that belong to no table come last, if they have results (not with --markdown).
     """
 
     all: bool = False
