@@ -325,6 +325,20 @@ def test_tables_without_results_show_the_papers_numbers(desp: Desp) -> None:
     assert "8.8e-05" in text
 
 
+def test_only_the_tables_that_are_asked_for_are_shown(desp: Desp) -> None:
+    Path("results").mkdir()
+    assert {row["table"] for row in json.loads(desp("tables", "--json", "--only", "toy", "celeba").out)} == {
+        "toy",
+        "celeba",
+    }
+    text = desp("tables", "--only", "celeba").out
+    assert "CelebA" in text
+    assert "Polygons" not in text
+    refused = desp("tables", "--only", "toys")
+    assert refused.status == 2
+    assert "There is no table 'toys'. Known are: toy, mnist" in refused.err
+
+
 def test_recipes_of_no_table_are_shown_beside_the_tables(desp: Desp) -> None:
     results = Path(__file__).parents[2] / "results"
     text = desp("tables", "--results", results / "robust").out

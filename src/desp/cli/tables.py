@@ -9,11 +9,12 @@ from desp.cli.compared import show_comparisons
 from desp.cli.evaluate import show_rows
 from desp.errors import RunError
 from desp.paper.tables import markdown_table, table_rows
-from desp.recipes import all_tables
+from desp.recipes import all_tables, get_table
 from desp.results import read_baselines, read_results
 
 EXAMPLES = """  desp tables
   desp tables --all
+  desp tables --only toy mnist --markdown
   desp tables --json --results results
   desp tables --results results/robust"""
 
@@ -35,8 +36,10 @@ class _TablesArguments:
     json: bool = False
     """Print JSON, with every metric."""
     markdown: bool = False
-    """Print the measured part as markdown: the main metrics, as the README shows them; with --all, everything, as
-    docs/results.md does."""
+    """Print the measured part as markdown: the main metrics, as the README shows them; with --all, every metric
+    and how long each recipe was trained, as docs/results.md does."""
+    only: tuple[str, ...] = ()
+    """These tables alone: toy, mnist, clevr, celeba, pedestrians, or those of plugins. None: all of them."""
     results: Path = Path("results")
     """Folder with recorded results."""
 
@@ -49,19 +52,23 @@ def run(arguments: list[str]) -> None:
             f"There is no folder {options.results}. Run in the project's folder, or pass --results DIR; "
             "`desp evaluate RUN --record DIR` fills one."
         )
+    tables = [get_table(name) for name in options.only] or all_tables()
     results = read_results(options.results)
     rows = table_rows(results, read_baselines(options.results))
+    if options.only:
+        rows = [row for row in rows if row["table"] in options.only]
     if options.json:
         print(json.dumps(rows, indent=2))
         return
     if options.markdown:
         print(markdown_table(rows, short=not options.all))
         return
-    for table in all_tables():
+    for table in tables:
         of_table = [row for row in rows if row["table"] == table.name]
         show_rows(table.title, [row for row in of_table if options.all or row["metric"] in table.metrics])
     beside = [row for row in rows if row["table"] is None]
     if beside:
         shown = [row for row in beside if options.all or row["metric"] == "score"]
         show_rows("Recipes outside the paper's tables", shown)
-    show_comparisons(results)
+    if not options.only:
+        show_comparisons(results)

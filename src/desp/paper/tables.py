@@ -55,11 +55,12 @@ def _published_rows(table: Table) -> list[Row]:
 
 def markdown_table(rows: list[Row], short: bool = True) -> str:
     """The measured cells of tables as markdown, each metric in its unit: raw output beside the paper's number, and
-    the sets a user gets in a column of their own; then how long each recipe was trained.
+    the sets a user gets in a column of their own.
 
     Args:
         rows: of `table_rows`.
-        short: the main metrics of tables alone; else every metric that was measured.
+        short: the main metrics of tables alone; else every metric that was measured, and how long each recipe was
+            trained.
     """
     columns = {table.name: table.columns(short) for table in all_tables()}
     shown = [
@@ -69,7 +70,7 @@ def markdown_table(rows: list[Row], short: bool = True) -> str:
         if not short or row["metric"] in columns[row["table"]]
     ]
     scores = _markdown(SCORE_COLUMNS, [_cells(row) for row in shown])
-    runs = list(dict.fromkeys(_run_cells(row) for row in shown if row["steps"]))
+    runs = [] if short else list(dict.fromkeys(_run_cells(row) for row in shown if row["steps"]))
     return f"{scores}\n\n{_markdown(RUN_COLUMNS, runs)}" if runs else scores
 
 
