@@ -19,10 +19,9 @@ class _TuneArguments(RunArguments):
 
     Varied are the fraction of stochastic steps S/T, the noise scale, the number of steps, momentum and, where
     there are several, restarts; for denoising methods the number of noise levels and the churn; for methods of
-    labels `min_probability`. Minimised is the
-    energy score (a proper scoring rule, Gneiting & Raftery 2007; not the model's energy): distance to the truth
-    less half the distance among predictions; on set-MNIST the Chamfer distance, on CLEVR one minus the mean AP, as
-    one answer is right there, on CelebA one minus F1.
+    labels `min_probability`. Minimised is the energy score (nearly a proper scoring rule, Gneiting & Raftery 2007;
+    not the model's energy): distance to the truth less half the distance among predictions; on set-MNIST the
+    Chamfer distance, on CLEVR one minus the mean AP, as one answer is right there, on CelebA one minus F1.
     """
 
     reset: bool = False

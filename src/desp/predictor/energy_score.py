@@ -65,9 +65,9 @@ def pairwise_distances_with_truth(predictor: "SetPredictor", raw: Tensor, truth:
 def energy_scores_from_distances(distances: Tensor) -> Tensor:
     """How far predictions are from the truth, less half of how far they are from each other, for each input (T,).
 
-    A proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even the
-    best one, is penalised for its lack of spread. With a distance of negative type the true distribution has the
-    lowest expectation; the root of Chamfer's distance, which predictors are validated by, comes near to that type.
+    Nearly a proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even
+    the best one, is penalised for its lack of spread. With a distance of negative type no distribution has a lower
+    expectation than the true one; the roots of Chamfer's and of the Hungarian distance come near to that type.
 
     Args:
         distances: (T, K + 1, K + 1), from `pairwise_distances_with_truth`.
