@@ -211,3 +211,42 @@ def _pedestrian_score(system: str, scene: str, metric: str) -> float:
         return mean(f"pedestrians-{scene}", None, "returned", metric)[0]
     path = RESULTS / "baselines" / f"pedestrians-{scene}-{system}.json"
     return float(json.loads(path.read_text())["scores"][metric])
+
+
+# -- own data --------------------------------------------------------------------------------------------
+
+
+def own_data(problem: str, system: str, metric: str) -> float:
+    record = json.loads((RESULTS / "own-data" / f"{problem}.json").read_text())
+    return float(record["systems"][system][metric])
+
+
+def test_problems_whose_single_answer_of_the_mlp_is_nearer() -> None:
+    shown = numbers(
+        r"nearer on `events`, `sensors`, `incomes` and the held-out `baskets`, by (\d+), (\d+), (\d+) and (\d+) %",
+        "docs/own-data-benchmark.md",
+    )
+    problems = sorted(path.stem for path in (RESULTS / "own-data").glob("*.json"))
+    nearer = {
+        problem: 1 - own_data(problem, "mlp", "best_error") / own_data(problem, "desp", "best_error")
+        for problem in problems
+    }
+    named = ("events", "sensors", "incomes", "baskets")
+    assert {problem for problem, share in nearer.items() if share > 0} == set(named)
+    assert shown == [round(100 * nearer[problem]) for problem in named]
+
+
+def test_calibration_on_own_data() -> None:
+    pattern = (
+        r"is (\.\d+) on `ellipse` \(of 50 test examples\), (\.\d+) on `divisors`, (\.\d+) on `roots`, (\.\d+) "
+        r"on `few` and (\.\d+) on `sensors`, and at most (\.\d+) on the others\. "
+        r"The oracle, whose errors are chance, has (\.\d+) to (\.\d+)"
+    )
+    *shown, most, lowest, highest = numbers(pattern, "docs/own-data-benchmark.md")
+    named = ("ellipse", "divisors", "roots", "few", "sensors")
+    problems = [path.stem for path in (RESULTS / "own-data").glob("*.json")]
+    errors = {problem: own_data(problem, "desp", "calibration_error") for problem in problems}
+    assert shown == [round(errors.pop(problem), 2) for problem in named]
+    assert most == round(max(errors.values()), 2)
+    oracles = [own_data(problem, "oracle", "calibration_error") for problem in problems]
+    assert [lowest, highest] == [round(min(oracles), 2), round(max(oracles), 2)]
