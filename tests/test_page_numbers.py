@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from desp.recipes import get_recipe
-from desp.results import read_results
+from desp.results import metric_facts, read_results
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -250,3 +250,22 @@ def test_calibration_on_own_data() -> None:
     assert most == round(max(errors.values()), 2)
     oracles = [own_data(problem, "oracle", "calibration_error") for problem in problems]
     assert [lowest, highest] == [round(min(oracles), 2), round(max(oracles), 2)]
+
+
+# -- all results -----------------------------------------------------------------------------------------
+
+
+def test_metrics_that_are_better_when_larger() -> None:
+    text = " ".join(page("docs/results.md").split())
+    ((listed, tasks),) = re.findall(
+        r"metrics whose name has (.*?), and `score` on (.*?) are better when larger", text
+    )
+    words = re.findall(r"`(\w+)`", listed)
+    for item in RECORDED:
+        for name in set(item["scores"]["raw"]) | set(item["scores"]["returned"]):
+            if name in ("rarest_style", "nearest_neighbour_accuracy"):  # 0.5 is best
+                continue
+            larger = metric_facts(name, item.get("metrics"))["direction"] == "higher"
+            of_task = item["table"] in tasks.lower()
+            said = of_task if name == "score" else any(word in name for word in words)
+            assert larger == (said or re.match(r"ap(\d|_)", name) is not None), (item["recipe"], name)
