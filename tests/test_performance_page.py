@@ -17,6 +17,19 @@ def test_something_is_shown() -> None:
     assert SHOWN
 
 
+def test_no_record_has_the_captured_reference() -> None:
+    assert "None of the records below has the captured one" in " ".join(PAGE.split())
+    rows = [row for file, _ in SHOWN for row in json.loads((ROOT / file).read_text(encoding="utf-8"))["rows"]]
+    assert not [row for row in rows if "captured_ms" in row]
+
+
+def test_chains_on_a_cpu_are_compiled() -> None:
+    assert "Chains are as in training, compiled." in PAGE
+    for task in ("sampler", "train"):
+        record = json.loads((ROOT / f"results/bench/{task}-cpu.json").read_text(encoding="utf-8"))
+        assert {row["engine"] for row in record["rows"]} == {"compiled"}
+
+
 @pytest.mark.parametrize(("file", "table"), SHOWN, ids=[file for file, _ in SHOWN])
 def test_tables_are_the_recorded_ones(file: str, table: str) -> None:
     record = json.loads((ROOT / file).read_text(encoding="utf-8"))
