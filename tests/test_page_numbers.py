@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from desp.paper.published import PUBLISHED
 from desp.recipes import get_recipe
 from desp.results import metric_facts, read_results
 
@@ -100,6 +101,22 @@ def test_recorded_results_of_celeba() -> None:
         for number, metric in zip(shown, metrics, strict=True):
             value, count = mean(re.findall(r"`(\S+)`", name)[0], "10-000-faces", "raw", metric)
             assert (count, same(number, value)) == (3, True), (name, metric, value)
+
+
+def test_what_is_said_of_the_exact_likelihood() -> None:
+    shown = numbers(
+        r"likelihood is highest \((\.\d+) against DESP's (\.\d+)\).*? it has (\.\d+), "
+        r"and on ambiguous sets about as much as DESP \((\.\d+) against (\.\d+)\)",
+        "docs/celeba.md",
+    )
+    cells = [
+        ("celeba-likelihood", "f1"),
+        ("celeba-desp-paper", "f1"),
+        ("celeba-likelihood", "f1_sampled"),
+        ("celeba-likelihood", "ambiguous/f1_sampled"),
+        ("celeba-desp-paper", "ambiguous/f1"),
+    ]
+    assert shown == [round(mean(recipe, "10-000-faces", "raw", metric)[0], 3) for recipe, metric in cells]
 
 
 def test_stochastic_steps_of_celeba() -> None:
@@ -250,6 +267,28 @@ def test_calibration_on_own_data() -> None:
     assert most == round(max(errors.values()), 2)
     oracles = [own_data(problem, "oracle", "calibration_error") for problem in problems]
     assert [lowest, highest] == [round(min(oracles), 2), round(max(oracles), 2)]
+
+
+# -- deviations ------------------------------------------------------------------------------------------
+
+
+def test_polygons_by_denoising() -> None:
+    score, real, accuracy = numbers(
+        r"The score is (\.\d+)e-5, where fresh true polygons have (\.\d+)e-5\. .*? with an accuracy of (\.\d+)",
+        "docs/deviations.md",
+    )
+    results = [item for item in RECORDED if item["recipe"] == "polygons-denoising"]
+    assert same(str(score), mean("polygons-denoising", None, "returned", "score")[0] / 1e-5)
+    assert same(str(real), statistics.fmean(item["real_data"]["score"] for item in results) / 1e-5)
+    assert same(str(accuracy), mean("polygons-denoising", None, "returned", "nearest_neighbour_accuracy")[0])
+
+
+def test_each_number_of_tables_1_to_3_has_a_result() -> None:
+    assert "(Tables 2 and 3) has a result beside it" in " ".join(page("docs/deviations.md").split())
+    recorded = {(item["task"], item["system"], metric) for item in RECORDED for metric in item["scores"]["raw"]}
+    published = [cell for table in PUBLISHED if table.name in ("toy", "mnist") for cell in table.published]
+    assert len(published) > 10
+    assert [cell for cell in published if cell not in recorded] == []
 
 
 # -- all results -----------------------------------------------------------------------------------------
