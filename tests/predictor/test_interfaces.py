@@ -317,7 +317,7 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("default", "in the proportions of\nthe training data"),
+        ("default", "approximately in\nthe proportions of the training data"),
         ("dspn-chamfer", "deterministic"),
         ("tspn", "need not be"),
     ],

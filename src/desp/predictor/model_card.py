@@ -76,8 +76,8 @@ def _what_it_predicts(method: MethodSettings) -> str:
     if not method.samples_follow_data:
         return "Predicts K sets for each input, which need not be as different as those of the training data."
     return (
-        "Predicts sets where more than one answer is right: for one input it gives K sets, in the proportions of\n"
-        "the training data."
+        "Predicts sets where more than one answer is right: for one input it gives K sets, approximately in\n"
+        "the proportions of the training data."
     )
 
 
