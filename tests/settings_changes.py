@@ -21,6 +21,7 @@ from desp.settings import (
     EDMSettings,
     EncoderSettings,
     EnergyDenoisingSettings,
+    EngressionSettings,
     FSPoolSetEncoderSettings,
     InputKind,
     LabelLikelihoodSettings,
@@ -275,6 +276,19 @@ CASES = {
         "set",
         aligned=True,
         features=1,
+    ),
+    "engression": Case(
+        EngressionSettings(network=replace(ATTENTION, heads=0), noise_features=3, training_samples=3),
+        {
+            "noise_features": (4, "network.from_element"),
+            "training_samples": (2, "loss"),
+            "network.hidden": (6, "encoder.1 network.from_code network.from_element network.head network.layers"),
+            "network.layers": (2, "network.layers"),
+            "network.heads": (2, "network.from_element network.layers"),
+            "network.fourier_frequencies": (3, "network.from_element"),
+        },
+        "set",
+        aligned=True,
     ),
     "box-denoiser": Case(
         BoxDenoiserSettings(

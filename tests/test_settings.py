@@ -26,6 +26,7 @@ from desp.settings import (
     DigitsSettings,
     EDMSettings,
     EnergyDenoisingSettings,
+    EngressionSettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
     InMemorySettings,
@@ -176,6 +177,12 @@ EXAMPLES: list[Any] = [
         encoder=MLPEncoderSettings(), hidden=6, layers=2, labels=(-0.5, 0.5), sampler=LabelSamplerSettings()
     ),
     AutoregressiveTaggerSettings(encoder=MLPEncoderSettings(), hidden=6, layers=2, labels=(-0.5, 0.5)),
+    EngressionSettings(
+        encoder=MLPEncoderSettings(),
+        network=AttentionSettings(hidden=6, heads=2),
+        noise_features=3,
+        training_samples=4,
+    ),
     LabelLikelihoodSettings(
         encoder=MLPEncoderSettings(),
         energy=DeepSetsSettings(hidden=5),

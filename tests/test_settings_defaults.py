@@ -22,6 +22,7 @@ from desp.settings import (
     EncoderSettings,
     EnergyDenoisingSettings,
     EnergySettings,
+    EngressionSettings,
     FilesSettings,
     FSPoolSetEncoderSettings,
     InMemorySettings,
@@ -212,6 +213,13 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "energy": {**DEEP_SETS, "divide_by_size": False},
         "labels": (0.0, 1.0),
         "sampler": {"kind": "labels", "min_probability": None},
+    },
+    EngressionSettings: {
+        "kind": "engression",
+        "encoder": None,
+        "network": {**ATTENTION, "heads": 0, "fourier_frequencies": 0},
+        "noise_features": 16,
+        "training_samples": 6,
     },
     TSPNSettings: {
         "kind": "tspn",

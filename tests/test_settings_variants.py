@@ -53,6 +53,7 @@ FAMILIES: dict[type[Variant], set[str]] = {
         "tagger",
         "autoregressive-tagger",
         "label-likelihood",
+        "engression",
     },
     EnergySettings: {"deep-sets", "set-encoder", "pooled-layers", "attention"},
     SamplerSettings: {"langevin", "edm", "descent", "labels"},

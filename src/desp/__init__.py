@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from desp.settings import DescentSettings as DescentSettings
     from desp.settings import EDMSettings as EDMSettings
     from desp.settings import EnergyDenoisingSettings as EnergyDenoisingSettings
+    from desp.settings import EngressionSettings as EngressionSettings
     from desp.settings import LabelLikelihoodSettings as LabelLikelihoodSettings
     from desp.settings import LabelSamplerSettings as LabelSamplerSettings
     from desp.settings import LangevinSettings as LangevinSettings
@@ -55,6 +56,7 @@ _HOMES = {
     "DespError": "desp.errors",
     "EDMSettings": "desp.settings",
     "EnergyDenoisingSettings": "desp.settings",
+    "EngressionSettings": "desp.settings",
     "LabelLikelihoodSettings": "desp.settings",
     "LangevinSettings": "desp.settings",
     "LogDensity": "desp.samplers",

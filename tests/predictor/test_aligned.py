@@ -25,6 +25,7 @@ from desp.settings import (
     DescentSettings,
     EDMSettings,
     EnergyDenoisingSettings,
+    EngressionSettings,
     FSPoolSetEncoderSettings,
     LabelLikelihoodSettings,
     LangevinSettings,
@@ -55,6 +56,7 @@ METHODS: dict[str, MethodSettings] = {
         energy=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)
     ),
     "denoiser": DenoiserSettings(network=AttentionSettings(hidden=16, layers=1), sampler=EDMSettings(steps=8)),
+    "engression": EngressionSettings(network=AttentionSettings(hidden=32, layers=1, heads=0), noise_features=4),
     "set-risk": SetRiskSettings(energy=DeepSetsSettings(hidden=32), descent=DescentSettings(steps=5)),
     "tagger": TaggerSettings(hidden=16, layers=2),
     "autoregressive-tagger": AutoregressiveTaggerSettings(hidden=16, layers=2),

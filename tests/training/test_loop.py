@@ -57,6 +57,7 @@ NUMBERS: dict[Kind, set[str]] = {
     "tagger": {"accuracy"},
     "autoregressive-tagger": {"accuracy"},
     "label-likelihood": {"log_prob"},
+    "engression": {"distance_to_truth", "distance_between"},
     **{kind: {"denoising_loss", "cardinality_loss"} for kind in DENOISED},
 }
 

@@ -24,6 +24,7 @@ from desp.settings import (
     EDMSettings,
     EnergyDenoisingSettings,
     Engine,
+    EngressionSettings,
     LabelLikelihoodSettings,
     LangevinSettings,
     MethodSettings,
@@ -49,12 +50,14 @@ Kind = Literal[
     "tagger",
     "autoregressive-tagger",
     "label-likelihood",
+    "engression",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LABELS: tuple[Kind, ...] = (
     "tagger",
     "autoregressive-tagger",
     "label-likelihood",
+    "engression",
 )  # of the corners, which are given
 DENOISED: tuple[Kind, ...] = ("default", "denoising", "attention", "denoiser")  # with predicted cardinality
 MASKING_STEP = 0.003  # short enough that some samples are masked, and at no step more than may be
@@ -95,6 +98,8 @@ def method_settings(
         return TaggerSettings(hidden=hidden, layers=2)
     if kind == "autoregressive-tagger":
         return AutoregressiveTaggerSettings(hidden=hidden, layers=2)
+    if kind == "engression":
+        return EngressionSettings(network=replace(EngressionSettings().network, hidden=hidden, layers=1))
     if kind == "label-likelihood":
         return LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=hidden))
     if kind == "tspn":

@@ -23,7 +23,7 @@ NO_ENERGY = (
     "EnergyDenoisingSettings()."
 )
 ALIGNING_METHODS = (
-    "energy-denoising, denoiser, contrastive or set-risk, or for binary labels tagger, "
+    "energy-denoising, denoiser, engression, contrastive or set-risk, or for binary labels tagger, "
     "autoregressive-tagger or label-likelihood, where outputs are aligned with inputs"
 )
 NO_DENSITY = (

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from desp.constants import constant
 from desp.energies import SetEnergy
+from desp.methods.aligned import given_mask
 from desp.methods.base import MethodParts, build_energy
-from desp.methods.labels import LabelMethod, given_mask, is_high, padded_labels
+from desp.methods.labels import LabelMethod, is_high, padded_labels
 from desp.samplers import ChainInfo, Record
 from desp.samplers.labels import LabelSampler
 from desp.sets import presence_mask

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from desp.data.shape import DataShape
 from desp.errors import DataError
+from desp.methods.aligned import require_aligned
 from desp.methods.base import Method, MethodParts
 from desp.sets import presence_mask
 from desp.settings import AutoregressiveTaggerSettings, LabelLikelihoodSettings, TaggerSettings, require_setting
@@ -40,11 +41,7 @@ def require_labels(shape: DataShape, kind: str) -> None:
     Raises:
         SettingsError: they are not.
     """
-    wanted = (
-        f"aligned with inputs for the method {kind}, which labels given elements (--task.description.aligned, in "
-        "Python DataDescription(aligned=True))"
-    )
-    require_setting(shape.aligned, "outputs", wanted, "sets of their own")
+    require_aligned(shape, kind)
     one = f"1 for the method {kind}: the label"
     require_setting(shape.features == 1, "features", one, shape.features)
 
@@ -79,8 +76,3 @@ def padded_labels(
     presence = mask.to(dtype)
     values = torch.where(high, labels[1], labels[0]).to(dtype)
     return torch.stack([values * presence, presence], dim=-1)
-
-
-def given_mask(code: Float[Tensor, "b n h"], presence: Bool[Tensor, "b n"] | None) -> Bool[Tensor, "b n"]:
-    """Which elements there are; all, where nothing is said."""
-    return code.new_ones(code.shape[:2], dtype=torch.bool) if presence is None else presence

@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from desp.methods.aligned import given_mask
 from desp.methods.base import MethodParts
-from desp.methods.labels import LabelMethod, given_mask, is_high, padded_labels
+from desp.methods.labels import LabelMethod, is_high, padded_labels
 from desp.nn.mlp import NEGATIVE_SLOPE
 from desp.samplers import ChainInfo, Record
 from desp.sets import presence_mask

@@ -37,6 +37,7 @@ from desp.settings.energies import DeepSetsSettings as DeepSetsSettings
 from desp.settings.energies import EnergySettings as EnergySettings
 from desp.settings.energies import PooledLayersSettings as PooledLayersSettings
 from desp.settings.energies import SetEncoderEnergySettings as SetEncoderEnergySettings
+from desp.settings.engression import EngressionSettings as EngressionSettings
 from desp.settings.label_methods import AutoregressiveTaggerSettings as AutoregressiveTaggerSettings
 from desp.settings.label_methods import LabelLikelihoodSettings as LabelLikelihoodSettings
 from desp.settings.label_methods import TaggerSettings as TaggerSettings

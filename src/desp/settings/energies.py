@@ -185,8 +185,8 @@ class PooledLayersSettings(EnergySettings):
 @EnergySettings.register("attention", "desp.energies.network:NetworkEnergy")
 @dataclass(frozen=True)
 class AttentionSettings(EnergySettings):
-    """Self-attention layers, as energy of energy-denoising or as network of denoiser, for sets with much local
-    structure."""
+    """Self-attention layers, as energy of energy-denoising or as network of denoiser and engression, for sets with
+    much local structure."""
 
     summary: ClassVar[str] = "self-attention, for denoising"
     supports_noise_conditioning: ClassVar[bool] = True

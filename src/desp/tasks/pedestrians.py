@@ -100,8 +100,9 @@ class PedestriansTask(Task):
         )
         present = training.sets.mask
         x, y = training.x[present], training.sets.elements[present]
-        wide = (DEVIATIONS * y.std(dim=0, correction=0)).clamp(min=1e-3).tolist()
-        scaled = FeatureScaling(tuple(-value for value in wide), tuple(2 * value for value in wide))
+        # The same for all, so that distances between elements keep their ratios.
+        wide = max(DEVIATIONS * float(y.std(correction=0)), 1e-3)
+        scaled = FeatureScaling((-wide,) * OUTPUTS, (2 * wide,) * OUTPUTS)
         shape = DataShape(
             (size, INPUTS + 1),
             OUTPUTS,
