@@ -94,14 +94,8 @@ def method_settings(
     """Chains or descents of three steps; with `noise` 0 those of chains are not random."""
     if kind in DENOISED:
         return denoising_settings(kind, hidden)
-    if kind == "tagger":
-        return TaggerSettings(hidden=hidden, layers=2)
-    if kind == "autoregressive-tagger":
-        return AutoregressiveTaggerSettings(hidden=hidden, layers=2)
-    if kind == "engression":
-        return EngressionSettings(network=replace(EngressionSettings().network, hidden=hidden, layers=1))
-    if kind == "label-likelihood":
-        return LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=hidden))
+    if kind in LABELS:
+        return label_settings(kind, hidden)
     if kind == "tspn":
         return TSPNSettings(hidden=hidden, layers=1, heads=2, feedforward=hidden, latent=6, cardinality_hidden=8)
     if kind in ("dspn", "c-dspn"):
@@ -126,6 +120,17 @@ def method_settings(
             max_divergent_fraction=max_divergent_fraction,
         )
     return ContrastiveSettings(energy=energy, training_sampler=chain, data_noise=noise)
+
+
+def label_settings(kind: Kind, hidden: int) -> MethodSettings:
+    """Those whose outputs are aligned with inputs."""
+    settings: dict[Kind, MethodSettings] = {
+        "tagger": TaggerSettings(hidden=hidden, layers=2),
+        "autoregressive-tagger": AutoregressiveTaggerSettings(hidden=hidden, layers=2),
+        "label-likelihood": LabelLikelihoodSettings(energy=DeepSetsSettings(hidden=hidden)),
+        "engression": EngressionSettings(network=AttentionSettings(hidden=hidden, layers=1, heads=0)),
+    }
+    return settings[kind]
 
 
 def denoising_settings(kind: Kind, hidden: int) -> EnergyDenoisingSettings | DenoiserSettings:

@@ -23,8 +23,8 @@ def method() -> EngressionSettings:
     """Futures of all people of a window by one network, each given its own code, independently of the others.
 
     Attention among people, and features of neighbours, made predictions of scenes that were not trained on worse:
-    they are fuller, or emptier, than those of training. Trained by the energy score the network is better there than
-    as a denoiser, most of all on people who stand.
+    they are fuller, or emptier, than those of training. Trained by the energy score, the network is better there
+    than as a denoiser, most of all on people who stand.
     """
     return EngressionSettings(encoder=MLPEncoderSettings(hidden=128, out=128, layers=3))
 
