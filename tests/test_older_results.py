@@ -8,6 +8,7 @@ import pytest
 
 from desp.older_results import SET_MNIST, migrate_ablation, migrate_evaluation, migrate_metric, migrate_result
 from desp.results import read_results, result_path
+from desp.run_lengths import training_facts
 from desp.settings import SCHEMA
 from made_up_results import made_up
 
@@ -92,6 +93,29 @@ def test_columns_of_an_ablation() -> None:
     new = {"rows": [{"ratio": 0.5, "size_rmse_released": 0.2}]}
     assert migrate_ablation(new, SET_MNIST) == new
     assert migrate_ablation({}, SET_MNIST) == {}
+
+
+OLD_TRAINING = {"steps": 9, "best_score": 0.5, "best_step": 3, "best_error": 0.1, "verdict": "overfitted"}
+TRAINING = {"steps": 9, "kept_score": 0.5, "kept_step": 3, "kept_score_se": 0.1, "stop_reason": "overfitted"}
+
+
+def test_training_of_a_result() -> None:
+    old = older(training=OLD_TRAINING)
+    new = migrate_result(old)
+    assert new["training"] == TRAINING
+    assert old["training"] == OLD_TRAINING
+    assert migrate_result(new)["training"] == TRAINING
+    facts = training_facts([new])
+    assert (facts["steps"], facts["ended_by"]) == ("9, best 3", "overfitting")
+
+
+def test_training_of_an_evaluation() -> None:
+    result = {"training": OLD_TRAINING, "settings": {"schema": SCHEMA}}
+    assert migrate_evaluation({"rows": [], "result": result})["result"]["training"] == TRAINING
+
+
+def test_training_of_an_ablation() -> None:
+    assert migrate_ablation({"rows": [], "training": OLD_TRAINING}, None)["training"] == TRAINING
 
 
 def test_the_projects_results_have_the_present_names() -> None:

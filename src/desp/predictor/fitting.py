@@ -154,7 +154,7 @@ def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str
         "examples": len(dataset) if hasattr(dataset, "__len__") else None,
         "steps": outcome.steps,
         "validation_score": outcome.score,
-        "best_step": outcome.score_step,
+        "kept_step": outcome.score_step,
         "seed": seed,
     }
 

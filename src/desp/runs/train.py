@@ -122,7 +122,7 @@ def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
 
     Not if the model is damaged: it is made again from the last checkpoint.
     """
-    summary = folder.read(folder.summary_file) or {}
+    summary = folder.read_summary() or {}
     if not folder.model.is_dir() or summary.get("steps") != outcome.steps:
         return False
     try:
