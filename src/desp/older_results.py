@@ -24,6 +24,8 @@ _NAMES_OF_TRAINING = {
     "best_error": "kept_score_se",
     "verdict": "stop_reason",
 }
+_NAMES_OF_SYSTEM = {"best_error": "single_error", "best_error_se": "single_error_se"}
+_VERDICTS = {"worse": "clearly worse"}
 
 
 def migrate_metric(name: str, task: str | None) -> str:
@@ -45,7 +47,7 @@ def migrate_training(facts: dict[str, Any]) -> dict[str, Any]:
 
 def migrate_result(result: dict[str, Any]) -> dict[str, Any]:
     """A recorded result of any version, under today's names."""
-    result = _with(result, training=migrate_training)
+    result = _with(result, training=migrate_training, comparison=_migrate_comparison)
     if not _is_older(result):
         return result
     task = result.get("task")
@@ -67,11 +69,40 @@ def _migrate_facts(metrics: dict[str, Any], task: str | None) -> dict[str, Any]:
     return _renamed(facts, task)
 
 
+def _migrate_comparison(comparison: dict[str, Any]) -> dict[str, Any]:
+    """A model beside baselines, as results have it."""
+    return _with(comparison, systems=_migrate_systems)
+
+
+def _migrate_systems(systems: dict[str, Any]) -> dict[str, Any]:
+    return {name: _migrate_verdict(_with_names(row, _NAMES_OF_SYSTEM)) for name, row in systems.items()}
+
+
+def _migrate_verdict(row: dict[str, Any]) -> dict[str, Any]:
+    """With today's word of a comparison with a baseline; a whole sentence stays."""
+    word = row.get("verdict")
+    return row | {"verdict": _VERDICTS[word]} if isinstance(word, str) and word in _VERDICTS else row
+
+
+def migrate_benchmark(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of the own-data benchmark of any version."""
+    return _migrate_verdict(_with(_migrate_comparison(record), systems=_migrate_benchmarked))
+
+
+def _migrate_benchmarked(systems: dict[str, Any]) -> dict[str, Any]:
+    """What rows of a benchmark have beyond those of a comparison: paired differences, and how training went."""
+    return {
+        name: migrate_training(_with(row, minus_knn=lambda paired: _with_names(paired, _NAMES_OF_SYSTEM)))
+        for name, row in systems.items()
+    }
+
+
 def migrate_evaluation(evaluation: dict[str, Any]) -> dict[str, Any]:
     """What ``evaluation.json`` of any version holds, under today's names."""
     evaluation = _with(
         evaluation,
-        result=lambda result: _with(result, training=migrate_training),
+        rows=lambda rows: [_migrate_compared(row) for row in rows],
+        result=lambda result: _with(result, training=migrate_training, comparison=_migrate_comparison),
     )
     if not evaluation.get("rows") or not _is_older(evaluation.get("result")):
         return evaluation
@@ -80,6 +111,12 @@ def migrate_evaluation(evaluation: dict[str, Any]) -> dict[str, Any]:
     if isinstance(result, dict) and isinstance(result.get("metrics"), dict):
         found["result"] = result | {"metrics": _migrate_facts(result["metrics"], result.get("task"))}
     return found
+
+
+def _migrate_compared(row: dict[str, Any]) -> dict[str, Any]:
+    """A row, of a comparison or not."""
+    named = {"metric": "single_error"} if row.get("metric") == "best_error" else {}
+    return _migrate_verdict(row | named) if row.get("compared") else row
 
 
 def _migrate_row(row: dict[str, Any]) -> dict[str, Any]:
