@@ -84,7 +84,7 @@ def _train(
         folder=folder.path,
         resume=resume,
         callback=callback,
-        calibration_examples=_validation_examples(task, seed) if settings.training.calibrate_cardinality else None,
+        cardinality_examples=_validation_examples(task, seed) if settings.training.calibrate_cardinality else None,
     )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         if settings.training.steps is not None:
