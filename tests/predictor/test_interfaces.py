@@ -258,6 +258,10 @@ def test_scores_are_higher_for_the_truth(fitted: SetPredictor, monkeypatch: pyte
         fitted.score(x, sets, samples=1)
     with pytest.raises(DataError, match="one set for each of 12 inputs"):
         fitted.score(x, sets[:3])
+    elements = pd.DataFrame({str(index): [0.5] for index in range(len(x))})  # as many columns as inputs
+    for call in (fitted.score, fitted.energy):
+        with pytest.raises(DataError, match="got a data frame of elements, which only `fit` takes"):
+            call(x, elements)
 
 
 def test_parameters_are_read_and_set() -> None:
