@@ -27,11 +27,11 @@ class RepresentationSettings(Checked):
     """Largest set to predict; that of the data if None; fixed by the task for Polygons, Digits, set-MNIST, CLEVR,
     CelebA and pedestrians."""
     scaling: Literal["auto", "standard", "none"] = "auto"
-    """auto: element features that are not near [0, 1] are scaled to it, and back in predictions. standard: every
-    feature is scaled to mean 1/2 and standard deviation 1/4; denoising methods rescale to [-1, 1], where these
-    become 0 and 1/2, the default sigma_data. A long tail then does not compress all other values. Features of only
-    two values, such as labels, and categories are scaled as by auto. Both scale boxes as centre, width and
-    height."""
+    """auto: element features that leave [-.05, 1.05], or span less than .2, are scaled to [0, 1] (constant ones
+    are moved to 1/2), and back in predictions. standard: every feature is scaled to mean 1/2 and standard
+    deviation 1/4; denoising methods rescale to [-1, 1], where these become 0 and 1/2, the default sigma_data. A
+    long tail then does not compress all other values. Features of only two values, such as labels, and categories
+    are scaled as by auto. Both scale all boxes, as centre, width and height."""
 
     @property
     def scaled(self) -> "Scaled":
