@@ -15,8 +15,8 @@ class RepresentationSettings(Checked):
     """How sets of different cardinality become tensors of one shape, and back."""
 
     padding: Literal["presence", "zero"] = "presence"
-    """presence: one more feature, 1 for present and 0 for absent. zero: absent elements are zero vectors; with
-    scaling none alone, as scaling moves real elements to zero or near it."""
+    """presence: one more feature, 1 for present and 0 for absent. zero: absent elements are zero vectors; only
+    with scaling none, as scaling moves real elements to zero or near it."""
     threshold: float | None = None
     """An element counts as present if its presence exceeds this (default .5); with zero padding, if its features
     do (default .015; see presence-rule)."""
