@@ -4,17 +4,17 @@ python benchmarks/own_data_figure.py results/own-data docs/images/own-data.png
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from desp.benchmarks.own_data.problems import PROBLEMS
+from desp.benchmarks.own_data.run import read_record
 from desp.report.figures.style import EXTRA, FRAME, MUTED, PREDICTION, TRUTH, new_figure, plain_axes, render, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PANELS = {"energy_score": "energy score", "best_error": "error of the single answer"}
+PANELS = {"energy_score": "energy score", "single_error": "error of the single answer"}
 # The name in records, the name shown, colour and marker.
 SYSTEMS = (("desp", "desp", PREDICTION, "o"), ("mlp", "MLP", TRUTH, "s"), ("oracle", "oracle", EXTRA, "|"))
 # Ratios above it are drawn at the edge.
@@ -24,7 +24,7 @@ MOST = 2.0
 def read_records(folder: Path) -> list[dict[str, Any]]:
     """The records of all problems, in the suite's order; problems without one are left out."""
     paths = [folder / f"{problem.name}.json" for problem in PROBLEMS]
-    found = [json.loads(path.read_text()) for path in paths if path.is_file()]
+    found = [read_record(path) for path in paths if path.is_file()]
     if not found:
         raise SystemExit(f"{folder} has no records. Make them: desp bench own-data --record {folder}")
     return found

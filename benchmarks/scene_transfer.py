@@ -32,7 +32,7 @@ def measure_transfer(folder: RunFolder, data_dir: str, samples: int, protocol: s
     task = ClevrTask(replace(known, source="files", data_dir=data_dir))
     counts, began = task.protocol(protocol), time.monotonic()
     evaluation = task.evaluate(EvaluationSetup(run.predictor, run.seed, samples, counts))
-    summary = folder.read(folder.summary_file) or {}
+    summary = folder.read_summary() or {}
     return {
         "recipe": run.settings.recipe,
         "seed": run.seed,

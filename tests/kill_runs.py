@@ -115,7 +115,7 @@ def trained(run: Path) -> dict[str, Any]:
         "newest": tensors(steps[-1]),
         "best": tensors(run / "checkpoints" / "best.safetensors"),
         "log": [{name: value for name, value in line.items() if name != "seconds"} for line in log],
-        "summary": {name: summary[name] for name in ("steps", "best_score", "best_step", "rollbacks")},
+        "summary": {name: summary[name] for name in ("steps", "kept_score", "kept_step", "rollbacks")},
     }
 
 

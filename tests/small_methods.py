@@ -25,7 +25,7 @@ def with_energy(
 ) -> Contrastive:
     """A method with this energy and the encoder that suits it: inputs are three numbers, elements have two."""
     shape = DataShape(input_shape, features, size, input_kind=input_kind)
-    written = SetRepresentation(RepresentationSettings(padding))
+    written = SetRepresentation(RepresentationSettings(padding, scaling="none"))
     method = build_method(ContrastiveSettings(energy=energy), shape, written, encoder, engine="eager")
     assert isinstance(method, Contrastive)
     return method

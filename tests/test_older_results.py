@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from desp.benchmarks.own_data.run import read_record
+from desp.comparison.words import VERDICT_WORDS
 from desp.older_results import SET_MNIST, migrate_ablation, migrate_evaluation, migrate_metric, migrate_result
 from desp.results import read_results, result_path
+from desp.run_lengths import training_facts
 from desp.settings import SCHEMA
 from made_up_results import made_up
 
@@ -92,6 +95,75 @@ def test_columns_of_an_ablation() -> None:
     new = {"rows": [{"ratio": 0.5, "size_rmse_released": 0.2}]}
     assert migrate_ablation(new, SET_MNIST) == new
     assert migrate_ablation({}, SET_MNIST) == {}
+
+
+OLD_TRAINING = {"steps": 9, "best_score": 0.5, "best_step": 3, "best_error": 0.1, "verdict": "overfitted"}
+TRAINING = {"steps": 9, "kept_score": 0.5, "kept_step": 3, "kept_score_se": 0.1, "stop_reason": "overfitted"}
+OLD_SYSTEM = {"energy_score": 1.0, "best_error": 0.5, "best_error_se": 0.1, "verdict": "worse"}
+SYSTEM = {"energy_score": 1.0, "single_error": 0.5, "single_error_se": 0.1, "verdict": "clearly worse"}
+
+
+@pytest.mark.parametrize("settings", [{}, {"settings": {"schema": SCHEMA}}])
+def test_training_and_comparison_of_a_result(settings: dict[str, Any]) -> None:
+    sentence = {"sentence": "Clearly worse.", "training": "training has converged"}
+    old = older(**settings, training=OLD_TRAINING, verdict=sentence, comparison={"tests": 7})
+    old["comparison"]["systems"] = {"knn": OLD_SYSTEM, "random": SYSTEM}
+    before = json.dumps(old)
+    new = migrate_result(old)
+    assert new["training"] == TRAINING
+    assert new["comparison"] == {"tests": 7, "systems": {"knn": SYSTEM, "random": SYSTEM}}
+    assert new["verdict"] == sentence
+    assert json.dumps(old) == before
+    assert migrate_result(new)["training"] == TRAINING
+    assert migrate_result(older(training=None, comparison=None))["comparison"] is None  # not compared
+    facts = training_facts([new])
+    assert (facts["steps"], facts["ended_by"]) == ("9, best 3", "overfitting")
+
+
+def test_training_and_comparison_of_an_evaluation() -> None:
+    sentence = "Worse is said in words."
+    rows = [
+        {"metric": "energy_score", "compared": True, "verdict": sentence},
+        {"metric": "energy_score", "compared": True, "verdict": "worse"},
+        {"metric": "best_error", "compared": True},
+        {"metric": "best_error", "verdict": "worse"},  # of a package outside: no comparison
+    ]
+    result = {"training": OLD_TRAINING, "comparison": {"systems": {"knn": OLD_SYSTEM}}, "settings": {"schema": 7}}
+    old = {"rows": rows, "result": result}
+    before = json.dumps(old)
+    new = migrate_evaluation(old)
+    assert new["result"] == result | {"training": TRAINING, "comparison": {"systems": {"knn": SYSTEM}}}
+    assert [row["metric"] for row in new["rows"]] == ["energy_score", "energy_score", "single_error", "best_error"]
+    assert [row.get("verdict") for row in new["rows"]] == [sentence, "clearly worse", None, "worse"]
+    assert json.dumps(old) == before
+
+
+def test_training_of_an_ablation() -> None:
+    assert migrate_ablation({"rows": [], "training": OLD_TRAINING}, None)["training"] == TRAINING
+
+
+def test_a_record_of_the_own_data_benchmark(tmp_path: Path) -> None:
+    old_paired, paired = ({f"{name}_error": -0.1, f"{name}_error_se": 0.01} for name in ("best", "single"))
+    own = {"best_error": 0.5, "best_step": 3, "verdict": "converged", "minus_knn": old_paired}
+    path = tmp_path / "few.json"
+    old = {"problem": "few", "verdict": "worse", "systems": {"desp": own, "knn": OLD_SYSTEM}}
+    path.write_text(json.dumps(old))
+    found = read_record(path)
+    named = {"single_error": 0.5, "kept_step": 3, "stop_reason": "converged", "minus_knn": paired}
+    assert found["systems"]["desp"] == named
+    assert found["verdict"] == "clearly worse"
+
+
+def test_the_projects_records_of_own_data_have_the_present_names() -> None:
+    paths = sorted((RESULTS / "own-data").rglob("*.json"))
+    assert paths
+    for path in paths:
+        record = read_record(path)
+        assert record["verdict"] in VERDICT_WORDS
+        assert record["systems"]["desp"]["kept_step"] <= record["systems"]["desp"]["steps"]
+        for system in record["systems"].values():
+            assert not {"best_error", "best_step", "verdict"} & set(system)
+            assert system["single_error"] >= 0
 
 
 def test_the_projects_results_have_the_present_names() -> None:

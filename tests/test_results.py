@@ -264,7 +264,7 @@ def test_rows_are_in_the_order_of_tables_tasks_and_systems() -> None:
 
 
 def trained(asked: int, steps: int | None, best: int | None = None, **more: int) -> dict[str, Any]:
-    return {"training": {"steps": steps, "best_step": best, **more}, "settings": {"training": {"steps": asked}}}
+    return {"training": {"steps": steps, "kept_step": best, **more}, "settings": {"training": {"steps": asked}}}
 
 
 @pytest.mark.parametrize(

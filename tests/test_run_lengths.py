@@ -42,8 +42,8 @@ def test_roll_backs_that_were_not_counted_are_unknown(runs: list[dict[str, Any]]
         (run({"patience": None}, steps=100), "steps"),  # an older file; nothing else could end it
         (run({"patience": 7}, steps=100), "unknown"),
         (run(steps=100), "unknown"),
-        (run({"steps": None}, steps=100, stopped_early=False, verdict="out of time"), "time"),
-        (run({"steps": None}, steps=100, stopped_early=False, verdict="converged"), "convergence"),
+        (run({"steps": None}, steps=100, stopped_early=False, stop_reason="out of time"), "time"),
+        (run({"steps": None}, steps=100, stopped_early=False, stop_reason="converged"), "convergence"),
         (run(steps=60, stopped_early=False), "unknown"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.predictor import SetPredictor
+from desp.report.folder import read_run
 from desp.runs.folder import RunFolder
 from desp.settings import (
     SCHEMA,
@@ -219,6 +220,16 @@ def change(file: Path, *place: str, value: Any) -> None:
 def run(tmp_path: Path) -> Path:
     """A saved run of schema 1."""
     return Path(shutil.copytree(ROOT / "tests/golden/runs/denoising", tmp_path / "run"))
+
+
+def test_a_summary_of_an_older_version(run: Path) -> None:
+    score = json.loads((run / "summary.json").read_text())["best_score"]
+    for summary in (RunFolder(run).read_summary(), read_run(run).summary):
+        assert summary is not None
+        assert (summary["kept_score"], summary["kept_step"]) == (score, 20)
+        assert "best_score" not in summary
+    (run / "summary.json").unlink()
+    assert RunFolder(run).read_summary() is None
 
 
 OTHERS = {

@@ -16,8 +16,9 @@ from desp.settings import RepresentationSettings
 
 SHOWN = st.floats(0.125, 1.0, width=32)  # far enough from zero to count as present with zero padding
 
-ZERO, PRESENCE = SetRepresentation(RepresentationSettings("zero")), SetRepresentation(RepresentationSettings())
-ANY = SetRepresentation(RepresentationSettings("zero", presence_rule="any_beyond"))
+ZERO = SetRepresentation(RepresentationSettings("zero", scaling="none"))
+PRESENCE = SetRepresentation(RepresentationSettings())
+ANY = SetRepresentation(RepresentationSettings("zero", presence_rule="any_beyond", scaling="none"))
 
 
 @st.composite
@@ -51,7 +52,7 @@ def test_ragged_survives_padding(sets: list[torch.Tensor], spare: int) -> None:
     [
         ZERO,
         ANY,
-        SetRepresentation(RepresentationSettings("zero", threshold=0.0)),
+        SetRepresentation(RepresentationSettings("zero", threshold=0.0, scaling="none")),
         PRESENCE,
     ],
     ids=["every", "any", "no threshold", "presence"],
@@ -99,7 +100,9 @@ def test_zero_sets_elements_that_are_absent() -> None:
 )
 def test_zero_padding_thresholds(rule: Any, threshold: float, expected: list[bool]) -> None:
     values = torch.tensor([[[0.5, 0.5], [0.5, 0.01], [0.01, -0.01], [-0.2, 0.2]]])
-    padding = SetRepresentation(RepresentationSettings(padding="zero", threshold=threshold, presence_rule=rule))
+    padding = SetRepresentation(
+        RepresentationSettings(padding="zero", threshold=threshold, presence_rule=rule, scaling="none")
+    )
     decoded = padding.from_tensor(values)
     assert decoded.mask.tolist() == [expected]
     assert torch.equal(decoded.elements[decoded.mask], values[decoded.mask])
@@ -233,7 +236,9 @@ def test_the_first_sets_are_the_first() -> None:
 
 def test_the_default_thresholds_of_presence() -> None:
     """Zero padding keeps what exceeds 0.015, presence what exceeds one half."""
-    zero, presence = (SetRepresentation(RepresentationSettings(padding=kind)) for kind in ("zero", "presence"))
+    zero, presence = (
+        SetRepresentation(RepresentationSettings(padding=kind, scaling="none")) for kind in ("zero", "presence")
+    )
     values = torch.tensor([[[0.016, 0.016], [0.0149, 0.5], [0.5, 0.0149]]])
     assert zero.from_tensor(values).mask.tolist() == [[True, False, False]]
     values = torch.tensor([[[9.0, 0.51], [9.0, 0.5], [9.0, 0.49]]])

@@ -55,7 +55,7 @@ from desp.settings import (
     to_json,
 )
 
-ZERO = RepresentationSettings(padding="zero")
+ZERO = RepresentationSettings(padding="zero", scaling="none")
 EDM = EDMSettings(
     steps=3, order=1, sigma_max=9.0, sigma_min=0.1, rho=1.0, churn=0.2, temperature=0.7, cardinality="mode"
 )
@@ -269,7 +269,7 @@ EXAMPLES: list[Any] = [
         recipe="mine",
         task=FilesSettings(path="b.npz"),
         method=ContrastiveSettings(energy=SetEncoderEnergySettings()),
-        representation=RepresentationSettings(padding="zero"),
+        representation=RepresentationSettings(padding="zero", scaling="none"),
         training=TrainingSettings(steps=3),
         engine="eager",
         device="cpu",
@@ -458,11 +458,13 @@ def test_settings_load_without_torch(name: str) -> None:
 
 
 def test_zero_padding_is_refused_where_elements_lie_around_zero() -> None:
-    """They would all count as absent: a model would be trained that predicts nothing."""
-    with pytest.raises(
-        SettingsError, match=r"padding must be presence with scaling standard.*use scaling auto or none"
-    ):
-        RepresentationSettings(padding="zero", scaling="standard")
+    """Scaled to [0, 1], both elements of the set [[0, 5], [10, 3]] have a zero, and would count as absent."""
+    for scaling in ("auto", "standard"):
+        message = f"padding must be presence with scaling {scaling}, which moves elements to zero .or set scaling"
+        with pytest.raises(SettingsError, match=message):
+            RepresentationSettings(padding="zero", scaling=scaling)
+    with pytest.raises(SettingsError, match="padding must be presence with scaling auto"):
+        RepresentationSettings(padding="zero")
     assert RepresentationSettings(padding="zero", scaling="none").scaled is False
     assert RepresentationSettings().scaled is True
     assert RepresentationSettings(scaling="standard").scaled == "standard"

@@ -299,7 +299,27 @@ def test_rules_of_presence_and_datasets_of_schema_4(schema: int, old: str, new: 
     }
     run = from_json(RunSettings, migrate_run(saved))
     assert run.task == MnistSettings("fashion", "here")
-    assert run.representation == RepresentationSettings("zero", presence_rule=new)
+    assert run.representation == RepresentationSettings("zero", presence_rule=new, scaling="none")
+
+
+@pytest.mark.parametrize(
+    "scaling", [{}, {"scaling": "auto"}, {"scaling": "none"}], ids=["default", "auto", "none"]
+)
+@pytest.mark.parametrize("kind", ["polygons", "digits", "mnist", "files", None])
+def test_zero_padding_goes_without_scaling(kind: str | None, scaling: dict[str, str]) -> None:
+    representation = {"padding": "zero", "threshold": 0.1, **scaling}
+    saved = {"schema": SCHEMA, "recipe": "r", "task": {"kind": kind} if kind else None}
+    saved |= {"representation": representation}
+    before = copy.deepcopy(saved)
+    wanted = RepresentationSettings("zero", 0.1, scaling="none")
+    predictor = migrate_predictor(saved)  # the scaling of a saved one is in its shape
+    assert from_json(RepresentationSettings, predictor["representation"]) == wanted
+    if kind in ("polygons", "digits", "mnist") or scaling == {"scaling": "none"}:  # whose sets are never scaled
+        assert from_json(RepresentationSettings, migrate_run(saved)["representation"]) == wanted
+    else:  # a resumed run would scale its data in another way
+        with pytest.raises(SettingsError, match=r"Train again with padding 'presence' or scaling 'none'"):
+            migrate_run(saved)
+    assert saved == before
 
 
 @pytest.mark.parametrize("schema", [3, 4, 5])

@@ -119,7 +119,8 @@ def test_what_is_registered_is_read_written_and_built(monkeypatch: pytest.Monkey
     method = ContrastiveSettings(energy=OwnSettings(strength=2.0))
     assert to_json(method)["energy"] == {"kind": "own", "hidden": 4, "strength": 2.0}
     assert from_json(MethodSettings, to_json(method)) == method
-    module = build_method(method, DataShape((2,), 2, 3), SetRepresentation(RepresentationSettings("zero")))
+    padding = SetRepresentation(RepresentationSettings("zero", scaling="none"))
+    module = build_method(method, DataShape((2,), 2, 3), padding)
     x, y = torch.rand(4, 2), torch.rand(4, 3, 2)
     expected = 2 * (y - x.unsqueeze(1)).square().sum(dim=(1, 2))
     torch.testing.assert_close(module.energies(module.encode(x), y), expected)
@@ -232,7 +233,7 @@ def test_an_encoder_for_other_inputs_is_refused(encoder: str, input_kind: InputK
     input_shape = {"vector": (3,), "set": (4, 3), "image": (3, 8, 8)}[input_kind]
     shape = DataShape(input_shape, 2, 3, input_kind=input_kind)
     with pytest.raises(SettingsError, match=f"^encoder must be one for inputs that are a {input_kind}, got"):
-        build_method(settings, shape, SetRepresentation(RepresentationSettings("zero")))
+        build_method(settings, shape, SetRepresentation(RepresentationSettings("zero", scaling="none")))
 
 
 @pytest.mark.usefixtures("registry")

@@ -69,7 +69,7 @@ def _length(result: dict[str, Any]) -> str | None:
     full = get_recipe(result["recipe"]).build().training.steps
     asked = _asked(result).get("steps", full)
     cut = f" of {full:,}" if asked is not None and full is not None and asked < full else ""
-    best = training.get("best_step")
+    best = training.get("kept_step")
     best = f", best {best:,}" if best is not None and best != training["steps"] else ""
     return f"{training['steps']:,}{cut}{best}"
 
@@ -97,8 +97,8 @@ def _settings(result: dict[str, Any]) -> RunSettings:
 def _ended_by(result: dict[str, Any]) -> str:
     """`steps` if all that were asked for were made, `patience` if validation no longer improved, `time`, ..."""
     training, asked = _training(result), _asked(result)
-    if training.get("verdict") in _ENDINGS:
-        return _ENDINGS[training["verdict"]]
+    if training.get("stop_reason") in _ENDINGS:
+        return _ENDINGS[training["stop_reason"]]
     if training.get("stopped_early"):
         return "patience"
     reached = training.get("steps") is not None and training["steps"] == asked.get("steps")

@@ -43,7 +43,7 @@ class FeatureScaling:
 
     @classmethod
     def from_range(cls, low: Sequence[float], high: Sequence[float], boxes: Columns = ()) -> "FeatureScaling":
-        """Map features that leave [0, 1], or fill little of it, from [low, high] to [0, 1].
+        """Map features that leave [-.05, 1.05], or span less than .2, from [low, high] to [0, 1].
 
         A feature that never changes is moved to 1/2, keeping its unit. Ranges in columns of `boxes` are those of
         centre, width and height (`box_centres`), and are always mapped.

@@ -119,7 +119,7 @@ def test_training_step_descends_the_contrastive_loss() -> None:
     chain = replace(case.chain(3), noise_scale=0.0)
     settings = ContrastiveSettings(energy=case.energy, training_sampler=chain, data_noise=0.0)
     shape = DataShape(case.code_shape, case.channels, case.size)
-    padding = SetRepresentation(RepresentationSettings(padding="zero"))
+    padding = SetRepresentation(RepresentationSettings(padding="zero", scaling="none"))
     parts = MethodParts(torch.nn.Identity(), case.code_shape, shape, padding, "eager")
     method = Contrastive(settings, parts).double()
     method.energy.load_state_dict(energy.state_dict())

@@ -64,7 +64,7 @@ def test_json_has_baselines_and_the_verdict(trained: Any, desp: Desp) -> None:
     for row in others:
         assert row["difference"] == pytest.approx(own["value"] - row["value"], abs=1e-6)
         assert row["difference_error"] > 0
-    assert others[0]["verdict"] == "worse"
+    assert others[0]["verdict"] == "clearly worse"
     shown = desp("evaluate", "run")
     assert "energy_score" not in shown.out  # it has a table of its own
 
@@ -73,7 +73,7 @@ def test_a_recorded_result_shows_its_comparison_in_tables(trained: Any, desp: De
     assert desp("evaluate", "run", "--record", "kept", "--variant", "short").status == 0
     (path,) = Path("kept").glob("*.json")
     result = json.loads(path.read_text())
-    assert result["comparison"]["systems"]["knn"]["verdict"] == "worse"
+    assert result["comparison"]["systems"]["knn"]["verdict"] == "clearly worse"
     shown = desp("tables", "--results", "kept")
     assert "Own data beside baselines" in shown.message
     assert "custom data short" in shown.message

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from desp.cli.train import _verdict as verdict_words
+from desp.cli.train import _ending as ending_words
 from desp.training import TrainingOutcome
 
 Desp = Callable[..., Any]
@@ -231,7 +231,7 @@ def test_training_ends_by_itself_and_says_how(desp: Desp, vectors: Path, small: 
     assert "not converged when time was over: validation score" in finished.out
     assert "--minutes N, in another folder" in finished.out
     summary = json.loads(Path("run/summary.json").read_text())
-    assert (summary["steps"], summary["verdict"]) == (1, "out of time")
+    assert (summary["steps"], summary["stop_reason"]) == (1, "out of time")
     settings = json.loads(Path("run/settings.json").read_text())["settings"]["training"]
     assert (settings["steps"], settings["minutes"]) == (None, 1e-9)
 
@@ -325,9 +325,9 @@ MORE = "More may help: --minutes N, in another folder"
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"verdict": "converged"}, "converged; more time would hardly help, more examples may"),
+        ({"stop_reason": "converged"}, "converged; more time would hardly help, more examples may"),
         (
-            {"verdict": "converged", "score": 0.5, "score_standard_error": 0.1},
+            {"stop_reason": "converged", "score": 0.5, "score_standard_error": 0.1},
             "converged: validation score 0.5 (standard error 0.1); more time would hardly help, more examples may",
         ),
         ({"score": 2.0}, f"{AFTER}: validation score 2. {MORE}"),
@@ -343,6 +343,6 @@ MORE = "More may help: --minutes N, in another folder"
     ],
 )
 def test_words_about_the_end_of_training(changes: dict[str, Any], words: str) -> None:
-    facts = {"steps": 9, "score": None, "score_step": None, "verdict": "out of time"} | changes
+    facts = {"steps": 9, "score": None, "score_step": None, "stop_reason": "out of time"} | changes
     outcome = TrainingOutcome(weights={}, seconds=1.0, engine="eager", stopped_early=False, **facts)
-    assert verdict_words(outcome) == words
+    assert ending_words(outcome) == words

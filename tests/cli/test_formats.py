@@ -158,6 +158,20 @@ def test_arrays_that_cannot_be_predicted_for(
     assert message in refused.message
 
 
+def test_no_input_sets(desp: Desp, tmp_path: Path) -> None:
+    from desp import DataDescription, SetPredictor, TrainingSettings
+
+    x = np.ones((4, 3, 2))  # presence is last
+    described = DataDescription(input_kind="set")
+    short = TrainingSettings(steps=1, batch_size=4)
+    sets = [[[0.0]], [[1.0]], [[0.5]], [[0.25]]]
+    SetPredictor(device="cpu").fit(x, sets, short, description=described, folder=tmp_path / "run")
+    np.savez("new.npz", inputs=np.zeros((0, 3, 1)), input_sizes=np.zeros(0, dtype=int))
+    refused = desp("predict", "run", "--input", "new.npz", "--output", "out.jsonl")
+    assert refused.status == 2
+    assert "holds no inputs" in refused.message
+
+
 def test_a_program_s_run_is_used_by_commands(desp: Desp, tmp_path: Path) -> None:
     from desp import SetPredictor, TrainingSettings
 

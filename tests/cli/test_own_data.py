@@ -35,7 +35,7 @@ def test_problems_are_run_shown_and_recorded_once(desp: Desp, monkeypatch: pytes
     assert record["problem"] == "few"
     assert (record["held_out"], record["seed"], record["samples"]) == (False, 0, 3)
     assert record["examples"] == {"training": 32, "validation": 4, "tests": 6}
-    assert record["verdict"] in ("clearly better", "tie", "worse")
+    assert record["verdict"] in ("clearly better", "tie", "clearly worse")
     assert set(record["systems"]) == {"desp", "knn", "random", "mlp", "oracle"}
     assert record["commit"] == "0" * 40
     assert {"device", "versions", "command", "wall_seconds", "settings", "code"} <= record.keys()

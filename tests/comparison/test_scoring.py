@@ -73,7 +73,7 @@ def test_differences_are_paired() -> None:
     each = ours.energy_score - other.energy_score
     assert row["minus_knn"]["energy_score"] == pytest.approx(float(each.mean()))
     assert row["minus_knn"]["energy_score_se"] == pytest.approx(float(each.std() / math.sqrt(3)))
-    assert row["minus_knn"]["best_error"] == pytest.approx(float(ours.single.mean()))
+    assert row["minus_knn"]["single_error"] == pytest.approx(float(ours.single.mean()))
     assert "minus_knn" not in other.row()
     assert float(other.energy_score.abs().max()) < 1e-6
 
@@ -143,7 +143,7 @@ def test_a_mean_has_its_standard_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("difference", "expected"), [(-0.21, "clearly better"), (-0.19, "tie"), (0.19, "tie"), (0.21, "worse")]
+    ("difference", "expected"), [(-0.21, "clearly better"), (-0.19, "tie"), (0.19, "tie"), (0.21, "clearly worse")]
 )
 def test_verdicts(difference: float, expected: str) -> None:
     assert verdict(difference, 0.1) == expected

@@ -8,7 +8,7 @@ from desp.comparison.words import compared_words, sentence, share, sizes_words, 
 
 
 def system(score: float, verdict: str | None = None, right: float = 1.0) -> dict[str, Any]:
-    scores = {"energy_score": score, "best_error": 2 * score, "right_size": right}
+    scores = {"energy_score": score, "single_error": 2 * score, "right_size": right}
     return scores | ({"verdict": verdict} if verdict else {})
 
 
@@ -26,7 +26,7 @@ def test_a_clear_win_names_neighbours_and_the_mlp_once() -> None:
 
 
 def test_random_sets_are_named_only_where_they_are_not_worse() -> None:
-    systems = {"desp": system(0.3), "knn": system(0.2, "worse"), "random": system(0.301, "tie")}
+    systems = {"desp": system(0.3), "knn": system(0.2, "clearly worse"), "random": system(0.301, "tie")}
     assert compared_words(systems) == (
         "clearly worse than nearest neighbours (energy score 0.3 against 0.2), not clearly better or worse "
         "than random training sets (0.301)"

@@ -71,7 +71,7 @@ def test_boxes_need_presence(cardinality: Literal["predicted", "denoised"]) -> N
     """The network takes the last feature for presence, however the cardinality is found."""
     settings = replace(SETTINGS, cardinality=cardinality)
     with pytest.raises(SettingsError, match=r"^representation\.padding must be presence for the method"):
-        SetPredictor(settings, RepresentationSettings(padding="zero"), device="cpu")
+        SetPredictor(settings, RepresentationSettings(padding="zero", scaling="none"), device="cpu")
 
 
 def test_a_network_without_output_leads_towards_the_middle() -> None:

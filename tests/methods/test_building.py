@@ -44,9 +44,8 @@ SHARED = SetEncoderEnergySettings(hidden=8, latent=6, shared=True)
 
 def test_channels_depend_on_the_padding() -> None:
     for padding, channels in (("zero", 2), ("presence", 3)):
-        parts = MethodParts(
-            nn.Identity(), (3,), DataShape((3,), 2, 5), SetRepresentation(RepresentationSettings(padding))
-        )
+        written = SetRepresentation(RepresentationSettings(padding, scaling="none"))
+        parts = MethodParts(nn.Identity(), (3,), DataShape((3,), 2, 5), written)
         assert parts.set_shape == (5, channels)
 
 
@@ -165,7 +164,7 @@ class Counting(Method):
 
 @pytest.fixture
 def counting() -> Counting:
-    padding = SetRepresentation(RepresentationSettings("zero"))
+    padding = SetRepresentation(RepresentationSettings("zero", scaling="none"))
     return Counting(MethodParts(nn.Identity(), (2,), DataShape((2,), 2, 2), padding))
 
 

@@ -44,7 +44,8 @@ def seeded(seed: int = 5) -> torch.Generator:
 def build(
     settings: ContrastiveSettings, input_shape: tuple[int, ...] = (3,), size: int = 4, *, identity: bool = False
 ) -> Contrastive:
-    shape, padding = DataShape(input_shape, 2, size), SetRepresentation(RepresentationSettings("zero"))
+    shape = DataShape(input_shape, 2, size)
+    padding = SetRepresentation(RepresentationSettings("zero", scaling="none"))
     encoder = nn.Identity() if identity else None
     method = build_method(settings, shape, padding, encoder, engine="eager")
     assert isinstance(method, Contrastive)

@@ -44,7 +44,7 @@ def make(
     padding: SetRepresentation | None = None,
     encoder: nn.Module | None = None,
 ) -> SetRisk:
-    padding = padding or SetRepresentation(RepresentationSettings("zero"))
+    padding = padding or SetRepresentation(RepresentationSettings("zero", scaling="none"))
     method = build_method(settings, DataShape(input_shape, 2, size), padding, encoder)
     assert isinstance(method, SetRisk)
     return method

@@ -51,7 +51,7 @@ ENERGIES: dict[str, EnergySettings] = {
     "set-encoder": SetEncoderEnergySettings(hidden=8, latent=6),
 }
 # Nothing is ever exactly zero after a noisy step, so with this padding every row of a chain is an element.
-KEEP_ALL = RepresentationSettings(padding="zero", threshold=0.0, presence_rule="any_beyond")
+KEEP_ALL = RepresentationSettings(padding="zero", threshold=0.0, presence_rule="any_beyond", scaling="none")
 VARIANTS: dict[str, Parts] = {}
 for name, energy in ENERGIES.items():
     VARIANTS[f"contrastive-{name}"] = Parts(

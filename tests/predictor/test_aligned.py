@@ -261,7 +261,8 @@ def test_an_own_encoder_gives_a_code_for_each_element() -> None:
 
 
 def test_zero_padding_has_no_known_presence() -> None:
-    predictor = SetPredictor(METHODS["contrastive"], RepresentationSettings(padding="zero"), device="cpu")
+    zero = RepresentationSettings(padding="zero", scaling="none")
+    predictor = SetPredictor(METHODS["contrastive"], zero, device="cpu")
     with pytest.raises(SettingsError, match=r"representation\.padding must be presence where outputs are aligned"):
         predictor.build(SHAPE)
 

@@ -74,7 +74,7 @@ def test_inputs_are_padded_as_sets_are() -> None:
 @pytest.mark.parametrize("method", [SETTINGS, SetRiskSettings(energy=SHARED), dspn("chamfer")])
 def test_absent_elements_are_marked_as_such(method: MethodSettings) -> None:
     with pytest.raises(SettingsError, match=r"representation\.padding must be presence"):
-        SetPredictor(method, RepresentationSettings(padding="zero"))
+        SetPredictor(method, RepresentationSettings(padding="zero", scaling="none"))
 
 
 DENOISING = EnergyDenoisingSettings(

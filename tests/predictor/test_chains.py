@@ -18,7 +18,7 @@ from desp.samplers import ChainInfo, LangevinSampler, sample_restarts
 from desp.sets import SetBatch, SetRepresentation
 from desp.settings import ContrastiveSettings, LangevinSettings, RepresentationSettings
 
-ZERO = SetRepresentation(RepresentationSettings("zero"))
+ZERO = SetRepresentation(RepresentationSettings("zero", scaling="none"))
 
 
 def test_chains_beyond_a_thousand_run_in_parts(fitted: SetPredictor, pairs: Pairs) -> None:
@@ -111,7 +111,7 @@ def test_a_number_is_kept_before_nan() -> None:
     assert info == ChainInfo()
 
 
-NO_ROW_ABSENT = SetRepresentation(RepresentationSettings("zero"))
+NO_ROW_ABSENT = SetRepresentation(RepresentationSettings("zero", scaling="none"))
 NO_ROW_ABSENT.threshold = -1
 
 

@@ -67,24 +67,24 @@ def test_contrastive_energies_prefer_what_was_there() -> None:
     assert float((predictor.energy(inputs, sets) - predictor.energy(inputs, sets[::-1])).sum()) < -0.05
 
 
-def test_units_change_nothing_but_the_units(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
+def test_units_change_nothing_but_the_units(with_presence: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     """The same sets, written in metres from elsewhere, give the same predictions written so."""
     corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # so that the range of the plain data is exactly [0, 1]
     plain = [*pairs, (pairs[0][0], corners)]
     span, offset = torch.tensor([2000.0, 0.01]), torch.tensor([-7000.0, 3.0])
-    a = fit(settings, plain, short)
-    b = fit(settings, [(x, y * span + offset) for x, y in plain], short)
+    a = fit(with_presence, plain, short)
+    b = fit(with_presence, [(x, y * span + offset) for x, y in plain], short)
     assert a.shape.scaling == FeatureScaling.identity(2)
     assert b.shape.scaling != FeatureScaling.identity(2)
     for left, right in zip(predicted(a, pairs[0][0], 3), predicted(b, pairs[0][0], 3), strict=True):
         torch.testing.assert_close((right - offset) / span, left, rtol=1e-2, atol=1e-3)
 
 
-def test_scaling_can_be_switched_off(settings: Parts, pairs: Pairs, short: TrainingSettings) -> None:
+def test_scaling_can_be_switched_off(with_presence: Parts, pairs: Pairs, short: TrainingSettings) -> None:
     data = [(x, y + 3) for x, y in pairs]
     unscaled = FeatureScaling.identity(2)
-    assert fit(settings.represented(scaling="none"), data, short).shape.scaling == unscaled
-    assert fit(settings, data, short).shape.scaling != unscaled
+    assert fit(with_presence.represented(scaling="none"), data, short).shape.scaling == unscaled
+    assert fit(with_presence, data, short).shape.scaling != unscaled
 
 
 def test_encoding_and_decoding_sets_are_inverse(

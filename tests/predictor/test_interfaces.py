@@ -84,7 +84,7 @@ def test_all_ways_to_pass_data_give_the_same_predictor(way: Callable[[Pairs], tu
     assert all(torch.equal(one, other) for one, other in zip(weights(found), weights(expected), strict=True))
     again = new()
     again.fit(*way(pairs), training=SHORT, validation_data=way(pairs[:4]))
-    assert again.facts["best_step"] is not None
+    assert again.facts["kept_step"] is not None
 
 
 def test_columns_of_shuffled_frames_are_paired_by_position() -> None:
@@ -258,6 +258,10 @@ def test_scores_are_higher_for_the_truth(fitted: SetPredictor, monkeypatch: pyte
         fitted.score(x, sets, samples=1)
     with pytest.raises(DataError, match="one set for each of 12 inputs"):
         fitted.score(x, sets[:3])
+    elements = pd.DataFrame({str(index): [0.5] for index in range(len(x))})  # as many columns as inputs
+    for call in (fitted.score, fitted.energy):
+        with pytest.raises(DataError, match="got a data frame of elements, which only `fit` takes"):
+            call(x, elements)
 
 
 def test_parameters_are_read_and_set() -> None:
@@ -410,8 +414,8 @@ def test_the_summary_of_a_fit_has_the_names_of_other_runs(tmp_path: Path) -> Non
         pairs, replace(SHORT, validate_every=3), validation_data=pairs[:4], folder=tmp_path / "run"
     )
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert (summary["best_score"], summary["best_step"]) == (outcome.score, 3)
-    assert summary["best_error"] == outcome.score_standard_error
+    assert (summary["kept_score"], summary["kept_step"]) == (outcome.score, 3)
+    assert summary["kept_score_se"] == outcome.score_standard_error
     assert not {"score", "score_step", "score_standard_error"} & set(summary)
 
 
@@ -458,6 +462,16 @@ def test_a_predictor_is_loaded_with_its_facts(tmp_path: Path) -> None:
     predictor.save_pretrained(tmp_path)
     assert load_predictor(SetPredictor, tmp_path, device="cpu").facts == predictor.facts
     assert predictor.facts["seed"] == 4
+
+
+def test_facts_of_an_older_version(tmp_path: Path) -> None:
+    predictor = new()
+    predictor.fit(ragged_pairs(), SHORT)
+    predictor.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(file.read_text().replace('"kept_step"', '"best_step"'))
+    assert "best_step" in file.read_text()
+    assert load_predictor(SetPredictor, tmp_path, device="cpu").facts == predictor.facts
 
 
 def test_the_default_training_holds_out_a_tenth_to_validate_on(monkeypatch: pytest.MonkeyPatch) -> None:

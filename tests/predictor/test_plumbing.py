@@ -146,8 +146,8 @@ def test_a_fit_can_be_watched_resumed_and_validated(
     seen: list[tuple[int, int]] = []
 
     class Watching(TrainingCallback):
-        def on_start(self, first_step: int, steps: int) -> None:
-            seen.append((first_step, steps))
+        def on_start(self, steps_done: int, steps: int) -> None:
+            seen.append((steps_done, steps))
 
     scored: list[SetPredictor] = []
 

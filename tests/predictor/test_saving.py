@@ -65,7 +65,7 @@ def test_a_loaded_predictor_predicts_the_same(
     variant: Parts, pairs: Pairs, short: TrainingSettings, tmp_path: Path
 ) -> None:
     data = [(1000 * x, 2000 * y - 500) for x, y in pairs]  # both scalings must be saved too
-    predictor = fit(variant, data, short)
+    predictor = fit(variant.represented(padding="presence", scaling="auto"), data, short)
     predictor.save_pretrained(tmp_path)
     loaded = SetPredictor.from_pretrained(tmp_path, device="cpu")
     assert (loaded.method_settings, loaded.representation) == (predictor.method_settings, predictor.representation)
@@ -96,6 +96,18 @@ def test_files_are_json_and_safetensors(saved: Path, settings: Parts) -> None:
     raw = (saved / "model.safetensors").read_bytes()
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     assert "energy.lower" in header
+
+
+def test_models_with_zero_padding_of_scaled_features_are_loaded(saved: Path) -> None:
+    """Before it was refused, models were saved with it; how they scale is a part of their shape."""
+    config = json.loads((saved / "config.json").read_text())
+    assert config["desp"]["representation"]["padding"] == "zero"
+    config["desp"]["representation"]["scaling"] = "auto"
+    config["desp"]["shape"]["scaling"] |= {"offset": [1.0, 2.0], "span": [3.0, 4.0]}
+    (saved / "config.json").write_text(json.dumps(config))
+    loaded = SetPredictor.from_pretrained(saved, device="cpu")
+    assert loaded.representation.scaling == "none"
+    assert loaded.shape.scaling == FeatureScaling((1.0, 2.0), (3.0, 4.0))
 
 
 def test_saving_again_replaces(saved: Path, settings: Parts, short: TrainingSettings) -> None:

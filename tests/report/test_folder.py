@@ -37,7 +37,7 @@ def test_settings_of_an_older_schema_have_their_present_names(make_run: MakeRun)
     settings = {"task": {"kind": "polygons", "corners": [3, 4]}, "predictor": parts}
     record = read_run(make_run(settings={"recipe": "polygons", "seed": 3, "settings": settings}))
     assert record.settings["method"]["sampler"]["restarts"] == 3
-    assert record.settings["representation"] == {"padding": "zero"}
+    assert record.settings["representation"] == {"padding": "zero", "scaling": "none"}
     assert isinstance(record.method, ContrastiveSettings)
     assert record.stochastic_steps == 2
 

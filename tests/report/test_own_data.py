@@ -75,7 +75,7 @@ def shown(features: list[Feature], *examples: dict[str, Any], **axes: Any) -> di
 
 def system(score: float, verdict: str | None = None, right: float = 0.75) -> dict[str, Any]:
     row: dict[str, Any] = {"energy_score": score, "energy_score_se": 0.01}
-    row |= {"best_error": 0.2, "best_error_se": 0.02}
+    row |= {"single_error": 0.2, "single_error_se": 0.02}
     row |= {"right_size": right, "right_size_se": 0.01}
     row["feature_errors"] = [{"mean": 10 * score, "se": 0.05}, {"mean": score, "se": None}]
     if verdict:

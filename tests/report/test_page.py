@@ -161,7 +161,7 @@ def test_hostile_text_is_escaped(make_run: MakeRun, sample_data: dict[str, Any])
     sample_data["axes"]["names"] = [HOSTILE] * 2
     for item in sample_data["examples"]:
         item["label"] = HOSTILE
-    summary = dict.fromkeys(("steps", "seconds", "device", "command", "commit", "best_score"), HOSTILE)
+    summary = dict.fromkeys(("steps", "seconds", "device", "command", "commit", "kept_score"), HOSTILE)
     page = page_of(
         make_run(
             settings=settings,

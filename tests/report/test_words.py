@@ -128,13 +128,13 @@ def test_the_top_says_what_was_run(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "told"), [({"best_step": 20}, "at step 20"), ({"best_step": 0}, "at step 0"), ({}, "during training")]
+    ("step", "told"), [({"kept_step": 20}, "at step 20"), ({"kept_step": 0}, "at step 0"), ({}, "during training")]
 )
 def test_a_run_that_is_not_scored_shows_its_best_validation(
     make_run: MakeRun, step: dict[str, int], told: str
 ) -> None:
     absent = {"evaluation": None, "samples": None, "ablation": None, "log": None}
-    text = top(page_of(make_run(summary={"best_score": 8.7e-05, **step}, **absent)))
+    text = top(page_of(make_run(summary={"kept_score": 8.7e-05, **step}, **absent)))
     assert f"Best validation score 8.7e{MINUS}5 {told} Not scored yet. desp evaluate RUN scores" in text
 
 

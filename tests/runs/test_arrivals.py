@@ -156,7 +156,7 @@ def on_file(file: Path, categories: Columns = (), **representation: Any) -> RunS
         settings,
         recipe="custom",
         task=FilesSettings(path=str(file), description=DataDescription(categories=categories)),
-        representation=replace(settings.representation, scaling="auto", **representation),
+        representation=replace(settings.representation, padding="presence", scaling="auto", **representation),
     )
 
 
@@ -196,7 +196,7 @@ def test_sizes_scaling_and_categories_are_those_of_the_settings(file: Path, fold
 
 def test_pictures_draw_the_position(file: Path, folder: RunFolder) -> None:
     """Its columns come first in what is written for pictures; presence stays the last one."""
-    settings = on_file(file, padding="presence")
+    settings = on_file(file)
     described = replace(settings.task, description=DataDescription(position=((1, 3),)))
     train_run(replace(settings, task=described), SEED, folder)
     sample_run(folder, samples=2)
@@ -214,7 +214,7 @@ def test_pictures_draw_the_position(file: Path, folder: RunFolder) -> None:
 
 def test_a_shown_chain_has_the_units_of_the_data(file: Path, folder: RunFolder) -> None:
     """Presence, which is no feature, stays as it is."""
-    train_run(on_file(file, padding="presence"), SEED, folder)
+    train_run(on_file(file), SEED, folder)
     sample_run(folder, samples=1)
     chain = json.loads(folder.samples_file.read_text())["examples"][0]["chain"]
     predictor, example = folder.load_predictor(), folder.load_task().shown_examples(SEED)[0]

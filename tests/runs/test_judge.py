@@ -103,7 +103,7 @@ def test_predictions_far_from_each_other_need_no_mlp(predictor: SetPredictor) ->
     found = compared(predictor, moved(400.0))
     assert found.values["one_answer"] is False
     assert list(found.values["systems"]) == ["desp", "knn", "random"]
-    assert found.values["systems"]["knn"]["verdict"] == "worse"
+    assert found.values["systems"]["knn"]["verdict"] == "clearly worse"
 
 
 def test_too_few_tests_or_predictions_are_not_compared(predictor: SetPredictor) -> None:
@@ -122,7 +122,7 @@ def test_several_valid_answers_are_all_right(predictor: SetPredictor) -> None:
     found = compare(setup, predicted(predictor, tests, moved(0.0)), examples, (made(60, 1), made(10, 3)))
     assert isinstance(found, Comparison)
     own = found.values["systems"]["desp"]
-    assert own["best_error"] == pytest.approx(0.0, abs=1e-5)
+    assert own["single_error"] == pytest.approx(0.0, abs=1e-5)
     assert own["feature_errors"][0]["mean"] == pytest.approx(0.0, abs=1e-3)
     assert not found.values["one_answer"]
 
@@ -145,7 +145,7 @@ def test_the_best_answer_of_boxes_is_what_samples_agree_on(monkeypatch: pytest.M
     setup = EvaluationSetup(predictor, 0, SAMPLES, QUICK)
     found = compare(setup, made_up, [(x, (y,)) for x, y in tests], (pairs(30), pairs(9)))
     assert isinstance(found, Comparison)
-    assert found.values["systems"]["desp"]["best_error"] == pytest.approx(0.0, abs=1e-5)
+    assert found.values["systems"]["desp"]["single_error"] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_the_ranking_names_the_examples(predictor: SetPredictor) -> None:

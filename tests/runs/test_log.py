@@ -1,12 +1,14 @@
 """How training went, from its log."""
 
+from pathlib import Path
+
 import pytest
 
-from desp.runs.log import training_words, validations
+from desp.runs.log import read_log, training_words, validations
 
 
 def lines(*scores: float | None, error: float | None = None) -> tuple[dict[str, object], ...]:
-    more = {} if error is None else {"validation_error": error}
+    more = {} if error is None else {"validation_score_se": error}
     return tuple({"step": 100 * place, "validation_score": score, **more} for place, score in enumerate(scores, 1))
 
 
@@ -47,3 +49,9 @@ def test_what_training_itself_knows_goes_first() -> None:
 def test_of_a_step_that_was_run_twice_the_later_line_counts() -> None:
     read = [*lines(3.0, 2.0), {"step": 5, "loss": 1.0}, {"step": 100, "validation_score": 9.0}]
     assert [line["validation_score"] for line in validations(read)] == [9.0, 2.0]
+
+
+def test_a_log_of_an_older_version(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 5, "validation_score": 1.0, "validation_error": 0.1}\n')
+    assert read_log(path) == [{"step": 5, "validation_score": 1.0, "validation_score_se": 0.1}]

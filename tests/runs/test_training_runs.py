@@ -131,7 +131,7 @@ def test_the_summary_tells_how_training_went(folder: RunFolder, monkeypatch: pyt
     assert train_run(tiny(), SEED, folder) is outcome
     summary = json.loads((folder.path / "summary.json").read_text())
     assert {name: summary[name] for name in facts} == facts
-    assert (summary["best_score"], summary["best_step"], summary["best_error"]) == (0.5, 2, None)
+    assert (summary["kept_score"], summary["kept_step"], summary["kept_score_se"]) == (0.5, 2, None)
     assert (summary["seconds"], summary["engine"], summary["processes"]) == (1.23, "eager", 1)
     assert summary["commit"] == "abc"
     assert summary.keys() >= {"device", "versions", "command", "peak_memory_mb", "parameters"}

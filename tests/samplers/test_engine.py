@@ -168,7 +168,7 @@ from desp.settings import ContrastiveSettings, DeepSetsSettings, LangevinSetting
 sampler = LangevinSampler(LangevinSettings(steps=5, stochastic_steps=5, noise_scale=0.1))
 
 def made(settings):
-    shape, padding = DataShape((3,), 2, 5), SetRepresentation(RepresentationSettings("zero"))
+    shape, padding = DataShape((3,), 2, 5), SetRepresentation(RepresentationSettings("zero", scaling="none"))
     method = build_method(ContrastiveSettings(energy=settings), shape, padding).double()
     return method, ChainEngine(method.energy, "auto", expected_gradients=10**9)
 

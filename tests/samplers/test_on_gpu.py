@@ -26,7 +26,7 @@ CHAIN = LangevinSettings(steps=3, stochastic_steps=3, noise_scale=0.05)
 
 def build(batch: int, size: int) -> tuple[SetEnergy, Tensor, Tensor]:
     settings = ContrastiveSettings(energy=SetEncoderEnergySettings(hidden=64, latent=32))
-    padding = SetRepresentation(RepresentationSettings(padding="zero"))
+    padding = SetRepresentation(RepresentationSettings(padding="zero", scaling="none"))
     method = build_method(settings, DataShape((3,), 2, size), padding).to(DEVICE)
     method.requires_grad_(False)
     code = method.encode(torch.randn(batch, 3, generator=torch.Generator().manual_seed(0)).to(DEVICE))

@@ -30,7 +30,7 @@ def mean_matched_with(like: Tensor, ends: Tensor) -> Tensor:
 def test_elements_are_matched_with_the_lowest_set_and_once_more_with_the_mean() -> None:
     ends = torch.rand(RESTARTS, ROWS, 4, 2, generator=torch.Generator().manual_seed(0))
     left, scores = iter(ends), iter(range(RESTARTS))
-    padding = SetRepresentation(RepresentationSettings("zero"))
+    padding = SetRepresentation(RepresentationSettings("zero", scaling="none"))
     padding.threshold = -1  # no row is absent
     found, _ = sample_restarts(
         lambda: (next(left), ChainInfo()),
@@ -52,7 +52,7 @@ def test_where_the_lowest_end_is_lost_the_others_are_not_matched_with_it() -> No
     ends = torch.rand(4, 2, 3, 2, generator=torch.Generator().manual_seed(0))
     ends[0, 1, 2] = torch.inf
     left = iter(ends)
-    padding = SetRepresentation(RepresentationSettings("zero"))
+    padding = SetRepresentation(RepresentationSettings("zero", scaling="none"))
     found, _ = sample_restarts(
         lambda: (next(left), ChainInfo()), lambda sets: torch.full((len(sets),), torch.inf), 4, "mean", padding
     )

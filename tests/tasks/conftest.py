@@ -114,7 +114,7 @@ class KnowingPredictor(SetPredictor):
         return (rows * values.square()).flatten(1).sum(dim=1) + self.inputs_of(code).flatten(1).sum(dim=1)
 
 
-ZERO = RepresentationSettings(padding="zero", threshold=0.015)
+ZERO = RepresentationSettings(padding="zero", threshold=0.015, scaling="none")
 PRESENCE = RepresentationSettings(padding="presence")
 
 

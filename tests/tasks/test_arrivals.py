@@ -285,7 +285,7 @@ def test_digits_come_from_the_file_of_their_part(problem: Any, tiny_mnist: Path)
 def test_raw_sets_are_scored_in_the_units_of_the_data(problem: Any, knowing: Any) -> None:
     shape = replace(problem.task.shape(None, True)[0], scaling=FeatureScaling((1.0, 2.0), (2.0, 4.0)))
     for kind, presence in (("presence", [0.7]), ("zero", [])):
-        predictor = knowing(lambda x, _: x, shape, RepresentationSettings(padding=kind))
+        predictor = knowing(lambda x, _: x, shape, RepresentationSettings(padding=kind, scaling="none"))
         raw = torch.tensor([0.5, 0.25, *presence]).expand(1, 16, -1)
         expected = torch.tensor([2.0, 3.0, *(presence or [1.0])]).expand(1, 16, 3)
         torch.testing.assert_close(with_presence(predictor, raw), expected)

@@ -23,7 +23,7 @@ class Known(SetPredictor):
     """Predicts one point, normal around the input with a chosen deviation."""
 
     def __init__(self, deviation: float) -> None:
-        zero = RepresentationSettings(padding="zero", threshold=0.0, presence_rule="any_beyond")
+        zero = RepresentationSettings(padding="zero", threshold=0.0, presence_rule="any_beyond", scaling="none")
         super().__init__(ContrastiveSettings(), zero)
         self.deviation = deviation
         self.build(DataShape((1,), features=1, max_size=1))

@@ -43,7 +43,7 @@ def predictor(task: SetMnistTask, knowing: Knowing) -> Callable[..., SetPredicto
     shape, _ = task.shape(None, True)
 
     def make(draw: Callable[[Tensor], Tensor] = lambda x: x, padding: str = "presence") -> SetPredictor:
-        settings = RepresentationSettings(padding=padding)  # type: ignore[arg-type]
+        settings = RepresentationSettings(padding=padding, scaling="none")  # type: ignore[arg-type]
         return knowing(lambda x, _: draw(x), shape, settings)
 
     return make

@@ -118,7 +118,7 @@ def test_a_single_score_that_got_worse_has_converged() -> None:
     ending = Ending()
     for step in range(1, 4):
         ending.add(step, [1.0 * step], 1, patience=2)
-    assert (ending.end, ending.verdict) == (with_decay(3), "converged")
+    assert (ending.end, ending.stop_reason) == (with_decay(3), "converged")
 
 
 def test_patience_grows_with_the_steps() -> None:
@@ -129,14 +129,14 @@ def test_patience_grows_with_the_steps() -> None:
         ending.add(step, [1.0], 1, patience=2)
         assert ending.end is None
     ending.add(90, [1.0], 1, patience=2)
-    assert (ending.end, ending.verdict) == (with_decay(90), "converged")
+    assert (ending.end, ending.stop_reason) == (with_decay(90), "converged")
 
 
 def test_weights_that_got_worse_beyond_the_noise_are_not_trained_on() -> None:
     ending = Ending()
     for step, scores in enumerate([[1.0, 1.0], [2.0, 2.1], [3.0, 3.1]], start=1):
         ending.add(step, scores, 1, patience=2)
-    assert (ending.end, ending.verdict) == (3, "overfitted")
+    assert (ending.end, ending.stop_reason) == (3, "overfitted")
 
 
 def test_what_the_second_half_brought() -> None:
@@ -214,7 +214,7 @@ def test_a_run_ends_after_a_decay_when_validation_has_levelled_off() -> None:
     """It validates at 1, 2, 4, 8 and so on; 8 is the last improvement, four validations later it is decided."""
     trainer, told = make_open(levelling)
     outcome = trainer.fit()
-    assert (outcome.steps, outcome.verdict, outcome.stopped_early) == (30, "converged", False)
+    assert (outcome.steps, outcome.stop_reason, outcome.stopped_early) == (30, "converged", False)
     assert [step for step, _, _ in told.scores] == [1, 2, 4, 8, 12, 16, 20, 24, 28, 30]
     assert (told.starts, told.lengths) == ([(0, None)], [30])
     rates = [told.numbers[step]["learning_rate"] for step in range(1, 31)]
@@ -236,7 +236,7 @@ def test_such_a_run_is_the_same_as_one_of_that_length() -> None:
     fixed, told = make_open(levelling, replace(OPEN, steps=outcome.steps, patience=None))
     same = fixed.fit()
     assert_same(same.weights, outcome.weights)
-    assert (told.lengths, same.verdict) == ([], None)
+    assert (told.lengths, same.stop_reason) == ([], None)
 
 
 @pytest.mark.parametrize("at", [5, 20, 24, 25, 29])
@@ -252,7 +252,7 @@ def test_a_resumed_run_ends_where_it_would_have(tmp_path: Path, at: int) -> None
     assert_same(after.weights, outcome.weights)
     assert_same(weights_of(resumed), weights_of(whole))
     assert told.starts == [(at, 30 if at >= 24 else None)]
-    same = ("steps", "score", "score_step", "score_standard_error", "verdict", "recent_gain")
+    same = ("steps", "score", "score_step", "score_standard_error", "stop_reason", "recent_gain")
     assert [getattr(after, name) for name in same] == [getattr(outcome, name) for name in same]
     again, _ = make_open(levelling, folder=tmp_path / "parts")
     assert_same(again.fit(resume=True).weights, outcome.weights)  # there is nothing left to do
@@ -276,7 +276,7 @@ def test_time_ends_a_run_that_still_improves() -> None:
     """Sixteen of twenty seconds are over at step 16; then comes the decay."""
     trainer, told = make_open(falling, replace(OPEN, minutes=20 / 60))
     outcome = trainer.fit()
-    assert (outcome.steps, outcome.verdict, told.lengths) == (20, "out of time", [20])
+    assert (outcome.steps, outcome.stop_reason, told.lengths) == (20, "out of time", [20])
     # From step 4, the last of the first half, to step 12, the last that was validated before the decay.
     assert outcome.recent_gain == pytest.approx(1.25 * 8)
 
@@ -381,5 +381,5 @@ def test_overfitted_weights_are_not_kept() -> None:
     state.step = state.validated_step = 8
     state.ending = Ending(best=[1.0, 5.0], last=[3.0, 3.5])
     assert trainer.schedule.keeps_last(state)
-    state.ending.verdict = "overfitted"
+    state.ending.stop_reason = "overfitted"
     assert not trainer.schedule.keeps_last(state)

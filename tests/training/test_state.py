@@ -32,6 +32,7 @@ from desp.predictor.fitting import train_predictor
 from desp.settings import Engine
 from desp.training import TrainingCallback
 from desp.training.checkpoints import CheckpointStore, load_checkpoint
+from desp.training.convergence import Ending
 from desp.training.state import TrainingState, Window
 
 
@@ -204,6 +205,13 @@ def test_what_an_old_checkpoint_does_not_say_begins_anew() -> None:
     kept = TrainingState(step=4, window=Window(2, {"loss": 3.0}))
     saved = {"step": 4, "window": {"steps": 2, "sums": {"loss": 3.0}}}
     assert TrainingState.of(saved) == kept
+
+
+def test_a_checkpoint_in_which_the_reason_to_stop_was_called_verdict() -> None:
+    saved = {"step": 4, "ending": {"end": 5, "verdict": "converged", "means": [1.0], "steps": [4]}}
+    ending = Ending(end=5, stop_reason="converged", means=[1.0], steps=[4])
+    assert TrainingState.of(saved) == TrainingState(step=4, ending=ending)
+    assert saved["ending"] == {"end": 5, "verdict": "converged", "means": [1.0], "steps": [4]}
 
 
 def test_a_window_is_the_mean_of_all_its_steps() -> None:

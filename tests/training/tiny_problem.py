@@ -220,8 +220,8 @@ class Recorder(TrainingCallback):
         self.rollbacks: list[tuple[int, int]] = []
         self.ends = 0
 
-    def on_start(self, first_step: int, steps: int) -> None:
-        self.starts.append((first_step, steps))
+    def on_start(self, steps_done: int, steps: int) -> None:
+        self.starts.append((steps_done, steps))
 
     def on_step(self, step: int) -> None:
         self.steps.append(step)

@@ -34,7 +34,7 @@ def _show_systems(comparison: dict[str, Any]) -> None:
                 _energy_score(row),
                 difference,
                 VERDICT_WORDS[row["verdict"]] if "verdict" in row else "-",
-                _interval(row["best_error"], row["best_error_se"]),
+                _interval(row["single_error"], row["single_error_se"]),
                 share(row["right_size"]),
             )
         )

@@ -96,7 +96,7 @@ def _row(record: "Record") -> Sequence[str]:
         _difference(desp),
         record["verdict"],
         _difference(mlp),
-        *(number(item["best_error"]) for item in (desp, knn, mlp)),
+        *(number(item["single_error"]) for item in (desp, knn, mlp)),
         *(number(item["right_size"]) for item in (desp, knn)),
         number(desp["calibration_error"]),
         str(desp["steps"]),

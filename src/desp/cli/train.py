@@ -237,8 +237,8 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
             f"note: training diverged and rolled back ({outcome.rollbacks} x), halving the learning rate each "
             "time; begin with a lower --training.learning-rate to avoid that"
         )
-    if outcome.verdict is not None:
-        print(_verdict(outcome))
+    if outcome.stop_reason is not None:
+        print(_ending(outcome))
     elif outcome.score_step is not None and outcome.score_step < outcome.steps:
         print(
             f"note: validation was best at step {outcome.score_step} of {outcome.steps}; those weights are kept. "
@@ -246,13 +246,13 @@ def _tell_troubles(outcome: "TrainingOutcome") -> None:
         )
 
 
-def _verdict(outcome: "TrainingOutcome") -> str:
+def _ending(outcome: "TrainingOutcome") -> str:
     """Whether training converged, and what more time may give."""
     error = "" if outcome.score_standard_error is None else f" (standard error {outcome.score_standard_error:.2g})"
     score = "" if outcome.score is None else f": validation score {outcome.score:.4g}{error}"
-    if outcome.verdict == "converged":
+    if outcome.stop_reason == "converged":
         return f"converged{score}; more time would hardly help, more examples may"
-    if outcome.verdict == "overfitted":
+    if outcome.stop_reason == "overfitted":
         return (
             f"overfitted after step {outcome.score_step}, whose weights are kept{score}; more examples would "
             "help, or a narrower network"

@@ -6,14 +6,14 @@ from desp.comparison.words import SYSTEMS
 from desp.metrics.over_seeds import over_seeds
 
 # Metrics of a comparison that become table rows.
-COMPARED = ("energy_score", "best_error")
+COMPARED = ("energy_score", "single_error")
 
 
 def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each system and metric of results that all have a comparison, averaged over seeds.
 
     Of one seed they have the standard error over tests as `error`. The model's first one has the verdict in words.
-    Those of baselines have the model's energy score minus theirs (of the MLP the difference of `best_error`, the
+    Those of baselines have the model's energy score minus theirs (of the MLP the difference of `single_error`, the
     error of the single answer), the standard error of that as `difference_error`, and what it says.
 
     Args:
@@ -37,7 +37,7 @@ def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> lis
             )
         if len(results) == 1:
             rows[-2] |= _of_one(results[0], systems_of[0][name])
-            rows[-1] |= {"error": systems_of[0][name]["best_error_se"]}
+            rows[-1] |= {"error": systems_of[0][name]["single_error_se"]}
     return rows
 
 

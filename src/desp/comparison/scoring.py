@@ -42,7 +42,7 @@ class Scores:
 
     Attributes:
         energy_score: of the samples.
-        single: the distance of the single set to the nearest valid one; `best_error` in files.
+        single: the distance of the single set to the nearest valid one; `single_error` in files.
         numbers: what has no number for each test, as JSON values.
         spread: the mean distance of its predictions to each other.
     """
@@ -87,7 +87,7 @@ def score(
 
 
 def _means(energy_score: Tensor, single: Tensor) -> dict[str, float]:
-    return {**mean_and_error("energy_score", energy_score), **mean_and_error("best_error", single)}
+    return {**mean_and_error("energy_score", energy_score), **mean_and_error("single_error", single)}
 
 
 def mean_and_error(name: str, values: Float[Tensor, " t"]) -> dict[str, float]:

@@ -15,7 +15,9 @@ OFTEN = 0.9
 # Uneven ranks are a finding of their own below this probability.
 UNEVEN = 0.001
 
-Verdict = Literal["clearly better", "tie", "worse"]
+Verdict = Literal["clearly better", "tie", "clearly worse"]
+"""What a model is beside a baseline. clearly: by more than two standard errors of the paired difference. tie: by
+less; the difference is not significant, which does not mean that there is none."""
 
 SYSTEMS = {"desp": "desp", "knn": "nearest neighbours", "random": "random training sets", "mlp": "MLP"}
 """What systems are called, by their keys in comparisons."""
@@ -23,10 +25,11 @@ _IN_SENTENCES = SYSTEMS | {"mlp": "an MLP"}
 
 
 def verdict(difference: float, error: float) -> Verdict:
-    """What a paired difference, model minus baseline, says: lower by two standard errors is clearly better."""
+    """What a paired difference, model minus baseline, says; lower is better. A difference of more than two
+    standard errors is clear, either way."""
     if abs(difference) <= CLEAR_DIFFERENCE_SE * error:
         return "tie"
-    return "clearly better" if difference < 0 else "worse"
+    return "clearly better" if difference < 0 else "clearly worse"
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,13 @@ def two_numbers(first: float, second: float) -> tuple[str, str]:
 _RELATIONS = {
     "clearly better": "clearly better than",
     "tie": "not clearly better or worse than",
-    "worse": "clearly worse than",
+    "clearly worse": "clearly worse than",
 }
-VERDICT_WORDS = {"clearly better": "clearly better", "tie": "not clearly different", "worse": "clearly worse"}
+VERDICT_WORDS: dict[Verdict, str] = {
+    "clearly better": "clearly better",
+    "tie": "not clearly different",
+    "clearly worse": "clearly worse",
+}
 """What the model is beside a baseline, by the verdict on it."""
 
 
@@ -102,7 +109,7 @@ def compared_words(systems: dict[str, Any]) -> str:
     named = [name for name in named if name != "random" or systems[name]["verdict"] != "clearly better"]
     groups: dict[str, list[str]] = {}
     for name in named:
-        metric = "best_error" if name == "mlp" else "energy_score"  # an MLP has one answer, without a spread
+        metric = "single_error" if name == "mlp" else "energy_score"  # an MLP has one answer, without a spread
         own, other = two_numbers(systems["desp"][metric], systems[name][metric])
         both = f"{own} against {other}"
         numbers = other

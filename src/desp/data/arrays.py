@@ -60,7 +60,8 @@ class _Rows:
             presence, f"{path}: '{prefix}presence' must be 0 or 1", lambda some: (some == 0) | (some == 1)
         )
         _check_values(sizes, f"{path}: '{prefix}sizes' must be whole numbers", lambda some: some == np.floor(some))
-        if presence is None and sizes is not None and (sizes.min() < 0 or sizes.max() > shape[1]):
+        between = sizes is None or (sizes.min(initial=0) >= 0 and sizes.max(initial=0) <= shape[1])
+        if presence is None and not between:
             raise DataError(f"{path}: '{prefix}sizes' must lie between 0 and {shape[1]}, the rows of '{name}'.")
         return cls(values, None if sizes is None else sizes.reshape(-1), presence)  # type: ignore[arg-type]
 

@@ -43,8 +43,8 @@ MAX_SMALL_SET_FRACTION = 0.1
 class Diffusion(Method):
     """What all denoising methods share: noise levels, the loss, p(n | x), the sampler.
 
-    The loss is weighted by 1 / c_out^2, so that the network's targets have unit variance at every sigma (Karras et
-    al. 2022).
+    Preconditioning gives the network's targets unit variance at every sigma. The loss is weighted by 1 / c_out^2,
+    so that the errors of the network F count equally at all of them (Karras et al. 2022).
     """
 
     field: SetField

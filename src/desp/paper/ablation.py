@@ -70,7 +70,7 @@ def ablate_run(
         "data": data,
         "data_source": data_slug(settings, task.data_name),
         "rows": list(rows.values()),
-        "training": (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()},
+        "training": (folder.read_summary() or {}) | {"parts": folder.parts()},
         "settings": {"schema": SCHEMA, **to_json(replace(settings, method=predictor.method_settings))},
         "changed_settings": changed_settings(folder),
         **provenance(predictor.device),

@@ -119,7 +119,7 @@ class Job(Work):
             return None
         try:
             changed = recipe_differences(folder.load_settings()[0])
-            training = (folder.read(folder.summary_file) or {}) | {"parts": folder.parts()}
+            training = (folder.read_summary() or {}) | {"parts": folder.parts()}
         except DespError:  # its own command says what is wrong with it
             return None
         # Without both it was begun and never trained, which this commit will do.

@@ -85,9 +85,9 @@ class _Resumed(TrainingCallback):
     def __init__(self, write: Callable[[], None]) -> None:
         self._write = write
 
-    def on_start(self, first_step: int, steps: int | None) -> None:
+    def on_start(self, steps_done: int, steps: int | None) -> None:
         """Write what is to be written."""
-        del first_step, steps
+        del steps_done, steps
         self._write()
 
 

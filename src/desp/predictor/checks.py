@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from desp.data.base import as_input
-from desp.data.frames import has_names, read_named_inputs
+from desp.data.frames import has_names, is_frame, read_named_inputs
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.methods import Method
@@ -291,8 +291,13 @@ def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
     """As many sets as there are inputs, padded to the size that energies were trained with.
 
     Raises:
-        DataError: more or fewer.
+        DataError: more or fewer, or a data frame, whose items are its columns.
     """
+    if is_frame(sets):
+        raise DataError(
+            "Expected a list of sets (n, D), one for each input, got a data frame of elements, which only `fit` "
+            "takes. Pass lists: [part.to_numpy() for _, part in frame.groupby(...)]."
+        )
     # A batch may be padded to another size, which energies would notice.
     if not isinstance(sets, SetBatch | Iterable) or isinstance(sets, str | Mapping):
         raise DataError(f"Expected a list of sets, one for each input, got {type(sets).__name__}.")

@@ -50,9 +50,9 @@ def inspect_dataset(
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
         max_size: allow sets up to this size; the largest seen if not given.
         features: of one element; those seen if not given.
-        scaled: `RepresentationSettings.scaled`. True: features that are not near [0, 1] are scaled to it by their
-            range. ``standard``: all of them to mean 1/2 and standard deviation 1/4, but for categories and
-            features of two values, which may be labels. False: none.
+        scaled: `RepresentationSettings.scaled`. True: features that leave [-.05, 1.05], or span less than .2,
+            are scaled to [0, 1] by their range. ``standard``: all of them to mean 1/2 and standard deviation 1/4,
+            but for categories and features of two values, which may be labels. False: none.
         description: what is known of the data beside their shapes.
 
     Raises:

@@ -154,7 +154,7 @@ def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str
         "examples": len(dataset) if hasattr(dataset, "__len__") else None,
         "steps": outcome.steps,
         "validation_score": outcome.score,
-        "best_step": outcome.score_step,
+        "kept_step": outcome.score_step,
         "seed": seed,
     }
 
@@ -214,7 +214,7 @@ def fit_to_dataset(
             folder=folder,
             resume=resume,
             callback=joined(begun, with_bar(callback, progress and first)),
-            calibration_examples=held_out,
+            cardinality_examples=held_out,
         )
         if own:
             finish_run(predictor, own, outcome)
@@ -232,10 +232,10 @@ def train_predictor(
     folder: Path | None = None,
     resume: bool = False,
     callback: TrainingCallback | None = None,
-    calibration_examples: Batch | None = None,
+    cardinality_examples: Batch | None = None,
 ) -> TrainingOutcome:
     """Fit a built predictor to batches; the arguments are those of `SetPredictor.fit`, which takes a dataset, but
-    for `calibration_examples`: validation examples to calibrate p(n | x) on, if training asks for it."""
+    for `cardinality_examples`: validation examples to calibrate p(n | x) on, if training asks for it."""
     method = predictor.method
     if type(method).inspect_sets is not Method.inspect_sets:  # else no batch is drawn for it
         method.inspect_sets(predictor.prepare(next(source.batches(0)), accelerator.device)[1])
@@ -258,7 +258,7 @@ def train_predictor(
         outcome = trainer.fit(resume)
     method.load_state_dict(outcome.weights)
     method.eval()
-    if training.calibrate_cardinality and calibration_examples is not None:
-        outcome = _calibrated(predictor, outcome, calibration_examples)
+    if training.calibrate_cardinality and cardinality_examples is not None:
+        outcome = _calibrated(predictor, outcome, cardinality_examples)
     predictor.facts = _facts(outcome, source, seed)
     return outcome

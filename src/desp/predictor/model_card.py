@@ -118,7 +118,7 @@ def _training(predictor: "SetPredictor") -> dict[str, Any]:
         "examples": facts.get("examples"),
         "steps": facts.get("steps"),
         "seed": facts.get("seed"),
-        "validation score": None if score is None else f"{score:.4g}, at step {facts.get('best_step')}",
+        "validation score": None if score is None else f"{score:.4g}, at step {facts.get('kept_step')}",
     }
 
 

@@ -20,6 +20,8 @@ class ParametersMixin:
     def set_params(self, **parameters: Any) -> Self:
         """Change arguments, or single settings of them; the predictor is then as new, and must be fitted.
 
+        Settings are changed one after the other, and checked each time: one that needs another comes after it.
+
         An `input_encoder` of your own keeps the weights that it has.
 
         Raises:

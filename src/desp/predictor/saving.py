@@ -140,10 +140,11 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
         method = from_json(MethodSettings, values["method"]).without_files()
         representation = from_json(RepresentationSettings, values["representation"])
         shape = from_json(DataShape, values["shape"])
+        facts = _facts_of(config)
     except (KeyError, TypeError, AttributeError, SettingsError) as error:
         raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
     predictor = make(method, representation, **options)
-    predictor.facts = config.get("facts", {})
+    predictor.facts = facts
     predictor.build(shape)
     weights = load_checkpoint(folder / WEIGHTS_FILE).tensors
     try:
@@ -215,6 +216,11 @@ def _migrated(config: dict[str, Any]) -> dict[str, Any]:
         return migrate_predictor(config)
     except SettingsError as error:  # of another version, and not damaged
         raise CheckpointError(f"The saved configuration cannot be used: {error}") from error
+
+
+def _facts_of(config: dict[str, Any]) -> dict[str, Any]:
+    """What the card tells of training; older versions called `kept_step` `best_step`."""
+    return {"kept_step" if name == "best_step" else name: value for name, value in config.get("facts", {}).items()}
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class ScoringMixin:
 
         Args:
             inputs: a batch of inputs.
-            sets: the true set of each; as in `fit`, but for data frames.
+            sets: the true set of each; as in `fit`; a data frame of elements is not accepted.
             samples: predictions for each input, at least 2.
             seed: of the predictions.
         """

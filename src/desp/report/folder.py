@@ -63,7 +63,7 @@ def read_run(folder: Path) -> RunRecord:
     run = RunFolder(folder)
     saved = run.read_settings_file()
     lines = read_log(run.log_file)
-    summary = run.read(run.summary_file)
+    summary = run.read_summary()
     settings, seed = _migrate_settings(saved.get("settings"), run), saved.get("seed")
     return RunRecord(
         folder=folder,

@@ -131,7 +131,7 @@ def compared(comparison: dict[str, Any]) -> str:
             interval(row["energy_score"], row["energy_score_se"]),
             interval(row["difference"], row["difference_se"]) if "difference" in row else "",
             VERDICT_WORDS[row["verdict"]] if "verdict" in row else "",
-            interval(row["best_error"], row["best_error_se"]),
+            interval(row["single_error"], row["single_error_se"]),
             share(row["right_size"]),
         ]
         for name, row in systems.items()

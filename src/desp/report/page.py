@@ -196,10 +196,10 @@ def _ratio(value: float, reference: float) -> str:
 
 
 def _not_scored(record: RunRecord) -> str:
-    best = (record.summary or {}).get("best_score")
+    best = (record.summary or {}).get("kept_score")
     shown = ""
     if is_number(best):
-        step = (record.summary or {}).get("best_step")
+        step = (record.summary or {}).get("kept_step")
         remark = f"at step {readable(step)}" if step is not None else "during training"
         shown = f'<dl class="scores">{_tile("Best validation score", best, remark, "own")}</dl>'
     command = escape(WRITTEN_BY["evaluation.json"])

@@ -310,8 +310,8 @@ def _provenance(record: RunRecord) -> str:
         ("peak memory", f"{readable(float(memory))} MB" if is_number(memory) else None),
         ("parameters", summary.get("parameters")),
         ("steps", summary.get("steps")),
-        ("validation score of the kept weights", summary.get("best_score")),
-        ("step of the kept weights", summary.get("best_step")),
+        ("validation score of the kept weights", summary.get("kept_score")),
+        ("step of the kept weights", summary.get("kept_step")),
     ]
     pairs += [(f"version of {name}", value) for name, value in (summary.get("versions") or {}).items()]
     return names_table(pairs)

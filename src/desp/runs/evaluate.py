@@ -118,7 +118,7 @@ def _recipe_facts(run: LoadedRun) -> dict[str, Any]:
 
 def _training_facts(folder: RunFolder, run: LoadedRun) -> dict[str, Any]:
     """How a run was trained, and with what settings."""
-    summary = folder.read(folder.summary_file) or {}
+    summary = folder.read_summary() or {}
     return {
         "training": {name: summary.get(name) for name in _TRAINING_FACTS} | {"parts": folder.parts()},
         "settings": {"schema": SCHEMA, **to_json(replace(run.settings, method=run.predictor.method_settings))},
@@ -127,7 +127,7 @@ def _training_facts(folder: RunFolder, run: LoadedRun) -> dict[str, Any]:
 
 
 def _training_words(folder: RunFolder, run: LoadedRun) -> str:
-    ended = (folder.read(folder.summary_file) or {}).get("verdict")
+    ended = (folder.read_summary() or {}).get("stop_reason")
     higher = run.settings.training.validation_mode == "max"
     return training_words(validations(read_log(folder.log_file)), ended, higher_is_better=higher)
 
@@ -169,9 +169,9 @@ _TRAINING_FACTS = (
     "steps",
     "examples",
     "parameters",
-    "best_step",
+    "kept_step",
     "stopped_early",
-    "verdict",
+    "stop_reason",
     "rollbacks",
 )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from desp.errors import CheckpointError, RunError, SettingsError
 from desp.locks import LOCK, sole_use
+from desp.older_results import migrate_training
 from desp.paths import resolved_path
 from desp.recipes import get_recipe
 from desp.settings import RunSettings, TaskSettings, differences, from_json, migrate_run, saved_run, to_json
@@ -188,7 +189,7 @@ class RunFolder:
         training = self.load_settings()[0].training
         if not all(steps is not None and training.is_exact_prefix(steps) for steps in earlier):
             found.append(f"training.steps: {earlier} before it was resumed with another length")
-        processes = (self.read(self.summary_file) or {}).get("processes", 1)
+        processes = (self.read_summary() or {}).get("processes", 1)
         if processes != 1:
             found.append(f"processes: {processes}, each with its own batch")
         return found
@@ -274,6 +275,11 @@ class RunFolder:
     def read(self, file: Path) -> dict[str, Any] | None:
         """A JSON file of the run, or None if it is not there yet."""
         return read_object(file, recovery_hint(file)) if file.exists() else None
+
+    def read_summary(self) -> dict[str, Any] | None:
+        """How training went, under today's names; None while it goes on."""
+        summary = self.read(self.summary_file)
+        return None if summary is None else migrate_training(summary)
 
     def read_settings_file(self) -> dict[str, Any]:
         """What ``settings.json`` holds: recipe, seed, settings as they were saved, and the checksum of the data.

@@ -188,7 +188,7 @@ def _row(
     with one answer by errors of the single ones."""
     row: dict[str, Any] = {
         **mean_and_error("energy_score", scores.energy_score),
-        **mean_and_error("best_error", scores.single),
+        **mean_and_error("single_error", scores.single),
         **mean_and_error("right_size", sizes_right(shared.tests, predicted)),
     }
     valid = nearest_valid(shared.set_distance, shared.tests, predicted.single)

@@ -7,13 +7,14 @@ from typing import Any
 
 from desp.comparison.words import CLEAR_DIFFERENCE_SE
 from desp.errors import RunError
+from desp.older_results import migrate_log_line
 
 # Without standard errors, validations differ if one is lower by this share.
 NOTABLE = 0.01
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """All lines of a log. The last may be half written: training may be writing it this moment.
+    """All lines of a log of any version. The last may be half written: training may be writing it this moment.
 
     Raises:
         RunError: it cannot be read, or a line is damaged.
@@ -36,7 +37,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             raise RunError(_broken_line(path, number, str(error))) from error
         if not isinstance(record, dict) or not isinstance(record.get("step"), int):
             raise RunError(_broken_line(path, number, "expected an object with a whole number 'step'"))
-        records.append(record)
+        records.append(migrate_log_line(record))
     return records
 
 
@@ -69,7 +70,7 @@ def training_words(
     """How validation went in the end, as a part of a sentence; nothing where it cannot be told.
 
     Unless training itself knows, the last validation is compared with the best one before it. They differ by two
-    standard errors, where lines have `validation_error`, and by a hundredth, where they have not.
+    standard errors, where lines have `validation_score_se`, and by a hundredth, where they have not.
 
     Args:
         lines: from `validations`.
@@ -92,13 +93,13 @@ def training_words(
         return f"no longer improving after step {best['step']:,}"
     # Validations share their examples, so the error of a difference is smaller than these: a gain within them may
     # still be real.
-    unclear = gain > 0 and "validation_error" in last
+    unclear = gain > 0 and "validation_score_se" in last
     return "" if unclear else "no longer improving when it stopped"
 
 
 def _notable(first: dict[str, Any], second: dict[str, Any]) -> float:
     """How much two validations must differ."""
-    errors = [line.get("validation_error") for line in (first, second)]
+    errors = [line.get("validation_score_se") for line in (first, second)]
     if all(isinstance(error, int | float) for error in errors):
         return float(CLEAR_DIFFERENCE_SE * sum(error**2 for error in errors) ** 0.5)  # type: ignore[operator]
     return float(NOTABLE * abs(first["validation_score"]))

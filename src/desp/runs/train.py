@@ -84,7 +84,7 @@ def _train(
         folder=folder.path,
         resume=resume,
         callback=callback,
-        calibration_examples=_validation_examples(task, seed) if settings.training.calibrate_cardinality else None,
+        cardinality_examples=_validation_examples(task, seed) if settings.training.calibrate_cardinality else None,
     )
     if accelerator.is_main_process and not (resume and _was_finished(folder, outcome)):
         if settings.training.steps is not None:
@@ -122,7 +122,7 @@ def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
 
     Not if the model is damaged: it is made again from the last checkpoint.
     """
-    summary = folder.read(folder.summary_file) or {}
+    summary = folder.read_summary() or {}
     if not folder.model.is_dir() or summary.get("steps") != outcome.steps:
         return False
     try:

@@ -131,19 +131,19 @@ class ContrastiveSettings(EnergyMethodSettings):
     data_noise: float = 0.02
     """Standard deviation of the noise on real sets."""
     start_noise: tuple[float, float] | None = None
-    """Where training chains start. None: at zeros, as in the paper's released code. (low, high): at the real set
-    plus noise, its standard deviation drawn log-uniformly between these; similar to contrastive divergence (Hinton
-    2002), which starts at the data themselves."""
+    """Where training chains start. None: at zeros, as in the paper's released code. (low, high): at the real set,
+    without `data_noise`, plus other noise, its standard deviation drawn log-uniformly between these; similar to
+    contrastive divergence (Hinton 2002), which starts at the data themselves."""
     infonce_temperature: float | None = None
     """Temperature tau of InfoNCE (van den Oord et al. 2018): adds tau times the cross-entropy of the softmax over
-    j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch (with several processes,
-    each takes those of its own batch). tau is its weight as well; the log has `infonce` without it. It ties
-    energies to inputs early where inputs are hard to encode. Energies other than `set-encoder` are computed for
-    all pairs of a batch, which takes memory. None: no such loss."""
+    j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch, with `data_noise` (with
+    several processes, each takes those of its own batch). tau is its weight as well; the log has `infonce` without
+    it. It ties energies to inputs early where inputs are hard to encode. Energies other than `set-encoder` are
+    computed for all pairs of a batch, which takes memory. None: no such loss."""
     real_energy_weight: float = 0.0
-    """Adds this times the mean energy of real sets to the loss. With `set-encoder` it keeps the codes of inputs
-    and sets so close that their Huber distance is quadratic: beyond, the gradient in a set hardly depends on the
-    input."""
+    """Adds this times the mean energy of real sets, with `data_noise`, to the loss. With `set-encoder` it keeps
+    the codes of inputs and sets so close that their Huber distance is quadratic: beyond, the gradient in a set
+    hardly depends on the input."""
     mask_divergent: bool = False
     """Stop the gradient of divergent samples: those with an element whose next gradient step would exceed
     `training_sampler.max_step_norm`. There the energy is too steep, and raising it further would make it steeper.

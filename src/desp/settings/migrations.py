@@ -16,6 +16,13 @@ REMOVED = (
     "model, install the version that saved it."
 )
 
+# Tasks whose sets never were scaled.
+NEVER_SCALED = ("polygons", "digits", "mnist")
+SCALED_ZEROS = (
+    "This run was begun with representation.padding = 'zero' and scaled features, by which elements can be lost. "
+    "Train again with padding 'presence' or scaling 'none'. SetPredictor.from_pretrained still loads the model."
+)
+
 Values = dict[str, Any]
 
 
@@ -25,7 +32,13 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _run_from_1, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6})
+    values = _migrate(values, {1: _run_from_1, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6})
+    unscaled = _with_unscaled_zeros(values)
+    task = values.get("task")
+    kind = task.get("kind") if isinstance(task, dict) else None
+    if unscaled is not values and kind not in NEVER_SCALED:
+        raise SettingsError(SCALED_ZEROS)
+    return unscaled
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
@@ -34,7 +47,8 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
     """
-    return _migrate(values, {1: _predictor_from_1, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6})
+    values = _migrate(values, {1: _predictor_from_1, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6})
+    return _with_unscaled_zeros(values)  # how it scales is a part of its shape
 
 
 def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
@@ -65,6 +79,16 @@ def _with_one_length(values: Values) -> Values:
     if isinstance(training, dict) and training.get("steps") is not None and training.get("minutes") is not None:
         return values | {"training": training | {"minutes": None}}
     return values
+
+
+def _with_unscaled_zeros(values: Values) -> Values:
+    """Zero padding with no scaling, as any other is refused since; the same object if it has none."""
+    representation = values.get("representation")
+    if not isinstance(representation, dict) or representation.get("padding") != "zero":
+        return values
+    if representation.get("scaling", "auto") == "none":
+        return values
+    return values | {"representation": representation | {"scaling": "none"}}
 
 
 # -- from schema 6 -----------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class PolygonsTask(ClassConditionalTask):
         return lambda sets, classes: polygon_score(sets, self._sizes(classes))
 
     def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
-        """New ones: enough of each label to see whether all rotations appear."""
+        """New ones: enough of each class to see whether all rotations appear."""
         del real, predicted
         predictor, per_input = setup.predictor, setup.protocol.predictions_per_input or 0
         tried = max(per_input + per_input // 2, setup.protocol.sets_per_collection)
@@ -65,7 +65,8 @@ class PolygonsTask(ClassConditionalTask):
     def measure(
         self, setup: EvaluationSetup, predicted: Batch, scores: Tensor, collections: Collections
     ) -> tuple[dict[str, float], dict[str, Any]]:
-        """The median score, set sizes, and whether all rotations appear among enough predictions of each label."""
+        """The median score, set sizes, and whether all rotations appear among enough predictions of each number
+        of corners."""
         wanted, found = self._sizes(predicted.x.argmax(dim=1)), predicted.sets.sizes
         count = setup.protocol.predictions_per_input or 0
         angles = {name: _rotation_kuiper(sets, int(name), count) for name, sets in collections[1].items()}

@@ -47,8 +47,8 @@ class Protocol:
 
     Attributes:
         test_examples: how many are scored, from the first on; None: all of a dataset, and 1,000 of tests that are
-            drawn (tasks by label and CelebA need a number). Several numbers give scores of each on set-MNIST;
-            others use the first.
+            drawn (class-conditional tasks, which are Polygons and Digits, and CelebA need a number). Several
+            numbers give scores of each on set-MNIST; others use the first.
         predictions_per_input: predictions for each input by which rotations and styles are measured, not those of
             ``--samples``; None for tasks that measure neither.
         sets_per_collection: true and predicted sets of one input that are compared as collections.

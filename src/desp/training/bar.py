@@ -46,9 +46,9 @@ class ProgressBar(TrainingCallback):
         self._moved, self._error = 0.0, ""
         self._bar = self._progress.add_task("training", total=None, numbers="")
 
-    def on_start(self, first_step: int, steps: int | None) -> None:
+    def on_start(self, steps_done: int, steps: int | None) -> None:
         """Show the bar."""
-        self._progress.update(self._bar, total=steps, completed=first_step)
+        self._progress.update(self._bar, total=steps, completed=steps_done)
         self._progress.start()
 
     def on_length(self, steps: int | None) -> None:

@@ -37,7 +37,7 @@ class Ending:
         best: scores of the validation with the best mean.
         last: scores of the last validation.
         end: the last step, once it is decided.
-        verdict: why.
+        stop_reason: why that.
         steps, means: of every validation before the end was decided, and the mean of its scores.
     """
 
@@ -47,7 +47,7 @@ class Ending:
     best: list[float] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
     end: int | None = None
-    verdict: StopReason | None = None
+    stop_reason: StopReason | None = None
     steps: list[int] = field(default_factory=list)
     means: list[float] = field(default_factory=list)
 
@@ -74,9 +74,9 @@ class Ending:
             overfitted = len(scores) > 1 and -sign * gain > CLEAR_DIFFERENCE_SE * error
             self.end_after(step, "overfitted" if overfitted else "converged")
 
-    def end_after(self, step: int, verdict: StopReason) -> None:
+    def end_after(self, step: int, reason: StopReason) -> None:
         """Decide the end: after a decay, which weights that have overfitted do not need."""
-        self.end, self.verdict = (step if verdict == "overfitted" else with_decay(step)), verdict
+        self.end, self.stop_reason = (step if reason == "overfitted" else with_decay(step)), reason
 
     def last_is_kept(self, sign: int) -> bool:
         """Whether the last weights are kept: no earlier ones are better beyond the noise."""

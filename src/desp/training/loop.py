@@ -237,10 +237,10 @@ class Trainer:
         )
         if self.schedule.look_at_scores(self.state, scores):
             self.callback.on_length(self.schedule.end(self.state))
-        known = {"validation_error": error} if len(scores) > 1 else {}
+        known = {"validation_score_se": error} if len(scores) > 1 else {}
         if self.log:
             add_to_log(self.log, {"step": self.state.step, "validation_score": score, **known})
-        self.callback.on_validation_standard_error(self.state.step, known.get("validation_error"))
+        self.callback.on_validation_standard_error(self.state.step, known.get("validation_score_se"))
         self.callback.on_validation_end(self.state.step, score, better)
         return self.schedule.out_of_patience(self.state)
 
@@ -327,6 +327,6 @@ class Trainer:
             stopped_early=stopped_early,
             rollbacks=state.attempt,
             score_standard_error=mean_and_error(scores)[1] if len(scores) > 1 else None,
-            verdict=ending.verdict,
+            stop_reason=ending.stop_reason,
             recent_gain=None if gain is None else self.schedule.sign * gain,
         )

@@ -18,8 +18,13 @@ logger = logging.getLogger(__name__)
 class TrainingCallback:
     """A training callback: override the events you need. All methods do nothing by default."""
 
-    def on_start(self, first_step: int, steps: int | None) -> None:
-        """Training begins at `first_step` of `steps`; None where validation and time will tell."""
+    def on_start(self, steps_done: int, steps: int | None) -> None:
+        """Training begins.
+
+        Args:
+            steps_done: steps done already: 0, or more where a run is resumed.
+            steps: after how many it ends; None where validation and time will tell.
+        """
 
     def on_length(self, steps: int | None) -> None:
         """Where the number of steps was open at `on_start`, it is decided now: training ends after `steps`."""

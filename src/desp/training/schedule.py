@@ -89,6 +89,6 @@ class Schedule:
     def keeps_last(self, state: TrainingState) -> bool:
         """Whether the last weights are kept, and not those of the best validation; never ones that have
         overfitted."""
-        validated, overfitted = state.validated_step == state.step, state.ending.verdict == "overfitted"
+        validated, overfitted = state.validated_step == state.step, state.ending.stop_reason == "overfitted"
         wanted = self.settings.keep == "last" and validated and not overfitted
         return wanted and state.ending.last_is_kept(self.sign)

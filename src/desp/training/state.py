@@ -55,7 +55,10 @@ class TrainingState:
     def of(cls, saved: dict[str, Any]) -> "TrainingState":
         """The state that `asdict` saved, which stays as it is; what an older checkpoint lacks gets its default."""
         saved = deepcopy(saved)
-        parts = {"window": Window(**saved.get("window", {})), "ending": Ending(**saved.get("ending", {}))}
+        ending = saved.get("ending", {})
+        if "verdict" in ending:  # of an older checkpoint
+            ending["stop_reason"] = ending.pop("verdict")
+        parts = {"window": Window(**saved.get("window", {})), "ending": Ending(**ending)}
         return cls(**{**saved, **parts})
 
     def out_of_patience(self, patience: int | None) -> bool:
@@ -70,14 +73,14 @@ class TrainingOutcome:
     Attributes:
         weights: the weights to predict with: the best ones, or the averaged, or the last.
         steps: optimiser steps done.
-        score: validation score of these weights, if there was validation; ``best_score`` in ``summary.json``.
-        score_step: the step they are from, if there was validation; there ``best_step``.
-        score_standard_error: of the score, if there is one for each validation example; there ``best_error``.
+        score: validation score of these weights, if there was validation; ``kept_score`` in ``summary.json``.
+        score_step: the step they are from, if there was validation; there ``kept_step``.
+        score_standard_error: of the score, if there is one for each validation example; there ``kept_score_se``.
         seconds: wall time, resumed parts added up.
         engine: ``graph`` if whole steps ran as a CUDA graph, else how chains ran.
         stopped_early: whether patience ran out.
         rollbacks: how often training rolled back to a checkpoint after NaN or divergence.
-        verdict: why it ended, where its length was not given.
+        stop_reason: why it ended, where its length was not given.
         recent_gain: what the second half of the steps before the decay has brought, in units of the score.
         cardinality_temperature: what p(n | x) was calibrated by, if it was; the score is from before that.
     """
@@ -91,7 +94,7 @@ class TrainingOutcome:
     stopped_early: bool
     rollbacks: int = 0
     score_standard_error: float | None = None
-    verdict: StopReason | None = None
+    stop_reason: StopReason | None = None
     recent_gain: float | None = None
     cardinality_temperature: float | None = None
 
@@ -101,10 +104,10 @@ class TrainingOutcome:
             "steps": self.steps,
             "seconds": round(self.seconds, 2),
             "engine": self.engine,
-            "best_score": self.score,
-            "best_step": self.score_step,
-            "best_error": self.score_standard_error,
-            "verdict": self.verdict,
+            "kept_score": self.score,
+            "kept_step": self.score_step,
+            "kept_score_se": self.score_standard_error,
+            "stop_reason": self.stop_reason,
             "recent_gain": self.recent_gain,
             "cardinality_temperature": self.cardinality_temperature,
             "stopped_early": self.stopped_early,

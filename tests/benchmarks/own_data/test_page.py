@@ -1,12 +1,12 @@
 """The page on the own-data benchmark has its problems, and the project's records are whole."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from desp.benchmarks.own_data.problems import PROBLEMS
+from desp.benchmarks.own_data.run import read_record
 from desp.comparison.words import verdict
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +26,7 @@ def test_the_page_has_all_problems() -> None:
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_a_record_says_where_it_comes_from(path: Path) -> None:
-    record = json.loads(path.read_text())
+    record = read_record(path)
     assert path.stem == "-".join(filter(None, (record["problem"], record["variant"])))
     assert record["problem"] in {problem.name for problem in PROBLEMS}
     assert bool(record["changed_settings"]) == (record["variant"] is not None)

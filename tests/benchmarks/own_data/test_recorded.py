@@ -3,12 +3,12 @@
 After new records, print it anew: python tests/benchmarks/own_data/test_recorded.py
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from desp.benchmarks.own_data.problems import PROBLEMS
+from desp.benchmarks.own_data.run import read_record
 
 ROOT = Path(__file__).parents[3]
 SYSTEMS = ("desp", "oracle", "knn", "random", "mlp")
@@ -27,12 +27,12 @@ def results_table() -> str:
         path = ROOT / "results" / "own-data" / f"{name}.json"
         if not path.is_file():
             continue
-        record = json.loads(path.read_text())
+        record = read_record(path)
         desp = record["systems"]["desp"]
         scores = " | ".join(f"{record['systems'][system]['energy_score']:.3f}" for system in SYSTEMS)
         label = f"`{name}`, held out" if problem.held_out else f"`{name}`"
         cells = difference(desp), record["verdict"], difference(record["systems"]["oracle"]), str(desp["steps"])
-        cells += tuple(f"{record['systems'][system]['best_error']:.3f}" for system in ("desp", "mlp"))
+        cells += tuple(f"{record['systems'][system]['single_error']:.3f}" for system in ("desp", "mlp"))
         lines.append(f"| {label} | {scores} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -106,8 +106,8 @@ class UserRun:
             {
                 "steps": outcome.steps,
                 "wanted_steps": self.settings.training.steps,
-                "best_step": outcome.score_step,
-                "verdict": outcome.verdict,
+                "kept_step": outcome.score_step,
+                "stop_reason": outcome.stop_reason,
                 "validation_score": outcome.score,
                 "rollbacks": outcome.rollbacks,
                 "engine": outcome.engine,

@@ -18,6 +18,7 @@ from desp.comparison.scoring import SystemPredictions, score
 from desp.comparison.set_distance import StandardisedDistance
 from desp.comparison.words import verdict
 from desp.errors import SettingsError
+from desp.older_results import migrate_benchmark
 from desp.recipes import get_recipe
 from desp.runs.provenance import provenance
 from desp.settings import SCHEMA, FilesSettings, RunSettings, differences, to_json
@@ -163,10 +164,19 @@ def run_problems(
     return records
 
 
+def read_record(path: Path) -> Record:
+    """A record of any version, under today's names.
+
+    Raises:
+        RunError: it is damaged.
+    """
+    return migrate_benchmark(read_object(path, "Delete it, and run `desp bench own-data` again."))
+
+
 def recorded(path: Path, options: SuiteOptions) -> Record | None:
     """A record of the same code, settings and seed, if there is one."""
     if not path.exists():
         return None
-    found = read_object(path, "Delete it, and run `desp bench own-data` again.")
+    found = read_record(path)
     wanted = _conditions(options)
     return found if all(found.get(name) == value for name, value in wanted.items()) else None
