@@ -91,7 +91,7 @@ def test_the_table_of_runs_has_a_row_for_each_recipe() -> None:
     ]
     for result in results:
         result["scores"]["raw"] |= {"chamfer": 1.0, "hungarian": 1.0}
-    _, runs = markdown_table(table_rows(results)).split("\n\n")
+    _, runs = markdown_table(table_rows(results), short=False).split("\n\n")
     assert runs.splitlines()[2:] == [
         "| `polygons-desp` | 1 | 12,000 |  | unknown | 1 | unknown (source unknown) |",
         "| `mnist-tspn` | 1 | 35,640 | 20 | steps | unknown | unknown (source unknown) |",
