@@ -238,7 +238,7 @@ def test_markdown_shows_what_was_measured() -> None:
     lines = markdown_table(rows).splitlines()
     assert len(lines) == 3  # head, rule, one measured cell
     everything = markdown_table(rows, short=False).splitlines()
-    assert len(everything) == 3 + 1 + 3  # the same of runs
+    assert len(everything) == 4 + 1 + 3  # another metric; the same of runs
     assert "| polygons | `polygons-desp-paper` | score (1e-5) | 8.80 | 8.00 ± 13 | 6.00 ± 0 | 0.05 | 2 |" in lines
 
 
