@@ -1,4 +1,6 @@
-"""Scores on scenes that were not trained on, by which temperature and settings of pedestrians are chosen.
+"""Scores on scenes that were not trained on, by which settings of pedestrians are chosen.
+
+Of methods that sample with a temperature, several temperatures.
 
 Each run was trained without two scenes (`--task.validation-scene`). A scene is validation data for the recipe that
 is tested on the other one, and is never used for the recipe that is tested on itself.
@@ -15,7 +17,7 @@ from typing import Any
 from desp.data.base import Batch
 from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import EDMSettings, to_json
+from desp.settings import EDMSettings, SamplerSettings, to_json
 from desp.storage import write_json
 from desp.tasks.pedestrians import BASELINES, PREDICTIONS, PedestriansTask
 from desp.tasks.scoring import EvaluationSetup
@@ -41,8 +43,9 @@ def _row(
     name: str, run: LoadedRun, task: PedestriansTask, scored: str, chosen_for: str, windows: Batch
 ) -> dict[str, Any]:
     sampler = run.predictor.method_settings.prediction_sampler
-    if not isinstance(sampler, EDMSettings):
-        raise SystemExit(f"{run.settings.recipe} does not sample with a temperature.")
+    samplers: dict[float, SamplerSettings | None] = {1.0: sampler}
+    if isinstance(sampler, EDMSettings):
+        samplers = {value: replace(sampler, temperature=value) for value in TEMPERATURES}
     setup = EvaluationSetup(run.predictor, 0, PREDICTIONS, task.protocol("full"))
     return {
         "run": name,
@@ -51,10 +54,8 @@ def _row(
         "seed": run.seed,
         "settings": to_json(run.settings),
         "temperatures": {
-            str(value): task.scores_of_samples(
-                replace(setup, sampler=replace(sampler, temperature=value)), windows
-            )
-            for value in TEMPERATURES
+            str(value): task.scores_of_samples(replace(setup, sampler=chosen), windows)
+            for value, chosen in samplers.items()
         },
         "baselines": {baseline: task.baseline_scores(baseline, windows) for baseline in BASELINES},
     }

@@ -8,6 +8,7 @@ from desp.methods.aligned import given_mask, require_aligned
 from desp.methods.base import Method, MethodParts
 from desp.nn import SetNetwork
 from desp.samplers import ChainInfo, Record
+from desp.samplers.diffusion import from_symmetric
 from desp.sets import presence_mask
 from desp.settings import EngressionSettings, SamplerSettings
 
@@ -71,5 +72,7 @@ class Engression(Method):
         """Elements for as many codes; zero where there is none."""
         shape = (*mask.shape, self.settings.noise_features)
         noise = torch.randn(shape, generator=generator, device=code.device, dtype=code.dtype)
-        elements: Tensor = self.network(code, torch.cat([noise, mask.unsqueeze(-1).to(noise.dtype)], dim=-1))
-        return elements
+        present = mask.unsqueeze(-1)
+        # Scaled features lie around 1/2, and the network has no bias at its end.
+        elements = from_symmetric(self.network(code, torch.cat([noise, present.to(noise.dtype)], dim=-1)))
+        return elements * present

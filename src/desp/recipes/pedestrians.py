@@ -35,7 +35,7 @@ def _run(scene: PedestrianScene) -> RunSettings:
         task=PedestriansSettings(scene=scene, largest_noise=0.1, people_in_training=8),
         method=method(),
         training=TrainingSettings(
-            steps=4000,
+            steps=5000,
             batch_size=64,
             learning_rate=1e-3,
             warmup_steps=100,
@@ -60,7 +60,7 @@ def _register(scene: PedestrianScene, expected: float) -> None:
         system="engression",
         scored="returned",
         expected=expected,
-        minutes=4,
+        minutes=8,
         hardware="a CPU core",
     )(build)
 

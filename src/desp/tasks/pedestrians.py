@@ -15,7 +15,17 @@ from torch import Tensor
 
 from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource, DeviceSource
-from desp.data.pedestrian_elements import INPUTS, OUTPUTS, as_batch, futures, observed_input, pasts, turned
+from desp.data.pedestrian_elements import (
+    HEADING,
+    INPUTS,
+    OUTPUTS,
+    PLACE,
+    as_batch,
+    futures,
+    observed_input,
+    pasts,
+    turned,
+)
 from desp.data.pedestrian_windows import PREDICTED, augmented
 from desp.data.pedestrians import (
     PedestrianData,
@@ -37,6 +47,8 @@ from desp.tasks.base import SHOWN, Paths, ShownExample, Task
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
 PREDICTIONS = 20
+# Standard deviation by which columns are divided that encoders shall not see.
+UNSEEN = 1e9
 # Of the random turn of each person, in degrees.
 TURN = 25.0
 # Displacements are scaled so that so many standard deviations on either side of 0 become [0, 1].
@@ -113,6 +125,8 @@ class PedestriansTask(Task):
         )
         mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
         mean[-1], deviation[-1] = 0.0, 1.0  # presence stays what it is
+        # Where somebody is says nothing of where they go, and differs between scenes: `futures` alone need it.
+        deviation[PLACE], deviation[HEADING] = UNSEEN, UNSEEN
         return shape, torch.stack([mean, deviation])
 
     def source(
