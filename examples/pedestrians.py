@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from desp import AttentionSettings, DataDescription, DenoiserSettings, SetPredictor, TrainingSettings
+from desp import DataDescription, EngressionSettings, SetPredictor, TrainingSettings
 from desp.data.pedestrian_elements import as_batch, futures
 from desp.data.pedestrians import simulated_pedestrians
 from desp.metrics.joint_paths import path_scores
@@ -18,8 +18,7 @@ def main(steps: int) -> None:
     data = simulated_pedestrians("zara1")
     training = as_batch(data.training)
     pairs = list(zip(training.x, training.sets.to_ragged(), strict=True))
-    network = AttentionSettings(hidden=64, layers=2, fourier_frequencies=0, local_heads=False)
-    predictor = SetPredictor(DenoiserSettings(network=network))
+    predictor = SetPredictor(EngressionSettings())
     described = DataDescription(input_kind="set", aligned=True)
     predictor.fit(pairs, TrainingSettings(steps=steps, batch_size=32), description=described)
 
