@@ -64,6 +64,8 @@ def with_settings(recipe: str, steps: int, **training: Any) -> dict[str, Any]:
         ("polygons-desp-paper", {"steps": 4000}, ""),  # ever new ones
         ("clevr-tspn", {"steps": 7000}, "unknown"),  # only the files knew
         ("clevr-tspn", {"steps": 7000, "examples": 2800}, "250"),
+        ("clevr-tspn", {"steps": 7000, "examples": 2800, "processes": None}, "250"),  # of before it was counted
+        ("clevr-tspn", {"steps": 7000, "examples": 2800, "processes": 2}, "500"),
         ("celeba-tagger", {"steps": 5000}, "10"),
     ],
 )

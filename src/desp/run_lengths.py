@@ -83,7 +83,8 @@ def _epochs(result: dict[str, Any]) -> float | str | None:
         return None
     if steps is None or batch is None or examples is None or _asked(result).get("elements_per_batch"):
         return UNKNOWN  # batches of large sets are smaller than batch_size
-    return float(steps * batch / examples)
+    processes = _training(result).get("processes") or 1  # each has batches of its own
+    return float(steps * batch * processes / examples)
 
 
 def _settings(result: dict[str, Any]) -> RunSettings:

@@ -100,9 +100,9 @@ def test_a_run_is_scored_with_its_own_seed(trained: RunFolder, asked: Asked) -> 
 def test_a_result_holds_what_was_measured(trained: RunFolder, asked: Asked) -> None:
     facts = {"command": "typed", "commit": "abc", "device": "a GPU", "versions": {"torch": "9"}, "seconds": 4.5}
     facts |= {"engine": "eager", "peak_memory_mb": 7.5, "steps": 4, "parameters": 11, "kept_step": 3}
-    facts |= {"stopped_early": True, "rollbacks": 2, "commit_source": "git", "examples": 9}
+    facts |= {"stopped_early": True, "rollbacks": 2, "commit_source": "git", "examples": 9, "processes": 1}
     facts["stop_reason"] = "converged"
-    write_json(trained.summary_file, {**facts, "kept_score": 0.5, "processes": 1})
+    write_json(trained.summary_file, {**facts, "kept_score": 0.5})
     sampler = LangevinSettings(steps=9, stochastic_steps=2)
     use(trained, sampler)
     result, rows = evaluate_run(trained)

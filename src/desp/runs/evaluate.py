@@ -168,6 +168,7 @@ _TRAINING_FACTS = (
     "peak_memory_mb",
     "steps",
     "examples",
+    "processes",
     "parameters",
     "kept_step",
     "stopped_early",
