@@ -161,6 +161,19 @@ def test_text_becomes_one_hot(tmp_path: Path, format_: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("format_", LONG)
+def test_an_equals_sign_in_names_of_columns_of_numbers_makes_no_category(tmp_path: Path, format_: str) -> None:
+    things = [{**thing, "T=300K": 4.5, "T=400K": 6.0, "kind=old": 1.5} for thing in THINGS]
+    folder = write_long(tmp_path / "long", format_, PEOPLE, things)
+    data = read_data_file(folder)
+    names = ("x", "kind=cup", "kind=plate", "y", "T=300K", "T=400K", "kind=old")
+    assert data.description.feature_columns == names
+    assert (data.description.categories, data.description.class_names) == (((1, 3),), ("cup", "plate"))
+    assert data.examples[0][1][0].tolist() == [[0.25, 0.0, 1.0, 2.0, 4.5, 6.0, 1.5]]
+    asked = DataDescription(feature_columns=("T=400K", "T=300K", "kind=plate", "kind=cup", "kind=old"))
+    assert read_data_file(folder, asked).description.categories == ((2, 4),)
+
+
 @pytest.mark.parametrize("format_", NESTED)
 def test_columns_of_rows_of_examples(tmp_path: Path, format_: str) -> None:
     """All but the id and the sets, unless there is one called input; or those that are named."""

@@ -94,6 +94,15 @@ def test_columns_of_shuffled_frames_are_paired_by_position() -> None:
         assert [(float(x), y) for x, y in pairs] == [(0.0, [[0.0]]), (1.0, [[1.0]]), (2.0, [[2.0]])]
 
 
+def test_an_equals_sign_in_names_of_columns_of_a_frame_makes_no_category() -> None:
+    inputs = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]})
+    elements = pd.DataFrame({"T=300K": [0.5, 1.5, 2.5, 3.5], "T=400K": [4.0, 3.0, 2.0, 1.0]})
+    predictor = new()
+    predictor.fit(inputs, elements, SHORT)
+    description = predictor.shape.description
+    assert (description.feature_columns, description.categories) == (("T=300K", "T=400K"), ())
+
+
 def test_a_column_called_input_or_id_of_a_frame() -> None:
     """The first is like any other; the second names rows, and is no part of inputs."""
     sets, numbers = [[[1.0]]] * 4, [1.0, 2.0, 3.0, 4.0]

@@ -2,7 +2,7 @@
 
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,8 @@ class LongTables:
         names = self._feature_names(description)
         self._elements, self._owners = GrowingArray(np.float32), GrowingArray(np.int64)
         self._gather_elements(NamedColumns(names))
-        self.description = described(replace(description, input_columns=rows.names, feature_columns=names))
+        named = replace(description, input_columns=rows.names, feature_columns=names)
+        self.description = described(named, sets.columns or ())
 
     def _gather_inputs(self, description: DataDescription, *, by_field: bool) -> RowInputs:
         others = frozenset({self.id_column})
@@ -134,9 +135,9 @@ class LongTables:
         return read
 
 
-def described(description: DataDescription) -> DataDescription:
-    """The description with the categories that its names of features tell."""
-    categories = description.categories or category_columns(description.feature_columns)
+def described(description: DataDescription, columns: Container[str]) -> DataDescription:
+    """The description with the categories that its names of features tell, of a table with these columns."""
+    categories = description.categories or category_columns(description.feature_columns, columns)
     first = description.feature_columns[slice(*categories[0])] if categories else ()
     named = tuple(name.partition("=")[2] for name in first)
     names = description.class_names or (named if all(named) else ())

@@ -6,7 +6,7 @@ read other rows in the same way.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,9 +71,9 @@ class NamedColumns:
         return [(column, None if values is None else tuple(values)) for column, values in parts.items()]
 
 
-def split_name(name: str, record: Mapping[str, Any]) -> tuple[str, str | None]:
+def split_name(name: str, columns: Container[str]) -> tuple[str, str | None]:
     """The column of a number, and of a category the value for which it is 1."""
-    if name in record:
+    if name in columns:
         return name, None
     column, equals, value = name.partition("=")
     return (column, value) if equals else (name, None)
@@ -171,14 +171,20 @@ def find_names(
     return tuple(name for item in seen or () for name in (item.names() if isinstance(item, _Seen) else (item,)))
 
 
-def category_columns(names: Sequence[str]) -> Columns:
-    """Ranges of neighbouring numbers that are the values of one category, two or more."""
+def category_columns(names: Sequence[str], columns: Container[str]) -> Columns:
+    """Ranges of neighbouring numbers that are the values of one category, two or more.
+
+    Args:
+        names: of the numbers.
+        columns: those of the table; a name that one of them has is a number, be there = in it or not.
+    """
     found: list[tuple[int, int]] = []
+    parts = [split_name(name, columns) for name in names]
     first = 0
-    for place in range(1, len(names) + 1):
-        column, equals, _ = names[first].partition("=")
-        if place == len(names) or not names[place].startswith(f"{column}="):
-            if equals and place - first > 1:
+    for place in range(1, len(parts) + 1):
+        column, value = parts[first]
+        if place == len(parts) or parts[place][0] != column:
+            if value is not None and place - first > 1:
                 found.append((first, place))
             first = place
     return tuple(found)
