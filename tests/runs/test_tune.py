@@ -204,7 +204,9 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     data.write_text("".join(json.dumps({"input": [i], "set": [[0.1 * i, 0.5]]}) + "\n" for i in range(3)))
     folder = RunFolder(tmp_path / "few")
     train_run(replace(CHAINS, recipe="custom", task=FilesSettings(path=str(data))), 0, folder)
-    with pytest.raises(SettingsError, match="too few examples"):
+    with pytest.raises(
+        SettingsError, match=r"no validation examples, .* too few, or `fit` was given none \(pass validation_data="
+    ):
         tune_run(folder)
 
 

@@ -64,7 +64,10 @@ def _tune(
     counts = task.protocol(protocol)
     examples = task.validation_batch(seed, counts.calibration_examples)
     if examples is None:
-        raise SettingsError("There are too few examples for a validation set, so nothing can be tuned.")
+        raise SettingsError(
+            "The run has no validation examples, so nothing can be tuned: its data are too few, or `fit` was "
+            "given none (pass validation_data=(inputs, sets))."
+        )
     tried: dict[SamplerSettings, dict[str, Any]] = {}
 
     def score(sampler: SamplerSettings) -> float:
