@@ -105,7 +105,7 @@ class FilesSettings(TaskSettings):
     rest, for validation."""
     split: Literal["inputs", "examples"] = "inputs"
     """How examples are held out. inputs: those of equal inputs together, so that held-out inputs are never trained
-    on. examples: one by one; for inputs that are a few labels."""
+    on (unless all inputs are equal: then one by one). examples: one by one; for inputs that are a few labels."""
     image_size: int = 0
     """Resize images that are named in a file to this width and height (stretched; the aspect ratio is not kept);
     boxes must then be normalised by width and height of the image. 0: all images must have one size."""
