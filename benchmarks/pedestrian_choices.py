@@ -1,7 +1,5 @@
 """Scores on scenes that were not trained on, by which settings of pedestrians are chosen.
 
-Of methods that sample with a temperature, several temperatures.
-
 Each run was trained without two scenes (`--task.validation-scene`). A scene is validation data for the recipe that
 is tested on the other one, and is never used for the recipe that is tested on itself.
 
@@ -10,24 +8,21 @@ python benchmarks/pedestrian_choices.py runs/eth-hotel --record choices.json
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from desp.data.base import Batch
 from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.provenance import provenance
-from desp.settings import EDMSettings, SamplerSettings, to_json
+from desp.settings import to_json
 from desp.storage import write_json
 from desp.tasks.pedestrians import BASELINES, PREDICTIONS, PedestriansTask
 from desp.tasks.scoring import EvaluationSetup
 from desp.training.device import default_device
 
-TEMPERATURES = (0.75, 0.9, 1.0, 1.15)
-
 
 def scores_of_scenes(folder: Path) -> list[dict[str, Any]]:
-    """A row for each of the two scenes that a run left out: its scores by temperature, and those of baselines."""
+    """A row for each of the two scenes that a run left out: scores of its samples, and those of baselines."""
     run = RunFolder(folder).open()
     task = run.task
     if not isinstance(task, PedestriansTask) or task.settings.validation_scene is None:
@@ -42,10 +37,6 @@ def scores_of_scenes(folder: Path) -> list[dict[str, Any]]:
 def _row(
     name: str, run: LoadedRun, task: PedestriansTask, scored: str, chosen_for: str, windows: Batch
 ) -> dict[str, Any]:
-    sampler = run.predictor.method_settings.prediction_sampler
-    samplers: dict[float, SamplerSettings | None] = {1.0: sampler}
-    if isinstance(sampler, EDMSettings):
-        samplers = {value: replace(sampler, temperature=value) for value in TEMPERATURES}
     setup = EvaluationSetup(run.predictor, 0, PREDICTIONS, task.protocol("full"))
     return {
         "run": name,
@@ -53,10 +44,7 @@ def _row(
         "chosen_for": chosen_for,
         "seed": run.seed,
         "settings": to_json(run.settings),
-        "temperatures": {
-            str(value): task.scores_of_samples(replace(setup, sampler=chosen), windows)
-            for value, chosen in samplers.items()
-        },
+        "scores": task.scores_of_samples(setup, windows),
         "baselines": {baseline: task.baseline_scores(baseline, windows) for baseline in BASELINES},
     }
 
@@ -69,12 +57,12 @@ def main() -> None:
     given = parser.parse_args()
     rows = [row for folder in given.runs for row in scores_of_scenes(folder)]
     for row in rows:
-        energy = {
-            name: round(scores["energy_score"], 3)
-            for name, scores in {**row["temperatures"], **row["baselines"]}.items()
-        }
-        joint = {name: round(scores["joint_ade"], 3) for name, scores in row["temperatures"].items()}
-        print(row["run"], row["scored"], "for", row["chosen_for"], energy, joint, flush=True)
+        scores = {"samples": row["scores"], **row["baselines"]}
+        shown = (
+            f"{name} {values['energy_score']:.3f} (joint ADE {values['joint_ade']:.3f})"
+            for name, values in scores.items()
+        )
+        print(row["run"], row["scored"], "for", row["chosen_for"], *shown, flush=True)
     if given.record:
         write_json(given.record, {"rows": rows, **provenance(default_device("auto"))})
 

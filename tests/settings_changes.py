@@ -278,7 +278,9 @@ CASES = {
         features=1,
     ),
     "engression": Case(
-        EngressionSettings(network=replace(ATTENTION, heads=0), noise_features=3, training_samples=3),
+        EngressionSettings(
+            network=replace(ATTENTION, heads=0, local_heads=False), noise_features=3, training_samples=3
+        ),
         {
             "noise_features": (4, "network.from_element"),
             "training_samples": (2, "loss"),

@@ -179,7 +179,7 @@ EXAMPLES: list[Any] = [
     AutoregressiveTaggerSettings(encoder=MLPEncoderSettings(), hidden=6, layers=2, labels=(-0.5, 0.5)),
     EngressionSettings(
         encoder=MLPEncoderSettings(),
-        network=AttentionSettings(hidden=6, heads=2),
+        network=AttentionSettings(hidden=6, heads=2, local_heads=False),
         noise_features=3,
         training_samples=4,
     ),

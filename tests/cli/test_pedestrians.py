@@ -14,7 +14,7 @@ from walkers import write_recordings
 SMALL = [
     *("--training.steps", "4", "--training.validate-every", "2", "--training.checkpoint-every", "2"),
     *("--training.batch-size", "4", "--method.network.hidden", "8", "--method.network.layers", "1"),
-    *("--method.encoder.hidden", "8", "--method.encoder.out", "8", "--method.sampler.steps", "2"),
+    *("--method.encoder.hidden", "8", "--method.encoder.out", "8"),
     *("--device", "cpu"),
 ]
 RECIPES = [recipe.name for recipe in all_recipes() if recipe.table == "pedestrians"]

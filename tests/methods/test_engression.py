@@ -1,5 +1,7 @@
 """Engression: the energy score of samples as the loss, and samples that follow the data."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -117,3 +119,18 @@ def test_outputs_must_be_aligned() -> None:
 def test_one_sample_has_no_distance_between_samples() -> None:
     with pytest.raises(SettingsError, match=r"training_samples must be at least 2, got 1"):
         EngressionSettings(training_samples=1)
+
+
+def test_noise_has_no_neighbourhood_for_local_heads() -> None:
+    with pytest.raises(SettingsError, match=r"network.local_heads must be False for the method engression"):
+        EngressionSettings(network=AttentionSettings(hidden=8, heads=2))
+
+
+def test_attention_uses_no_distances_of_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an element gets from another one depends on its features alone, so that noise is exchangeable."""
+    method = built(replace(SETTINGS, network=AttentionSettings(hidden=8, layers=1, heads=2, local_heads=False)))
+    x = padded([4, 2], 2, seed=1)
+    with_distances, _ = method.sample(method.encode(x), make_generator("s"), presence=presence_mask(x))
+    monkeypatch.setattr("desp.nn.set_network.squared_distances", lambda y: torch.zeros(len(y), SIZE, SIZE))
+    without, _ = method.sample(method.encode(x), make_generator("s"), presence=presence_mask(x))
+    torch.testing.assert_close(with_distances, without)

@@ -301,3 +301,9 @@ def test_inputs_may_be_padded_beyond_the_largest_set() -> None:
     predictor.fit(pairs, TrainingSettings(steps=1, batch_size=4), description=ALIGNED)
     assert predictor.shape.max_size == SIZE
     assert len(predictor.predict_one(as_input(torch.rand(3, 2))).sets[0]) == 3
+
+
+def test_the_model_card_says_that_elements_are_learned_one_by_one() -> None:
+    told = "How elements depend on each other is not learned"
+    assert told in str(built(METHODS["engression"]).generate_model_card())
+    assert told not in str(built(METHODS["denoiser"]).generate_model_card())

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from desp.data.pedestrian_elements import MOTION, OUTPUTS, as_batch, futures, pasts
+from desp.data.pedestrian_elements import HEADING, MOTION, OUTPUTS, PLACE, VERSION, as_batch, futures, pasts
 from desp.data.pedestrian_windows import OBSERVED, augmented
 from desp.errors import DataError, RunError, SettingsError
 from desp.metrics.joint_paths import path_energy_scores, path_scores
@@ -18,7 +18,13 @@ from desp.predictor.representatives import representatives
 from desp.randomness import make_generator
 from desp.recipes.pedestrians import method
 from desp.sets import SetBatch, presence_mask
-from desp.settings import PedestriansSettings, RepresentationSettings, TrainingSettings
+from desp.settings import (
+    AttentionSettings,
+    EngressionSettings,
+    PedestriansSettings,
+    RepresentationSettings,
+    TrainingSettings,
+)
 from desp.tasks import EvaluationSetup
 from desp.tasks.pedestrians import BASELINES, PREDICTIONS, PedestriansTask
 from desp.training.device import make_accelerator
@@ -141,18 +147,42 @@ def test_baselines_walk_on(task: PedestriansTask) -> None:
     assert spread == task.baseline_scores("constant-velocity-turned", task.data.test)
 
 
-def test_scaled_displacements_have_the_deviation_that_denoising_expects(task: PedestriansTask) -> None:
-    """Of windows that are augmented as in training: noise spreads the first displacements much wider."""
+def test_displacements_are_scaled_by_one_number(task: PedestriansTask) -> None:
+    """Their deviation in windows that are augmented as in training: noise spreads displacements."""
     noisy = PedestriansTask(replace(task.settings, largest_noise=0.5))
     shape, statistics = noisy.shape(None, True)
     training = as_batch(augmented(task.data.training, make_generator("test"), task.settings.largest_scale, 0.5))
     scaled = 2 * shape.scaling.scale(training.sets.elements[training.sets.mask]) - 1
-    torch.testing.assert_close(scaled.square().mean(dim=0).sqrt(), torch.full((OUTPUTS,), 0.5), rtol=0.2, atol=0.0)
+    assert float(scaled.square().mean().sqrt()) == pytest.approx(0.5, rel=0.2)
+    assert len(set(shape.scaling.span)) == len(set(shape.scaling.offset)) == 1
     assert statistics.shape == (2, shape.input_shape[1])
     assert statistics[:, -1].tolist() == [0, 1]
     assert shape.aligned
     with pytest.raises(DataError, match=r"representation.max_size is 3. Leave it out"):
         task.shape(3, True)
+
+
+def test_encoders_do_not_see_where_somebody_is(task: PedestriansTask) -> None:
+    network = AttentionSettings(hidden=8, layers=1, heads=0)
+    predictor = SetPredictor(EngressionSettings(network=network), device="cpu")
+    shape, statistics = task.shape(None, True)
+    predictor.build(shape, seed=0, input_statistics=statistics)
+    x = task.data.test.x[:3]
+    moved = x.clone()
+    moved[..., PLACE] += 100 * moved[..., -1:]
+    moved[..., HEADING] *= -1
+    with torch.no_grad():
+        torch.testing.assert_close(predictor.method.encode(x), predictor.method.encode(moved), atol=1e-5, rtol=0)
+    still = x.new_zeros(*x.shape[:2], OUTPUTS)
+    assert not torch.allclose(futures(x, still), futures(moved, still))
+
+
+def test_a_run_of_another_version_of_elements_cannot_go_on(
+    task: PedestriansTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = task.fingerprint()
+    monkeypatch.setattr("desp.tasks.pedestrians.VERSION", -1)
+    assert task.fingerprint() != before
 
 
 def test_training_batches_are_changed_windows(task: PedestriansTask) -> None:
@@ -238,4 +268,4 @@ def test_shown_windows_are_full_ones(task: PedestriansTask) -> None:
 def test_data_say_what_they_are(task: PedestriansTask) -> None:
     assert task.data_label == "simulated walkers"
     assert task.settings.data_name == "simulated"
-    assert task.fingerprint() is None
+    assert task.fingerprint() == f"simulated, elements {VERSION}"

@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> None:
             f"There is no folder {options.results}. Run in the project's folder, or pass --results DIR; "
             "`desp evaluate RUN --record DIR` fills one."
         )
-    tables = [get_table(name) for name in options.only] or all_tables()
+    tables = [get_table(name) for name in dict.fromkeys(options.only)] or all_tables()
     results = read_results(options.results)
     rows = table_rows(results, read_baselines(options.results))
     if options.only:

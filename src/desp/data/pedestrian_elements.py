@@ -19,6 +19,9 @@ from desp.errors import DataError
 from desp.sets import SetBatch
 from desp.tensors import as_numbers
 
+VERSION = 4
+"""Of what is made of windows, and how it is scaled: a run that was begun with another one cannot go on."""
+
 # Columns of an input element; presence comes after them.
 HISTORY = slice(0, 2 * (OBSERVED - 1))
 PLACE, HEADING = slice(HISTORY.stop, HISTORY.stop + 2), slice(HISTORY.stop + 2, HISTORY.stop + 4)

@@ -75,6 +75,11 @@ def _what_it_predicts(method: MethodSettings) -> str:
         return "Predicts one set for each input: its method is deterministic."
     if not method.samples_follow_data:
         return "Predicts K sets for each input, which need not be as different as those of the training data."
+    if not method.learns_dependence:
+        return (
+            "Predicts sets where more than one answer is right: for one input it gives K sets, whose elements\n"
+            "follow the training data each by itself. How elements depend on each other is not learned."
+        )
     return (
         "Predicts sets where more than one answer is right: for one input it gives K sets, approximately in\n"
         "the proportions of the training data."

@@ -231,8 +231,9 @@ class RunFolder:
         """
         if self.read_settings_file().get("data_fingerprint") != task.fingerprint():
             raise RunError(
-                f"{task.data_label} has changed since {self.path} was begun, so its held-out part is no longer "
-                "the same. Put the file back, or train again."
+                f"{task.data_label} has changed since {self.path} was begun, or this version of desp makes "
+                "something else of it, so its held-out part is no longer the same. Put the file back, or train "
+                "again."
             )
 
     def load_predictor(self) -> "SetPredictor":

@@ -32,6 +32,14 @@ class EngressionSettings(MethodSettings):
     def __post_init__(self) -> None:
         require_positive(self, "noise_features")
         require_setting(self.training_samples >= 2, "training_samples", "at least 2", self.training_samples)
+        local = self.network.heads >= 2 and self.network.local_heads
+        wanted = "False for the method engression, whose network sees noise: elements are nowhere yet"
+        require_setting(not local, "network.local_heads", wanted, self.network.local_heads)
+
+    @property
+    def learns_dependence(self) -> bool:
+        """Elements are scored one by one."""
+        return False
 
     @property
     def backbone(self) -> AttentionSettings:

@@ -57,6 +57,11 @@ class MethodSettings(Variant):
         return False
 
     @property
+    def learns_dependence(self) -> bool:
+        """Whether it learns how elements of a set depend on each other, given the input."""
+        return True
+
+    @property
     def predicts_cardinality(self) -> bool:
         """Whether p(n | x) is learned, and elements are then sampled given n. Where outputs are aligned, inputs
         give n and nothing of it is learned."""

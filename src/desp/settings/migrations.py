@@ -19,8 +19,9 @@ REMOVED = (
 # Tasks whose sets never were scaled.
 NEVER_SCALED = ("polygons", "digits", "mnist")
 SCALED_ZEROS = (
-    "This run was begun with representation.padding = 'zero' and scaled features, by which elements can be lost. "
-    "Train again with padding 'presence' or scaling 'none'. SetPredictor.from_pretrained still loads the model."
+    "This run was begun with representation.padding = 'zero' and another scaling than 'none', by which elements "
+    "can be lost. Train again with padding 'presence' or scaling 'none'. SetPredictor.from_pretrained still loads "
+    "the model."
 )
 
 Values = dict[str, Any]

@@ -20,6 +20,7 @@ from desp.data.pedestrian_elements import (
     INPUTS,
     OUTPUTS,
     PLACE,
+    VERSION,
     as_batch,
     futures,
     observed_input,
@@ -94,8 +95,8 @@ class PedestriansTask(Task):
         return load_pedestrians(settings.scene, settings.data_dir, settings.validation_scene)
 
     def fingerprint(self) -> str | None:
-        """The checksum of the recordings."""
-        return self.data.checksum
+        """The checksum of the recordings, and the version of what is made of them."""
+        return f"{self.data.checksum or 'simulated'}, elements {VERSION}"
 
     def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor]:
         """An element for each person, of input and set."""
