@@ -107,7 +107,7 @@ def predict_file(
         samples: predictions for each input; None: as many as the predictor makes by default.
         seed: of the predictions.
         best: one set for each input in place of all samples: the medoid, of boxes the most confident ones.
-        draw: called for each input before the output is written.
+        draw: called for each input after the output is written: a picture that fails loses no predictions.
 
     Raises:
         DataError: the output is a folder, or a line cannot be read as an input of the run's task.
@@ -128,10 +128,10 @@ def predict_file(
         _written(run, _predicted(run, item, base, prediction, best=best))
         for item, prediction in zip(given, predictions, strict=True)
     ]
-    if draw is not None:
-        _draw_all(run, predicted, draw)
     lines = [json.dumps(_line(item, best=best), default=str) for item in predicted]  # ids may be dates
     write_text(output, "\n".join(lines) + "\n")
+    if draw is not None:
+        _draw_all(run, predicted, draw)
     return WrittenPredictions(len(lines), samples, same)
 
 

@@ -36,9 +36,9 @@ def drawing_axes(run: LoadedRun) -> dict[str, Any]:
 
     No data are read: a user's own may be gone when a run predicts.
     """
-    if run.task.axes.get("paths"):
-        return run.task.axes
     shape, own = run.predictor.shape, run.settings.task.own_data
+    if not own and run.task.axes.get("paths"):
+        return run.task.axes
     columns = shape.description.columns_to_draw(shape.features)
     axes = default_axes(shape.features, shape.description.feature_columns) if own else run.task.axes
     axes = axes | {"names": [axes["names"][column] for column in columns]} | _box_axes(shape, columns)
