@@ -50,7 +50,7 @@ class _PredictArguments:
     most frequent one)."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
-    the report draws them, the first six samples. Needs the extra `viz`."""
+    points by their first two features, the third as colour, the first six samples. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 
