@@ -211,7 +211,8 @@ def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: PlotPredict
         # Never the name of an input, which may be in the same folder.
         stem = "predicted" if item.image is None else f"{item.image.stem}-predicted"
         name = stem if item.image is not None and len(predicted) == 1 else f"{number:04d}-{stem}"
-        image = None if item.image is None else drawn_image(item.image)
+        # Boxes of which the unit is not known have no place in the image.
+        image = None if item.image is None or "extent" not in axes else drawn_image(item.image)
         sets = [elements[:, columns].tolist() for elements in item.sets]
         draw(
             PlottedInput(name, str(item.given.written)[:LABEL], image, sets, item.energies, item.confidence), axes
