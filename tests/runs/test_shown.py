@@ -13,23 +13,31 @@ from PIL import Image
 
 from desp.data.shape import DataShape
 from desp.errors import DataError
+from desp.report.figures.boxes import box_window
+from desp.report.figures.points import Axes2D, as_points
 from desp.runs.folder import LoadedRun
-from desp.runs.shown import MAX_PLOTTED_SIDE, drawing_axes, drawn_image, image_uri
+from desp.runs.shown import MAX_PLOTTED_SIDE, drawing_axes, drawn_image, image_uri, shown_values
 from desp.scaling import FeatureScaling
 from desp.settings import DataDescription, FilesSettings, PolygonsSettings, RunSettings
+from desp.tasks.base import ShownExample
 
 DESCRIBED = DataDescription(boxes=((1, 5),), categories=((5, 7),), class_names=("cat", "dog"), position=((7, 9),))
 
 
-def axes_of(shape: DataShape, own_data: bool = True, **axes: Any) -> dict[str, Any]:
+def run_of(shape: DataShape, own_data: bool = True, image_size: int = 0, **axes: Any) -> LoadedRun:
     task: Any = SimpleNamespace(axes=axes)
-    settings = RunSettings(recipe="mine", task=FilesSettings(path="a") if own_data else PolygonsSettings())
+    own = FilesSettings(path="a", image_size=image_size)
     predictor: Any = SimpleNamespace(shape=shape)
-    return drawing_axes(LoadedRun(settings, 0, task, predictor))
+    return LoadedRun(RunSettings(recipe="mine", task=own if own_data else PolygonsSettings()), 0, task, predictor)
+
+
+def axes_of(shape: DataShape, **options: Any) -> dict[str, Any]:
+    return drawing_axes(run_of(shape, **options))
 
 
 def test_boxes_and_classes_move_with_the_columns_that_are_drawn() -> None:
-    axes = axes_of(DataShape((3, 8, 6), 9, 2, input_kind="image", description=DESCRIBED))
+    scaling = FeatureScaling.from_range((0,) * 9, (1,) * 9, DESCRIBED.boxes)
+    axes = axes_of(DataShape((3, 8, 6), 9, 2, scaling, "image", DESCRIBED))
     assert axes["names"][:3] == ["feature 8", "feature 9", "feature 1"]
     assert (axes["boxes"], axes["categories"], axes["classes"]) == ([3, 7], [7, 9], ["cat", "dog"])
     assert axes["extent"] == [1, 1]
@@ -41,6 +49,18 @@ def test_boxes_in_pixels_have_the_extent_of_the_image() -> None:
     shape = DataShape((3, 80, 100), 4, 2, scaling, "image", boxes)
     assert axes_of(shape)["extent"] == [100, 80]
     assert "extent" not in axes_of(DataShape((2,), 4, 2, scaling, description=boxes))
+
+
+def test_unscaled_boxes_are_drawn_without_the_image_unless_their_unit_is_known() -> None:
+    shape = DataShape((3, 80, 100), 4, 2, input_kind="image", description=DataDescription(boxes=((0, 4),)))
+    of_task = {"names": ["left", "top", "right", "bottom"]}
+    example = ShownExample("first", None, torch.zeros(3, 80, 100), [torch.tensor([[10.0, 20, 90, 70]])])
+    for options, extent in (({}, None), ({"image_size": 100}, [1, 1]), ({"own_data": False, **of_task}, [1, 1])):
+        run = run_of(shape, **options)
+        assert drawing_axes(run).get("extent") == extent
+        assert ("image" in shown_values(run, example, [], torch.zeros(0))) is (extent is not None)
+    view = box_window([as_points([[10.0, 20, 90, 70]])], [], Axes2D.from_samples({"axes": axes_of(shape)}))
+    assert ((view[0] < 20) & (view[1] > 70)).all()
 
 
 def test_other_sets_have_the_axes_of_their_task() -> None:

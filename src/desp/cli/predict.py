@@ -23,13 +23,16 @@ EXAMPLES = """  echo '{"input": 5}' > five.jsonl
 class _PredictArguments:
     """Predict sets for the inputs of a file, or for an image.
 
-    The input file has one {"input": ...} per line; or, as CSV, Parquet or Arrow, a column `input` or the columns
-    of the training file; or it is an npz file with an array `inputs`. An input is the number of corners for
-    Polygons, 0 (one) or 1 (seven) for Digits, a list of points [[row, column], ...] between 0 and 1 for set-MNIST,
-    the path of an image for CLEVR, the features of five faces as five lists of numbers (512 by default) for
-    CelebA, everybody's last eight positions [[[x, y], ...], ...] in metres for pedestrians, and for your own data
-    whatever your training file had. Images may have any size. The output has one object per line with `input` and
-    `samples`, each a `set` with its `energy`; with --best, `input` and `best`; and `id`, where the input has one.
+    The input file has one {"input": ...} per line; or, as CSV, Parquet or Arrow, a column `input` or the
+    columns of the training file; or it is an npz file with an array `inputs`, one input in each row. An input
+    is the number of corners for Polygons, 0 (one) or 1 (seven) for Digits, a list of points [[row, column],
+    ...] between 0 and 1 for set-MNIST, the path of an image for CLEVR, the features of five faces as five lists
+    of numbers (512 by default) for CelebA, everybody's last eight positions [[[x, y], ...], ...] in metres for
+    pedestrians, and for your own data whatever your training file had. Images may have any size; in an npz file
+    they are pixels (channels, height, width) in the size of training. Sets of fewer elements are padded there,
+    and an array `input_sizes` says how many count. The output has one object per line with `input` (of npz
+    files the number of the row) and `samples`, each a `set` with its `energy`; with --best, `input` and `best`;
+    and `id`, where the input has one.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -50,7 +53,7 @@ class _PredictArguments:
     most frequent one)."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
-    the report draws them, the first six samples. Needs the extra `viz`."""
+    points by their first two features, the third as colour, the first six samples. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 

@@ -39,7 +39,7 @@ class _TablesArguments:
     """Print the measured part as markdown: the main metrics, as the README shows them; with --all, every metric
     and how long each recipe was trained, as docs/results.md does."""
     only: tuple[str, ...] = ()
-    """These tables alone: toy, mnist, clevr, celeba, pedestrians, or those of plugins. None: all of them."""
+    """These tables alone: toy, mnist, clevr, celeba, pedestrians, or those of plugins; all if not given."""
     results: Path = Path("results")
     """Folder with recorded results."""
 

@@ -153,18 +153,37 @@ def inputs_of(arrays: Arrays, path: Path, kind: InputKind) -> list[Tensor]:
     Raises:
         DataError: there are none, or they hold no finite numbers.
     """
+    values = _inputs_alone(arrays, path, of_sets=kind == "set")
+    rows = _Rows.of(arrays, "inputs", "input_", path) if kind == "set" else _Rows(values)
+    reader = _ArrayRows(rows, rows, kind)
+    return [reader.input(index) for index in range(len(values))]
+
+
+def written_inputs(arrays: Arrays, path: Path) -> list[Any]:
+    """The inputs of arrays to predict for, as numbers and lists: what JSON lines would have. Rows that only pad
+    are left out, where `input_sizes` or `input_presence` tells them.
+
+    Raises:
+        DataError: there are none, or they hold no finite numbers.
+    """
+    values = _inputs_alone(arrays, path, of_sets=False)
+    if values.ndim == 1:
+        return list(values.tolist())
+    rows = _Rows.of(arrays, "inputs", "input_", path)
+    return [np.array(values[index])[rows.mask(index)].tolist() for index in range(len(values))]
+
+
+def _inputs_alone(arrays: Arrays, path: Path, *, of_sets: bool) -> npt.NDArray[Any]:
     if "inputs" not in arrays:
         raise DataError(f"{path}: the array 'inputs' is missing (found: {', '.join(arrays) or 'nothing'}).")
     values = arrays["inputs"]
-    if values.dtype.kind not in "buif" or values.ndim == 0 or (kind == "set" and values.ndim != 3):
+    if values.dtype.kind not in "buif" or values.ndim == 0 or (of_sets and values.ndim != 3):
         raise DataError(
             f"{path}: 'inputs' must hold real numbers, (M, ...), sets (M, N, D); got {values.dtype} of shape "
             f"{values.shape}."
         )
     _check_inputs(values, path)
-    rows = _Rows.of(arrays, "inputs", "input_", path) if kind == "set" else _Rows(values)
-    reader = _ArrayRows(rows, rows, kind)
-    return [reader.input(index) for index in range(len(values))]
+    return values
 
 
 def _check_inputs(values: npt.NDArray[Any], path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from desp.data.arrays import inputs_of, load_arrays, map_arrays
+from desp.data.arrays import inputs_of, load_arrays, map_arrays, written_inputs
 from desp.data.files import open_table
 from desp.data.images import SUFFIXES
 from desp.data.row_inputs import ANSWERS, INPUT, RowInputs
@@ -20,6 +20,7 @@ from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.shown import PlottedInput, drawing_axes, drawn_image
 from desp.settings import default_samples
 from desp.storage import without_nonfinite, write_text
+from desp.tasks import Task
 
 # Letters of an input that stand beside its picture.
 LABEL = 24
@@ -30,13 +31,15 @@ class _Input:
     """An input of a file.
 
     Attributes:
-        written: as it is written; of arrays, the number of its row.
+        written: as predictions name it: as it is written; of arrays, the number of its row.
+        value: as it is written, for the task.
         x: as a model sees it.
         where: what messages call it.
         id: what it is called in its file, if it has a column for that.
     """
 
     written: Any
+    value: Any
     x: Tensor
     where: str
     id: Any = None
@@ -107,7 +110,7 @@ def predict_file(
         samples: predictions for each input; None: as many as the predictor makes by default.
         seed: of the predictions.
         best: one set for each input in place of all samples: the medoid, of boxes the most confident ones.
-        draw: called for each input before the output is written.
+        draw: called for each input after the output is written: a picture that fails loses no predictions.
 
     Raises:
         DataError: the output is a folder, or a line cannot be read as an input of the run's task.
@@ -128,10 +131,10 @@ def predict_file(
         _written(run, _predicted(run, item, base, prediction, best=best))
         for item, prediction in zip(given, predictions, strict=True)
     ]
-    if draw is not None:
-        _draw_all(run, predicted, draw)
     lines = [json.dumps(_line(item, best=best), default=str) for item in predicted]  # ids may be dates
     write_text(output, "\n".join(lines) + "\n")
+    if draw is not None:
+        _draw_all(run, predicted, draw)
     return WrittenPredictions(len(lines), samples, same)
 
 
@@ -150,7 +153,7 @@ def _read_image(run: LoadedRun, path: Path) -> list[_Input]:
             f"{path} is an image, but an input of this run is a {shape.input_kind}. Write inputs as JSON lines, "
             'one {"input": ...} a line.'
         )
-    return [_Input(str(path), run.task.read_input(str(path), "--input", Path(), shape), str(path))]
+    return [_Input(str(path), str(path), run.task.read_input(str(path), "--input", Path(), shape), str(path))]
 
 
 def _read_rows(run: LoadedRun, path: Path) -> list[_Input]:
@@ -168,15 +171,22 @@ def _read_rows(run: LoadedRun, path: Path) -> list[_Input]:
                 f"{', '.join(value) or 'none'}. Write a column '{INPUT}', or JSON lines."
             )
         x = run.task.read_input(value, where, folder_of(path), shape)
-        found.append(_Input(written, x, where, without_nonfinite(record.get(id_column))))
+        found.append(_Input(written, written, x, where, without_nonfinite(record.get(id_column))))
     return found
 
 
 def _read_arrays(run: LoadedRun, path: Path) -> list[_Input]:
-    """The rows of an array `inputs`; predictions name them by their number."""
-    arrays = load_arrays(path) if path.is_file() else map_arrays(path)
-    rows = inputs_of(arrays, path, run.predictor.shape.input_kind)
-    return [_Input({"row": number}, x, f"{path}, row {number}") for number, x in enumerate(rows)]
+    """The rows of an array `inputs`; predictions name them by their number. A task that reads inputs in its own
+    way gets them as JSON lines would have them."""
+    arrays, shape, task = load_arrays(path) if path.is_file() else map_arrays(path), run.predictor.shape, run.task
+    if type(task).read_input is Task.read_input:
+        rows = enumerate(inputs_of(arrays, path, shape.input_kind))
+        return [_Input({"row": number}, {"row": number}, x, f"{path}, row {number}") for number, x in rows]
+    found = []
+    for number, value in enumerate(written_inputs(arrays, path)):
+        where = f"{path}, row {number}"
+        found.append(_Input({"row": number}, value, task.read_input(value, where, folder_of(path), shape), where))
+    return found
 
 
 def _read_all(run: LoadedRun, path: Path) -> list[_Input]:
@@ -201,7 +211,7 @@ def _predicted(run: LoadedRun, given: _Input, base: Path, prediction: Prediction
 
 def _written(run: LoadedRun, item: PredictedInput) -> PredictedInput:
     """With sets as the task writes them."""
-    return replace(item, sets=run.task.written_sets(item.given.written, item.given.x, item.sets))
+    return replace(item, sets=run.task.written_sets(item.given.value, item.given.x, item.sets))
 
 
 def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: PlotPrediction) -> None:
@@ -211,7 +221,8 @@ def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: PlotPredict
         # Never the name of an input, which may be in the same folder.
         stem = "predicted" if item.image is None else f"{item.image.stem}-predicted"
         name = stem if item.image is not None and len(predicted) == 1 else f"{number:04d}-{stem}"
-        image = None if item.image is None else drawn_image(item.image)
+        # Boxes of which the unit is not known have no place in the image.
+        image = None if item.image is None or "extent" not in axes else drawn_image(item.image)
         sets = [elements[:, columns].tolist() for elements in item.sets]
         draw(
             PlottedInput(name, str(item.given.written)[:LABEL], image, sets, item.energies, item.confidence), axes

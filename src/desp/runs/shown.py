@@ -18,9 +18,9 @@ from desp.comparison.features import features_of
 from desp.data.base import to_float
 from desp.data.images import Bytes, UnusableImage, image_size, read_image
 from desp.errors import DataError, DespError
-from desp.predictor import DataShape
 from desp.runs.folder import LoadedRun
 from desp.sets import presence_mask
+from desp.settings import FilesSettings
 from desp.tasks.base import Paths, ShownExample, default_axes
 
 # Of an image in samples.json, in pixels: five of them take some 200 kB.
@@ -36,12 +36,12 @@ def drawing_axes(run: LoadedRun) -> dict[str, Any]:
 
     No data are read: a user's own may be gone when a run predicts.
     """
-    if run.task.axes.get("paths"):
-        return run.task.axes
     shape, own = run.predictor.shape, run.settings.task.own_data
+    if not own and run.task.axes.get("paths"):
+        return run.task.axes
     columns = shape.description.columns_to_draw(shape.features)
     axes = default_axes(shape.features, shape.description.feature_columns) if own else run.task.axes
-    axes = axes | {"names": [axes["names"][column] for column in columns]} | _box_axes(shape, columns)
+    axes = axes | {"names": [axes["names"][column] for column in columns]} | _box_axes(run, columns)
     if not own:
         return axes
     features = features_of(shape.description, shape.features, columns)
@@ -49,20 +49,34 @@ def drawing_axes(run: LoadedRun) -> dict[str, Any]:
     return axes | {"features": [feature.as_json() for feature in features], "input_names": names}
 
 
-def _box_axes(shape: DataShape, columns: list[int]) -> dict[str, Any]:
-    """Where the first box of an element is, its class, and how large the image is; empty without boxes."""
-    described = shape.description
+def _box_axes(run: LoadedRun, columns: list[int]) -> dict[str, Any]:
+    """Where the first box of an element is, its class, and how large the image is, where that is known; empty
+    without boxes."""
+    described = run.predictor.shape.description
     if not described.boxes:
         return {}
     found: dict[str, Any] = {"boxes": _moved(described.boxes[0], columns)}
     if described.categories:
         found |= {"categories": _moved(described.categories[0], columns), "classes": list(described.class_names)}
-    if shape.input_kind == "image":
-        first, _ = described.boxes[0]
-        reach = max(shape.scaling.offset[column] + shape.scaling.span[column] for column in (first, first + 1))
-        _, height, width = shape.input_shape
-        found["extent"] = [1, 1] if reach <= FARTHEST_NORMALISED else [width, height]
+    if (extent := _image_extent(run)) is not None:
+        found["extent"] = extent
     return found
+
+
+def _image_extent(run: LoadedRun) -> list[int] | None:
+    """Width and height of the image that boxes are in, in their unit; None where there is no image, or a user's
+    own boxes are not scaled: the unit is known by their range alone."""
+    shape, task = run.predictor.shape, run.settings.task
+    if shape.input_kind != "image":
+        return None
+    if isinstance(task, FilesSettings) and task.image_size:  # boxes in pixels are refused
+        return [1, 1]
+    if task.own_data and not shape.scaling.boxes:
+        return None
+    first, _ = shape.description.boxes[0]
+    reach = max(shape.scaling.offset[column] + shape.scaling.span[column] for column in (first, first + 1))
+    _, height, width = shape.input_shape
+    return [1, 1] if reach <= FARTHEST_NORMALISED else [width, height]
 
 
 def _moved(columns: tuple[int, int], order: list[int]) -> list[int]:
@@ -129,7 +143,7 @@ def _input_to_draw(run: LoadedRun, x: Tensor) -> dict[str, Any]:
     """An input that is more than a few numbers."""
     shape, own = run.predictor.shape, run.settings.task.own_data
     if shape.input_kind == "image" and shape.description.boxes:
-        return {"image": image_uri(x)}  # boxes are drawn over it
+        return {} if _image_extent(run) is None else {"image": image_uri(x)}  # boxes are drawn over it
     if shape.input_kind == "image" and own:
         return {"input_image": image_uri(x)}
     if shape.aligned:  # each element of the input has its own in every set
