@@ -23,8 +23,8 @@ def method() -> EngressionSettings:
     """Futures of all people of a window by one network, each given its own code, independently of the others.
 
     Attention among people, and features of neighbours, made predictions of scenes that were not trained on worse:
-    they are fuller, or emptier, than those of training. Trained by the energy score, the network is better there
-    than as a denoiser, most of all on people who stand.
+    they are fuller, or emptier, than those of training. A denoiser is as good by the energy score, takes 23 passes
+    of its network, and gives people who stand more spread than they have.
     """
     return EngressionSettings(encoder=MLPEncoderSettings(hidden=128, out=128, layers=3))
 
@@ -60,17 +60,17 @@ def _register(scene: PedestrianScene, expected: float) -> None:
         system="engression",
         scored="returned",
         expected=expected,
-        minutes=8,
+        minutes=9,
         hardware="a CPU core",
     )(build)
 
 
 _EXPECTED: dict[PedestrianScene, float] = {
-    "eth": 0.77,
-    "hotel": 0.185,
-    "univ": 0.396,
-    "zara1": 0.314,
-    "zara2": 0.238,
+    "eth": 0.765,
+    "hotel": 0.179,
+    "univ": 0.404,
+    "zara1": 0.318,
+    "zara2": 0.236,
 }
 for _scene, _score in _EXPECTED.items():
     _register(_scene, _score)
