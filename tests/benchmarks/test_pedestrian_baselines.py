@@ -41,7 +41,7 @@ def test_baselines_stand_beside_recipes(
         if (row["table"], row["metric"]) == ("pedestrians", "energy_score")
     }
     assert cells["eth", "constant-velocity"] == recorded["scores"]["energy_score"]
-    assert cells["eth", "denoiser"] == 0.4
+    assert cells["eth", "engression"] == 0.4
     assert len(cells) == 11
     capsys.readouterr()
     main(["tables", "--results", str(tmp_path)])

@@ -314,7 +314,7 @@ def test_boxes_in_pixels_are_refused(name: str) -> None:
 def test_aligned_outputs_are_refused(name: str) -> None:
     shape = DataShape((MOST, 5), 4, MOST, input_kind="set", description=DataDescription(aligned=True))
     with pytest.raises(
-        SettingsError, match=r"^method must be energy-denoising, denoiser, contrastive or set-risk"
+        SettingsError, match=r"^method must be energy-denoising, denoiser, engression, contrastive"
     ):
         build_method(METHODS[name], shape, SetRepresentation(RepresentationSettings()))
 

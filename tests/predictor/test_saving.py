@@ -279,8 +279,12 @@ def test_a_missing_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", ["typo", "my model!", "runs/mine/model", "./not-there", "../x"])
-def test_what_is_no_name_on_the_hub_is_refused_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_name_on_the_hub_is_refused_at_once(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Nobody is asked."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     for asked in ("snapshot_download", "_hub_answers"):
         monkeypatch.setattr(f"desp.predictor.saving.{asked}", lambda *_, **__: pytest.fail("the network was used"))
     with pytest.raises(CheckpointError, match=r"There is no folder .*Pass what save_pretrained wrote.*owner/name"):
