@@ -16,6 +16,7 @@ BATCHES = {"cpu": (32,), "cuda": (32, 256)}
 
 def scene_rows(options: BenchOptions) -> list[Row]:
     """A row for each size of a batch."""
+    options.chosen(["clevr"])  # refuses other names
     return [options.tell(_row(count, options)) for count in BATCHES[options.device.type]]
 
 

@@ -19,6 +19,7 @@ BATCHES = {"cpu": (64, 4096), "cuda": (64, 4096, 65_536)}
 
 def subset_rows(options: BenchOptions) -> list[Row]:
     """A row for each size of a batch."""
+    options.chosen(["celeba"])  # refuses other names
     pool = simulated_pool(ITEMS, 0.7, "benchmark").to(options.device)
     return [options.tell(_row(pool, count, options)) for count in BATCHES[options.device.type]]
 

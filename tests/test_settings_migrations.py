@@ -338,6 +338,8 @@ def test_kinds_of_schema_5(schema: int) -> None:
 def test_settings_of_other_packages_keep_their_names() -> None:
     part = {"kind": "theirs", "max_step": 1, "fourier_features": 2, "standardise": True, "variant": "large"}
     assert migrate_run({"schema": 4, "method": part, "task": part}) == {"method": part, "task": part}
+    energy = {"method": {"kind": "contrastive", "energy": {"kind": "theirs", "pooling": "max"}}}
+    assert migrate_run({"schema": 7, **energy}) == energy
 
 
 def test_the_chain_of_training_of_schema_3() -> None:

@@ -81,6 +81,8 @@ NAN = float("nan")
         (MLPEncoderSettings, {"hidden": 0}, "hidden must be positive"),
         (MLPEncoderSettings, {"out": 0}, "out must be positive"),
         (ConvEncoderSettings, {"out": 0}, "out must be positive"),
+        (ConvEncoderSettings, {"hidden": 3}, "hidden must be at least 4"),
+        (PyramidEncoderSettings, {"hidden": 1}, "hidden must be at least 2"),
         (PyramidEncoderSettings, {"hidden": 0}, "hidden must be positive"),
         (PyramidEncoderSettings, {"out": 0}, "out must be positive"),
         (ResNet34EncoderSettings, {"out": 0}, "out must be positive"),

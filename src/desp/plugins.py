@@ -10,17 +10,12 @@ BUILT_IN = ("desp.paper",)
 
 
 @cache
-def load_plugins() -> tuple[str, ...]:
+def load_plugins() -> None:
     """Import the built-in recipes, and what installed packages name as entry point of the group ``desp.plugins``.
 
     Importing registers: a plugin's module uses `register` of the settings families and the decorator `recipe`.
-
-    Returns:
-        The names of the entry points.
     """
     for name in BUILT_IN:
         import_module(name)
-    found = entry_points(group=GROUP)
-    for entry in found:
+    for entry in entry_points(group=GROUP):
         entry.load()
-    return tuple(entry.name for entry in found)

@@ -3,7 +3,8 @@
 Every random draw in the project comes from a `torch.Generator` with a seed that is derived here; initial weights
 come from torch's global generator, which is seeded in this way and restored afterwards. A seed is derived from
 what it is for, e.g. ``(seed, "train", attempt, step, process)``, never from how often something was called. A run
-that is stopped and resumed therefore continues bit for bit without any generator state in its checkpoint.
+that is stopped and resumed therefore draws the same numbers, and on the CPU continues bit for bit, without any
+generator state in its checkpoint.
 """
 
 import hashlib

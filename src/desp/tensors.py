@@ -22,6 +22,8 @@ def as_numbers(value: Any, expected: str) -> Tensor:
     Raises:
         DataError: it holds no numbers, or not as many in each row.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        value = _with_nan(value)
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         value = value.copy()  # a row of a memory map; torch warns about memory it must not write to
     if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not _known_to_torch(value.dtype):
@@ -41,6 +43,13 @@ def as_numbers(value: Any, expected: str) -> Tensor:
         raise DataError(f"{expected}, got a tensor on the device 'meta', which holds no numbers.")
     numbers = numbers.detach() if numbers.requires_grad else numbers
     return numbers if numbers.layout == torch.strided else numbers.to_dense()
+
+
+def _with_nan(value: "np.ma.MaskedArray[Any, Any]") -> np.ndarray[Any, Any]:
+    """A masked array with NaN, which is refused wherever numbers are needed, in place of what is missing."""
+    if not np.ma.is_masked(value) or value.dtype.kind not in "biuf":
+        return np.asarray(value.data)
+    return value.astype(np.float64).filled(np.nan)
 
 
 def _known_to_torch(dtype: np.dtype[Any]) -> bool:

@@ -241,7 +241,10 @@ def test_floors_of_chains() -> None:
     assert all(row["floor_ms"] > 0 for row in rows)
 
 
-@pytest.mark.parametrize("rows_of", [distances.distance_rows, scaling.scaling_rows, floors.floor_rows])
+@pytest.mark.parametrize(
+    "rows_of",
+    [distances.distance_rows, scaling.scaling_rows, floors.floor_rows, scenes.scene_rows, subsets.subset_rows],
+)
 def test_unknown_tasks_are_refused(rows_of: Any) -> None:
     with pytest.raises(SettingsError, match="no task 'polygon'"):
         rows_of(options(tasks=("polygon",)))

@@ -279,7 +279,7 @@ def test_other_recipes_take_no_data_folder(desp: Desp, tmp_path: Path, recipe: s
     data = ["--data", tmp_path / "x.jsonl"] if recipe == "custom" else []
     finished = desp("train", recipe, "--data-dir", tmp_path, *data)
     assert finished.status == 2
-    assert f"--data-dir goes with recipes that read a dataset; '{recipe}' does not" in finished.message
+    assert f"--data-dir goes with runs that read a dataset; this one of '{recipe}' does not" in finished.message
 
 
 def test_a_data_file_is_not_for_mnist(desp: Desp, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from desp.distances import (
     nearest_hungarian,
 )
 from desp.errors import DataError
-from desp.sets import SetBatch
+from desp.sets import SetBatch, prefix_mask
 
 every_distance = pytest.mark.parametrize("distance", SET_DISTANCES.values(), ids=SET_DISTANCES.keys())
 
@@ -250,6 +250,20 @@ def test_nan_is_named_with_its_place_in_a_large_batch() -> None:
     costs[65, 3, 3] = torch.nan
     with pytest.raises(DataError, match="Assignment 65 of the batch has NaN"):
         assign(costs)
+
+
+def test_nan_in_a_set_is_named_with_its_place_among_sets_of_other_sizes() -> None:
+    sets = [draw(size, 2) for size in (1, 3, 3)]
+    sets[2][0, 0] = torch.nan
+    padded = torch.nn.utils.rnn.pad_sequence(sets, batch_first=True)
+    batch = SetBatch(padded, prefix_mask(torch.tensor([1, 3, 3]), 3))
+    with pytest.raises(DataError, match="Assignment 2 of the batch has NaN"):
+        hungarian_of_sets(batch, batch)
+
+
+def test_bfloat16_is_assigned() -> None:
+    a, b = draw(2, 3, 2).bfloat16(), draw(2, 3, 2, seed=1).bfloat16()
+    torch.testing.assert_close(hungarian(a, b).double(), hungarian(a.double(), b.double()), rtol=0.05, atol=1e-3)
 
 
 def test_infinity_is_an_error_of_the_data() -> None:

@@ -78,6 +78,13 @@ def test_classes_have_colours_and_a_legend(drawn: list[Figure]) -> None:
     assert class_name(0, Axes2D()) == "class 1"
 
 
+def test_colours_of_classes_do_not_follow_the_theme() -> None:
+    axes = AXES | {"categories": [[4, 10]]}
+    rows = [[9.0, *BOX, *(float(place == column) for column in range(6))] for place in range(6)]
+    svg = prediction_grid(samples(axes, rows, [])).decode()
+    assert all(colour in svg for colour in CLASS_COLOURS)
+
+
 def test_an_svg_holds_an_image_once() -> None:
     svg = prediction_grid(samples(AXES, [BOX], [BOX], image=uri())).decode()
     names = re.findall(r'<image id="(\w+)"', svg)

@@ -145,7 +145,7 @@ def test_page_of_a_run_that_has_only_begun(make_run: MakeRun) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_unscored_run_shows_its_validation(make_run: MakeRun) -> None:
     page = page_of(make_run(evaluation=None))
-    assert "Best validation score" in page[: page.index("<nav")]
+    assert "Validation score of the kept weights" in page[: page.index("<nav")]
 
 
 HOSTILE = "</script><script>alert(1)</script><!--\"'&$title"

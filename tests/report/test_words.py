@@ -135,7 +135,8 @@ def test_a_run_that_is_not_scored_shows_its_best_validation(
 ) -> None:
     absent = {"evaluation": None, "samples": None, "ablation": None, "log": None}
     text = top(page_of(make_run(summary={"kept_score": 8.7e-05, **step}, **absent)))
-    assert f"Best validation score 8.7e{MINUS}5 {told} Not scored yet. desp evaluate RUN scores" in text
+    tile = f"Validation score of the kept weights 8.7e{MINUS}5"
+    assert f"{tile} {told} Not scored yet. desp evaluate RUN scores" in text
 
 
 # -- sections --------------------------------------------------------------------------------------------

@@ -263,7 +263,7 @@ def test_a_run_on_generated_scenes_is_resumed_with_its_settings_whole(tmp_path: 
 def test_generated_scenes_read_no_folder(tmp_path: Path) -> None:
     settings = replace(get_recipe("clevr-detector").build(), task=ClevrSettings(source="generated"))
     assert with_data_dir(settings, None) == settings
-    with pytest.raises(SettingsError, match="--data-dir goes with recipes that read a dataset"):
+    with pytest.raises(SettingsError, match="--data-dir goes with runs that read a dataset"):
         with_data_dir(settings, tmp_path)
 
 

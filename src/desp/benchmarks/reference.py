@@ -1,7 +1,7 @@
 """What we are compared with: the computations of the released code, written down plainly.
 
-Nothing is computed once for a whole chain and nothing is written out: codes are joined to elements, knots are
-interpolated for every set, and autograd gives the gradient, in every step. Bookkeeping of the released sampler
+Nothing is computed once for a whole chain and no gradient is derived by hand: codes are joined to elements, knots
+are interpolated for every set, and autograd gives the gradient, in every step. Bookkeeping of the released sampler
 (energies, gradient norms) is left out. Weights are read from our own modules, so both compute the same thing.
 """
 

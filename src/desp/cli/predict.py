@@ -53,7 +53,8 @@ class _PredictArguments:
     most frequent one)."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
-    points by their first two features, the third as colour, the first six samples. Needs the extra `viz`."""
+    points by their position (`task.description.position`), else by their first two features, numbers before
+    categories; the next feature as colour; the first six samples. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 

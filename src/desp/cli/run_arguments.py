@@ -88,7 +88,7 @@ class ScoreArguments(RunArguments):
 
 
 def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
-    """The settings with that folder of data, or else with the one they have, as a whole path.
+    """The settings with that folder of data, or else with the one they have, as an absolute path.
 
     Raises:
         SettingsError: there is no such folder, or the task reads no dataset.
@@ -99,7 +99,8 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
         return settings
     if not reads:
         raise SettingsError(
-            f"--data-dir goes with recipes that read a dataset; '{settings.recipe}' does not. Leave it out."
+            f"--data-dir goes with runs that read a dataset; this one of '{settings.recipe}' does not. "
+            "Leave it out."
         )
     folder = resolved_path((data_dir or Path(task.location or "")).expanduser())
     # A folder that is remembered from another machine may be missing here; one that is named now may not.

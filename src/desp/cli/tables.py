@@ -28,7 +28,8 @@ class _TablesArguments:
     centres of clusters of samples). Numbers are means over n seeds, ± the half-width of the 95 % confidence
     interval (Student's t), from two seeds on. All our numbers come from the files in the results folder. A dash:
     not measured, not published, or one of the seeds failed. Unknown: files of earlier development snapshots do not
-    say it. Recipes that belong to no table come last, if they have results (not with --markdown).
+    say it; of epochs also where `training.elements_per_batch` is set. Recipes that belong to no table come last,
+    if they have results (not with --markdown).
     """
 
     all: bool = False

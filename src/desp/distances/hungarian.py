@@ -73,7 +73,7 @@ def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False)
     used = prefix_mask(counts, size)
     # Padding rows of both sets match each other at cost 0 and are never matched with elements.
     mixed = used.unsqueeze(2) != used.unsqueeze(1)
-    forbidden = pairs.detach().amax() * (size + 1) + 1 if pairs.numel() else 0.0
+    forbidden = pairs.detach().amax(dim=(1, 2), keepdim=True) * (size + 1) + 1 if pairs.numel() else 0.0
     costs = torch.where(mixed, forbidden, pairs * (used.unsqueeze(2) & used.unsqueeze(1)))
     chosen = pairs.gather(2, assign(costs).unsqueeze(-1)).squeeze(-1)
     return (chosen * used).sum(dim=1) / counts.clamp(min=1)
@@ -89,7 +89,7 @@ def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
     Raises:
         DataError: NaN or infinity among the costs.
     """
-    costs = costs.detach()
+    costs = costs.detach().float() if costs.dtype == torch.bfloat16 else costs.detach()  # numpy has no bfloat16
     heavy = costs.shape[0] > 1 and costs.shape[0] * costs.shape[1] ** 3 > MIN_COST_FOR_POOL
     if heavy:
         parts = costs.split(math.ceil(len(costs) / PARTS))

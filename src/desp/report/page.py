@@ -201,6 +201,6 @@ def _not_scored(record: RunRecord) -> str:
     if is_number(best):
         step = (record.summary or {}).get("kept_step")
         remark = f"at step {readable(step)}" if step is not None else "during training"
-        shown = f'<dl class="scores">{_tile("Best validation score", best, remark, "own")}</dl>'
+        shown = f'<dl class="scores">{_tile("Validation score of the kept weights", best, remark, "own")}</dl>'
     command = escape(WRITTEN_BY["evaluation.json"])
     return f'{shown}<p class="missing">Not scored yet. <code>{command}</code> scores this run.</p>'

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def draw_prediction(folder: Path, drawn: "PlottedInput", axes: dict[str, Any]) -> Path:
     """Write a picture of what was predicted for an input, and say where it is.
 
-    Boxes over the image of the input, a panel for each set; other sets as points by their first two features, the
-    third as colour, the first six.
+    Boxes over the image of the input, a panel for each set; of other sets the first six, as points by the first
+    two columns in the order of pictures (`DataDescription.columns_to_draw`), the third as colour.
 
     Args:
         folder: where it goes.

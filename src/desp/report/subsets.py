@@ -31,7 +31,9 @@ def _subset_table(example: dict[str, Any], same: bool) -> str:
     ]
     missed = [(inliers, reason) for inliers, reason in answers.items() if inliers not in predicted]
     rows += [_row(items, inliers, "missed", f"share {reason}", "missed") for inliers, reason in missed]
-    images = "".join(f"--item{n}:url({item['image']});" for n, item in enumerate(items) if item.get("image"))
+    images = "".join(
+        f"--item{n}:url({escape(item['image'], quote=True)});" for n, item in enumerate(items) if item.get("image")
+    )
     return (
         f"<h3>{escape(str(example.get('label', '')))}</h3>"
         f"<div class='wide'><table class='subset' style='{images}'>{_head(items)}{''.join(rows)}</table></div>"

@@ -75,6 +75,10 @@ class ConvEncoderSettings(LayeredEncoderSettings):
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_setting(self.hidden >= 4, "hidden", "at least 4: the first layer has a quarter", self.hidden)
+
 
 @EncoderSettings.register("pyramid", "desp.nn.pyramid:build_pyramid")
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class PyramidEncoderSettings(EncoderSettings):
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "out")
+        require_setting(self.hidden >= 2, "hidden", "at least 2: the first layer has half", self.hidden)
 
 
 @EncoderSettings.register("resnet34", "desp.nn.encoders:build_resnet34")

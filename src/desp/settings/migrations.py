@@ -69,7 +69,9 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
         values = step(values) if number >= schema else values
     values = _with_one_length(values)
     energy = values.get("method", {}).get("energy", {})
-    if energy.get("pooling") == "max":
+    # An energy of another package may have such a setting.
+    own = energy.get("kind", "deep-sets") in ("deep-sets", "set-encoder", "pooled-layers")
+    if own and energy.get("pooling") == "max":
         raise SettingsError(REMOVED.format(what="method.energy.pooling = 'max'"))
     return values
 

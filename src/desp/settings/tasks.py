@@ -226,7 +226,7 @@ class FilesOrSyntheticSettings(TaskSettings):
 @TaskSettings.register("clevr", "desp.tasks.clevr:ClevrTask")
 @dataclass(frozen=True)
 class ClevrSettings(FilesOrSyntheticSettings):
-    """Images of up to ten objects; the set has the box of each, or its state."""
+    """Images of up to ten objects; the set has the box of each, its state, or both."""
 
     source: ClevrSource = "files"
     """files: the official layout, CLEVR v1.0 or re-rendered. generated: scenes by the same rules, drawn and

@@ -55,6 +55,8 @@ class SuiteOptions:
             raise SettingsError(f"--samples must be at least 2, got {self.samples}.")
         if self.settings.task != FilesSettings():
             raise SettingsError("Data and their description are the problem's own. Leave --task.* out.")
+        if self.settings.training.minutes != get_recipe(RECIPE).build().training.minutes:
+            raise SettingsError("Minutes of training are given by --minutes. Leave --training.minutes out.")
         if self.changes and self.variant is None:
             changes = "; ".join(self.changes)
             raise SettingsError(f"These are not the defaults ({changes}). Give them a name: --variant NAME.")

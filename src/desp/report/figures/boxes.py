@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 Image = NDArray[np.uint8]
 
-# Okabe and Ito's colours without black and yellow, which few images show well; classes beyond begin anew.
-CLASS_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+# Okabe and Ito's colours without black and yellow, which few images show well; classes beyond begin anew. The
+# first three are off by one from those of the theme: replaced by it, two classes could become the same colour.
+CLASS_COLOURS = ("#d55e01", "#0072b3", "#009e74", "#cc79a7", "#e69f00", "#56b4e9")
 _URI = "data:image/png;base64,"
 # Of a picture: inches of a panel's longer side, and panels in a row.
 _PANEL, _IN_A_ROW = 3.2, 5

@@ -70,7 +70,7 @@ def layout_note(features: Sequence[Feature]) -> str:
         + (f"; its colour is {numbers[2]}." if len(numbers) == 3 else "; colour and shape are its category.")
         if len(numbers) == 3 or len(features) > len(numbers)
         else "Each point is one element.",
-        "pairs": "Each panel shows two features: circles are the true set, crosses all predictions.",
+        "pairs": "Each panel shows two features: circles are the true set, crosses up to six predictions.",
         "profile": "Each line is one element: its features from left to right.",
     }
     return f"{notes[layout_of(features)]} All rows share the scales of their columns."

@@ -84,7 +84,8 @@ class View:
         return [", ".join(names) for names in zip(*parts, strict=True)]
 
     def in_order(self, names: set[str]) -> list[str]:
-        """Categories in the order of their columns; names of classes may have commas themselves."""
+        """Categories in the order of the first one's columns, then by name; names of classes may have commas
+        themselves."""
         first = self.categories[0].classes if self.categories else ("",)
         longest = sorted(range(len(first)), key=lambda place: -len(first[place]))
         begins = {name: next(p for p in longest if f"{name}, ".startswith(f"{first[p]}, ")) for name in names}
