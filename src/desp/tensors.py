@@ -45,7 +45,7 @@ def as_numbers(value: Any, expected: str) -> Tensor:
     return numbers if numbers.layout == torch.strided else numbers.to_dense()
 
 
-def _with_nan(value: "np.ma.MaskedArray[Any, Any]") -> np.ndarray[Any, Any]:
+def _with_nan(value: Any) -> Any:
     """A masked array with NaN, which is refused wherever numbers are needed, in place of what is missing."""
     if not np.ma.is_masked(value) or value.dtype.kind not in "biuf":
         return np.asarray(value.data)

@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from desp.cli.main import main
 from desp.recipes import get_recipe
+from desp.sets import SetBatch
 from desp.tasks.mnist import SetMnistTask
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -36,8 +38,17 @@ def test_validation_digits_are_scored_by_every_sampler(
     (row,) = json.loads(record.read_text())["rows"]
     assert list(row["scores"]) == list(some)
     assert row["digits"] == 3
+    assert list(row["at_border"]) == ["row and column 0", "row and column 1"]
     assert len({scores["chamfer"] for scores in row["scores"].values()}) == 3
     assert "run a single chain: chamfer" in capsys.readouterr().out
+
+
+def test_digits_are_moved_to_the_border() -> None:
+    elements = torch.tensor([[[3.0, 5.0], [4.0, 7.0], [0.0, 0.0]], [[2.0, 2.0], [0.0, 0.0], [0.0, 0.0]]]) / 27
+    sets = SetBatch(elements, torch.tensor([[True, True, False], [True, False, False]]))
+    moved = mnist_choices.moved_to(sets, 1)
+    expected = torch.tensor([[[1, 1, 27], [2, 3, 27], [0, 0, 0]], [[1, 1, 27], [0, 0, 0], [0, 0, 0]]]) / 27
+    torch.testing.assert_close(moved, expected)
 
 
 def test_every_change_is_a_valid_chain() -> None:
