@@ -192,7 +192,7 @@ def test_data_are_no_change_and_what_is_done_to_them_is(tmp_path: Path) -> None:
         (
             "still",
             replace(settings.task, translate_fraction=0.0),
-            ["task.translate_fraction: 0.1 in the recipe, 0.0 in this run"],
+            ["task.translate_fraction: 0.3 in the recipe, 0.0 in this run"],
         ),
     ):
         folder = RunFolder(tmp_path / name)

@@ -66,7 +66,7 @@ def test_digits_may_move_and_not_change(folder: RunFolder) -> None:
     assert isinstance(settings.task, MnistSettings)
     folder.begin(settings, 0, None)
     folder.check_same(replace(settings, task=replace(settings.task, data_dir="elsewhere")), 0)
-    with pytest.raises(RunError, match=r"task\.translate_fraction: 0\.1 then, 0\.0 now"):
+    with pytest.raises(RunError, match=r"task\.translate_fraction: 0\.3 then, 0\.0 now"):
         folder.check_same(replace(settings, task=replace(settings.task, translate_fraction=0.0)), 0)
 
 

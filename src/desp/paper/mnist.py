@@ -58,7 +58,8 @@ def mnist_desp() -> RunSettings:
     no gradient. Where many diverge, training rolls back and continues at half the rate. Prediction begins with
     more noise than training had and ends with less; steps without noise have momentum. Sets that the energy cannot
     distinguish lie around the right one, so the mean of the lower six of twelve restarts is predicted. Points at
-    the border of the picture are too rare to be learned well, so a tenth of the digits is translated in training.
+    the border of the picture are too rare to be learned well, so three tenths of the digits are translated in
+    training.
     """
     chain = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01, max_step_norm=0.05)
     sampler = LangevinSettings(
@@ -73,7 +74,7 @@ def mnist_desp() -> RunSettings:
     )
     return RunSettings(
         recipe="mnist-desp",
-        task=MnistSettings(translate_fraction=0.1),
+        task=MnistSettings(translate_fraction=0.3),
         method=ContrastiveSettings(
             energy=_AUTO_ENCODER, training_sampler=chain, sampler=sampler, data_noise=0.015, mask_divergent=True
         ),
