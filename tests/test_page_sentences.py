@@ -178,6 +178,28 @@ def test_a_training_alone_on_the_gpu() -> None:
     assert seconds == round(record("engines/alone/polygons-desp-paper-seed0.json")["training"]["seconds"])
 
 
+def test_scores_of_engines_and_of_full_precision() -> None:
+    """Means differ by less than the 95 % interval of either."""
+    text = " ".join(page("docs/performance.md").split())
+    assert "Scores do not depend on the engine beyond the spread of seeds" in text
+    assert "settings on Polygons and Digits in full precision, whose scores are no better" in text
+
+    def of(folder: str, recipe: str) -> list[float]:
+        files = sorted((RESULTS / folder).glob(f"{recipe}-seed*.json"))
+        scores = [json.loads(file.read_text())["scores"]["raw"]["score"] for file in files]
+        assert len(scores) == 3
+        return scores
+
+    pairs = [(of("engines/eager", "polygons-desp-paper"), of("engines/graph", "polygons-desp-paper"))]
+    for recipe in ("polygons-desp-paper", "digits-desp-paper"):
+        full, tf32 = of("precision", recipe), of(".", recipe)
+        assert statistics.fmean(full) > statistics.fmean(tf32)
+        pairs.append((full, tf32))
+    for pair in pairs:
+        half_widths = [4.303 * statistics.stdev(scores) / 3**0.5 for scores in pair]
+        assert abs(statistics.fmean(pair[0]) - statistics.fmean(pair[1])) < max(half_widths)
+
+
 # -- pedestrians -----------------------------------------------------------------------------------------
 
 
