@@ -183,7 +183,7 @@ def test_raw_and_returned_stand_side_by_side_in_every_recipe_s_row() -> None:
         assert (score["raw_median"], score["returned_median"]) == (None, pytest.approx(5e-5))
         assert rows["size_rmse"]["raw"] is None
         shown = markdown_table(list(rows.values()))
-        assert "| 8.80 | 8.00 ± 13 | 6.00 ± 0 (median 5.00) |" in shown
+        assert "| 8.80 ± 1.5 | 8.00 ± 13 | 6.00 ± 0 (median 5.00) |" in shown
         everything = markdown_table(list(rows.values()), short=False)
         assert "size_rmse" in everything
         assert "score_raw" not in everything
@@ -239,7 +239,8 @@ def test_markdown_shows_what_was_measured() -> None:
     assert len(lines) == 3  # head, rule, one measured cell
     everything = markdown_table(rows, short=False).splitlines()
     assert len(everything) == 4 + 1 + 3  # another metric; the same of runs
-    assert "| polygons | `polygons-desp-paper` | score (1e-5) | 8.80 | 8.00 ± 13 | 6.00 ± 0 | 0.05 | 2 |" in lines
+    numbers = "8.80 ± 1.5 | 8.00 ± 13 | 6.00 ± 0 | 0.05 | 2 |"
+    assert f"| polygons | `polygons-desp-paper` | score (1e-5) | {numbers}" in lines
 
 
 def test_markdown_of_distances_and_sizes() -> None:
@@ -247,9 +248,9 @@ def test_markdown_of_distances_and_sizes() -> None:
     one = made_up("mnist-desp-paper", 0, 1.0, 1.0, real_data={"chamfer": 0.0, "size_rmse_released": 0.001})
     one["scores"] = {"raw": scores, "returned": {}}
     assert markdown_table(table_rows([one])).splitlines()[2:] == [
-        "| set-mnist | `mnist-desp-paper` | chamfer (1e-5) | 6.00 | 6.10 |  | 0.00 | 1 |",
-        "| set-mnist | `mnist-desp-paper` | hungarian (1e-5) | 6.00 | 12.3 |  |  | 1 |",
-        "| set-mnist | `mnist-desp-paper` | size_rmse_released | 0.002 | 0.25 |  | 0.001 | 1 |",
+        "| set-mnist | `mnist-desp-paper` | chamfer (1e-5) | 6.00 ± 1 | 6.10 |  | 0.00 | 1 |",
+        "| set-mnist | `mnist-desp-paper` | hungarian (1e-5) | 6.00 ± 1 | 12.3 |  |  | 1 |",
+        "| set-mnist | `mnist-desp-paper` | size_rmse_released | 0.002 ± 0.003 | 0.25 |  | 0.001 | 1 |",
     ]
 
 
@@ -322,7 +323,7 @@ def test_units_and_directions_are_those_of_the_result() -> None:
         "kuiper": (1.0, "lower"),
         "size_rmse": (1.0, "lower"),  # not described: by its name
     }
-    assert "| score (1e-1) | 0.00088 | 2.50 |" in markdown_table([rows["score"]])
+    assert "| score (1e-1) | 0.00088 ± 0.00015 | 2.50 |" in markdown_table([rows["score"]])
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ class _TablesArguments:
     """Print JSON, with every metric."""
     markdown: bool = False
     """Print the measured part as markdown: the main metrics, as the README shows them; with --all, every metric
-    and how long each recipe was trained, as docs/results.md does."""
+    and how long each recipe was trained, as docs/results.md does. Behind the paper's numbers stands the ± that it
+    prints."""
     only: tuple[str, ...] = ()
     """These tables alone: toy, mnist, clevr, celeba, pedestrians, or those of plugins; all if not given."""
     results: Path = Path("results")

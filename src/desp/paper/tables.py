@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from desp.raw_and_returned import is_shown_twice
-from desp.recipes import Table, all_recipes, all_tables
+from desp.recipes import Table, all_recipes, all_tables, get_table
 from desp.results import Row, make_row, recipe_label, rows_of, variant_of
 from desp.run_lengths import epoch_words
 
@@ -80,8 +80,9 @@ def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    paper, real = ("" if row[name] is None else _short(row[name] / row["unit"]) for name in ("paper", "real_data"))
-    numbers = (paper, _with_interval(row, "raw"), _with_interval(row, "returned"), real, str(row["n"] or ""))
+    real = "" if row["real_data"] is None else _short(row["real_data"] / row["unit"])
+    ours = (_with_interval(row, "raw"), _with_interval(row, "returned"))
+    numbers = (_published(row), *ours, real, str(row["n"] or ""))
     return (row["task"], _name(row), f"{row['metric']}{_unit(row['unit'])}", *numbers)
 
 
@@ -96,6 +97,14 @@ def _name(row: Row) -> str:
     return str(row["system"]) if row["recipe"] is None else f"`{recipe}` {variant}".strip()
 
 
+def _published(row: Row) -> str:
+    """The paper's number, with the spread that is printed beside it."""
+    if row["paper"] is None:
+        return ""
+    spread = get_table(row["table"]).spread(row["task"], row["system"], row["metric"])
+    return _short(row["paper"] / row["unit"]) + _half_width(None if spread is None else spread / row["unit"])
+
+
 def _with_interval(row: Row, scoring: str) -> str:
     """A mean with half of its 95 % interval, if it is of several seeds, and the median, if it is known."""
     mean, half, median = (
@@ -104,8 +113,11 @@ def _with_interval(row: Row, scoring: str) -> str:
     )
     if mean is None:
         return ""
-    spread = "" if half is None else f" ± {half:.0f}" if half >= 100 else f" ± {half:.2g}"
-    return _short(mean) + spread + ("" if median is None else f" (median {_short(median)})")
+    return _short(mean) + _half_width(half) + ("" if median is None else f" (median {_short(median)})")
+
+
+def _half_width(half: float | None) -> str:
+    return "" if half is None else f" ± {half:.0f}" if half >= 100 else f" ± {half:.2g}"
 
 
 def _unit(value: float) -> str:

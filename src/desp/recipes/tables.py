@@ -37,6 +37,10 @@ class Table:
         """The published number of a cell; None if there is none."""
         return self.published.get((task, system, metric), (None, None))[0]
 
+    def spread(self, task: str, system: str, metric: str) -> float | None:
+        """What stands behind ± in a published cell; None if nothing does."""
+        return self.published.get((task, system, metric), (None, None))[1]
+
 
 _TABLES: dict[str, Table] = {}
 
