@@ -72,7 +72,15 @@ def test_sets_that_are_drawn_have_as_many_rows_as_are_asked_for(monkeypatch: pyt
 
 def test_keys_find_their_metric() -> None:
     size, released = (Metric(name, 1.0, "lower", name) for name in ("size_rmse", "size_rmse_released"))
-    for suffix in ("", "_all", "_first7", "_bfloat16_code", "_bfloat16_code_first100", "_hungarian"):
+    for suffix in (
+        "",
+        "_all",
+        "_first7",
+        "_bfloat16_code",
+        "_bfloat16_code_first100",
+        "_single_chain",
+        "_hungarian",
+    ):
         assert find_metric((size, released), f"size_rmse{suffix}") is size
         assert find_metric((size, released), f"size_rmse_released{suffix}") is released
     for other in ("size", "size_rmses", "size_rmse_last", "a_size_rmse", "size_rmse_first", "size_rmse_all_all"):

@@ -251,6 +251,25 @@ def test_sets_from_rounded_codes_have_the_noise_of_the_others(
     torch.testing.assert_close(again, all_sets[:10])
 
 
+def test_single_chains_are_scored_where_sets_are_made_of_several(
+    task: SetMnistTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desp.tasks.mnist, "PUBLISHED_TESTS", 3)
+    single = LangevinSettings(steps=2, stochastic_steps=1)
+    energy = SetEncoderEnergySettings(hidden=8, latent=6, shared=True)
+    method = ContrastiveSettings(energy=energy, sampler=replace(single, restarts=4, aggregate="mean"))
+    model = SetPredictor(method, RepresentationSettings(scaling="none"), device="cpu")
+    model.build(task.shape(None, False)[0], seed=0)
+    protocol = Protocol(test_examples=(3, None))
+    evaluation = evaluated(task, model, protocol=protocol)
+    alone = evaluated(task, model, protocol=protocol, sampler=single)
+    for scores, expected in ((evaluation.raw, alone.raw), (evaluation.returned, alone.returned)):
+        assert {name: scores[f"{name}_single_chain"] for name in METRICS} == {
+            name: pytest.approx(expected[name]) for name in METRICS
+        }
+    assert evaluation.raw["chamfer_single_chain"] != pytest.approx(evaluation.raw["chamfer"])
+
+
 def test_names_tell_how_many_were_scored(
     task: SetMnistTask, predictor: Callable[..., SetPredictor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 Direction = Literal["lower", "higher", "near 0.5"]
 
-# What may follow a metric's name in the key of a score: that codes were rounded to bfloat16; how many tests were
-# scored, where it is not the usual number; the distance between sets of collections, where it is not Chamfer's;
-# that CLEVR's boxes were scored against those of the rendered objects, not of the published formula (`_exact`);
-# how many steps a descent took, where they are more than the predictor's own; that labels were sampled, where the
-# predictor's own are the most probable ones.
-SUFFIXES = r"(_bfloat16_code)?(_all|_first\d+)?|_hungarian|_exact|_\d+_steps|_sampled"
+# What may follow a metric's name in the key of a score: that codes were rounded to bfloat16, or that a set is the
+# end of a single chain, where the predictor's own sets are made of several; how many tests were scored, where it
+# is not the usual number; the distance between sets of collections, where it is not Chamfer's; that CLEVR's boxes
+# were scored against those of the rendered objects, not of the published formula (`_exact`); how many steps a
+# descent took, where they are more than the predictor's own; that labels were sampled, where the predictor's own
+# are the most probable ones.
+SUFFIXES = r"(_bfloat16_code|_single_chain)?(_all|_first\d+)?|_hungarian|_exact|_\d+_steps|_sampled"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Settings of samplers: how sets are sampled from a trained model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from desp.settings.base import Variant, require_not_negative, require_positive, require_setting
@@ -36,6 +36,11 @@ class SamplerSettings(Variant):
     def deterministic(self) -> bool:
         """Whether all K samples for one input are identical."""
         return False
+
+    @property
+    def single_chain(self) -> "SamplerSettings | None":
+        """The same with a single chain for each set, where a set is made of several; None: it is not."""
+        return None
 
 
 @SamplerSettings.register("langevin")
@@ -89,6 +94,11 @@ class LangevinSettings(SamplerSettings):
     def deterministic(self) -> bool:
         """Whether no step adds noise: chains start at zeros."""
         return self.noise_at(0) == 0
+
+    @property
+    def single_chain(self) -> "LangevinSettings | None":
+        """The same with one restart, where there are several."""
+        return replace(self, restarts=1) if self.restarts > 1 else None
 
     def noise_at(self, step: int) -> float:
         """Standard deviation of the noise of a step, counted from 0."""

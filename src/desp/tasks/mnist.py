@@ -24,7 +24,7 @@ from desp.predictor import DataShape, SetPredictor
 from desp.randomness import make_generator
 from desp.samplers import CHAINS_AT_ONCE
 from desp.sets import SetBatch
-from desp.settings import MnistSettings, Scaled, TrainingSettings
+from desp.settings import MnistSettings, SamplerSettings, Scaled, TrainingSettings
 from desp.tasks.base import ShownExample, Task
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup
 
@@ -144,12 +144,12 @@ class SetMnistTask(Task):
         raw_scores, returned_scores = (
             {"score": scores[counts[0]]["chamfer"], **self._named(scores)} for scores in (of_raw, of_returned)
         )
-        rounded = ({}, {}) if setup.sampler else self._from_rounded_codes(setup, code, x[: counts[0]])
+        again_raw, again_returned = self._sampled_again(setup, code, x[: counts[0]])
         cases = ordered_cases(distances[: counts[0]], CASES)
         scored = f"{self.data_label}, first {' and '.join(map(str, counts))} test images"
         return Evaluation(
-            raw=raw_scores | rounded[0],
-            returned=returned_scores | rounded[1],
+            raw=raw_scores | again_raw,
+            returned=returned_scores | again_returned,
             # There is one right answer: a size is right, and nothing is far.
             real_data={name: float(name.startswith("right_size")) for name in returned_scores},
             details={
@@ -172,22 +172,31 @@ class SetMnistTask(Task):
             for name, value in metrics.items()
         }
 
-    def _from_rounded_codes(
+    def _sampled_again(
         self, setup: EvaluationSetup, code: Tensor, x: Tensor
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Metrics of raw and returned sets from codes rounded to bfloat16: do they depend on the last bits?
+        """Metrics of raw and returned sets from codes rounded to bfloat16: do they depend on the last bits? And of
+        single chains, where a prediction is made of several. Nothing where another sampler is tried.
 
         Whole batches of `CHAINS_AT_ONCE` are sampled again, so that the first `count` sets get the same noise.
         """
         predictor, count = setup.predictor, len(x)
-        generator = make_generator(setup.seed, "test chains", device=predictor.device)
-        again = code[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
-        raw, _ = predictor.sample(again.to(torch.bfloat16).to(code.dtype), generator)
-        returned = predictor.sets_from_tensor(raw[:count]).packed().with_presence()
-        both = (with_presence(predictor, raw[:count]), returned)
-        of_raw, of_returned = (
-            self._named(reconstruction_scores(sets, x, [count])[0], "_bfloat16_code") for sets in both
-        )
+        of_raw, of_returned = dict[str, float](), dict[str, float]()
+        if setup.sampler is not None:
+            return of_raw, of_returned
+        code = code[: math.ceil(count / CHAINS_AT_ONCE) * CHAINS_AT_ONCE]
+        own = predictor.method_settings.prediction_sampler
+        ways: list[tuple[str, Tensor, SamplerSettings | None]] = [
+            ("_bfloat16_code", code.to(torch.bfloat16).to(code.dtype), None)
+        ]
+        if own is not None and own.single_chain is not None:
+            ways.append(("_single_chain", code, own.single_chain))
+        for mark, codes, sampler in ways:
+            generator = make_generator(setup.seed, "test chains", device=predictor.device)
+            raw = predictor.sample(codes, generator, sampler=sampler)[0][:count]
+            returned = predictor.sets_from_tensor(raw).packed().with_presence()
+            of_raw |= self._named(reconstruction_scores(with_presence(predictor, raw), x, [count])[0], mark)
+            of_returned |= self._named(reconstruction_scores(returned, x, [count])[0], mark)
         return of_raw, of_returned
 
     def _by_label(self, distances: Tensor) -> dict[str, float]:
