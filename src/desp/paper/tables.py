@@ -128,5 +128,5 @@ def _unit(value: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Two decimals, one from 10 on; three significant digits where that would leave nothing."""
-    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.{1 if value >= 10 else 2}f}"
+    """Two decimals, one from 10 on; three significant digits below .1, where two decimals leave little."""
+    return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:.{1 if value >= 10 else 2}f}"
