@@ -12,9 +12,8 @@ def box_iou(a: Float[Tensor, "*#batch n 4"], b: Float[Tensor, "*#batch m 4"]) ->
     """Intersection over union of every box of `a` with every box of `b`.
 
     Boxes are corners x1 y1 x2 y2 of any unit, and their area is (x2 - x1)(y2 - y1): no pixel is added. Dimensions
-    in front are broadcast. It is 0 where the union has no area or an infinite one, and where one of both is no
-    box: a negative width or height, or NaN. Gradients are finite there if all corners
-    are.
+    in front are broadcast. The IoU is 0 where the union has no area or an infinite one, and where one of both is
+    no box: a negative width or height, or NaN. Gradients are finite there if all corners are.
     """
     first, second = a.unsqueeze(-2), b.unsqueeze(-3)
     width, height = (_shared_length(first, second, axis) for axis in (0, 1))

@@ -68,7 +68,7 @@ class SetBatch:
             first: number of the first set, for messages.
 
         Raises:
-            DataError: no sets, different feature counts, a set larger than `max_size`, NaN.
+            DataError: no sets, different feature counts, a set larger than `max_size`, NaN or infinity.
         """
         if len(sets) == 0:
             raise DataError("Expected at least one set, got an empty list.")

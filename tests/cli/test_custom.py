@@ -139,8 +139,8 @@ def test_inputs_of_another_kind_are_refused(desp: Desp, vectors: Path, write: Wr
     assert desp("train", "custom", "--data", vectors, "--run", "run", *tiny).status == 0
     for value, words in (
         ([1, 2, 3], "expected an input of shape (2,) (vector), got (3,)"),
-        ([[1, 2]], "expected a vector"),
-        ("cat.png", "expected a vector"),
+        ([[1, 2]], "expected an input of kind 'vector'"),
+        ("cat.png", "expected an input of kind 'vector'"),
         ([1, None], "line 1"),
     ):
         new = write("new.jsonl", [{"input": value}])

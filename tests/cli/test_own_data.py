@@ -81,6 +81,7 @@ def test_what_is_recorded_otherwise_is_run_again(
         (("--training.steps", "5"), "None here; training.steps: None by default, 5 here). Give them a name"),
         (("--variant", "same"), "These settings are the defaults. Leave --variant out."),
         (("--task.held-out", "0.2"), "Leave --task.* out"),
+        (("--training.minutes", "2"), "Minutes of training are given by --minutes. Leave --training.minutes out."),
         (("--again",), "Add --record DIR"),
     ],
 )

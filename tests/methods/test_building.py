@@ -50,7 +50,7 @@ def test_channels_depend_on_the_padding() -> None:
 
 
 def test_a_shared_encoder_refuses_other_inputs() -> None:
-    with pytest.raises(DataError, match="needs inputs that are sets like those to predict, got a vector"):
+    with pytest.raises(DataError, match="needs inputs that are sets like those to predict, got kind 'vector'"):
         with_energy(SHARED)
     with pytest.raises(SettingsError, match="padded to 5 rows of 3 features, presence included; got shape"):
         with_energy(SHARED, padding="presence", input_kind="set", input_shape=(5, 4))

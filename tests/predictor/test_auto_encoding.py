@@ -138,9 +138,9 @@ def test_fitting_to_inputs_that_are_sets() -> None:
 
 
 def test_an_encoder_must_take_the_inputs() -> None:
-    with pytest.raises(SettingsError, match="encoder must be one for inputs that are a vector, got 'sum-"):
+    with pytest.raises(SettingsError, match="encoder must be one for inputs of kind 'vector', got 'sum-"):
         SetPredictor(DENOISING).build(DataShape((3,), features=2, max_size=4))
-    with pytest.raises(DataError, match=r"energy\.shared needs inputs that are sets .*, got a vector"):
+    with pytest.raises(DataError, match=r"energy\.shared needs inputs that are sets .*, got kind 'vector'"):
         SetPredictor(SETTINGS).build(DataShape((3,), features=2, max_size=4))
 
 

@@ -295,7 +295,7 @@ def test_inputs_must_be_images(name: str, encoder: PyramidEncoderSettings | None
         [(torch.rand(3), boxes) for _, boxes in images_of_boxes(4)],
     )
     of_default = f"inputs must be images for the method {method.kind}, got 'vector'"
-    message = of_default if encoder is None else "encoder must be one for inputs that are a vector, got 'pyramid'"
+    message = of_default if encoder is None else "encoder must be one for inputs of kind 'vector', got 'pyramid'"
     with pytest.raises(SettingsError, match=f"^{message}"):
         fit(method, pairs)
 

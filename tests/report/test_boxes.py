@@ -79,7 +79,7 @@ def test_classes_have_colours_and_a_legend(drawn: list[Figure]) -> None:
 
 
 def test_colours_of_classes_do_not_follow_the_theme() -> None:
-    axes = AXES | {"categories": [[4, 10]]}
+    axes = AXES | {"boxes": [1, 5], "categories": [5, 11]}
     rows = [[9.0, *BOX, *(float(place == column) for column in range(6))] for place in range(6)]
     svg = prediction_grid(samples(axes, rows, [])).decode()
     assert all(colour in svg for colour in CLASS_COLOURS)

@@ -138,7 +138,7 @@ def test_inputs_are_written_as_points(task: SetMnistTask) -> None:
         ([[12.0, 3.0]], "line 3: expected rows and columns between 0 and 1, as pixel numbers divided by 27"),
         ([[0.1, 0.2, 0.3]], "line 3: elements have 3 features, expected 2"),
         ([[0.1, 0.2]] * 17, "line 3: the input set has 17 elements, at most 16"),
-        (7, "line 3: expected a set as input"),
+        (7, "line 3: expected an input of kind 'set'"),
     ],
 )
 def test_other_inputs_are_refused(task: SetMnistTask, value: Any, message: str) -> None:

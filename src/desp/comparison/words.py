@@ -80,12 +80,13 @@ def with_interval(number: str, error: float | None) -> str:
     return number if error is None else f"{number} ± {2 * error:.1g}"
 
 
-def two_numbers(first: float, second: float) -> tuple[str, str]:
-    """Two numbers to compare: with two digits, or with three or four where they would look the same."""
-    texts = "", ""
+def numbers_to_compare(first: float, *others: float) -> list[str]:
+    """Numbers to compare with the first: all with two digits, or with three or four where the first would look the
+    same as another one."""
+    texts: list[str] = []
     for digits in (2, 3, 4):
-        texts = f"{first:.{digits}g}", f"{second:.{digits}g}"
-        if texts[0] != texts[1]:
+        texts = [f"{value:.{digits}g}" for value in (first, *others)]
+        if texts[0] not in texts[1:]:
             break
     return texts
 
@@ -107,17 +108,17 @@ def compared_words(systems: dict[str, Any]) -> str:
     """How the model compares with nearest neighbours and an MLP, and with random sets unless these are worse."""
     named = [name for name in ("knn", "mlp", "random") if name in systems]
     named = [name for name in named if name != "random" or systems[name]["verdict"] != "clearly better"]
+    scored = [name for name in named if name != "mlp"]  # an MLP has one answer, without a spread
+    own, *others = numbers_to_compare(*(systems[name]["energy_score"] for name in ("desp", *scored)))
+    # The model's own number stands before the first one alone.
+    numbers: dict[str, str] = dict(zip(scored, others, strict=True))
+    numbers[scored[0]] = f"energy score {own} against {others[0]}"
+    if "mlp" in named:
+        both = numbers_to_compare(*(systems[name]["single_error"] for name in ("desp", "mlp")))
+        numbers["mlp"] = f"error of the single answer {' against '.join(both)}"
     groups: dict[str, list[str]] = {}
     for name in named:
-        metric = "single_error" if name == "mlp" else "energy_score"  # an MLP has one answer, without a spread
-        own, other = two_numbers(systems["desp"][metric], systems[name][metric])
-        both = f"{own} against {other}"
-        numbers = other
-        if name == "mlp":
-            numbers = f"error of the single answer {both}"
-        elif name == named[0]:
-            numbers = f"energy score {both}"
-        groups.setdefault(systems[name]["verdict"], []).append(f"{_IN_SENTENCES[name]} ({numbers})")
+        groups.setdefault(systems[name]["verdict"], []).append(f"{_IN_SENTENCES[name]} ({numbers[name]})")
     return ", ".join(f"{_RELATIONS[relation]} {' and '.join(items)}" for relation, items in groups.items())
 
 

@@ -45,8 +45,8 @@ Draw = Callable[[int, torch.Generator], Batch]
 class BatchSource(ABC):
     """An endless stream of batches in which batch k is always the same.
 
-    What the k-th batch holds depends on the seed, the attempt, the process, how many there are, and k alone, so a
-    resumed run goes on exactly where it was.
+    What the k-th batch holds depends on the seed, the attempt, the process, the number of processes, and k alone,
+    so a resumed run goes on exactly where it was.
     """
 
     @abstractmethod
@@ -107,7 +107,7 @@ class DatasetSource(BatchSource):
         batch_size: B, in each process.
         max_size: the padded set size.
         features: features of one element.
-        seed: of the order.
+        seed: of the order, and of `augment`.
         process, processes: this process and how many there are; they share the data out.
         workers: processes that load items of a map-style dataset.
         augment: changes every batch after it is collected.

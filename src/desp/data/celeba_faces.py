@@ -42,7 +42,7 @@ class CelebaFaces:
         attributes: (M, A), all that the list has.
         attribute_names: A of them.
         parts: (M,), the place in `PARTS` of the part that a face belongs to.
-        split: which one.
+        split: the official one, or one that was drawn, see `split_images`.
         skips: what cannot be used.
     """
 

@@ -87,7 +87,7 @@ class GatheredInputs:
         if self.image_size and kind != "image":
             raise DataError(f"{where}: task.image_size is for images, but the input is a {kind}. {LEAVE_OUT}")
         if self._empty and kind != "set":
-            raise DataError(f"{self._empty[0]}: expected a {kind} as input, like the others, got [].")
+            raise DataError(f"{self._empty[0]}: expected an input of kind '{kind}', like the others, got [].")
         self.kind = kind
         if kind == "image":
             self._numbers = GrowingArray(np.uint8)
@@ -151,7 +151,7 @@ def kind_of(value: Any, where: str) -> InputKind:
 
 def _require_kind(value: Any, kind: InputKind, where: str) -> None:
     if (kind == "image" or value != []) and kind_of(value, where) != kind:
-        raise DataError(f"{where}: expected a {kind} as input, like the others, got {str(value)[:60]}.")
+        raise DataError(f"{where}: expected an input of kind '{kind}', like the others, got {str(value)[:60]}.")
 
 
 def _read_vector(value: Any, shape: tuple[int, ...] | None, where: str) -> Tensor:

@@ -1,5 +1,5 @@
-"""Tables of items with binary labels, which say what subset is to predict: CSV to the lines that `desp train
-custom` reads."""
+"""Tables of items with binary labels, which say what subset is to be predicted: from CSV to the JSON lines that
+`desp train custom` reads."""
 
 import json
 import math

@@ -40,7 +40,7 @@ class Outlier:
 
 
 class Ranges:
-    """Between what each feature is, gathered part by part.
+    """The smallest and the largest value of each feature, gathered part by part.
 
     Args:
         features: columns.

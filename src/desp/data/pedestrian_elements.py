@@ -28,9 +28,9 @@ PLACE, HEADING = slice(HISTORY.stop, HISTORY.stop + 2), slice(HISTORY.stop + 2, 
 MOTION = slice(HEADING.stop, HEADING.stop + 2 * (OBSERVED - 1) + 2 * (OBSERVED - 2) + 3)
 INPUTS, OUTPUTS = MOTION.stop, 2 * PREDICTED
 
-# Metres within which who stands still has no direction of walking.
+# Metres: a person whose first and last observed positions are nearer than this has no direction of walking.
 STILL = 0.01
-# Square metres that are added to a mean square before its logarithm: recordings of splines have none of their own.
+# Square metres that are added to a mean square before its logarithm: in recordings of splines it is nearly zero.
 SMOOTH = 1e-6
 # Metres a frame that are added to how far a person moves: also who stands still has a length.
 SHORTEST = 0.3

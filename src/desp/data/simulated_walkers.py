@@ -19,7 +19,7 @@ SECONDS_OF_FRAME, STEPS_OF_FRAME = 0.4, 4
 # How soon people take on the velocity they want, how strongly and how far they push, in seconds and metres.
 RELAXATION, PUSH, REACH = 0.6, 2.0, 0.5
 FRAMES = 240
-# Who changes the goal, how many walk with a friend, and how far beside them.
+# Fractions of people who change their goal, and who walk with a friend; metres between friends.
 CHANGES_GOAL, IN_PAIRS, BESIDE = 0.3, 0.4, 0.8
 
 

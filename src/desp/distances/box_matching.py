@@ -16,7 +16,8 @@ def match_boxes(
     Boxes without area, as those of absent rows, and with NaN overlap with nothing and match none.
 
     Returns:
-        For each of `boxes` the index of its match in `others`, and whether it is matched.
+        For each of `boxes` the index of its match in `others`, and whether it is matched: else the index means
+        nothing, and may be beyond `others`.
     """
     overlaps = box_iou(boxes, others)
     gains = overlaps.masked_fill(overlaps < iou, 0.0)

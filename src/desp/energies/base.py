@@ -36,8 +36,8 @@ class SetField(nn.Module, ABC):
             prepared: from `prepare`.
             fused: true where matrix products round their factors (to bfloat16 anywhere, to tf32 on GPUs). Products
                 with an element's few features are then float32 sums, as rounding would cost more there than it
-                saves, and kernels for several layers at once may be used. Elsewhere it stays off: sums in another
-                order give FSPool other ranks where values are nearly equal.
+                saves, and kernels for several layers at once may be used. In full precision it stays off: sums in
+                another order give FSPool other ranks where values are nearly equal.
         """
 
 
@@ -55,7 +55,7 @@ class SetEnergy(SetField):
         return encoded
 
     def code_features(self, code_shape: tuple[int, ...]) -> int:
-        """Length of the code that `encode` gives for what the encoder gives of `code_shape`."""
+        """Length of the code that `encode` returns where the encoder's output for one input has `code_shape`."""
         return code_shape[-1]
 
     @abstractmethod
@@ -63,8 +63,8 @@ class SetEnergy(SetField):
         """The energy of padded sets `y` for encoded inputs, twice differentiable in `y`."""
 
     def pairwise(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "m n c"]) -> Float[Tensor, "b m"]:
-        """The energy of every set for every input. One that compares codes needs each code once, and overrides
-        this."""
+        """The energy of every set for every input. An energy that compares codes encodes each set once, and
+        overrides this."""
         codes, sets = code.repeat_interleave(len(y), dim=0), y.repeat(len(code), 1, 1)
         return self.energy(codes, sets).view(len(code), len(y))
 
@@ -83,12 +83,12 @@ class SetEnergy(SetField):
         code, *cache = prepared
         if torch.compiler.is_compiling():
             return _traced_gradient(self, code, y, cache)
-        again = torch.is_grad_enabled()
+        differentiable = torch.is_grad_enabled()
         with torch.enable_grad():
-            leaf = y if again and y.requires_grad else y.detach().requires_grad_()
+            leaf = y if differentiable and y.requires_grad else y.detach().requires_grad_()
             values = self.energy(code, leaf, *cache)
-            (gradient,) = torch.autograd.grad(values.sum(), leaf, create_graph=again)
-        return (values if again else values.detach()), gradient
+            (gradient,) = torch.autograd.grad(values.sum(), leaf, create_graph=differentiable)
+        return (values if differentiable else values.detach()), gradient
 
     def forward(self, code: Float[Tensor, "b *code"], y: Float[Tensor, "b n c"]) -> Float[Tensor, " b"]:
         """The energy of padded sets `y` for encoded inputs."""

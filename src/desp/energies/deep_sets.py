@@ -37,7 +37,8 @@ class DeepSetsEnergy(SetEnergy):
         return (self.set_mlp(pooled) @ self.lower.tril()).square().sum(dim=-1)
 
     def prepare(self, code: Float[Tensor, "b *code"], size: int) -> Prepared:
-        """The code, the first layer's share of it, the quadratic form that ends the energy, pooling weights.
+        """The code, its part of the first layer's output, the quadratic form that ends the energy, and pooling
+        weights.
 
         With v the last hidden features, the energy is |v M + m|^2 for M = W^T L, m = b L, where W and b are the
         last layer's weight and bias: its gradient in v takes a single product, with 2 M M^T.
@@ -67,7 +68,7 @@ class DeepSetsEnergy(SetEnergy):
         return energies, narrow_linear_pullback(pulled, to_first, fused=fused)
 
     def _offset(self, code: Float[Tensor, "b *code"]) -> Float[Tensor, "b n h"]:
-        """The first layer's share of the code, the same for all elements (n = 1) or for each its own."""
+        """The code's part of the first layer's output, the same for all elements (n = 1) or for each its own."""
         if code.dim() == 2:
             code = code.unsqueeze(1)
         first = self.element_mlp.linears[0]

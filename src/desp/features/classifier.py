@@ -109,7 +109,7 @@ def train_classifier(
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Convolutions by algorithms that give the same result every time; only they come in several kinds."""
+    """Convolutions by algorithms that give the same result every time; nothing else has several to choose from."""
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=True)
     with flags:  # type: ignore[no-untyped-call,unused-ignore]
         yield
@@ -186,7 +186,7 @@ def compute_features(
         model: the classifier.
         images: on its device.
         rows: numbers of those that are wanted.
-        generator: given, images are changed at random as in training.
+        generator: None: images as they are; else they are changed at random as in training.
     """
     found: list[tuple[Tensor, Tensor]] = []
     with _deterministic():

@@ -114,12 +114,17 @@ class Method(nn.Module, ABC):
         return (self.training_engine and self.training_engine.used) or "eager"
 
     def resume_engine(self, engine: str) -> None:
-        """Run chains on the CPU as before a run was interrupted, if the engine is ours to choose."""
+        """Run chains on the CPU as before a run was interrupted, if the engine is ``auto``."""
         if self.training_engine is not None and engine in ("eager", "compiled"):
             self.training_engine.resumed_engine = cast(Literal["eager", "compiled"], engine)
 
     def divergence_reason(self, numbers: dict[str, float]) -> str | None:
-        """Why the latest steps, by their means, have diverged although all was finite; None: they have not."""
+        """Why training has diverged although all was finite; None: it has not.
+
+        Args:
+            numbers: means over the steps since the last checkpoint: of the loss, the gradient norm, and what
+                `forward` logs.
+        """
         del numbers
         return None
 
@@ -145,7 +150,7 @@ class Method(nn.Module, ABC):
         presence: Bool[Tensor, "b n"] | None = None,
         samples: int = 1,
     ) -> tuple[Float[Tensor, "bk n c"], ChainInfo]:
-        """K padded sets for each code, one after the other, with the record of their chains.
+        """K padded sets for each code, all of the first code first, with the record of their chains.
 
         Sets are sampled in batches of `CHAINS_AT_ONCE`; the last of several batches is padded to that size. Codes
         are repeated batch by batch, as those of images may be whole feature maps.
@@ -296,7 +301,7 @@ def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
     chosen = settings.encoder
     if chosen is None:
         chosen = settings.aligned_encoder() if shape.aligned else settings.default_encoder(kind)
-    require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs that are a {kind}", chosen.kind)
+    require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs of kind '{kind}'", chosen.kind)
     encoder: nn.Module = chosen.load()(chosen, shape.input_shape)
     return encoder
 

@@ -80,7 +80,7 @@ class BoxDenoiser(Diffusion):
         sigmas: Float[Tensor, " levels"],
         noises: Float[Tensor, "levels n c"],
     ) -> Float[Tensor, " b"]:
-        """The sum over noise levels."""
+        """The error of denoising as in `energy_batch`, summed over these noise levels."""
         levels = len(sigmas)
         code, several = (item.repeat(levels, *(1,) * (item.dim() - 1)) for item in (code, y))
         flow, clean, sigma = self._flow(code, several), to_symmetric(several), sigmas.repeat_interleave(len(y))

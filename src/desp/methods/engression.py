@@ -69,7 +69,7 @@ class Engression(Method):
     def _draw(
         self, code: Float[Tensor, "b n h"], mask: Bool[Tensor, "b n"], generator: torch.Generator
     ) -> Float[Tensor, "b n d"]:
-        """Elements for as many codes; zero where there is none."""
+        """Elements for each code, from new noise; zero where `mask` is false."""
         shape = (*mask.shape, self.settings.noise_features)
         noise = torch.randn(shape, generator=generator, device=code.device, dtype=code.dtype)
         present = mask.unsqueeze(-1)

@@ -55,7 +55,8 @@ class LabelLikelihood(LabelMethod):
         return (-energies).masked_fill(twice, -torch.inf)
 
     def _labellings(self, size: int, device: torch.device) -> Bool[Tensor, "l n"]:
-        """All of `size` elements; the first of those of more have none of the others."""
+        """All labellings of `size` elements: the first ones of the largest set, in which all further elements have
+        the lower label."""
         return constant(self.labellings, device, torch.bool)[: 2**size, :size]
 
     def forward(

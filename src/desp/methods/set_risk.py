@@ -18,7 +18,7 @@ class SetRisk(Method):
     """A set distance between the data and an unrolled descent.
 
     Trained so, a model learns the one answer that is nearest to all right answers on average; where several are
-    right, that is none of them.
+    right, that need not be one of them.
     """
 
     energy: SetEnergy
@@ -51,7 +51,7 @@ class SetRisk(Method):
         code, settings = self.encode(x), self.settings
         known = self.cardinality is not None or self.shape.aligned
         presence = presence_mask(y) if known else None
-        mask = presence  # the true one is given; only where outputs are aligned, in the true order
+        mask = presence  # the true cardinality is given; the true order of rows only where they are aligned
         if presence is not None and not self.shape.aligned:
             mask = prefix_mask(presence.sum(dim=1), y.shape[1])
         iterates = self.descent.all_sets(self.energy, code, settings.descent, mask)

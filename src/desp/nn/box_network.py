@@ -24,7 +24,7 @@ OUTSIDE, SMALLEST, LARGEST = 0.5, 0.02, 1.0
 def read_boxes(
     level: Float[Tensor, "b rows columns c"], boxes: Float[Tensor, "b n 4"], points: int, extent: float
 ) -> Float[Tensor, "b n features"]:
-    """A grid of points x points features inside each box, interpolated bilinearly.
+    """The features at a grid of points x points inside each box, interpolated bilinearly.
 
     The points of a box lie on rows and columns, so that their weights are products of a row's and a column's: two
     matrix products, whose backward pass is deterministic and can itself be differentiated, unlike `grid_sample`'s.

@@ -14,7 +14,8 @@ MANY_ELEMENTS = 16_384
 
 
 def kernel_weights(mlp: MLP, rows: int) -> Float[Tensor, " w"]:
-    """The network's weights as the kernels take them; of no length where `rows` elements do not suit them.
+    """The network's weights as the kernels take them; empty where the kernels are not used: for this network, this
+    number of elements (`rows`), this device, or where autograd is on.
 
     They are computed once for a chain, outside of what is repeated.
     """

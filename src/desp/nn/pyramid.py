@@ -31,7 +31,7 @@ def split_levels(
 class FeaturePyramid(nn.Module):
     """h(x) that keeps where things are: the places of all levels, one after the other, as rows of one code.
 
-    A residual trunk (He et al. 2016) and a top-down path (Lin et al. 2017). It is one tensor, so that codes are
+    A residual trunk (He et al. 2016) and a top-down path (Lin et al. 2017). The code is one tensor, so that it is
     repeated, split and captured like all others; `split_levels` gives the grids back.
 
     Args:

@@ -11,7 +11,7 @@ from desp.scaling import box_centres
 from desp.settings import Columns
 
 FAR_STANDARD_DEVIATIONS = 10.0
-"""Inputs of more standard deviations than this are unlike those of training."""
+"""Inputs that lie more standard deviations than this from the mean are unlike those of training."""
 FARTHEST = 1000.0
 """What is beyond, in standard deviations, is taken as this: a number of 1e30 would give NaN."""
 

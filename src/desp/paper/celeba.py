@@ -25,7 +25,7 @@ LABELS = (-0.5, 0.5)
 BATCH_SIZE = 64
 # 30 epochs of 32,000 sets, each followed by a validation.
 STEPS, STEPS_OF_EPOCH, PATIENCE = 15_000, 500, 3
-# Of noise on training features, in our own recipe.
+# Standard deviation of noise on training features, in units of that of each feature; in our own recipe.
 FEATURE_NOISE = 2.0
 
 # 512-256-128 with a sigmoid, on each face, presence as one more input; trained together with what uses it.

@@ -177,7 +177,7 @@ def _arrays(examples: Batch, shape: DataShape) -> dict[str, npt.NDArray[Any]]:
 
 def _as_array(values: Tensor) -> npt.NDArray[Any]:
     known = values.detach().cpu()
-    return (known.float() if known.dtype == torch.bfloat16 else known).numpy()  # which has no such numbers
+    return (known.float() if known.dtype == torch.bfloat16 else known).numpy()  # it has no bfloat16
 
 
 def _as_file(array: npt.NDArray[Any]) -> Write:

@@ -46,7 +46,7 @@ def distances_among(sets: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) 
 
 
 def pairwise_distances_with_truth(predictor: "SetPredictor", raw: Tensor, truth: SetBatch, samples: int) -> Tensor:
-    """Distances (T, K + 1, K + 1) among the true set of each of T inputs, the first, and K predictions.
+    """Distances (T, K + 1, K + 1) among the true set, first, and K predictions of each of T inputs.
 
     Args:
         predictor: whose predictions.

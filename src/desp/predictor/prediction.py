@@ -121,7 +121,12 @@ class Prediction:
         return self.sets[min(candidates, key=lambda index: float(energies[index]))]
 
     def modes(self, *, distance: Distance = "chamfer", threshold: float | None = None) -> list[Mode]:
-        """The different answers among the sets, the most frequent first; see `group_modes`."""
+        """The different answers among the sets, the most frequent first; see `group_modes`.
+
+        Raises:
+            DataError: a set or its energy is not finite. `prediction.only(prediction.finite_places())` leaves sets
+                that diverged out.
+        """
         energies = self.energies if self.has_energy else None
         return group_modes(self.sets, energies, distance=distance, threshold=threshold)
 

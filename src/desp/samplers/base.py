@@ -132,7 +132,7 @@ def _keep_freed_memory() -> None:
 def value_and_gradient(
     field: SetField, y: Tensor, prepared: Prepared, *, fused: bool = False, bfloat16: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Energies and gradients of sets; with `bfloat16`, the layers run in it and all between them as before.
+    """Energies and gradients of sets; with `bfloat16` under autocast: layers run in it, the rest does not.
 
     Args:
         field: whose.

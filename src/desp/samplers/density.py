@@ -38,13 +38,14 @@ def log_density(
     settings: EDMSettings,
     probes: int,
 ) -> LogDensity:
-    """log p of padded sets (entries where `flow.mask` is true), taken as ordered, with noise of sigma_min added.
+    """log p of padded sets, their elements in this order, over the entries where `flow.mask` is true, with noise
+    of sigma_min added.
 
     Along the flow du / dsigma = f(u, sigma) the logarithm of the density falls by the divergence of f (Chen et al.
     2018; Song et al. 2021). At sigma_max all is noise, whose density is known.
 
     Args:
-        flow: by a gradient that can be differentiated once more.
+        flow: of a field that can be differentiated once more.
         y: the sets, in about [0, 1].
         generator: of the probes.
         settings: sigmas and number of steps; always of second order.

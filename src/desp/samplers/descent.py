@@ -24,8 +24,9 @@ class UnrolledDescent(nn.Module):
     Args:
         rows: N, or 1 where all rows start alike.
         channels: C.
-        cardinality: what the last feature, presence, does. Clamped, it starts at .5, and is learned too.
-            Predicted, it is no part of the start, and only present rows move; others are zero vectors, as in data.
+        cardinality: ``descended``: presence, where it is the last feature, is descended like all others.
+            ``clamped``: its start is .5, learned too, and it is clamped to [0, 1]. ``predicted``: it is given, no
+            part of the start, and only present rows move; others are zero vectors, as in data.
     """
 
     def __init__(self, rows: int, channels: int, cardinality: SetRiskCardinality = "descended") -> None:

@@ -181,7 +181,8 @@ class ChainEngine:
         return (code.dtype, start.dtype, start.device, precision, self.field.training)
 
     def _fall_back(self, name: str, error: RuntimeError) -> None:
-        """Run chains plainly from now on, if that was left to us to decide."""
+        """Run chains eagerly from now on; raise the error where an engine was asked for, or a larger graph is
+        captured."""
         if self.requested != "auto" or _INLINE.get():
             raise error
         logger.warning("chains run step by step, as engine %s failed: %s", name, str(error).split("\n")[0])

@@ -157,8 +157,8 @@ class FSPoolSetEncoderSettings(LayeredEncoderSettings):
     out: int = 64
     """Length H of the code."""
     presence_as_feature: bool = False
-    """Presence is an input feature; absent rows are zero vectors that are encoded and pooled like others, divided
-    by N, as in DSPN; else they are masked."""
+    """True: presence is a feature of each row, and absent rows, zero vectors, are encoded and pooled like others;
+    the result is divided by N, as in DSPN. False: absent rows are masked."""
 
 
 LAYERED_ENCODERS: dict[InputKind, type[LayeredEncoderSettings]] = {

@@ -50,7 +50,7 @@ class EnergySettings(Variant):
         return False
 
     def check_code(self, code_shape: tuple[int, ...], set_shape: tuple[int, int]) -> None:
-        """Check that it can use `code_shape`, of what the encoder gives for one input, for padded sets (N, C).
+        """Check that it can use codes of `code_shape`, the encoder's output for one input, for padded sets (N, C).
 
         Raises:
             SettingsError: it needs others.
@@ -146,7 +146,7 @@ class SetEncoderEnergySettings(EnergySettings):
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """To codes of the latent space, by the same kind of network where inputs are sets."""
         if self.shared and kind != "set":
-            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got a {kind}.")
+            raise DataError(f"energy.shared needs inputs that are sets like those to predict, got kind '{kind}'.")
         if self.shared:
             return ScalingEncoderSettings()
         return LAYERED_ENCODERS[kind](self.hidden, self.latent, initialisation=self.initialisation)
@@ -163,10 +163,10 @@ class PooledLayersSettings(EnergySettings):
     layers: int = 2
     """How many times the set is pooled and broadcast to its elements."""
     pooling: Pooling = "softmax"
-    """How element features become set features. What is pooled is divided by the padded set size N, but for
-    softmax, so `sum` gives the mean, and `mean` the mean divided by N, which is rarely wanted. softmax: a mean
-    weighted by a softmax of the feature itself at a learned temperature. fspool: no density (`log_prob`), as
-    gradients jump where elements change their order."""
+    """How element features become set features, the division by the padded set size N included. softmax: a mean
+    weighted by a softmax of the feature itself at a learned temperature. sum: the mean. mean: the mean divided by
+    N, which is rarely wanted. fspool: no density (`log_prob`), as gradients jump where elements change their
+    order."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")

@@ -50,7 +50,7 @@ from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protoco
 PREDICTIONS = 20
 # Standard deviation by which columns are divided that encoders shall not see.
 UNSEEN = 1e9
-# Of the random turn of each person, in degrees.
+# Standard deviation of each person's random turn in the baseline `constant-velocity-turned`, in degrees.
 TURN = 25.0
 # Displacements are scaled so that so many standard deviations on either side of 0 become [0, 1].
 DEVIATIONS = 2.0
@@ -212,7 +212,7 @@ class PedestriansTask(Task):
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Scores of all test windows: raw, of twenty samples; returned, of twenty predictions that stand for all
-        that were drawn. Of the true paths, what does not compare them with themselves.
+        that were drawn. `real_data` has the collisions of true paths alone: other scores compare with the truth.
 
         The energy score is that of samples in both: it is proper for independent predictions alone, and centres
         of clusters, which keep away from each other, would be rewarded for that."""

@@ -177,7 +177,7 @@ class EvaluationSetup:
         return code, raw
 
     def distances(self, examples: Batch, samples: int = CALIBRATION_SAMPLES) -> Tensor:
-        """Distances (T, K + 1, K + 1) among the true set of each of T inputs, the first, and K predictions."""
+        """Distances (T, K + 1, K + 1) among the true set, first, and K predictions of each of T inputs."""
         _, raw = self.sample([examples.x], samples, "calibration")
         return pairwise_distances_with_truth(self.predictor, raw, examples.sets, samples)
 

@@ -160,7 +160,7 @@ class Update:
         return self._captured()
 
     def _give_up(self, error: RuntimeError) -> None:
-        """Take eager steps from now on, if that was left to us to decide."""
+        """Take eager steps from now on; with the engine ``graph``, or where a replay failed, raise the error."""
         if self.engine == "graph" or self._captured is not None:  # a replay that fails is no matter of capturing
             raise error
         logger.warning("training runs eagerly, as capturing the step failed: %s", str(error).split("\n")[0])

@@ -19,7 +19,7 @@ from desp.settings import FilesSettings, RunSettings
 from desp.tasks.files import FilesTask
 from desp.training import TrainingCallback
 
-# Steps by which the time of one is known.
+# Steps that are run to know how long one takes.
 PROBED = 10
 
 

@@ -55,7 +55,8 @@ class SuiteOptions:
             raise SettingsError(f"--samples must be at least 2, got {self.samples}.")
         if self.settings.task != FilesSettings():
             raise SettingsError("Data and their description are the problem's own. Leave --task.* out.")
-        if self.settings.training.minutes != get_recipe(RECIPE).build().training.minutes:
+        training, usual = self.settings.training, get_recipe(RECIPE).build().training
+        if training.steps is None and training.minutes != usual.minutes:  # with steps there are none
             raise SettingsError("Minutes of training are given by --minutes. Leave --training.minutes out.")
         if self.changes and self.variant is None:
             changes = "; ".join(self.changes)

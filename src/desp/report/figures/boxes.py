@@ -36,7 +36,7 @@ CLASS_COLOURS = ("#d55e01", "#0072b3", "#009e74", "#cc79a7", "#e69f00", "#56b4e9
 _URI = "data:image/png;base64,"
 # Of a picture: inches of a panel's longer side, and panels in a row.
 _PANEL, _IN_A_ROW = 3.2, 5
-# Of a panel's height, that a label needs.
+# Share of a panel's height that a label needs.
 _ROOM = 0.06
 
 
