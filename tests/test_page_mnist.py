@@ -76,8 +76,8 @@ def test_fractions_that_were_compared_on_validation_digits() -> None:
 def test_samplers_that_were_compared_on_validation_digits() -> None:
     shown = numbers(
         r"nearer than that of three of six by (\d+) % \(Chamfer\), twenty-four chains gain another (\d+) %, and "
-        r"the lowest energy of twelve is (\d+) % farther; other noise is (\d+) to (\d+) % farther. A single chain is "
-        r"(\d+) % farther, by Hungarian (\d+) %",
+        r"the lowest energy of twelve is (\d+) % farther; other noise is (\d+) to (\d+) % farther. A single chain "
+        r"is (\d+) % farther, by Hungarian (\d+) %",
         PAGE,
     )
     (row,) = rows("choices-samplers.json").values()
