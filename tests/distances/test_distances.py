@@ -2,6 +2,9 @@
 
 import itertools
 from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from desp.distances import (
 from desp.errors import DataError
 from desp.sets import SetBatch, prefix_mask
 
+chamfer_module = import_module("desp.distances.chamfer")  # the package's attribute of that name is the function
 every_distance = pytest.mark.parametrize("distance", SET_DISTANCES.values(), ids=SET_DISTANCES.keys())
 
 
@@ -202,6 +206,50 @@ def test_gradients_of_chamfer_of_equal_sizes() -> None:
     chamfer_of_equal_sizes(*inputs, a.mask, b.mask).sum().backward()
     assert not a.elements.grad[~a.mask].any()
     assert a.elements.grad[1:][a.mask[1:]].any(dim=-1).all()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("sizes", [(5, 7), (1, 4), (342, 342)])
+def test_gradients_by_index_are_those_through_all_pairs(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], masked: bool
+) -> None:
+    """The way that is taken on a GPU. Zero rows, of which padded sets have many, are equally near."""
+    a, b = draw(3, sizes[0], 2), draw(3, sizes[1], 2, seed=1)
+    b[:, sizes[1] // 2 :] = 0
+    weights = draw(3, seed=2)
+    presence = [torch.arange(size).expand(3, -1) < torch.tensor([[1], [size], [0]]) for size in sizes]
+
+    def outcome() -> tuple[Tensor, ...]:
+        inputs = a.clone().requires_grad_(), b.clone().requires_grad_()
+        values = chamfer(*inputs, *presence) if masked else chamfer(*inputs)
+        return values.detach(), *torch.autograd.grad((weights * values).sum(), inputs)
+
+    through_pairs = outcome()
+    monkeypatch.setattr(chamfer_module, "_by_index", lambda *_: True)
+    value, of_a, of_b = outcome()
+    torch.testing.assert_close(value, through_pairs[0])
+    torch.testing.assert_close(of_a, through_pairs[1])
+    # Of zero rows that are equally near, one gets the whole gradient.
+    torch.testing.assert_close(of_b.sum(dim=1), through_pairs[2].sum(dim=1))
+    half = sizes[1] // 2
+    torch.testing.assert_close(of_b[:, :half], through_pairs[2][:, :half])
+
+
+def test_second_derivatives_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chamfer_module, "_by_index", lambda *_: True)
+    a, b = draw(2, 3, 2, scale=0.3).requires_grad_(), draw(2, 4, 2, seed=1, scale=0.3).requires_grad_()
+    assert torch.autograd.gradcheck(chamfer, (a, b))
+    assert torch.autograd.gradgradcheck(chamfer, (a, b))
+
+
+def test_only_gradients_on_a_gpu_go_by_index(unchecked: None) -> None:
+    a, b = draw(1, 2, 2), draw(1, 2, 2).requires_grad_()
+    assert not chamfer_module._by_index(a, b)
+    on_gpu = cast(Tensor, SimpleNamespace(is_cuda=True, requires_grad=False))
+    assert chamfer_module._by_index(on_gpu, b)
+    assert not chamfer_module._by_index(on_gpu, a)
+    with torch.no_grad():
+        assert not chamfer_module._by_index(on_gpu, b)
 
 
 def test_chamfer_with_masks_empty_rules() -> None:

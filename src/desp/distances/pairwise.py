@@ -26,6 +26,11 @@ def huber_pairs(a: Float[Tensor, "*#b n d"], b: Float[Tensor, "*#b m d"]) -> Flo
     return F.smooth_l1_loss(left, right, beta=1.0, reduction="none").mean(dim=-1)
 
 
+def huber_rows(a: Float[Tensor, "*b d"], b: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
+    """Huber distance (delta 1), mean over features, between elements in the same place."""
+    return F.smooth_l1_loss(a, b, beta=1.0, reduction="none").mean(dim=-1)
+
+
 def _features_first(a: Tensor, b: Tensor) -> bool:
     """Whether pairs are quicker with elements next to each other in memory, as on a CPU.
 
@@ -51,5 +56,4 @@ def aligned_distance(
 ) -> Float[Tensor, " b"]:
     """Huber distance of row i of `a` to row i of `b`, mean over features and present elements; 0 without any."""
     check_same_batch(a, b)
-    each = F.smooth_l1_loss(a, b, beta=1.0, reduction="none").mean(dim=-1)
-    return torch.where(presence, each, 0.0).sum(dim=1) / presence.sum(dim=1).clamp(min=1)
+    return torch.where(presence, huber_rows(a, b), 0.0).sum(dim=1) / presence.sum(dim=1).clamp(min=1)
