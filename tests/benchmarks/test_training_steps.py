@@ -19,16 +19,7 @@ def test_steps_of_recipes_are_timed(
     monkeypatch.setattr(training_steps, "WARM_UP", 1)
     monkeypatch.setattr(training_steps, "BLOCK", 1)
     record = tmp_path / "steps.json"
-    given = [
-        "--recipes",
-        "mnist-tspn",
-        "polygons-risk-chamfer",
-        "--block",
-        "1",
-        "--kernels",
-        "--record",
-        str(record),
-    ]
+    given = ["--recipes", "mnist-tspn", "polygons-risk-chamfer", "--kernels", "--record", str(record)]
     monkeypatch.setenv("DESP_DATA", str(tiny_mnist))
     monkeypatch.setattr(sys, "argv", ["training_steps.py", *given])
     training_steps.main()
