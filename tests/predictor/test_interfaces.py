@@ -331,6 +331,7 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
     ("name", "told"),
     [
         ("default", "approximately in\nthe proportions of the training data"),
+        ("independent", "How elements depend on each other is not learned"),
         ("dspn-chamfer", "deterministic"),
         ("tspn", "need not be"),
     ],
